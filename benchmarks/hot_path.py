@@ -1,0 +1,207 @@
+"""What tracing costs a rollout process: `python -m benchmarks.hot_path [--quick] [--json FILE]`.
+
+Figures are what tracing adds: the same calls without a tracer are measured in the same rounds and
+subtracted. A missed target is shown and does not fail the run.
+"""
+
+import argparse
+import asyncio
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks import floor, lag, memory
+from benchmarks.peers import OpenTelemetry
+from benchmarks.replay import sync_replay
+from benchmarks.rounds import Round, medians
+from benchmarks.table import Row, at_least, at_most, render, write_json
+from benchmarks.tracers import Plain, Rolltrace, Tracer
+from benchmarks.workload import Trajectory, generate
+
+SMALL_INPUT = "x" * 100
+WARM_CALLS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How long to measure."""
+
+    rounds: int
+    off_calls: int
+    small_calls: int
+    replayed: int
+    """Trajectories replayed in a round of the realistic workload."""
+    at_once: int
+    lag_rounds: int
+    memory_bytes: int
+
+
+FULL = Effort(
+    rounds=9, off_calls=200_000, small_calls=5_000, replayed=8, at_once=64, lag_rounds=5, memory_bytes=10**9
+)
+QUICK = Effort(
+    rounds=2, off_calls=5_000, small_calls=500, replayed=2, at_once=4, lag_rounds=1, memory_bytes=10**7
+)
+
+
+def off(effort: Effort) -> Iterator[Row]:
+    """The decorator when no backend is set."""
+    contenders: dict[str, Round] = {}
+    for name, tracer in {"plain": Plain(), "off": Rolltrace(on=False)}.items():
+        contenders[f"sync {name}"] = _sync_calls(tracer, effort.off_calls)
+        contenders[f"async {name}"] = _async_calls(tracer, effort.off_calls)
+    cost = medians(contenders, rounds=effort.rounds)
+    for flavour in ("sync", "async"):
+        added = cost[f"{flavour} off"] - cost[f"{flavour} plain"]
+        yield Row("off", f"{flavour} call, added", added, "us", at_most(0.2))
+
+
+def small(effort: Effort) -> Iterator[Row]:
+    """A call with a 100-byte string, inside a trajectory."""
+    section = "small op: 100 bytes in, as many out"
+    flavours: dict[str, Callable[[Tracer, int], Round]] = {"sync": _sync_calls, "async": _async_calls}
+    tracers = {"plain": Plain(), "rolltrace": Rolltrace(), "OpenTelemetry": OpenTelemetry()}
+    cost = medians(
+        {
+            f"{flavour} {name}": calls(tracer, effort.small_calls)
+            for flavour, calls in flavours.items()
+            for name, tracer in tracers.items()
+        },
+        rounds=effort.rounds,
+    )
+    for flavour in flavours:
+        ours = cost[f"{flavour} rolltrace"] - cost[f"{flavour} plain"]
+        peer = cost[f"{flavour} OpenTelemetry"] - cost[f"{flavour} plain"]
+        yield Row(section, f"{flavour}, rolltrace", ours, "us", at_most(6))
+        yield Row(section, f"{flavour}, OpenTelemetry", peer, "us")
+        yield Row(section, f"{flavour}, OpenTelemetry / rolltrace", peer / ours, "x", at_least(10))
+
+
+def realistic(effort: Effort, trajectories: list[Trajectory]) -> Iterator[Row]:
+    """Whole trajectories, against the peer and against the least that any journal must do."""
+    replayed = trajectories[: effort.replayed]
+    ops = sum(len(trajectory.ops) for trajectory in replayed)
+    size_bytes = sum(trajectory.size_bytes() for trajectory in replayed)
+    payloads = [payload for trajectory in replayed for payload in trajectory.payloads()]
+    cost = medians(
+        {
+            "plain": _replays(Plain(), replayed),
+            "rolltrace": _replays(Rolltrace(), replayed),
+            "OpenTelemetry": _replays(OpenTelemetry(), replayed),
+            "mapping": floor.fresh_mapping(payloads, ops=ops, size_bytes=size_bytes),
+            "memory": floor.warm_memory(payloads, ops=ops, size_bytes=size_bytes),
+        },
+        rounds=effort.rounds,
+    )
+    section = f"realistic workload: 20 ops a trajectory, {size_bytes / ops / 1e3:.0f} kB an op"
+    ours, peer = cost["rolltrace"] - cost["plain"], cost["OpenTelemetry"] - cost["plain"]
+    yield Row(section, "rolltrace", ours, "us")
+    yield Row(section, "OpenTelemetry", peer, "us")
+    yield Row(section, "OpenTelemetry / rolltrace", peer / ours, "x", at_least(8))
+    yield Row(section, "floor: encode, copy to a fresh mapping", cost["mapping"], "us")
+    yield Row(section, "rolltrace / that floor", ours / cost["mapping"], "x", at_most(1.5))
+    yield Row(section, "floor: encode, copy to warm memory", cost["memory"], "us")
+    yield Row(section, "rolltrace / that floor", ours / cost["memory"], "x")
+
+
+def loop_lag(effort: Effort, trajectories: list[Trajectory]) -> Iterator[Row]:
+    """Many trajectories at once on one event loop, model calls of 5 to 50 ms."""
+    tracers = {"off": Rolltrace(on=False), "on": Rolltrace(), "OpenTelemetry": OpenTelemetry()}
+    report = lag.measure(tracers, trajectories[: effort.at_once], rounds=effort.lag_rounds)
+    section = f"event-loop lag: {effort.at_once} trajectories at once, {report.ops_per_sec:,.0f} ops/s"
+    for name, found in report.lags.items():
+        yield Row(section, f"{name}, p50", found.p50_ms, "ms")
+        yield Row(section, f"{name}, p99", found.p99_ms, "ms")
+        yield Row(section, f"{name}, max", found.max_ms, "ms")
+    added = report.lags["on"].p99_ms - report.lags["off"].p99_ms
+    yield Row(section, "added by rolltrace, p99", added, "ms", at_most(2))
+
+
+def growth(effort: Effort) -> Iterator[Row]:
+    """The memory that tracing takes and does not give back."""
+    section = f"memory: {effort.memory_bytes / 1e9:g} GB of payload traced"
+    yield Row(section, "growth of the process", memory.growth_mib(effort.memory_bytes), "MiB", at_most(100))
+
+
+def _sync_calls(tracer: Tracer, calls: int) -> Round:
+    @tracer.op(name="small", kind="tool")
+    def small_op(text: str) -> str:
+        return text
+
+    def call(count: int) -> float:
+        begin = time.perf_counter_ns()
+        for _ in range(count):
+            small_op(SMALL_INPUT)
+        return (time.perf_counter_ns() - begin) / 1e3 / count
+
+    def run() -> float:
+        with tracer.running(), tracer.trajectory(sample_index=0, rollout_n=0):
+            call(WARM_CALLS)
+            return call(calls)
+
+    return run
+
+
+def _async_calls(tracer: Tracer, calls: int) -> Round:
+    @tracer.op(name="small", kind="tool")
+    async def small_op(text: str) -> str:
+        return text
+
+    async def call(count: int) -> float:
+        begin = time.perf_counter_ns()
+        for _ in range(count):
+            await small_op(SMALL_INPUT)
+        return (time.perf_counter_ns() - begin) / 1e3 / count
+
+    async def trajectory() -> float:
+        with tracer.trajectory(sample_index=0, rollout_n=0):
+            await call(WARM_CALLS)
+            return await call(calls)
+
+    def run() -> float:
+        with tracer.running():
+            return asyncio.run(trajectory())
+
+    return run
+
+
+def _replays(tracer: Tracer, trajectories: list[Trajectory]) -> Round:
+    replay = sync_replay(tracer)
+    ops = sum(len(trajectory.ops) for trajectory in trajectories)
+
+    def run() -> float:
+        with tracer.running():
+            # The first records open the journal (and start the peer's thread); a run does this once.
+            replay(trajectories[0])
+            begin = time.perf_counter_ns()
+            for trajectory in trajectories:
+                replay(trajectory)
+            return (time.perf_counter_ns() - begin) / 1e3 / ops
+
+    return run
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
+    parser.add_argument("--quick", action="store_true", help="a few seconds, to see that it runs")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures as JSON")
+    arguments: Any = parser.parse_args()
+    effort = QUICK if arguments.quick else FULL
+    trajectories = generate(max(effort.replayed, effort.at_once))
+    rows = [
+        *off(effort),
+        *small(effort),
+        *realistic(effort, trajectories),
+        *loop_lag(effort, trajectories),
+        *growth(effort),
+    ]
+    sys.stdout.write("\n".join(render(rows)) + "\n")
+    if arguments.json:
+        write_json(rows, arguments.json)
+
+
+if __name__ == "__main__":
+    main()

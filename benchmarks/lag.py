@@ -1,0 +1,75 @@
+"""How late an event loop gets while many trajectories are traced on it."""
+
+import asyncio
+import gc
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+from benchmarks.replay import async_replay
+from benchmarks.tracers import Tracer
+from benchmarks.workload import Trajectory
+
+TICK_SEC = 0.001
+
+
+class Lag(NamedTuple):
+    """How many milliseconds late a timer of 1 ms fired, over all ticks of all rounds."""
+
+    p50_ms: float
+    p99_ms: float
+    max_ms: float
+
+
+class LagReport(NamedTuple):
+    """The lag under each tracer, and the load that all of them were under."""
+
+    lags: dict[str, Lag]
+    ops_per_sec: float
+
+
+def measure(
+    tracers: Mapping[str, Tracer], trajectories: Sequence[Trajectory], *, rounds: int
+) -> LagReport:
+    """Runs all trajectories at once on one loop, tracers interleaved, after one warm-up round each.
+
+    The ticks of the rounds are pooled rather than summed up by a median, so that one bad stall shows.
+    """
+    ticks: dict[str, list[float]] = {name: [] for name in tracers}
+    elapsed_sec = 0.0
+    for number in range(rounds + 1):
+        for name, tracer in tracers.items():
+            gc.collect()
+            with tracer.running():
+                begin = time.perf_counter()
+                lateness = asyncio.run(_run(tracer, trajectories))
+            if number:
+                ticks[name] += lateness
+                elapsed_sec += time.perf_counter() - begin
+    ops = sum(len(trajectory.ops) for trajectory in trajectories) * rounds * len(tracers)
+    return LagReport({name: _summary(late) for name, late in ticks.items()}, ops / elapsed_sec)
+
+
+async def _run(tracer: Tracer, trajectories: Sequence[Trajectory]) -> list[float]:
+    replay = async_replay(tracer)
+    lateness: list[float] = []
+    ticker = asyncio.create_task(_tick(lateness))
+    await asyncio.gather(*(replay(trajectory) for trajectory in trajectories))
+    ticker.cancel()
+    with suppress(asyncio.CancelledError):
+        await ticker
+    return lateness
+
+
+async def _tick(lateness: list[float]) -> None:
+    while True:
+        begin = time.perf_counter()
+        await asyncio.sleep(TICK_SEC)
+        lateness.append(time.perf_counter() - begin - TICK_SEC)
+
+
+def _summary(lateness: Sequence[float]) -> Lag:
+    ordered = sorted(lateness)
+    last = len(ordered) - 1
+    return Lag(*(ordered[round(last * share)] * 1e3 for share in (0.5, 0.99, 1.0)))

@@ -1,0 +1,103 @@
+"""The peer: OpenTelemetry's SDK, set up as a careful user would to keep the same data in a file.
+
+It is given every advantage that costs it no data: the signature is read once, at decoration; its worker
+thread batches; and the final flush is not timed. Inputs are dumped when the call starts and outputs when
+it ends, since an argument that is mutated in between must not show up mutated.
+"""
+
+import inspect
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
+from opentelemetry.trace import NoOpTracer, Tracer
+
+from benchmarks.tracers import Decorator, scratch_folder
+
+# Far above the spans of any round, so that the queue never drops one; the default is 2,048.
+QUEUE_SPANS = 1_000_000
+
+
+class JsonLinesExporter(SpanExporter):
+    """Appends each span to a file as one line of JSON."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("w")
+        self.exported = 0
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        self._file.writelines(span.to_json(indent=None) + "\n" for span in spans)
+        self._file.flush()
+        self.exported += len(spans)
+        return SpanExportResult.SUCCESS
+
+    def shutdown(self) -> None:
+        self._file.close()
+
+
+class OpenTelemetry:
+    """The OpenTelemetry SDK behind the same decorator as ours."""
+
+    def __init__(self) -> None:
+        self._tracer: Tracer = NoOpTracer()
+        self._started = 0
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        with scratch_folder() as folder:
+            exporter = JsonLinesExporter(Path(folder, "spans.jsonl"))
+            provider = TracerProvider(resource=Resource({"service.name": "bench"}))
+            provider.add_span_processor(BatchSpanProcessor(exporter, max_queue_size=QUEUE_SPANS))
+            self._tracer = provider.get_tracer("bench")
+            self._started = 0
+            try:
+                yield
+                provider.force_flush()
+                if exporter.exported != self._started:
+                    raise RuntimeError(f"OpenTelemetry kept {exporter.exported} of {self._started} spans")
+            finally:
+                provider.shutdown()
+
+    def op(self, *, name: str, kind: str) -> Decorator:
+        def decorate(fn: Callable[..., Any]) -> Callable[..., Any]:
+            parameters = tuple(inspect.signature(fn).parameters)
+
+            def span(args: tuple[Any, ...], kwargs: dict[str, Any]) -> AbstractContextManager[Any]:
+                inputs = dict(zip(parameters, args, strict=False)) | kwargs
+                inputs.pop("self", None)
+                self._started += 1
+                attributes = {"op.kind": kind, "inputs": json.dumps(inputs)}
+                return self._tracer.start_as_current_span(name, attributes=attributes)
+
+            if inspect.iscoroutinefunction(fn):
+
+                @wraps(fn)
+                async def async_shell(*args: Any, **kwargs: Any) -> Any:
+                    with span(args, kwargs) as current:
+                        output = await fn(*args, **kwargs)
+                        current.set_attribute("output", json.dumps(output))
+                        return output
+
+                return async_shell
+
+            @wraps(fn)
+            def shell(*args: Any, **kwargs: Any) -> Any:
+                with span(args, kwargs) as current:
+                    output = fn(*args, **kwargs)
+                    current.set_attribute("output", json.dumps(output))
+                    return output
+
+            return shell
+
+        return decorate
+
+    def trajectory(self, *, sample_index: int, rollout_n: int) -> AbstractContextManager[Any]:
+        self._started += 1
+        attributes = {"sample_index": sample_index, "step": 1, "rollout_n": rollout_n, "validate": False}
+        return self._tracer.start_as_current_span("trajectory", attributes=attributes)

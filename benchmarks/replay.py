@@ -1,0 +1,87 @@
+"""Plays a trajectory through any tracer: each op is a traced method called with the op's own inputs."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from benchmarks.tracers import Tracer
+from benchmarks.workload import Op, Trajectory
+
+
+def sync_replay(tracer: Tracer) -> Callable[[Trajectory], None]:
+    """Returns a function that plays a trajectory at once, without waits."""
+
+    class Agent:
+        def __init__(self, trajectory: Trajectory) -> None:
+            self._starting = iter(trajectory.ops)
+
+        @tracer.op(name="run", kind="other")
+        def run(self, raw_prompt: Any, sampling_params: Any) -> Any:
+            return self._inside()
+
+        @tracer.op(name="generate", kind="llm")
+        def generate(self, request_id: Any, prompt_ids: Any, messages: Any, sampling_params: Any) -> Any:
+            return self._inside()
+
+        @tracer.op(name="parse", kind="other")
+        def parse(self, response_ids: Any) -> Any:
+            return self._inside()
+
+        @tracer.op(name="call_tool", kind="tool")
+        def call_tool(self, tool_call: Any, tools_kwargs: Any) -> Any:
+            return self._inside()
+
+        def play(self, op: Op) -> Any:
+            return getattr(self, op.name)(**op.inputs)
+
+        def _inside(self) -> Any:
+            op = next(self._starting)
+            for child in op.children:
+                self.play(child)
+            return op.output
+
+    def replay(trajectory: Trajectory) -> None:
+        with tracer.trajectory(sample_index=trajectory.sample_index, rollout_n=trajectory.rollout_n):
+            Agent(trajectory).play(trajectory.root)
+
+    return replay
+
+
+def async_replay(tracer: Tracer) -> Callable[[Trajectory], Awaitable[None]]:
+    """Returns a coroutine function that plays a trajectory with its waits."""
+
+    class Agent:
+        def __init__(self, trajectory: Trajectory) -> None:
+            self._starting = iter(trajectory.ops)
+
+        @tracer.op(name="run", kind="other")
+        async def run(self, raw_prompt: Any, sampling_params: Any) -> Any:
+            return await self._inside()
+
+        @tracer.op(name="generate", kind="llm")
+        async def generate(self, request_id: Any, prompt_ids: Any, messages: Any, sampling_params: Any) -> Any:
+            return await self._inside()
+
+        @tracer.op(name="parse", kind="other")
+        async def parse(self, response_ids: Any) -> Any:
+            return await self._inside()
+
+        @tracer.op(name="call_tool", kind="tool")
+        async def call_tool(self, tool_call: Any, tools_kwargs: Any) -> Any:
+            return await self._inside()
+
+        async def play(self, op: Op) -> Any:
+            return await getattr(self, op.name)(**op.inputs)
+
+        async def _inside(self) -> Any:
+            op = next(self._starting)
+            for child in op.children:
+                await self.play(child)
+            await asyncio.sleep(op.wait_sec)
+            return op.output
+
+    async def replay(trajectory: Trajectory) -> None:
+        with tracer.trajectory(sample_index=trajectory.sample_index, rollout_n=trajectory.rollout_n):
+            await Agent(trajectory).play(trajectory.root)
+
+    return replay

@@ -1,0 +1,73 @@
+"""What a benchmark needs of a tracer, and the two at the ends of the scale: none, and rolltrace."""
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, Protocol
+
+import rolltrace
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+class Tracer(Protocol):
+    """Decorates ops, opens trajectories, and runs only inside `running()`."""
+
+    def running(self) -> AbstractContextManager[None]:
+        """Starts with a fresh store; at the end flushes, proves that nothing was dropped, cleans up."""
+
+    def op(self, *, name: str, kind: str) -> Decorator: ...
+
+    def trajectory(self, *, sample_index: int, rollout_n: int) -> AbstractContextManager[Any]: ...
+
+
+class Plain:
+    """No tracer: the driver's own cost, which every figure has subtracted."""
+
+    def running(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def op(self, *, name: str, kind: str) -> Decorator:
+        return lambda fn: fn
+
+    def trajectory(self, *, sample_index: int, rollout_n: int) -> AbstractContextManager[Any]:
+        return nullcontext()
+
+
+class Rolltrace:
+    """rolltrace, on (capture and journal, no drainer) or off."""
+
+    def __init__(self, *, on: bool = True) -> None:
+        self._backend = "rolltrace" if on else None
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        with scratch_folder() as store:
+            rolltrace.init("bench", "hot-path", backend=self._backend, store=store, drain="off")
+            try:
+                yield
+                # A tracer that drops records is measured doing nothing.
+                if self._backend and (losses := rolltrace.stats().losses):
+                    raise RuntimeError(f"rolltrace lost records, the figures are void: {losses}")
+            finally:
+                rolltrace.shutdown()
+                rolltrace.RolloutTraceConfig.reset()
+
+    def op(self, *, name: str, kind: str) -> Decorator:
+        return rolltrace.rollout_trace_op(name=name, kind=kind)
+
+    def trajectory(self, *, sample_index: int, rollout_n: int) -> AbstractContextManager[Any]:
+        return rolltrace.rollout_trace_attr(
+            sample_index=sample_index, step=1, rollout_n=rollout_n, validate=False
+        )
+
+
+@contextmanager
+def scratch_folder() -> Iterator[str]:
+    """A temporary folder that is gone afterwards; TMPDIR chooses the disk."""
+    folder = tempfile.mkdtemp(prefix="rolltrace-bench-")
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,171 @@
+"""A seeded multi-turn tool-use workload, as data.
+
+A trajectory is a tree of ops in the shape that verl's ToolAgentLoop gives them: the agent loop's `run`
+holds, turn by turn, a model call, the parsing of its tool call and the tool call. Every payload exists
+before a clock starts, so what a benchmark measures is tracing and nothing else.
+"""
+
+import random
+from dataclasses import dataclass, field
+from typing import Any
+
+from msgspec import msgpack
+
+TOOL_TURNS = 6
+"""With the run itself and the final answer this makes 20 ops a trajectory."""
+
+FIRST_PROMPT_TOKENS = 1_000
+LAST_PROMPT_TOKENS = 30_000
+VOCABULARY = 151_936
+
+SAMPLING = {"temperature": 1.0, "top_p": 0.95, "max_tokens": 1024, "logprobs": True}
+WORDS = "the a result of query index value table error file line search returned row status ok none".split()
+
+
+@dataclass(slots=True)
+class Op:
+    """One call: what it is given, what it returns, and what it calls inside."""
+
+    name: str
+    """Also the name of the driver's method that plays it."""
+    kind: str
+    inputs: dict[str, Any]
+    output: Any
+    wait_sec: float = 0.0
+    """How long the call waits for its model or its tool; only the async driver sleeps."""
+    children: list["Op"] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Trajectory:
+    """One rollout: its coordinates and its ops."""
+
+    sample_index: int
+    rollout_n: int
+    root: Op
+    ops: list[Op]
+    """All ops, each before its children: the order in which they start."""
+
+    def payloads(self) -> list[Any]:
+        """Every input and output once: what a tracer must at least keep."""
+        return [payload for op in self.ops for payload in (op.inputs, op.output)]
+
+    def size_bytes(self) -> int:
+        """The msgpack size of all payloads."""
+        return sum(len(msgpack.encode(payload)) for payload in self.payloads())
+
+
+def generate(count: int, *, seed: int = 0) -> list[Trajectory]:
+    """Returns `count` trajectories, four rollouts a sample, the same ones for the same seed."""
+    rng = random.Random(seed)
+    return [_trajectory(rng, sample_index=i // 4, rollout_n=i % 4) for i in range(count)]
+
+
+def _trajectory(rng: random.Random, *, sample_index: int, rollout_n: int) -> Trajectory:
+    messages = [
+        {"role": "system", "content": _text(rng, 1_500)},
+        {"role": "user", "content": _text(rng, 2_000)},
+    ]
+    ids = _tokens(rng, FIRST_PROMPT_TOKENS)
+    mask: list[int] = []
+    logprobs: list[float] = []
+    raw_prompt = list(messages)
+    steps: list[Op] = []
+    for turn in range(TOOL_TURNS + 1):
+        model_call = _model_call(rng, f"{sample_index}-{rollout_n}-{turn}", ids, messages)
+        response = model_call.output
+        steps.append(model_call)
+        ids = ids + response["response_ids"]
+        mask += [1] * len(response["response_ids"])
+        logprobs += response["logprobs"]
+        if turn == TOOL_TURNS:
+            break
+        parse, tool = _tool_use(rng, response["response_ids"])
+        steps += [parse, tool]
+        messages = [
+            *messages,
+            {"role": "assistant", "content": parse.output[0], "tool_calls": parse.output[1]},
+            {"role": "tool", "content": tool.output["text"], "tool_call_id": f"call_{turn}"},
+        ]
+        due = FIRST_PROMPT_TOKENS + (LAST_PROMPT_TOKENS - FIRST_PROMPT_TOKENS) * (turn + 1) // TOOL_TURNS
+        observation = _tokens(rng, due - len(ids))
+        ids = ids + observation
+        mask += [0] * len(observation)
+        logprobs += [0.0] * len(observation)
+    root = Op(
+        name="run",
+        kind="other",
+        inputs={"raw_prompt": raw_prompt, "sampling_params": SAMPLING},
+        output={
+            "prompt_ids": ids[:FIRST_PROMPT_TOKENS],
+            "response_ids": ids[FIRST_PROMPT_TOKENS:],
+            "response_mask": mask,
+            "response_logprobs": logprobs,
+            "num_turns": 2 * TOOL_TURNS + 2,
+            "metrics": {"generate_sequences": 31.4, "tool_calls": 2.7},
+        },
+        children=steps,
+    )
+    return Trajectory(sample_index, rollout_n, root, [root, *steps])
+
+
+def _model_call(
+    rng: random.Random, request_id: str, ids: list[int], messages: list[dict[str, Any]]
+) -> Op:
+    length = rng.randint(200, 500)
+    return Op(
+        name="generate",
+        kind="llm",
+        inputs={
+            "request_id": request_id,
+            "prompt_ids": ids,
+            "messages": messages,
+            "sampling_params": SAMPLING,
+        },
+        output={
+            "response_ids": _tokens(rng, length),
+            "logprobs": [_logprob(rng) for _ in range(length)],
+            "stop_reason": "completed",
+        },
+        wait_sec=rng.uniform(0.005, 0.050),
+    )
+
+
+def _tool_use(rng: random.Random, response_ids: list[int]) -> tuple[Op, Op]:
+    arguments = {"query": _text(rng, 80), "limit": rng.randint(1, 50)}
+    call = {"name": "search", "arguments": arguments}
+    parse = Op(
+        name="parse",
+        kind="other",
+        inputs={"response_ids": response_ids},
+        output=[_text(rng, 1_000), [call]],
+    )
+    tool = Op(
+        name="call_tool",
+        kind="tool",
+        inputs={"tool_call": call, "tools_kwargs": {"timeout_sec": 30}},
+        # Mostly digits, which Qwen's tokenizer takes one by one: many tokens for a few kB of text.
+        output={"text": _table(rng, rng.randint(4_000, 8_000)), "reward": 0.0, "truncated": False},
+        wait_sec=rng.uniform(0.001, 0.010),
+    )
+    return parse, tool
+
+
+def _tokens(rng: random.Random, count: int) -> list[int]:
+    # Frequent tokens have small ids, and msgpack spends 1 to 5 bytes by size, so uniform ids would
+    # be larger on disk than real ones. The median here is near 1,500.
+    return [int(VOCABULARY ** rng.triangular(0, 1, 0.75)) - 1 for _ in range(count)]
+
+
+def _logprob(rng: random.Random) -> float:
+    """Most tokens are nearly certain; a few are surprises."""
+    return -rng.expovariate(100.0 if rng.random() < 0.75 else 0.7)
+
+
+def _text(rng: random.Random, size: int) -> str:
+    return " ".join(rng.choices(WORDS, k=size // 5))[:size]
+
+
+def _table(rng: random.Random, size: int) -> str:
+    rows = (f"{rng.getrandbits(40):>13} | {rng.random():.6f} | {rng.choice(WORDS)}" for _ in range(size // 30))
+    return "\n".join(rows)[:size]

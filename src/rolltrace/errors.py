@@ -1,0 +1,41 @@
+"""Every exception rolltrace raises.
+
+    RolltraceError
+    ├── ConfigError (ValueError)        a setting, argument or environment variable is wrong
+    │   └── BackendError                a backend name that is not installed
+    ├── MissingExtraError (ImportError) an optional package is not installed
+    ├── ContextError (ValueError)       a context string that cannot be understood
+    └── StoreError (OSError)            the store folder cannot be used
+        └── FormatError                 a file of the store is damaged or written by a newer version
+
+Each one takes only its message, so that Ray and multiprocessing can carry it to another process.
+Inside a traced call none of these reaches the caller: see `_guard`.
+"""
+
+
+class RolltraceError(Exception):
+    """Base of all errors raised by rolltrace."""
+
+
+class ConfigError(RolltraceError, ValueError):
+    """A setting is wrong; the message names it, the value seen, and what to write instead."""
+
+
+class BackendError(ConfigError):
+    """A backend was named that is not installed."""
+
+
+class MissingExtraError(RolltraceError, ImportError):
+    """A backend needs a package that is not installed; the message holds the install line."""
+
+
+class ContextError(RolltraceError, ValueError):
+    """A string given to `use_context` was not made by `current_context`."""
+
+
+class StoreError(RolltraceError, OSError):
+    """The store folder cannot be created, read or written."""
+
+
+class FormatError(StoreError):
+    """A file is not one of ours, is damaged in its header, or comes from a newer rolltrace."""

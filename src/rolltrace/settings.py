@@ -1,0 +1,200 @@
+"""Every setting once: its name, type, default and meaning.
+
+Arguments of `init`, environment variables (`ROLLTRACE_<NAME>`), Hydra keys and the page
+docs/reference/config.md are all derived from the fields of `Settings`.
+Precedence: argument, then config, then environment, then default. None means "not given".
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from rolltrace.errors import ConfigError
+
+MIB = 1 << 20
+DRAIN_MODES = ("process", "thread", "off")
+JOURNAL_MODES = ("auto", "mmap", "append")
+ENV_PREFIX = "ROLLTRACE_"
+OTHER_VARIABLES = ("ROLLTRACE_STRICT",)
+
+
+def _setting(default: Any, check: Callable[[str, Any], Any], meaning: str) -> Any:
+    return field(default=default, metadata={"check": check, "meaning": meaning})
+
+
+def _wrong(name: str, value: object, wanted: str) -> ConfigError:
+    return ConfigError(f"{name} must be {wanted}, not {value!r}")
+
+
+def _name(name: str, value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise _wrong(name, value, "a non-empty string")
+    return value
+
+
+def _backends(name: str, value: Any) -> tuple[str, ...]:
+    names = [part.strip() for part in value.split(",")] if isinstance(value, str) else value
+    if not isinstance(names, Iterable) or isinstance(names, Mapping | bytes):
+        raise _wrong(name, value, "a backend name or a list of names, such as 'rolltrace'")
+    found = tuple(dict.fromkeys(names))
+    if not found or not all(isinstance(each, str) and each for each in found):
+        raise _wrong(name, value, "a backend name or a list of names, such as 'rolltrace'")
+    return found
+
+
+def _folder(name: str, value: Any) -> Path:
+    if not isinstance(value, str | os.PathLike) or not os.fspath(value):
+        raise _wrong(name, value, "a folder path")
+    return Path(os.path.abspath(os.path.expanduser(os.fspath(value))))
+
+
+def _switch(name: str, value: Any) -> bool:
+    if isinstance(value, str):
+        word = value.strip().lower()
+        if word in ("1", "true", "yes", "on"):
+            return True
+        if word in ("0", "false", "no", "off", ""):
+            return False
+    if isinstance(value, bool):
+        return value
+    raise _wrong(name, value, "true or false")
+
+
+def _count(name: str, value: Any) -> int:
+    try:
+        number = int(value) if isinstance(value, str) else value
+    except ValueError:
+        number = None
+    if not isinstance(number, int) or isinstance(number, bool) or number < 0:
+        raise _wrong(name, value, "a whole number, 0 or more")
+    return number
+
+
+def _size(name: str, value: Any) -> int:
+    if isinstance(value, str):
+        match = re.fullmatch(r"\s*(\d+)\s*([kmgt]?)(i?b)?\s*", value.lower())
+        if match is None:
+            raise _wrong(name, value, "a size such as 8GiB, 64MiB or a number of bytes")
+        return int(match[1]) << {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}[match[2]]
+    return _count(name, value)
+
+
+def _one_of(*choices: str) -> Callable[[str, Any], str]:
+    def check(name: str, value: Any) -> str:
+        if value not in choices:
+            raise _wrong(name, value, "one of " + ", ".join(map(repr, choices)))
+        return str(value)
+
+    return check
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The settings of one `init`, checked and with defaults filled in."""
+
+    project_name: str = _setting("default", _name, "what the work is called")
+    experiment_name: str = _setting("default", _name, "what this run of it is called")
+    backend: tuple[str, ...] | None = _setting(
+        None, _backends, "where traces go: `rolltrace` (the embedded store), another installed backend, or several; "
+        "unset means that tracing is off"
+    )
+    store: Path = _setting(Path("~/.rolltrace").expanduser(), _folder, "the store folder")
+    token2text: bool = _setting(False, _switch, "keep decoded text beside token ids")
+    max_samples_per_step_per_worker: int | None = _setting(
+        None, _count, "how many samples each worker traces in a step, with all their rollouts; unset means all"
+    )
+    drain: str = _setting(
+        "process", _one_of(*DRAIN_MODES), "where journals are turned into the store: a separate `process`, a `thread`, "
+        "or `off` (by hand, with the command line)"
+    )
+    max_bytes: int = _setting(
+        32 * MIB, _size, "the most bytes of inputs, and of outputs, that one op keeps; what is over is cut and marked"
+    )
+    max_items: int | None = _setting(
+        None, _count, "the most items kept of one container (lists of plain numbers are exempt); unset means all. "
+        "When set, values are walked in Python, which is slower"
+    )
+    max_depth: int | None = _setting(
+        None, _count, "how deep nested values are kept; unset means as deep as they can be encoded. "
+        "When set, values are walked in Python, which is slower"
+    )
+    max_array_bytes: int = _setting(
+        MIB, _size, "arrays and tensors of two or more dimensions over this size keep shape, dtype and statistics only"
+    )
+    max_stream_items: int = _setting(1000, _count, "how many items of a generator are kept; all are counted")
+    max_unsent_bytes: int = _setting(
+        8 << 30, _size, "how much undrained journal may lie on this host's disk before records are counted as lost"
+    )
+    segment_bytes: int = _setting(16 * MIB, _size, "the size of one journal file")
+    journal_mode: str = _setting(
+        "auto", _one_of(*JOURNAL_MODES), "`mmap` on local disks, `append` on network and FUSE file systems; "
+        "`auto` finds out which"
+    )
+
+    @classmethod
+    def gather(cls, arguments: Mapping[str, Any], config: object = None) -> Settings:
+        """Settings from arguments, a Hydra config (or plain dict) and the environment, in this precedence."""
+        from_config = {} if config is None else read_config(config)
+        checked: dict[str, Any] = {}
+        for each in fields(cls):
+            variable = variable_of(each.name)
+            for label, value in (
+                (each.name, arguments.get(each.name)),
+                (f"{each.name} (in the config)", from_config.get(each.name)),
+                (variable, os.environ.get(variable) or None),
+            ):
+                if value is not None:
+                    checked[each.name] = each.metadata["check"](label, value)
+                    break
+        settings = cls(**checked)
+        if settings.segment_bytes < 64 << 10:
+            raise _wrong("segment_bytes", settings.segment_bytes, "at least 64 KiB")
+        return settings
+
+    def difference(self, other: Settings) -> dict[str, tuple[Any, Any]]:
+        """Each setting in which the two differ: name -> (mine, theirs)."""
+        pairs = {each.name: (getattr(self, each.name), getattr(other, each.name)) for each in fields(self)}
+        return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+
+
+def variable_of(setting: str) -> str:
+    """The environment variable of a setting: `store` -> `ROLLTRACE_STORE`, `project_name` -> `ROLLTRACE_PROJECT`."""
+    return ENV_PREFIX + setting.removesuffix("_name").upper()
+
+
+def unknown_variables() -> dict[str, list[str]]:
+    """Environment variables that look like ours but are not, each with the nearest real names."""
+    known = [variable_of(each.name) for each in fields(Settings)] + list(OTHER_VARIABLES)
+    strange = [name for name in os.environ if name.startswith(ENV_PREFIX) and name not in known]
+    return {name: difflib.get_close_matches(name, known, 1) for name in strange}
+
+
+def read_config(config: object) -> dict[str, Any]:
+    """Our settings out of a trainer's config: `actor_rollout_ref.rollout.trace.*` and `trainer.*_name`."""
+    trace = _section(config, "actor_rollout_ref", "rollout", "trace")
+    trainer = _section(config, "trainer")
+    if trace is None and trainer is None:
+        raise ConfigError(
+            "the config holds neither actor_rollout_ref.rollout.trace nor trainer; "
+            "pass the whole Hydra config, or a dict of that shape"
+        )
+    found: dict[str, Any] = {}
+    for section, names in ((trainer, ("project_name", "experiment_name")), (trace, [f.name for f in fields(Settings)])):
+        for name in names:
+            if section is not None and section.get(name) is not None:
+                found[name] = section.get(name)
+    return found
+
+
+def _section(config: object, *path: str) -> Mapping[str, Any] | None:
+    for key in path:
+        if not isinstance(config, Mapping):
+            return None
+        config = config.get(key)
+    return config if isinstance(config, Mapping) else None
