@@ -49,8 +49,9 @@ QUICK = Effort(
 
 def off(effort: Effort) -> Iterator[Row]:
     """The decorator when no backend is set."""
+    tracers: dict[str, Tracer] = {"plain": Plain(), "off": Rolltrace(on=False)}
     contenders: dict[str, Round] = {}
-    for name, tracer in {"plain": Plain(), "off": Rolltrace(on=False)}.items():
+    for name, tracer in tracers.items():
         contenders[f"sync {name}"] = _sync_calls(tracer, effort.off_calls)
         contenders[f"async {name}"] = _async_calls(tracer, effort.off_calls)
     cost = medians(contenders, rounds=effort.rounds)
@@ -63,7 +64,11 @@ def small(effort: Effort) -> Iterator[Row]:
     """A call with a 100-byte string, inside a trajectory."""
     section = "small op: 100 bytes in, as many out"
     flavours: dict[str, Callable[[Tracer, int], Round]] = {"sync": _sync_calls, "async": _async_calls}
-    tracers = {"plain": Plain(), "rolltrace": Rolltrace(), "OpenTelemetry": OpenTelemetry()}
+    tracers: dict[str, Tracer] = {
+        "plain": Plain(),
+        "rolltrace": Rolltrace(),
+        "OpenTelemetry": OpenTelemetry(),
+    }
     cost = medians(
         {
             f"{flavour} {name}": calls(tracer, effort.small_calls)
@@ -101,15 +106,19 @@ def realistic(effort: Effort, trajectories: list[Trajectory]) -> Iterator[Row]:
     yield Row(section, "rolltrace", ours, "us")
     yield Row(section, "OpenTelemetry", peer, "us")
     yield Row(section, "OpenTelemetry / rolltrace", peer / ours, "x", at_least(8))
-    yield Row(section, "floor: encode, copy to a fresh mapping", cost["mapping"], "us")
-    yield Row(section, "rolltrace / that floor", ours / cost["mapping"], "x", at_most(1.5))
-    yield Row(section, "floor: encode, copy to warm memory", cost["memory"], "us")
-    yield Row(section, "rolltrace / that floor", ours / cost["memory"], "x")
+    yield Row(section, "mapping floor: encode, copy to fresh file", cost["mapping"], "us")
+    yield Row(section, "rolltrace / mapping floor", ours / cost["mapping"], "x", at_most(1.5))
+    yield Row(section, "memory floor: encode, copy to warm buffer", cost["memory"], "us")
+    yield Row(section, "rolltrace / memory floor", ours / cost["memory"], "x")
 
 
 def loop_lag(effort: Effort, trajectories: list[Trajectory]) -> Iterator[Row]:
     """Many trajectories at once on one event loop, model calls of 5 to 50 ms."""
-    tracers = {"off": Rolltrace(on=False), "on": Rolltrace(), "OpenTelemetry": OpenTelemetry()}
+    tracers: dict[str, Tracer] = {
+        "off": Rolltrace(on=False),
+        "on": Rolltrace(),
+        "OpenTelemetry": OpenTelemetry(),
+    }
     report = lag.measure(tracers, trajectories[: effort.at_once], rounds=effort.lag_rounds)
     section = f"event-loop lag: {effort.at_once} trajectories at once, {report.ops_per_sec:,.0f} ops/s"
     for name, found in report.lags.items():

@@ -48,7 +48,7 @@ class Row:
 
 def render(rows: Iterable[Row]) -> Iterator[str]:
     """Yields the lines of the table, a block for each section."""
-    yield f"{'':<44}{'figure':>14}    {'target':<14}"
+    yield f"{'':<44}{'figure':>14}    target"
     for section, members in groupby(rows, key=lambda row: row.section):
         yield section
         for row in members:

@@ -19,7 +19,21 @@ LAST_PROMPT_TOKENS = 30_000
 VOCABULARY = 151_936
 
 SAMPLING = {"temperature": 1.0, "top_p": 0.95, "max_tokens": 1024, "logprobs": True}
-WORDS = "the a result of query index value table error file line search returned row status ok none".split()
+WORDS = [
+    "the",
+    "a",
+    "result",
+    "of",
+    "query",
+    "index",
+    "value",
+    "table",
+    "error",
+    "file",
+    "line",
+    "row",
+    "none",
+]
 
 
 @dataclass(slots=True)
@@ -109,9 +123,7 @@ def _trajectory(rng: random.Random, *, sample_index: int, rollout_n: int) -> Tra
     return Trajectory(sample_index, rollout_n, root, [root, *steps])
 
 
-def _model_call(
-    rng: random.Random, request_id: str, ids: list[int], messages: list[dict[str, Any]]
-) -> Op:
+def _model_call(rng: random.Random, request_id: str, ids: list[int], messages: list[dict[str, Any]]) -> Op:
     length = rng.randint(200, 500)
     return Op(
         name="generate",
@@ -167,5 +179,7 @@ def _text(rng: random.Random, size: int) -> str:
 
 
 def _table(rng: random.Random, size: int) -> str:
-    rows = (f"{rng.getrandbits(40):>13} | {rng.random():.6f} | {rng.choice(WORDS)}" for _ in range(size // 30))
-    return "\n".join(rows)[:size]
+    rows = size // 27
+    return "\n".join(
+        f"{rng.getrandbits(40):013} | {rng.random():.6f} | {rng.choice(WORDS)}" for _ in range(rows)
+    )

@@ -31,14 +31,20 @@ class Coordinates(NamedTuple):
 
 def coordinate(value: Any) -> SampleIndex | None:
     """A coordinate as a plain int or str, from whatever a trainer's batch holds (NumPy and torch scalars too)."""
-    if value is None or type(value) is int or type(value) is str:
-        return value  # type: ignore[no-any-return]
+    if value is None:
+        return None
     if isinstance(value, str):
-        return str.__str__(value)
+        return clean_text(value)
     if hasattr(value, "item"):
         value = value.item()
-    if hasattr(value, "__index__"):
-        return int(value)
     if isinstance(value, float) and value.is_integer():
-        return int(value)
-    return str(value)
+        value = int(value)
+    if hasattr(value, "__index__"):
+        number = int(value)
+        return number if -(1 << 63) <= number < 1 << 63 else str(number)  # a uuid as a number
+    return clean_text(str(value))
+
+
+def clean_text(value: str) -> str:
+    """The text as a plain str that UTF-8 can hold; lone surrogates are written out as escapes."""
+    return str.__str__(value).encode("utf-8", "backslashreplace").decode()

@@ -1,0 +1,45 @@
+"""Record what happens inside agentic-RL rollouts, and look at it.
+
+    import rolltrace
+
+    rolltrace.init("my-project", "run-1", "rolltrace")
+
+    @rolltrace.rollout_trace_op
+    async def call_tool(name, arguments): ...
+
+    with rolltrace.rollout_trace_attr(sample_index=7, step=1, rollout_n=0):
+        await call_tool("search", {"query": "..."})
+"""
+
+from importlib import import_module as _import_module
+from typing import Any as _Any
+
+from rolltrace._runtime import Stats, flush, init, init_from_environment, shutdown, stats
+from rolltrace.capture import Trajectory, current_context, rollout_trace_attr, rollout_trace_op, use_context
+from rolltrace.config import RolloutTraceConfig
+from rolltrace.errors import RolltraceError
+
+__all__ = [
+    "RolloutTraceConfig",
+    "RolltraceError",
+    "Stats",
+    "Trajectory",
+    "current_context",
+    "flush",
+    "init",
+    "rollout_trace_attr",
+    "rollout_trace_op",
+    "shutdown",
+    "stats",
+    "use_context",
+]
+
+
+def __getattr__(name: str) -> _Any:
+    if name == "__version__":  # asked for rarely; importlib.metadata is slow to load
+        return _import_module("importlib.metadata").version("rolltrace")
+    raise AttributeError(f"module 'rolltrace' has no attribute {name!r}")
+
+
+init_from_environment()
+del init_from_environment

@@ -1,0 +1,221 @@
+"""`init`, `flush`, `shutdown`, `stats`: joins the stages, and owns what is on and off.
+
+One `Runtime` at a time, in `_active`. A forked child keeps it, with a journal of its own.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rolltrace import _guard, backends
+from rolltrace.capture import Recorder, follow_threads
+from rolltrace.capture import scope as _scope
+from rolltrace.errors import ConfigError, RolltraceError
+from rolltrace.journal import JournalWriter
+from rolltrace.settings import Settings, unknown_variables
+
+
+@dataclass(frozen=True)
+class Stats:
+    """What this process has recorded since `init`."""
+
+    records: int = 0
+    """Records saved."""
+    bytes: int = 0
+    """Their size."""
+    losses: dict[str, dict[str, int]] = field(default_factory=dict)
+    """Records that were not saved: reason -> step ('' for none) -> how many."""
+    cuts: int = 0
+    """Values cut by a limit; what was kept is marked."""
+    faults: dict[str, int] = field(default_factory=dict)
+    """Faults of rolltrace itself, by kind."""
+
+    @property
+    def lost(self) -> int:
+        """All losses together."""
+        return sum(sum(steps.values()) for steps in self.losses.values())
+
+
+class Runtime:
+    """The settings of one `init` and, when tracing is on, the recorder made from them."""
+
+    def __init__(self, settings: Settings, *, from_environment: bool = False) -> None:
+        self.settings = settings
+        self.from_environment = from_environment
+        self.recorder: Recorder | None = None
+        if settings.backend is not None:
+            backends.check(settings.backend)
+            self.recorder = Recorder(settings, self._open_journal())
+
+    def _open_journal(self) -> JournalWriter:
+        settings = self.settings
+        meta = {
+            "project": settings.project_name[:200],
+            "experiment": settings.experiment_name[:200],
+            "backends": [name[:40] for name in settings.backend or ()][:8],
+            "token2text": settings.token2text,
+        }
+        return JournalWriter(
+            settings.store,
+            meta,
+            mode=settings.journal_mode,
+            segment_bytes=settings.segment_bytes,
+            max_unsent_bytes=settings.max_unsent_bytes,
+        )
+
+
+_active: Runtime | None = None
+_lock = threading.RLock()
+
+
+def init(
+    project_name: str | Mapping[str, Any] | None = None,
+    experiment_name: str | None = None,
+    backend: str | list[str] | tuple[str, ...] | None = None,
+    *,
+    config: Mapping[str, Any] | None = None,
+    store: str | os.PathLike[str] | None = None,
+    token2text: bool | None = None,
+    max_samples_per_step_per_worker: int | None = None,
+    drain: str | None = None,
+    **limits: Any,
+) -> None:
+    """Turn tracing on: `rolltrace.init("my-project", "run-1", "rolltrace")`.
+
+    With no backend, here or in `ROLLTRACE_BACKEND`, tracing stays off. What is not given comes from the config,
+    then from the environment, then from the defaults (docs/reference/config.md).
+    A second call with the same settings does nothing; with others it raises.
+
+    Args:
+        project_name: What the work is called; or a whole Hydra config (or dict of its shape) to take all from.
+        experiment_name: What this run of it is called.
+        backend: `"rolltrace"`, another installed backend, or a list of several.
+        config: A Hydra config with `actor_rollout_ref.rollout.trace.*` and `trainer.project_name`.
+        store: The store folder, `~/.rolltrace` if not given.
+        token2text: Keep decoded text beside token ids.
+        max_samples_per_step_per_worker: How many samples each worker traces in a step; all if not given.
+        drain: Where journals become the store: "process", "thread" or "off".
+        **limits: Any other setting of docs/reference/config.md, such as `max_bytes`.
+
+    Raises:
+        ConfigError: a setting is wrong, or differs from those of an earlier `init`.
+        BackendError: a backend is not installed.
+        StoreError: the store folder cannot be written.
+    """
+    if isinstance(project_name, Mapping):
+        if config is not None:
+            raise ConfigError("give the config once: as first argument or as config=")
+        project_name, config = None, project_name
+    _check_names(limits)
+    arguments = {
+        "project_name": project_name,
+        "experiment_name": experiment_name,
+        "backend": backend,
+        "store": store,
+        "token2text": token2text,
+        "max_samples_per_step_per_worker": max_samples_per_step_per_worker,
+        "drain": drain,
+        **limits,
+    }
+    for name, near in unknown_variables().items():
+        _guard.logger.warning(
+            "the environment variable %s is no setting of rolltrace%s", name, f"; did you mean {near[0]}?" if near else ""
+        )
+    _activate(Settings.gather(arguments, config))
+
+
+def _check_names(limits: dict[str, Any]) -> None:
+    known = {name for name in Settings.__dataclass_fields__ if name not in init.__kwdefaults__}
+    unknown = sorted(set(limits) - known)
+    if unknown:
+        raise ConfigError(f"init has no setting {unknown[0]!r}; there are: {', '.join(sorted(known))}")
+
+
+def _activate(settings: Settings, *, from_environment: bool = False) -> None:
+    global _active
+    with _lock:
+        if _active is not None:
+            difference = _active.settings.difference(settings)
+            if not difference:
+                return
+            if not _active.from_environment:
+                listed = "; ".join(f"{name} is {mine!r}, not {theirs!r}" for name, (mine, theirs) in difference.items())
+                raise ConfigError(f"rolltrace is already set up, and {listed}. Call rolltrace.shutdown() first")
+            shutdown()
+        _active = Runtime(settings, from_environment=from_environment)
+        if _active.recorder is not None:
+            follow_threads()
+        _scope.recorder = _active.recorder
+
+
+def init_from_environment() -> None:
+    """At import: `ROLLTRACE_BACKEND=rolltrace python train.py` traces, and so do all its worker processes.
+
+    An explicit `init` later takes its place. Never raises: an import must not fail over a variable.
+    """
+    if not os.environ.get("ROLLTRACE_BACKEND"):
+        return
+    try:
+        _activate(Settings.gather({}), from_environment=True)
+    except RolltraceError as fault:
+        _guard.logger.error("tracing stays off, because the environment cannot be used: %s", fault)
+
+
+def flush(timeout: float | None = None) -> bool:
+    """Wait until everything recorded so far is on disk; False if that took longer than `timeout` seconds.
+
+    A kill loses nothing even without it: this is for power cuts.
+    """
+    recorder = _scope.recorder
+    if recorder is None:
+        return True
+    waiter = threading.Thread(target=recorder.sink.sync, name="rolltrace-flush", daemon=True)
+    waiter.start()
+    waiter.join(timeout)
+    return not waiter.is_alive()
+
+
+def shutdown() -> None:
+    """Turn tracing off and close the journal. `init` may be called again."""
+    global _active
+    with _lock:
+        ended, _active, _scope.recorder = _active, None, None
+        if ended is not None and ended.recorder is not None:
+            ended.recorder.sink.close()
+            lost = stats_of(ended).lost
+            if lost:
+                _guard.logger.warning("rolltrace lost %d records: %s", lost, stats_of(ended).losses)
+        _guard.report()
+
+
+def stats() -> Stats:
+    """What this process has recorded and lost since `init`."""
+    return stats_of(_active)
+
+
+def stats_of(runtime: Runtime | None) -> Stats:
+    if runtime is None or runtime.recorder is None:
+        return Stats(faults=dict(_guard.faults))
+    sink = runtime.recorder.sink
+    losses = {reason: dict(steps) for reason, steps in sink.losses.items()}
+    return Stats(sink.records, sink.bytes, losses, runtime.recorder.snapshotter.cuts, dict(_guard.faults))
+
+
+def active() -> Runtime | None:
+    return _active
+
+
+def _start_over_in_child() -> None:
+    global _lock
+    _lock = threading.RLock()
+    if _active is not None and _active.recorder is not None:
+        _active.recorder.start_over_in_child()
+
+
+os.register_at_fork(after_in_child=_start_over_in_child)
+atexit.register(shutdown)

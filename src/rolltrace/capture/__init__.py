@@ -1,0 +1,17 @@
+"""Make records. The hot path: nothing here waits, opens a connection or imports a vendor's library."""
+
+from rolltrace.capture.op import rollout_trace_op
+from rolltrace.capture.propagate import current_context, follow_threads, use_context
+from rolltrace.capture.recorder import Recorder, Sink
+from rolltrace.capture.trajectory import Trajectory, rollout_trace_attr
+
+__all__ = [
+    "Recorder",
+    "Sink",
+    "Trajectory",
+    "current_context",
+    "follow_threads",
+    "rollout_trace_attr",
+    "rollout_trace_op",
+    "use_context",
+]

@@ -1,0 +1,79 @@
+"""An exception that leaves a traced call, as a record.
+
+Written by hand instead of with `traceback`: an exception passes through every enclosing op, and the
+standard formatting (which stats source files and, since 3.11, parses each line) costs more than the ops.
+"""
+
+from __future__ import annotations
+
+import linecache
+from types import TracebackType
+
+from rolltrace.record import Error, Status, clean_text
+
+_MOST_FRAMES = 40
+_MOST_CAUSES = 4
+_LONGEST_MESSAGE = 8192
+_CANCELLATIONS = frozenset({"CancelledError", "Cancelled", "GeneratorExit"})
+"""By name, so that trio's and anyio's are known without importing them."""
+
+
+def status_of(failure: BaseException | None) -> Status:
+    if failure is None:
+        return "ok"
+    cancelled = any(cls.__name__ in _CANCELLATIONS for cls in type(failure).__mro__)
+    return "cancelled" if cancelled else "error"
+
+
+def describe(failure: BaseException) -> Error:
+    """Type, message and traceback. The message is the user's code and may itself fail."""
+    return Error(_type_of(failure), _message_of(failure), clean_text("".join(_format(failure))))
+
+
+def _type_of(failure: BaseException) -> str:
+    kind = type(failure)
+    return clean_text(kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}")
+
+
+def _message_of(failure: BaseException) -> str:
+    try:
+        return clean_text(str(failure)[:_LONGEST_MESSAGE])
+    except Exception as fault:
+        return f"<its message could not be made: {type(fault).__name__}>"
+
+
+def _format(failure: BaseException) -> list[str]:
+    parts: list[str] = []
+    seen: set[int] = set()
+    link: BaseException | None = failure
+    word = ""
+    while link is not None and id(link) not in seen and len(seen) < _MOST_CAUSES:
+        seen.add(id(link))
+        frames = _frames(link.__traceback__)
+        parts[:0] = [*frames, f"{_type_of(link)}: {_message_of(link)}\n", word]
+        if link.__cause__ is not None:
+            link, word = link.__cause__, "\nThis was the direct cause of:\n\n"
+        elif link.__context__ is not None and not link.__suppress_context__:
+            link, word = link.__context__, "\nWhile this was handled, there came:\n\n"
+        else:
+            link = None
+    return parts
+
+
+def _frames(tb: TracebackType | None) -> list[str]:
+    lines: list[str] = []
+    while tb is not None:
+        code = tb.tb_frame.f_code
+        if not code.co_filename.startswith(_OURS):
+            source = linecache.getline(code.co_filename, tb.tb_lineno, tb.tb_frame.f_globals).strip()
+            place = f'  File "{code.co_filename}", line {tb.tb_lineno}, in {code.co_name}\n'
+            lines.append(place + (f"    {source}\n" if source else ""))
+        tb = tb.tb_next
+    if len(lines) > _MOST_FRAMES:
+        half = _MOST_FRAMES // 2
+        lines[half:-half] = [f"  ... {len(lines) - _MOST_FRAMES} more ...\n"]
+    return lines
+
+
+_OURS = __file__.rpartition("failure.py")[0]
+"""Our own shells stand between the user's frames; they would only be noise."""

@@ -1,0 +1,163 @@
+"""`rollout_trace_op`: thin shells around a function, one for each way a function can run.
+
+A shell decides on or off in its first line and leaves everything else to `Span`. It closes over nothing but
+the function and its description, so a decorated function pickles as the plain one would.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import AsyncGenerator, Callable, Generator
+from typing import Any, TypeVar, overload
+
+from rolltrace.capture import scope
+from rolltrace.capture.signature import Call, Selection
+from rolltrace.capture.span import Span
+from rolltrace.capture.stream import StreamSpan
+from rolltrace.errors import ConfigError
+from rolltrace.record import OpKind
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@overload
+def rollout_trace_op(fn: F, /) -> F: ...
+@overload
+def rollout_trace_op(
+    *,
+    name: str | None = None,
+    kind: OpKind = "other",
+    inputs: Selection = True,
+    outputs: Selection = True,
+) -> Callable[[F], F]: ...
+def rollout_trace_op(
+    fn: Any = None,
+    /,
+    *,
+    name: str | None = None,
+    kind: OpKind = "other",
+    inputs: Selection = True,
+    outputs: Selection = True,
+) -> Any:
+    """Trace every call of a function: inputs, outputs, times, exceptions.
+
+    Works on functions, methods, class and static methods, coroutines, generators and async generators, which
+    otherwise stay what they were. While tracing is off, a call costs a fraction of a microsecond more.
+
+        @rollout_trace_op
+        def parse(text): ...
+
+        @rollout_trace_op(kind="llm", inputs=["prompt_ids"])
+        async def generate(self, prompt_ids, sampling_params): ...
+
+    Args:
+        name: What to call the op; the qualified name of the function if not given.
+        kind: llm, tool, env, reward or other.
+        inputs: False for none, a list of parameters to keep, a list of `-names` to drop, or a function from
+            the dict of arguments to what is recorded.
+        outputs: The same for the fields of the returned dict or object.
+    """
+    options: dict[str, Any] = {"name": name, "kind": kind, "inputs": inputs, "outputs": outputs}
+    if fn is None:
+        return functools.partial(_decorate, options=options)
+    return _decorate(fn, options=options)
+
+
+def _decorate(fn: Any, *, options: dict[str, Any], receiver: bool | None = None) -> Any:
+    if isinstance(fn, staticmethod | classmethod):
+        has_class = isinstance(fn, classmethod)
+        return type(fn)(_decorate(fn.__func__, options=options, receiver=has_class))
+    if isinstance(fn, type) or not callable(fn):
+        what = f"the class {fn.__qualname__}" if isinstance(fn, type) else f"{fn!r}"
+        raise ConfigError(f"rollout_trace_op needs a function, not {what}; put it on the methods to trace")
+    call = Call(fn, receiver=receiver, **options)
+    if inspect.isasyncgenfunction(fn):
+        shell = _async_generator_shell(fn, call)
+    elif inspect.isgeneratorfunction(fn):
+        shell = _generator_shell(fn, call)
+    elif inspect.iscoroutinefunction(fn):
+        shell = _coroutine_shell(fn, call)
+    else:
+        shell = _plain_shell(fn, call)
+    return functools.wraps(fn)(shell)
+
+
+def _plain_shell(fn: Any, call: Call) -> Any:
+    def shell(*args: Any, **kwargs: Any) -> Any:
+        if scope.recorder is None or scope.current.get() is scope.MUTED:
+            return fn(*args, **kwargs)
+        with Span(call, args, kwargs) as span:
+            return span.returned(fn(*args, **kwargs))
+
+    return shell
+
+
+def _coroutine_shell(fn: Any, call: Call) -> Any:
+    async def shell(*args: Any, **kwargs: Any) -> Any:
+        if scope.recorder is None or scope.current.get() is scope.MUTED:
+            return await fn(*args, **kwargs)
+        with Span(call, args, kwargs) as span:
+            return span.returned(await fn(*args, **kwargs))
+
+    return shell
+
+
+def _generator_shell(fn: Any, call: Call) -> Any:
+    def shell(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+        if scope.recorder is None or scope.current.get() is scope.MUTED:
+            return (yield from fn(*args, **kwargs))
+        with StreamSpan(call, args, kwargs) as span:
+            source = fn(*args, **kwargs)
+            resume, given = source.send, None
+            while True:
+                before = span.resume()
+                try:
+                    item = resume(given)
+                except StopIteration as stop:
+                    return span.returned(stop.value)
+                finally:
+                    span.pause(before)
+                try:
+                    resume, given = source.send, (yield span.yielded(item))
+                except GeneratorExit:
+                    before = span.closing()
+                    try:
+                        source.close()
+                    finally:
+                        span.pause(before)
+                    raise
+                except BaseException as thrown:
+                    resume, given = source.throw, thrown
+
+    return shell
+
+
+def _async_generator_shell(fn: Any, call: Call) -> Any:
+    async def shell(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
+        # No short way when off: `async for` would not pass on what the consumer sends and throws.
+        with StreamSpan(call, args, kwargs) as span:
+            source = fn(*args, **kwargs)
+            resume, given = source.asend, None
+            while True:
+                before = span.resume()
+                try:
+                    item = await resume(given)
+                except StopAsyncIteration:
+                    span.returned(None)
+                    return
+                finally:
+                    span.pause(before)
+                try:
+                    resume, given = source.asend, (yield span.yielded(item))
+                except GeneratorExit:
+                    before = span.closing()
+                    try:
+                        await source.aclose()
+                    finally:
+                        span.pause(before)
+                    raise
+                except BaseException as thrown:
+                    resume, given = source.athrow, thrown
+
+    return shell

@@ -1,0 +1,107 @@
+"""Makes records and hands their bytes to a sink: all state of one `init`.
+
+Nothing here knows what a sink does with the bytes: in production it is a journal, in tests a list.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import msgspec
+
+from rolltrace.journal import Losses
+from rolltrace.record import Blob, Snapshotter, encode_record
+from rolltrace.settings import Settings
+
+_MOST_BLOBS_REMEMBERED = 65_536
+_SAMPLED_STEPS_REMEMBERED = 64
+
+
+class Sink(Protocol):
+    """Takes encoded records. Must not raise and must not wait."""
+
+    records: int
+    bytes: int
+    losses: Losses
+
+    def append(self, body: bytes, step: int | None = None) -> bool: ...
+    def lose(self, reason: str, step: int | None) -> None: ...
+    def sync(self) -> None: ...
+    def close(self) -> None: ...
+    def start_over_in_child(self) -> None: ...
+
+
+class Recorder:
+    """Encodes, numbers and passes on. One per process; a forked child starts over with the same settings."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        sink: Sink,
+        *,
+        wall_ns: Callable[[], int] = time.time_ns,
+        tick_ns: Callable[[], int] = time.perf_counter_ns,
+        random_bytes: Callable[[int], bytes] = os.urandom,
+    ) -> None:
+        self.settings = settings
+        self.sink = sink
+        self.wall_ns = wall_ns
+        self.tick_ns = tick_ns
+        self.random_bytes = random_bytes
+        self.snapshotter = Snapshotter(
+            max_bytes=settings.max_bytes,
+            max_items=settings.max_items,
+            max_depth=settings.max_depth,
+            max_array_bytes=settings.max_array_bytes,
+            keep_blob=self._keep_blob,
+        )
+        self.snapshot = self.snapshotter.take
+        self.append = sink.append
+        self.generation = 0
+        """Counts forks: a span opened before one belongs to the parent and is not ended by the child."""
+        self._begin()
+
+    def _begin(self) -> None:
+        # 62 random bits to start from: unique across processes, and still an int64 after any number of ops.
+        first = int.from_bytes(self.random_bytes(8), "little") >> 2 | 1
+        self.next_op_id = itertools.count(first).__next__
+        self._blobs: OrderedDict[str, None] = OrderedDict()
+        self._sampled: OrderedDict[tuple[int | None, bool], set[Any]] = OrderedDict()
+
+    def write(self, record: msgspec.Struct, step: int | None) -> None:
+        self.append(encode_record(record), step)
+
+    def admits(self, step: int | None, sample_index: Any, validate: bool) -> bool:
+        """Whether this sample is within `max_samples_per_step_per_worker`. All rollouts of one share the answer."""
+        most = self.settings.max_samples_per_step_per_worker
+        if most is None:
+            return True
+        chosen = self._sampled.setdefault((step, validate), set())
+        if sample_index not in chosen and len(chosen) < most:
+            chosen.add(sample_index)
+        if len(self._sampled) > _SAMPLED_STEPS_REMEMBERED:
+            self._sampled.popitem(last=False)
+        if sample_index in chosen:
+            return True
+        self.sink.lose("sample_limit", step)
+        return False
+
+    def _keep_blob(self, name: str, info: dict[str, Any], data: bytes) -> None:
+        if name in self._blobs:
+            self._blobs.move_to_end(name)
+            return
+        raw = msgspec.Raw(msgspec.msgpack.encode(info))
+        if self.append(encode_record(Blob(name, "image/raw", raw, data))):
+            self._blobs[name] = None
+            if len(self._blobs) > _MOST_BLOBS_REMEMBERED:
+                self._blobs.popitem(last=False)
+
+    def start_over_in_child(self) -> None:
+        self.generation += 1
+        self.sink.start_over_in_child()
+        self._begin()

@@ -1,0 +1,43 @@
+"""Where am I: the recorder in use, and the op or trajectory that encloses this point of the program.
+
+`recorder` is None while tracing is off. `current` holds the innermost open `Span` or `Trajectory`, `MUTED`
+inside `rollout_trace_attr(trace=False)`, or None. Both are read as attributes of this module, so that a
+decorated function pickled by value refers to the module and not to a copy of its state.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar, Token
+from typing import TYPE_CHECKING, Final, Protocol
+
+if TYPE_CHECKING:
+    from rolltrace.capture.recorder import Recorder
+    from rolltrace.capture.trajectory import Trajectory
+
+
+class Place(Protocol):
+    """What encloses an op: it belongs to a trajectory and is itself an op, or 0 if it is none."""
+
+    @property
+    def trajectory(self) -> Trajectory | None: ...
+    @property
+    def op_id(self) -> int: ...
+
+
+class _Muted:
+    trajectory = None
+    op_id = 0
+
+
+MUTED: Final = _Muted()
+
+recorder: Recorder | None = None
+current: ContextVar[Place | None] = ContextVar("rolltrace_scope", default=None)
+
+
+def leave(token: Token[Place | None]) -> None:
+    """Go back to the place before. A context that was never entered here is left as it is."""
+    try:
+        current.reset(token)
+    except ValueError:
+        pass  # closed from another task, as an event loop does with forgotten async generators

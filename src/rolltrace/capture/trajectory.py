@@ -1,0 +1,221 @@
+"""`rollout_trace_attr`: the entry of a trajectory, and the handle it gives."""
+
+from __future__ import annotations
+
+from contextvars import Token
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Raw
+
+from rolltrace._guard import caught
+from rolltrace.capture import scope
+from rolltrace.capture.failure import describe, status_of
+from rolltrace.record import (
+    Coordinates,
+    Event,
+    SampleIndex,
+    TrajectoryEnd,
+    TrajectoryStart,
+    clean_text,
+    coordinate,
+    encode_record,
+)
+
+if TYPE_CHECKING:
+    from rolltrace.capture.recorder import Recorder
+
+_NO_COORDINATES = Coordinates()
+
+
+class Trajectory:
+    """One rollout. What `with rollout_trace_attr(...) as trajectory` gives.
+
+    While tracing is off, or inside `trace=False`, the handle is there all the same and does nothing.
+    """
+
+    __slots__ = ("_recorder", "coordinates", "op_id", "parent_id", "parent_trace_id", "step", "tags", "trace_id")
+
+    def __init__(
+        self,
+        recorder: Recorder | None,
+        where: Coordinates = _NO_COORDINATES,
+        trace_id: bytes | None = None,
+        op_id: int = 0,
+    ) -> None:
+        self._recorder = recorder
+        self.step = where.step
+        self.coordinates = Raw(encode_record(where))
+        self.trace_id = trace_id or (recorder.random_bytes(16) if recorder else b"")
+        self.op_id = op_id
+        """The op that ops directly inside have as parent: 0, or an op of another process."""
+        self.parent_trace_id: bytes | None = None
+        self.parent_id = 0
+        self.tags: dict[str, Any] = {}
+
+    @property
+    def trajectory(self) -> Trajectory:
+        return self
+
+    @property
+    def id(self) -> str:
+        """The trajectory's id, 32 hexadecimal digits; empty when it is not traced."""
+        return self.trace_id.hex()
+
+    @property
+    def traced(self) -> bool:
+        """Whether anything is recorded."""
+        return self._recorder is not None
+
+    def tag(self, **tags: Any) -> None:
+        """Add tags, or change them: `trajectory.tag(difficulty="hard")`."""
+        self.tags.update(tags)
+        self._say("tag", tags)
+
+    def reward(self, value: float | None, *, terms: dict[str, float] | None = None) -> None:
+        """Record the reward and the terms it is made of."""
+        self._say("reward", {"value": value, "terms": terms or {}})
+
+    def transition(self, trace: Any = None, **fields: Any) -> None:
+        """Record one environment step. A callable is called only when tracing is on."""
+        if self._recorder is None:
+            return
+        try:
+            self._say("transition", {"trace": trace() if callable(trace) else trace, **fields})
+        except Exception:
+            caught("transition")
+
+    def note(self, text: str, **fields: Any) -> None:
+        """Record a remark, with any further fields."""
+        self._say("note", {"text": text, **fields})
+
+    def _say(self, event: str, body: dict[str, Any]) -> None:
+        recorder = self._recorder
+        if recorder is None:
+            return
+        try:
+            place = scope.current.get()
+            op_id = place.op_id if place is not None and place.trajectory is self else 0
+            raw = Raw(recorder.snapshot(body))
+            recorder.write(
+                Event(self.trace_id, self.coordinates, event, recorder.wall_ns(), op_id, raw), self.step
+            )
+        except Exception:
+            caught(event)
+
+
+_UNTRACED = Trajectory(None)
+
+
+class rollout_trace_attr:  # noqa: N801 - the name that verl users know
+    """Mark the entry of a trajectory: `with rollout_trace_attr(sample_index=7, step=1, rollout_n=0) as trajectory:`.
+
+    Usable with `with` and `async with`. All ops inside, also in tasks and threads started inside, belong to the
+    trajectory. With `trace=False` they are not recorded. Inside another trajectory it begins one of its own,
+    linked to the op it was begun in.
+
+    Args:
+        sample_index: Which dataset sample; an int, or a string such as a uuid.
+        step: Training step.
+        rollout_n: Which of the n rollouts of that sample.
+        name: What to call the trajectory.
+        validate: A validation rollout.
+        trace: False silences everything inside.
+        **tags: Anything else worth filtering by.
+    """
+
+    def __init__(
+        self,
+        sample_index: SampleIndex | None = None,
+        step: int | None = None,
+        rollout_n: int | None = None,
+        name: str = "rollout_trace",
+        validate: bool = False,
+        trace: bool = True,
+        **tags: Any,
+    ) -> None:
+        self._where = (step, sample_index, rollout_n, validate)
+        self._name = clean_text(name)
+        self._trace = trace
+        self._tags = tags
+        self._handle = _UNTRACED
+        self._token: Token[scope.Place | None] | None = None
+
+    def __enter__(self) -> Trajectory:
+        recorder = scope.recorder
+        if recorder is None:
+            return self._handle
+        outer = scope.current.get()
+        if outer is scope.MUTED:
+            return self._handle
+        place: scope.Place | None = None
+        if self._trace:
+            try:
+                place = self._begin(recorder, outer)
+            except Exception:
+                self._handle = _UNTRACED
+                caught("trajectory start")
+                return self._handle  # its ops are kept, under the trajectory around it or without coordinates
+        self._token = scope.current.set(place or scope.MUTED)
+        return self._handle
+
+    def _begin(self, recorder: Recorder, outer: scope.Place | None) -> Trajectory | None:
+        step, sample_index, rollout_n, validate = self._where
+        where = Coordinates(_whole(step), coordinate(sample_index), _whole(rollout_n), bool(validate))
+        if not recorder.admits(where.step, where.sample_index, where.validate):
+            return None
+        handle = Trajectory(recorder, where)
+        handle.tags.update(self._tags)
+        if outer is not None and outer.trajectory is not None:
+            handle.parent_trace_id, handle.parent_id = outer.trajectory.trace_id, outer.op_id
+        self._generation = recorder.generation
+        self._start_ns, self._start_tick = recorder.wall_ns(), recorder.tick_ns()
+        tags = Raw(recorder.snapshot(handle.tags))
+        record = TrajectoryStart(
+            handle.trace_id, handle.coordinates, self._name, self._start_ns, handle.parent_trace_id, handle.parent_id, tags
+        )
+        recorder.write(record, handle.step)
+        self._handle = handle
+        return handle
+
+    def __exit__(
+        self, kind: type[BaseException] | None, failure: BaseException | None, tb: TracebackType | None
+    ) -> None:
+        token, self._token = self._token, None
+        if token is not None:
+            scope.leave(token)
+        handle, self._handle = self._handle, _UNTRACED
+        recorder = handle._recorder
+        if recorder is None or recorder.generation != self._generation:
+            return
+        try:
+            end_ns = self._start_ns + recorder.tick_ns() - self._start_tick
+            error = None if failure is None else describe(failure)
+            record = TrajectoryEnd(
+                handle.trace_id,
+                handle.coordinates,
+                self._name,
+                self._start_ns,
+                end_ns,
+                status_of(failure),
+                error,
+                handle.parent_trace_id,
+                handle.parent_id,
+                Raw(recorder.snapshot(handle.tags)),
+            )
+            recorder.write(record, handle.step)
+        except Exception:
+            caught("trajectory end")
+
+    async def __aenter__(self) -> Trajectory:
+        return self.__enter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, failure: BaseException | None, tb: TracebackType | None
+    ) -> None:
+        self.__exit__(kind, failure, tb)
+
+
+def _whole(value: Any) -> int | None:
+    number = coordinate(value)
+    return int(number) if number is not None else None

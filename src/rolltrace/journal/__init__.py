@@ -1,0 +1,15 @@
+"""Save bytes so that a kill loses nothing, and read them back."""
+
+from rolltrace.journal.reader import Damage, Entry, SegmentReader, journal_files, read_journals
+from rolltrace.journal.writer import JournalWriter, Losses, journal_folder
+
+__all__ = [
+    "Damage",
+    "Entry",
+    "JournalWriter",
+    "Losses",
+    "SegmentReader",
+    "journal_files",
+    "journal_folder",
+    "read_journals",
+]

@@ -1,0 +1,203 @@
+"""The journal of one process: segments, one after the other, and what was lost.
+
+`append` never raises and never waits: when there is no room, the record is counted as lost with its step
+and reason, in memory and in the header of the current segment.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import socket
+import threading
+import time
+from collections import defaultdict, deque
+from pathlib import Path
+from typing import Any
+
+from rolltrace import _guard
+from rolltrace.errors import StoreError
+from rolltrace.journal.filesystem import can_map
+from rolltrace.journal.segment import FRAME, HEADER_BYTES, AppendedSegment, MappedSegment, Segment
+
+_RETRY_SEC = 0.5
+"""How long after a failure no new segment is tried: a full disk must not cost a system call per record."""
+_NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+Losses = dict[str, dict[str, int]]
+"""reason -> step ('' for none) -> how many records"""
+
+
+def journal_folder(store: Path) -> Path:
+    """Where this host's journals of a store are."""
+    return store / "journal" / (re.sub(r"[^A-Za-z0-9._-]", "_", socket.gethostname()) or "localhost")
+
+
+class JournalWriter:
+    """Appends records to this process's own journal. Safe to use from any thread."""
+
+    def __init__(
+        self,
+        store: Path,
+        meta: dict[str, Any],
+        *,
+        mode: str = "auto",
+        segment_bytes: int = 16 << 20,
+        max_unsent_bytes: int = 8 << 30,
+    ) -> None:
+        self.folder = journal_folder(store)
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not os.access(self.folder, os.W_OK | os.X_OK):
+                raise PermissionError(errno.EACCES, "no permission to write", str(self.folder))
+            mapped = can_map(self.folder) if mode == "auto" else mode == "mmap"
+        except OSError as fault:
+            raise StoreError(
+                f"cannot write to the store {str(store)!r}: {fault.strerror or fault}; "
+                "choose another folder with init(store=...) or ROLLTRACE_STORE"
+            ) from fault
+        self.mode = "mmap" if mapped else "append"
+        self._kind: type[Segment] = MappedSegment if mapped else AppendedSegment
+        self._meta = meta
+        self._segment_bytes = segment_bytes
+        self._max_unsent_bytes = max_unsent_bytes
+        self._begin()
+
+    def _begin(self) -> None:
+        # Re-entrant: a signal handler may trace while this thread is appending.
+        self._lock = threading.RLock()
+        self._busy = False
+        self._deferred: deque[tuple[bytes, int | None]] = deque()
+        now = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
+        self.writer_id = f"{now}-{os.getpid()}-{os.urandom(4).hex()}"
+        self._segment: Segment | None = None
+        self._segment_losses: Losses = {}
+        self._sequence = 0
+        self._retry_at = 0.0
+        self._closed = False
+        self.records = 0
+        self.bytes = 0
+        self.losses: Losses = {}
+
+    def append(self, body: bytes, step: int | None = None) -> bool:
+        """Save one record; False when it was lost, which is then counted."""
+        with self._lock:
+            if self._busy:  # we are inside a signal handler or finaliser that interrupted an append
+                self._deferred.append((body, step))
+                return True
+            self._busy = True
+            try:
+                saved = self._append(body, step)
+                while self._deferred:
+                    self._append(*self._deferred.popleft())
+                return saved
+            finally:
+                self._busy = False
+
+    def _append(self, body: bytes, step: int | None) -> bool:
+        try:
+            segment = self._segment
+            if (segment is not None and segment.append(body)) or self._append_to_next(body, step):
+                self.records += 1
+                self.bytes += len(body)
+                return True
+        except OSError as fault:
+            self._lose("disk_full" if fault.errno in _NO_SPACE else "journal_error", step, fault)
+        return False
+
+    def _append_to_next(self, body: bytes, step: int | None) -> bool:
+        if self._closed:
+            self._lose("after_shutdown", step)
+            return False
+        now = time.monotonic()
+        if now < self._retry_at:
+            self._lose(self._retry_reason, step)
+            return False
+        capacity = max(self._segment_bytes, HEADER_BYTES + FRAME.size + len(body) + 8)
+        self._retry_at, self._retry_reason = now + _RETRY_SEC, "journal_full"
+        if self._unsent_bytes() + capacity > self._max_unsent_bytes:
+            self._lose("journal_full", step)
+            return False
+        self._retry_reason = "disk_full"
+        fresh = self._open_next(capacity)
+        self._retry_at = 0.0
+        before, self._segment, self._segment_losses = self._segment, fresh, {}
+        if before is not None:
+            before.seal()
+        return fresh.append(body)
+
+    def _open_next(self, capacity: int) -> Segment:
+        path = self.folder / f"{self.writer_id}-{self._sequence:06d}.seg"
+        meta = {**self._meta, "writer": self.writer_id, "sequence": self._sequence, "pid": os.getpid()}
+        meta.update(host=self.folder.name, created_ns=time.time_ns())
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # somebody may have removed it
+        segment = self._kind(path, capacity, meta)
+        self._sequence += 1
+        return segment
+
+    def _unsent_bytes(self) -> int:
+        total = 0
+        with os.scandir(self.folder) as entries:
+            for entry in entries:
+                try:
+                    total += entry.stat().st_blocks * 512
+                except FileNotFoundError:  # drained while we look
+                    continue
+        return total
+
+    def lose(self, reason: str, step: int | None) -> None:
+        """Count a record that never got as far as the journal, such as one over a sampling limit."""
+        with self._lock:
+            self._lose(reason, step)
+
+    def _lose(self, reason: str, step: int | None, fault: OSError | None = None) -> None:
+        label = "" if step is None else str(step)
+        for losses in (self.losses, self._segment_losses):
+            steps = losses.setdefault(reason, defaultdict(int))
+            steps[label] += 1
+        if reason not in _QUIET_LOSSES and sum(self.losses[reason].values()) == 1:
+            _guard.logger.warning(
+                "rolltrace cannot save records (%s%s); they are counted as lost, the rollout goes on. Journal: %s",
+                reason,
+                f": {fault}" if fault else "",
+                self.folder,
+            )
+        if self._segment is not None:
+            try:
+                self._segment.note_losses(self._segment_losses)
+            except OSError:
+                pass  # the count in memory stays; the disk that refused the record refuses this too
+
+    def sync(self) -> None:
+        """Wait until everything appended so far is on the disk itself."""
+        with self._lock:
+            try:
+                if self._segment is not None:
+                    self._segment.sync()
+            except OSError:
+                _guard.caught("journal sync")
+
+    def close(self) -> None:
+        """Seal the current segment. Records that come later are counted as lost."""
+        with self._lock:
+            self._closed = True
+            segment, self._segment = self._segment, None
+            try:
+                if segment is not None:
+                    segment.seal()
+            except OSError:
+                _guard.caught("journal close")
+
+    def start_over_in_child(self) -> None:
+        """After a fork: leave the parent's journal alone and begin one of our own.
+
+        The lock may be held by a thread that does not exist here, so it is replaced, not taken.
+        """
+        if self._segment is not None:
+            self._segment.abandon()
+        self._begin()
+
+
+_QUIET_LOSSES = frozenset({"sample_limit"})
+"""Asked for by a setting: counted and shown, but not worth a warning."""
