@@ -48,8 +48,9 @@ class Rolltrace:
             try:
                 yield
                 # A tracer that drops records is measured doing nothing.
-                if self._backend and (losses := rolltrace.stats().losses):
-                    raise RuntimeError(f"rolltrace lost records, the figures are void: {losses}")
+                found = rolltrace.stats()
+                if found.losses or found.faults:
+                    raise RuntimeError(f"rolltrace lost records, the figures are void: {found}")
             finally:
                 rolltrace.shutdown()
                 rolltrace.RolloutTraceConfig.reset()

@@ -86,9 +86,15 @@ def _decorate(fn: Any, *, options: dict[str, Any], receiver: bool | None = None)
 def _plain_shell(fn: Any, call: Call) -> Any:
     def shell(*args: Any, **kwargs: Any) -> Any:
         if scope.recorder is None or scope.current.get() is scope.MUTED:
-            return fn(*args, **kwargs)
-        with Span(call, args, kwargs) as span:
-            return span.returned(fn(*args, **kwargs))
+            return fn(*args, **kwargs) if kwargs else fn(*args)
+        span = Span(call, args, kwargs)
+        try:
+            result = fn(*args, **kwargs)
+        except BaseException as failure:
+            span.failed(failure)
+            raise
+        span.returned(result)
+        return result
 
     return shell
 
@@ -96,9 +102,15 @@ def _plain_shell(fn: Any, call: Call) -> Any:
 def _coroutine_shell(fn: Any, call: Call) -> Any:
     async def shell(*args: Any, **kwargs: Any) -> Any:
         if scope.recorder is None or scope.current.get() is scope.MUTED:
-            return await fn(*args, **kwargs)
-        with Span(call, args, kwargs) as span:
-            return span.returned(await fn(*args, **kwargs))
+            return await (fn(*args, **kwargs) if kwargs else fn(*args))
+        span = Span(call, args, kwargs)
+        try:
+            result = await fn(*args, **kwargs)
+        except BaseException as failure:
+            span.failed(failure)
+            raise
+        span.returned(result)
+        return result
 
     return shell
 
@@ -107,7 +119,8 @@ def _generator_shell(fn: Any, call: Call) -> Any:
     def shell(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
         if scope.recorder is None or scope.current.get() is scope.MUTED:
             return (yield from fn(*args, **kwargs))
-        with StreamSpan(call, args, kwargs) as span:
+        span = StreamSpan(call, args, kwargs)
+        try:
             source = fn(*args, **kwargs)
             resume, given = source.send, None
             while True:
@@ -115,7 +128,8 @@ def _generator_shell(fn: Any, call: Call) -> Any:
                 try:
                     item = resume(given)
                 except StopIteration as stop:
-                    return span.returned(stop.value)
+                    span.returned(stop.value)
+                    return stop.value
                 finally:
                     span.pause(before)
                 try:
@@ -129,6 +143,9 @@ def _generator_shell(fn: Any, call: Call) -> Any:
                     raise
                 except BaseException as thrown:
                     resume, given = source.throw, thrown
+        except BaseException as failure:
+            span.failed(failure)
+            raise
 
     return shell
 
@@ -136,7 +153,8 @@ def _generator_shell(fn: Any, call: Call) -> Any:
 def _async_generator_shell(fn: Any, call: Call) -> Any:
     async def shell(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
         # No short way when off: `async for` would not pass on what the consumer sends and throws.
-        with StreamSpan(call, args, kwargs) as span:
+        span = StreamSpan(call, args, kwargs)
+        try:
             source = fn(*args, **kwargs)
             resume, given = source.asend, None
             while True:
@@ -159,5 +177,8 @@ def _async_generator_shell(fn: Any, call: Call) -> Any:
                     raise
                 except BaseException as thrown:
                     resume, given = source.athrow, thrown
+        except BaseException as failure:
+            span.failed(failure)
+            raise
 
     return shell

@@ -86,9 +86,9 @@ class Call:
         if self._has_receiver:
             args = args[1:]
         if not kwargs and len(args) == self._arity:
-            return dict(zip(self._positional, args, strict=False))
+            return dict(zip(self._positional, args))
         inputs = self._template.copy()
-        inputs.update(zip(self._positional, args, strict=False))
+        inputs.update(zip(self._positional, args))
         if len(args) > len(self._positional):
             inputs[self._extra_positional] = args[len(self._positional) :]
         if kwargs:

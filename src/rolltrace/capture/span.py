@@ -1,29 +1,28 @@
 """One op: all logic of its beginning and its every way to end.
 
-The shells in `op` only call the function inside `with Span(...)`. Our own work is guarded here, so that
-neither entering nor leaving can raise; the user's exceptions pass through untouched.
+The shells in `op` only make a `Span`, call the function, and say how that ended. Our own work is guarded here, so
+that none of this can raise; the user's exceptions pass through untouched. No `with` and few calls: each Python call
+here is paid for by every op of every rollout.
 """
 
 from __future__ import annotations
 
 import threading
 from contextvars import Token
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from threading import get_ident
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw
 
 from rolltrace._guard import caught
 from rolltrace.capture import scope
 from rolltrace.capture.failure import describe, status_of
-from rolltrace.record import NOTHING, OpEnd, OpStart, encode_record
+from rolltrace.record import NOTHING, Error, OpEnd, OpStart, Status, encode_record
 
 if TYPE_CHECKING:
     from rolltrace.capture.recorder import Recorder
     from rolltrace.capture.signature import Call
     from rolltrace.capture.trajectory import Trajectory
-
-T = TypeVar("T")
 
 _MOST_INPUT_BYTES_AT_START = 4096
 """Inputs up to this size are also in the start record, so that they can be seen while the op runs."""
@@ -34,109 +33,125 @@ class Span:
     """One traced call that is going on."""
 
     __slots__ = (
-        "_end_tick", "_generation", "_inputs", "_outputs", "_recorder", "_start_ns", "_start_tick", "_token", "call",
-        "op_id", "parent_id", "trajectory",
+        "_generation", "_inputs", "_recorder", "_start_ns", "_start_tick", "_token", "call", "op_id", "parent_id",
+        "trajectory",
     )  # fmt: skip
 
-    call: Call
     trajectory: Trajectory
     op_id: int
     parent_id: int
+    _inputs: Raw
+    _recorder: Recorder | None
+    """None when this call is not recorded, and once it has ended."""
     _token: Token[scope.Place | None] | None
 
     def __init__(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.call = call
-        self._outputs: bytes | Raw = NOTHING
-        self._end_tick = 0
-        self._token = None
-        self._recorder: Recorder | None = None
+        self._recorder = self._token = None
         try:
-            self._begin(scope.recorder, args, kwargs)
+            recorder = scope.recorder
+            place = scope.current.get()
+            if recorder is None or place is scope.MUTED:
+                return
+            if place is None:
+                self.trajectory = trajectory = _without_coordinates(recorder)
+                self.parent_id = parent_id = 0
+            else:
+                self.trajectory = trajectory = place.trajectory  # type: ignore[assignment]
+                self.parent_id = parent_id = place.op_id
+            inputs: Any = call.bind(args, kwargs)
+            if call.select_inputs is not None:
+                inputs = call.select_inputs(inputs)
+            raw = recorder.snapshot(inputs)
+            self._inputs = at_start = Raw(raw)
+            if len(raw) > _MOST_INPUT_BYTES_AT_START:
+                at_start = NOTHING
+            self.op_id = op_id = recorder.next_op_id()
+            self._start_ns = start_ns = recorder.wall_ns()
+            recorder.append(
+                encode_record(
+                    OpStart(
+                        trajectory.trace_id,
+                        trajectory.coordinates,
+                        op_id,
+                        parent_id,
+                        call.name,
+                        call.kind,
+                        start_ns,
+                        at_start,
+                    )
+                ),
+                trajectory.step,
+            )
+            self._generation = recorder.generation
+            self._recorder = recorder
+            self._enter()
+            self._start_tick = recorder.tick_ns()
         except Exception:
             self._recorder = None
             caught("op start")
 
-    def _begin(self, recorder: Recorder | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        place = scope.current.get()
-        if recorder is None or place is scope.MUTED:
-            return
-        call = self.call
-        if place is None:
-            self.trajectory, self.parent_id = _without_coordinates(recorder), 0
-        else:
-            self.trajectory, self.parent_id = place.trajectory, place.op_id  # type: ignore[assignment]
-        self._generation = recorder.generation
-        inputs: Any = call.bind(args, kwargs)
-        if call.select_inputs is not None:
-            inputs = call.select_inputs(inputs)
-        self._inputs = raw = Raw(recorder.snapshot(inputs))
-        self.op_id = recorder.next_op_id()
-        self._recorder = recorder
-        self._start_ns = recorder.wall_ns()
-        trajectory = self.trajectory
-        record = OpStart(
-            trajectory.trace_id,
-            trajectory.coordinates,
-            self.op_id,
-            self.parent_id,
-            call.name,
-            call.kind,
-            self._start_ns,
-            raw if len(raw) <= _MOST_INPUT_BYTES_AT_START else NOTHING,  # type: ignore[arg-type]
-        )
-        recorder.append(encode_record(record), trajectory.step)
-        self._start_tick = recorder.tick_ns()
+    def _enter(self) -> None:
+        self._token = scope.current.set(self)
 
-    def __enter__(self) -> Span:
-        if self._recorder is not None:
-            self._token = scope.current.set(self)
-        return self
-
-    def returned(self, value: T) -> T:
-        """Record what the function gave back, as it is now, and pass it on."""
+    def returned(self, value: Any) -> None:
+        """The call is over: record what it gave back, as it is now."""
         recorder = self._recorder
-        if recorder is not None:
-            self._end_tick = recorder.tick_ns()
-            try:
-                select = self.call.select_outputs
-                self._outputs = Raw(recorder.snapshot(value if select is None else select(value)))
-            except Exception:
-                caught("op output")
-        return value
+        if recorder is None:
+            return
+        end_tick = recorder.tick_ns()
+        try:
+            select = self.call.select_outputs
+            outputs = Raw(recorder.snapshot(value if select is None else select(value)))
+        except Exception:
+            outputs = NOTHING
+            caught("op output")
+        self._end(recorder, end_tick, outputs, "ok", None)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, failure: BaseException | None, tb: TracebackType | None
-    ) -> None:
+    def failed(self, failure: BaseException) -> None:
+        """The call is over: record the exception that left it."""
+        recorder = self._recorder
+        if recorder is None:
+            return
+        end_tick = recorder.tick_ns()
+        try:
+            status, error = status_of(failure), describe(failure)
+        except Exception:
+            status, error = "error", None
+            caught("op failure")
+        self._end(recorder, end_tick, NOTHING, status, error)
+
+    def _end(self, recorder: Recorder, end_tick: int, outputs: Raw, status: Status, error: Error | None) -> None:
+        self._recorder = None
         if self._token is not None:
             scope.leave(self._token)
-        recorder = self._recorder
-        if recorder is None or recorder.generation != self._generation:
-            return
+        if recorder.generation != self._generation:
+            return  # this is a forked child; the op is its parent's to end
         try:
-            self._end(recorder, failure)
+            trajectory = self.trajectory
+            thread = get_ident()
+            recorder.append(
+                encode_record(
+                    OpEnd(
+                        trajectory.trace_id,
+                        trajectory.coordinates,
+                        self.op_id,
+                        self.parent_id,
+                        self.call.name,
+                        self.call.kind,
+                        self._start_ns,
+                        self._start_ns + end_tick - self._start_tick,
+                        status,
+                        error,
+                        self._inputs,
+                        outputs,
+                        "" if thread == _main_thread else threading.current_thread().name,
+                    )
+                ),
+                trajectory.step,
+            )
         except Exception:
             caught("op end")
-
-    def _end(self, recorder: Recorder, failure: BaseException | None) -> None:
-        tick = self._end_tick or recorder.tick_ns()
-        trajectory = self.trajectory
-        thread = threading.get_ident()
-        record = OpEnd(
-            trajectory.trace_id,
-            trajectory.coordinates,
-            self.op_id,
-            self.parent_id,
-            self.call.name,
-            self.call.kind,
-            self._start_ns,
-            self._start_ns + tick - self._start_tick,
-            status_of(failure) if failure is not None else "ok",
-            None if failure is None else describe(failure),
-            self._inputs,
-            self._outputs,  # type: ignore[arg-type]
-            "" if thread == _main_thread else threading.current_thread().name,
-        )
-        recorder.append(encode_record(record), trajectory.step)
 
 
 def _without_coordinates(recorder: Recorder) -> Trajectory:

@@ -7,16 +7,18 @@ a generator shares its caller's context, and the consumer's ops are not its chil
 from __future__ import annotations
 
 from contextvars import Token
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Raw
 
 from rolltrace._guard import caught
 from rolltrace.capture import scope
+from rolltrace.capture.failure import describe, status_of
 from rolltrace.capture.span import Span
+from rolltrace.record import NOTHING
 
 if TYPE_CHECKING:
+    from rolltrace.capture.recorder import Recorder
     from rolltrace.capture.signature import Call
 
 T = TypeVar("T")
@@ -25,18 +27,17 @@ T = TypeVar("T")
 class StreamSpan(Span):
     """One run of a traced generator. Its output: `items`, `count`, `end` and, if there is one, `return`."""
 
-    __slots__ = ("_count", "_end_word", "_items", "_items_bytes", "_returned")
+    __slots__ = ("_count", "_end_word", "_items", "_items_bytes")
 
     def __init__(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        super().__init__(call, args, kwargs)
         self._count = 0
         self._items: list[Raw] = []
         self._items_bytes = 0
-        self._end_word = "raised"
-        self._returned: Any = None
+        self._end_word = "exhausted"
+        super().__init__(call, args, kwargs)
 
-    def __enter__(self) -> StreamSpan:
-        return self
+    def _enter(self) -> None:
+        """Not yet: `resume` does."""
 
     def resume(self) -> Token[scope.Place | None] | None:
         """The generator's own code runs from here to `pause`."""
@@ -62,26 +63,32 @@ class StreamSpan(Span):
                     caught("op item")
         return item
 
-    def returned(self, value: T) -> T:
-        self._end_word, self._returned = "exhausted", value
-        return value
-
     def closing(self) -> Token[scope.Place | None] | None:
         """The consumer stopped early, and the generator's own code cleans up, until `pause`."""
         self._end_word = "closed"
         return self.resume()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, failure: BaseException | None, tb: TracebackType | None
-    ) -> None:
+    def returned(self, value: Any) -> None:
         recorder = self._recorder
         if recorder is not None:
-            outputs: dict[str, Any] = {"items": self._items, "count": self._count, "end": self._end_word}
-            if self._returned is not None:
-                outputs["return"] = self._returned
-            try:
-                self._outputs = Raw(recorder.snapshot(outputs))
-            except Exception:
-                caught("op output")
-        # To stop early is the consumer's right, not a failure of the generator.
-        super().__exit__(kind, None if self._end_word == "closed" and kind is GeneratorExit else failure, tb)
+            self._end(recorder, recorder.tick_ns(), self._outputs(recorder, value), "ok", None)
+
+    def failed(self, failure: BaseException) -> None:
+        recorder = self._recorder
+        if recorder is None:
+            return
+        if self._end_word == "closed" and isinstance(failure, GeneratorExit):
+            return self.returned(None)  # to stop early is the consumer's right, not a failure
+        self._end_word = "raised"
+        outputs = self._outputs(recorder, None)
+        self._end(recorder, recorder.tick_ns(), outputs, status_of(failure), describe(failure))
+
+    def _outputs(self, recorder: Recorder, value: Any) -> Raw:
+        outputs: dict[str, Any] = {"items": self._items, "count": self._count, "end": self._end_word}
+        if value is not None:
+            outputs["return"] = value
+        try:
+            return Raw(recorder.snapshot(outputs))
+        except Exception:
+            caught("op output")
+            return NOTHING

@@ -35,7 +35,6 @@ from rolltrace.record import Record, decode_record
 
 State = Literal["live", "sealed", "abandoned"]
 _MAGIC_BYTES = FRAME_MAGIC.to_bytes(4, "little")
-_SALT_MASK = (1 << 64) - 1
 
 
 @dataclass(frozen=True)
@@ -126,7 +125,7 @@ class SegmentReader:
         if magic != FRAME_MAGIC or length == 0 or end > len(self.data):
             return None
         body = memoryview(self.data)[offset + FRAME.size : end]
-        return end if xxh3_64_intdigest(body, (self.salt + offset) & _SALT_MASK) == checksum else None
+        return end if xxh3_64_intdigest(body, self.salt + offset) == checksum else None
 
     def _next_frame(self, offset: int) -> int | None:
         found = self.data.find(_MAGIC_BYTES, offset)

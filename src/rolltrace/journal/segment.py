@@ -39,12 +39,12 @@ FRAME = struct.Struct("<IQI")
 """magic, checksum, length"""
 FRAME_MAGIC = 0x52544652
 LOSSES_HEAD = struct.Struct("<QI")
-_SALT_MASK = (1 << 64) - 1
 
 _PREPARED_AHEAD = 512 << 10
 """Pages are made by writing zeros this far ahead: measured, a page fault on a fresh mapped page costs about
 3 us (27 us for 36 kB), pages that already exist cost a third of that. See docs/design/002-journal.md."""
 _ZEROS = bytes(_PREPARED_AHEAD)
+_commit = FRAME.pack_into
 
 
 class Segment(ABC):
@@ -54,7 +54,7 @@ class Segment(ABC):
         self.path = path
         self.capacity = capacity
         self.offset = HEADER_BYTES
-        self.salt = int.from_bytes(os.urandom(8), "little")
+        self.salt = int.from_bytes(os.urandom(8), "little") >> 1  # with an offset added it is still 64 bits
         self._meta = msgspec.msgpack.encode(meta)
         if META_AT + len(self._meta) > LOSSES_AT:
             raise ValueError(f"journal meta of {len(self._meta)} bytes does not fit")
@@ -145,9 +145,7 @@ class MappedSegment(Segment):
                 return False
             self._prepare(end)
         self._map[start + 16 : end] = body
-        FRAME.pack_into(
-            self._map, start, FRAME_MAGIC, xxh3_64_intdigest(body, (self.salt + start) & _SALT_MASK), len(body)
-        )
+        _commit(self._map, start, FRAME_MAGIC, xxh3_64_intdigest(body, self.salt + start), len(body))
         self.offset = (end + 7) & ~7
         return True
 
@@ -168,7 +166,7 @@ class AppendedSegment(Segment):
         end = start + FRAME.size + len(body)
         if end > self.capacity:
             return False
-        checksum = xxh3_64_intdigest(body, (self.salt + start) & _SALT_MASK)
+        checksum = xxh3_64_intdigest(body, self.salt + start)
         frame = FRAME.pack(FRAME_MAGIC, checksum, len(body))
         # At a known place, not O_APPEND: what a full disk cut short is overwritten by the next record.
         written = os.pwritev(self._fd, [frame, body], start)

@@ -88,23 +88,20 @@ class JournalWriter:
                 return True
             self._busy = True
             try:
-                saved = self._append(body, step)
-                while self._deferred:
-                    self._append(*self._deferred.popleft())
-                return saved
-            finally:
-                self._busy = False
-
-    def _append(self, body: bytes, step: int | None) -> bool:
-        try:
-            segment = self._segment
-            if (segment is not None and segment.append(body)) or self._append_to_next(body, step):
+                segment = self._segment
+                if segment is None or not segment.append(body):
+                    if not self._append_to_next(body, step):
+                        return False
                 self.records += 1
                 self.bytes += len(body)
                 return True
-        except OSError as fault:
-            self._lose("disk_full" if fault.errno in _NO_SPACE else "journal_error", step, fault)
-        return False
+            except OSError as fault:
+                self._lose("disk_full" if fault.errno in _NO_SPACE else "journal_error", step, fault)
+                return False
+            finally:
+                self._busy = False
+                if self._deferred:
+                    self.append(*self._deferred.popleft())
 
     def _append_to_next(self, body: bytes, step: int | None) -> bool:
         if self._closed:

@@ -52,7 +52,7 @@ class Array(Marker):
         letter = _STRUCT_LETTERS[kind]
         if kind[0] == "c":
             parts = struct.unpack(f"{order}{len(self.data) // struct.calcsize(letter)}{letter}", self.data)
-            return [complex(*pair) for pair in zip(parts[::2], parts[1::2], strict=True)]
+            return [complex(*pair) for pair in zip(parts[::2], parts[1::2])]
         return list(struct.unpack(f"{order}{len(self.data) // struct.calcsize(letter)}{letter}", self.data))
 
 
