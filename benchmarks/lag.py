@@ -12,8 +12,6 @@ from benchmarks.tracers import Tracer
 from benchmarks.workload import Trajectory
 
 TICK_SEC = 0.001
-IN_TURN = 2
-"""Trajectories that each slot plays one after the other: the first ones start in step, later ones do not."""
 
 
 class Lag(NamedTuple):
@@ -31,8 +29,12 @@ class LagReport(NamedTuple):
     ops_per_sec: float
 
 
-def measure(tracers: Mapping[str, Tracer], trajectories: Sequence[Trajectory], *, rounds: int) -> LagReport:
+def measure(
+    tracers: Mapping[str, Tracer], trajectories: Sequence[Trajectory], *, rounds: int, pace: float
+) -> LagReport:
     """Runs all trajectories at once on one loop, tracers interleaved, after one warm-up round each.
+
+    `pace` stretches the waits of the workload: 0.1 makes models and tools ten times as fast.
 
     The ticks of the rounds are pooled rather than summed up by a median, so that one bad stall shows.
     """
@@ -43,26 +45,21 @@ def measure(tracers: Mapping[str, Tracer], trajectories: Sequence[Trajectory], *
             gc.collect()
             with tracer.running():
                 begin = time.perf_counter()
-                lateness = asyncio.run(_run(tracer, trajectories))
+                lateness = asyncio.run(_run(tracer, trajectories, pace))
                 end = time.perf_counter()
             if number:
                 ticks[name] += lateness
                 elapsed_sec[name] += end - begin
-    ops = sum(len(trajectory.ops) for trajectory in trajectories) * IN_TURN * rounds
+    ops = sum(len(trajectory.ops) for trajectory in trajectories) * rounds
     lags = {name: _summary(late) for name, late in ticks.items()}
     return LagReport(lags, ops / next(iter(elapsed_sec.values())))
 
 
-async def _run(tracer: Tracer, trajectories: Sequence[Trajectory]) -> list[float]:
-    replay = async_replay(tracer)
+async def _run(tracer: Tracer, trajectories: Sequence[Trajectory], pace: float) -> list[float]:
+    replay = async_replay(tracer, pace=pace)
     lateness: list[float] = []
-
-    async def play(slot: int) -> None:
-        for shift in range(IN_TURN):
-            await replay(trajectories[(slot + shift) % len(trajectories)])
-
     ticker = asyncio.create_task(_tick(lateness))
-    await asyncio.gather(*map(play, range(len(trajectories))))
+    await asyncio.gather(*map(replay, trajectories))
     ticker.cancel()
     with suppress(asyncio.CancelledError):
         await ticker

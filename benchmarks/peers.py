@@ -19,6 +19,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, Spa
 from opentelemetry.trace import NoOpTracer, Tracer
 
 from benchmarks.tracers import Decorator, scratch_folder
+from rolltrace.record import OpKind
 
 # Far above the spans of any round, so that the queue never drops one; the default is 2,048.
 QUEUE_SPANS = 1_000_000
@@ -64,7 +65,7 @@ class OpenTelemetry:
             finally:
                 provider.shutdown()
 
-    def op(self, *, name: str, kind: str) -> Decorator:
+    def op(self, *, name: str, kind: OpKind) -> Decorator:
         def decorate(fn: Callable[..., Any]) -> Callable[..., Any]:
             parameters = tuple(inspect.signature(fn).parameters)
 

@@ -47,8 +47,8 @@ def sync_replay(tracer: Tracer) -> Callable[[Trajectory], None]:
     return replay
 
 
-def async_replay(tracer: Tracer) -> Callable[[Trajectory], Awaitable[None]]:
-    """Returns a coroutine function that plays a trajectory with its waits."""
+def async_replay(tracer: Tracer, *, pace: float = 1.0) -> Callable[[Trajectory], Awaitable[None]]:
+    """Returns a coroutine function that plays a trajectory with its waits, times `pace`."""
 
     class Agent:
         def __init__(self, trajectory: Trajectory) -> None:
@@ -79,7 +79,7 @@ def async_replay(tracer: Tracer) -> Callable[[Trajectory], Awaitable[None]]:
             op = next(self._starting)
             for child in op.children:
                 await self.play(child)
-            await asyncio.sleep(op.wait_sec)
+            await asyncio.sleep(op.wait_sec * pace)
             return op.output
 
     async def replay(trajectory: Trajectory) -> None:

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Protocol
 
 import rolltrace
+from rolltrace.record import OpKind
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -17,7 +18,7 @@ class Tracer(Protocol):
     def running(self) -> AbstractContextManager[None]:
         """Starts with a fresh store; at the end flushes, proves that nothing was dropped, cleans up."""
 
-    def op(self, *, name: str, kind: str) -> Decorator: ...
+    def op(self, *, name: str, kind: OpKind) -> Decorator: ...
 
     def trajectory(self, *, sample_index: int, rollout_n: int) -> AbstractContextManager[Any]: ...
 
@@ -28,7 +29,7 @@ class Plain:
     def running(self) -> AbstractContextManager[None]:
         return nullcontext()
 
-    def op(self, *, name: str, kind: str) -> Decorator:
+    def op(self, *, name: str, kind: OpKind) -> Decorator:
         return lambda fn: fn
 
     def trajectory(self, *, sample_index: int, rollout_n: int) -> AbstractContextManager[Any]:
@@ -55,7 +56,7 @@ class Rolltrace:
                 rolltrace.shutdown()
                 rolltrace.RolloutTraceConfig.reset()
 
-    def op(self, *, name: str, kind: str) -> Decorator:
+    def op(self, *, name: str, kind: OpKind) -> Decorator:
         return rolltrace.rollout_trace_op(name=name, kind=kind)
 
     def trajectory(self, *, sample_index: int, rollout_n: int) -> AbstractContextManager[Any]:

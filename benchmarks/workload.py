@@ -139,7 +139,8 @@ def _model_call(rng: random.Random, request_id: str, ids: list[int], messages: l
             "logprobs": [_logprob(rng) for _ in range(length)],
             "stop_reason": "completed",
         },
-        wait_sec=rng.uniform(0.005, 0.050),
+        # A few hundred tokens take a busy server seconds; this is some ten times as fast.
+        wait_sec=rng.uniform(0.05, 0.5),
     )
 
 
@@ -158,7 +159,7 @@ def _tool_use(rng: random.Random, response_ids: list[int]) -> tuple[Op, Op]:
         inputs={"tool_call": call, "tools_kwargs": {"timeout_sec": 30}},
         # Mostly digits, which Qwen's tokenizer takes one by one: many tokens for a few kB of text.
         output={"text": _table(rng, rng.randint(4_000, 8_000)), "reward": 0.0, "truncated": False},
-        wait_sec=rng.uniform(0.001, 0.010),
+        wait_sec=rng.uniform(0.01, 0.1),
     )
     return parse, tool
 

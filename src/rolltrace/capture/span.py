@@ -85,14 +85,11 @@ class Span:
             )
             self._generation = recorder.generation
             self._recorder = recorder
-            self._enter()
+            self._token = scope.current.set(self)
             self._start_tick = recorder.tick_ns()
         except Exception:
             self._recorder = None
             caught("op start")
-
-    def _enter(self) -> None:
-        self._token = scope.current.set(self)
 
     def returned(self, value: Any) -> None:
         """The call is over: record what it gave back, as it is now."""

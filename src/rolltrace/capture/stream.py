@@ -35,9 +35,8 @@ class StreamSpan(Span):
         self._items_bytes = 0
         self._end_word = "exhausted"
         super().__init__(call, args, kwargs)
-
-    def _enter(self) -> None:
-        """Not yet: `resume` does."""
+        self.pause(self._token)
+        self._token = None
 
     def resume(self) -> Token[scope.Place | None] | None:
         """The generator's own code runs from here to `pause`."""

@@ -1,0 +1,122 @@
+"""`rolltrace journal`: look into the journals of a store, before anything else has touched them."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from rolltrace.errors import StoreError
+from rolltrace.journal import Damage, Entry, SegmentReader, journal_files, read_journals
+from rolltrace.record import Blob, Record, decode_coordinates, decode_value, to_json
+from rolltrace.settings import Settings
+
+
+def add(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser("journal", help="look into the journals of a store", description=__doc__)
+    actions = parser.add_subparsers(metavar="ACTION", required=True)
+    dump = actions.add_parser(
+        "dump",
+        help="print every record as a line of JSON",
+        description="Print every record of every journal as a line of JSON, in the order it was written by each "
+        "process, damaged places and losses included. Exit code 3 if anything was damaged.",
+    )
+    dump.add_argument("store", nargs="?", help="the store folder (default: ROLLTRACE_STORE, or ~/.rolltrace)")
+    dump.set_defaults(run=run_dump)
+    status = actions.add_parser(
+        "status", help="one line per journal file", description="One line per journal file: its state, size and writer."
+    )
+    status.add_argument("store", nargs="?", help="the store folder (default: ROLLTRACE_STORE, or ~/.rolltrace)")
+    status.add_argument("--json", action="store_true", help="as lines of JSON")
+    status.set_defaults(run=run_status)
+
+
+def store_of(options: argparse.Namespace) -> Path:
+    """The store a command was asked about; an error if it does not exist."""
+    store = Settings.gather({"store": options.store}).store
+    if not store.is_dir():
+        raise StoreError(f"there is no store at {str(store)!r}; name one: rolltrace COMMAND STORE")
+    return store
+
+
+def run_dump(options: argparse.Namespace) -> int:
+    damaged = False
+    seen: Path | None = None
+    for segment, item in read_journals(store_of(options)):
+        if segment.path != seen:
+            seen = segment.path
+            if segment.losses:
+                print(_line({"record": "losses", **_origin(segment), "losses": segment.losses}))
+        damaged |= isinstance(item, Damage)
+        print(_line(_describe(segment, item)))
+    return 3 if damaged else 0
+
+
+def run_status(options: argparse.Namespace) -> int:
+    for path in journal_files(store_of(options)):
+        try:
+            row = _status_row(path)
+        except FileNotFoundError:  # drained since it was listed
+            continue
+        except OSError as error:
+            row = {"file": path.name, "state": "unreadable", "error": str(error)}
+        if options.json:
+            print(_line(row))
+        else:
+            print("  ".join(f"{value}" for value in row.values()))
+    return 0
+
+
+def _status_row(path: Path) -> dict[str, Any]:
+    segment = SegmentReader.open(path)
+    items = list(segment)
+    return {
+        "file": path.name,
+        "state": segment.state,
+        "records": sum(isinstance(item, Entry) for item in items),
+        "damaged": sum(isinstance(item, Damage) for item in items),
+        "lost": sum(sum(steps.values()) for steps in segment.losses.values()),
+        "bytes": len(segment.data),
+        "project": segment.meta.get("project"),
+        "experiment": segment.meta.get("experiment"),
+    }
+
+
+def _origin(segment: SegmentReader) -> dict[str, Any]:
+    return {"file": segment.path.name, "project": segment.meta.get("project"), "experiment": segment.meta.get("experiment")}
+
+
+def _describe(segment: SegmentReader, item: Entry | Damage) -> dict[str, Any]:
+    if isinstance(item, Damage):
+        where = {"offset": item.offset, "bytes": item.size_bytes, "reason": item.reason}
+        return {"record": "damage", **_origin(segment), **where}
+    return {**_fields(item.record), **_origin(segment), "offset": item.offset}
+
+
+def _fields(record: Record) -> dict[str, Any]:
+    fields: dict[str, Any] = {"record": record.__struct_config__.tag}
+    for name in record.__struct_fields__:
+        value = getattr(record, name)
+        if name == "coordinates":
+            fields.update(decode_coordinates(value)._asdict())
+        elif name.endswith("trajectory_id"):
+            fields[name] = value.hex() if value else None
+        elif isinstance(value, msgspec.Raw):
+            fields[name] = to_json(decode_value(value))
+        elif isinstance(value, msgspec.Struct):
+            fields[name] = msgspec.structs.asdict(value)
+        else:
+            fields[name] = value
+    if isinstance(record, Blob):
+        fields["data"] = f"{len(record.data)} bytes"
+    return fields
+
+
+def _line(fields: dict[str, Any]) -> str:
+    text = json.dumps(fields, ensure_ascii=False)
+    # Text that is readable stays so; what a terminal could not print, or would obey, is escaped.
+    return text if text.isprintable() else json.dumps(fields)
