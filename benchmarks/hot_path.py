@@ -89,6 +89,7 @@ def small(effort: Effort) -> Iterator[Row]:
         "plain": Plain(),
         "rolltrace": Rolltrace(),
         "OpenTelemetry": OpenTelemetry(),
+        "postponed": OpenTelemetry(postponed=True),
     }
     cost = medians(
         {
@@ -104,6 +105,8 @@ def small(effort: Effort) -> Iterator[Row]:
         yield Row(section, f"{flavour}, rolltrace", ours, "us", at_most(6))
         yield Row(section, f"{flavour}, OpenTelemetry", peer, "us")
         yield Row(section, f"{flavour}, OpenTelemetry / rolltrace", peer / ours, "x", at_least(10))
+        postponed = cost[f"{flavour} postponed"] - cost[f"{flavour} plain"]
+        yield Row(section, f"{flavour}, OpenTelemetry, export postponed", postponed, "us")
 
 
 def realistic(effort: Effort, trajectories: list[Trajectory]) -> Iterator[Row]:

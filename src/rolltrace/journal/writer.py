@@ -75,6 +75,7 @@ class JournalWriter:
         self._segment_losses: Losses = {}
         self._sequence = 0
         self._retry_at = 0.0
+        self._retry_reason = ""
         self._closed = False
         self.records = 0
         self.bytes = 0
@@ -96,7 +97,8 @@ class JournalWriter:
                 self.bytes += len(body)
                 return True
             except OSError as fault:
-                self._lose("disk_full" if fault.errno in _NO_SPACE else "journal_error", step, fault)
+                self._retry_reason = "disk_full" if fault.errno in _NO_SPACE else "journal_error"
+                self._lose(self._retry_reason, step, fault)
                 return False
             finally:
                 self._busy = False
@@ -112,11 +114,12 @@ class JournalWriter:
             self._lose(self._retry_reason, step)
             return False
         capacity = max(self._segment_bytes, HEADER_BYTES + FRAME.size + len(body) + 8)
-        self._retry_at, self._retry_reason = now + _RETRY_SEC, "journal_full"
+        self._retry_at = now + _RETRY_SEC
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # somebody may have removed it
         if self._unsent_bytes() + capacity > self._max_unsent_bytes:
+            self._retry_reason = "journal_full"
             self._lose("journal_full", step)
             return False
-        self._retry_reason = "disk_full"
         fresh = self._open_next(capacity)
         self._retry_at = 0.0
         before, self._segment, self._segment_losses = self._segment, fresh, {}
@@ -128,7 +131,6 @@ class JournalWriter:
         path = self.folder / f"{self.writer_id}-{self._sequence:06d}.seg"
         meta = {**self._meta, "writer": self.writer_id, "sequence": self._sequence, "pid": os.getpid()}
         meta.update(host=self.folder.name, created_ns=time.time_ns())
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # somebody may have removed it
         segment = self._kind(path, capacity, meta)
         self._sequence += 1
         return segment
