@@ -8,7 +8,7 @@ TORCH := .venvs/torch
 RAY := .venvs/ray
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench test-integrations build clean
+.PHONY: help demo test check bench gen test-integrations build clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -36,6 +36,9 @@ check: $(READY) ## formatting, lint, types, layers, spelling
 
 bench: $(READY) ## measure, with the peers in the same run
 	$(BIN)/python -m benchmarks.hot_path
+
+gen: $(READY) ## write the docs that are derived from code
+	$(BIN)/python tools/gen_docs.py
 
 # The real frameworks, each in an environment of its own.
 test-integrations: $(TORCH)/.ready $(RAY)/.ready ## test with the real torch and Ray (slow, large downloads)

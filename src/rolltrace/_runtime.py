@@ -6,6 +6,7 @@ One `Runtime` at a time, in `_active`. A forked child keeps it, with a journal o
 from __future__ import annotations
 
 import atexit
+import inspect
 import os
 import threading
 from collections.abc import Mapping
@@ -87,12 +88,12 @@ def init(
 ) -> None:
     """Turn tracing on: `rolltrace.init("my-project", "run-1", "rolltrace")`.
 
-    With no backend, here or in `ROLLTRACE_BACKEND`, tracing stays off. What is not given comes from the config,
-    then from the environment, then from the defaults (docs/reference/config.md).
+    With no backend, here or in `ROLLTRACE_BACKEND`, tracing stays off. What is not given comes from the
+    config, then from the environment, then from the defaults (docs/reference/config.md).
     A second call with the same settings does nothing; with others it raises.
 
     Args:
-        project_name: What the work is called; or a whole Hydra config (or dict of its shape) to take all from.
+        project_name: What the work is called; or a whole Hydra config, or a dict of that shape.
         experiment_name: What this run of it is called.
         backend: `"rolltrace"`, another installed backend, or a list of several.
         config: A Hydra config with `actor_rollout_ref.rollout.trace.*` and `trainer.project_name`.
@@ -122,15 +123,23 @@ def init(
         "drain": drain,
         **limits,
     }
-    for name, near in unknown_variables().items():
-        _guard.logger.warning(
-            "the environment variable %s is no setting of rolltrace%s", name, f"; did you mean {near[0]}?" if near else ""
-        )
+    _warn_of_unknown_variables()
     _activate(Settings.gather(arguments, config))
 
 
+_warned: set[str] = set()
+
+
+def _warn_of_unknown_variables() -> None:
+    for name, near in unknown_variables().items():
+        if name not in _warned:
+            _warned.add(name)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            _guard.logger.warning("the environment variable %s is no setting of rolltrace%s", name, hint)
+
+
 def _check_names(limits: dict[str, Any]) -> None:
-    known = {name for name in Settings.__dataclass_fields__ if name not in init.__kwdefaults__}
+    known = {name for name in Settings.__dataclass_fields__ if name not in inspect.signature(init).parameters}
     unknown = sorted(set(limits) - known)
     if unknown:
         raise ConfigError(f"init has no setting {unknown[0]!r}; there are: {', '.join(sorted(known))}")
@@ -144,10 +153,13 @@ def _activate(settings: Settings, *, from_environment: bool = False) -> None:
             if not difference:
                 return
             if not _active.from_environment:
-                listed = "; ".join(f"{name} is {mine!r}, not {theirs!r}" for name, (mine, theirs) in difference.items())
-                raise ConfigError(f"rolltrace is already set up, and {listed}. Call rolltrace.shutdown() first")
-            shutdown()
-        _active = Runtime(settings, from_environment=from_environment)
+                pairs = (f"{name} is {mine!r}, not {theirs!r}" for name, (mine, theirs) in difference.items())
+                raise ConfigError(
+                    f"rolltrace is already set up, and {'; '.join(pairs)}. Call rolltrace.shutdown() first"
+                )
+        fresh = Runtime(settings, from_environment=from_environment)
+        shutdown()
+        _active = fresh
         if _active.recorder is not None:
             follow_threads()
         _scope.recorder = _active.recorder
@@ -158,6 +170,7 @@ def init_from_environment() -> None:
 
     An explicit `init` later takes its place. Never raises: an import must not fail over a variable.
     """
+    _warn_of_unknown_variables()
     if not os.environ.get("ROLLTRACE_BACKEND"):
         return
     try:

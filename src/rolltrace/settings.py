@@ -7,7 +7,6 @@ Precedence: argument, then config, then environment, then default. None means "n
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -42,16 +41,19 @@ def _backends(name: str, value: Any) -> tuple[str, ...]:
     names = [part.strip() for part in value.split(",")] if isinstance(value, str) else value
     if not isinstance(names, Iterable) or isinstance(names, Mapping | bytes):
         raise _wrong(name, value, "a backend name or a list of names, such as 'rolltrace'")
-    found = tuple(dict.fromkeys(names))
+    found = list(names)
     if not found or not all(isinstance(each, str) and each for each in found):
         raise _wrong(name, value, "a backend name or a list of names, such as 'rolltrace'")
-    return found
+    return tuple(dict.fromkeys(found))
 
 
 def _folder(name: str, value: Any) -> Path:
     if not isinstance(value, str | os.PathLike) or not os.fspath(value):
         raise _wrong(name, value, "a folder path")
-    return Path(os.path.abspath(os.path.expanduser(os.fspath(value))))
+    path = os.path.expanduser(os.fspath(value))
+    if path.startswith("~"):
+        raise _wrong(name, value, "a folder path without '~', because this user has no home folder")
+    return Path(os.path.abspath(path))
 
 
 def _switch(name: str, value: Any) -> bool:
@@ -101,40 +103,57 @@ class Settings:
     project_name: str = _setting("default", _name, "what the work is called")
     experiment_name: str = _setting("default", _name, "what this run of it is called")
     backend: tuple[str, ...] | None = _setting(
-        None, _backends, "where traces go: `rolltrace` (the embedded store), another installed backend, or several; "
-        "unset means that tracing is off"
+        None,
+        _backends,
+        "where traces go: `rolltrace` (the embedded store), another installed backend, or several; "
+        "unset means that tracing is off",
     )
-    store: Path = _setting(Path("~/.rolltrace").expanduser(), _folder, "the store folder")
+    store: Path = _setting(Path("~/.rolltrace"), _folder, "the store folder")  # noqa: RUF009 - it is a field
     token2text: bool = _setting(False, _switch, "keep decoded text beside token ids")
     max_samples_per_step_per_worker: int | None = _setting(
-        None, _count, "how many samples each worker traces in a step, with all their rollouts; unset means all"
+        None,
+        _count,
+        "how many samples each worker traces in a step, with all their rollouts; unset means all",
     )
     drain: str = _setting(
-        "process", _one_of(*DRAIN_MODES), "where journals are turned into the store: a separate `process`, a `thread`, "
-        "or `off` (by hand, with the command line)"
+        "process",
+        _one_of(*DRAIN_MODES),
+        "where journals are turned into the store: a separate `process`, a `thread`, "
+        "or `off` (by hand, with the command line)",
     )
     max_bytes: int = _setting(
-        32 * MIB, _size, "the most bytes of inputs, and of outputs, that one op keeps; what is over is cut and marked"
+        32 * MIB,
+        _size,
+        "the most bytes of inputs, and of outputs, that one op keeps; what is over is cut and marked",
     )
     max_items: int | None = _setting(
-        None, _count, "the most items kept of one container (lists of plain numbers are exempt); unset means all. "
-        "When set, values are walked in Python, which is slower"
+        None,
+        _count,
+        "the most items kept of one container (lists of plain numbers are exempt); unset means all. "
+        "When set, values are walked in Python, which is slower",
     )
     max_depth: int | None = _setting(
-        None, _count, "how deep nested values are kept; unset means as deep as they can be encoded. "
-        "When set, values are walked in Python, which is slower"
+        None,
+        _count,
+        "how deep nested values are kept; unset means as deep as they can be encoded. "
+        "When set, values are walked in Python, which is slower",
     )
     max_array_bytes: int = _setting(
-        MIB, _size, "arrays and tensors of two or more dimensions over this size keep shape, dtype and statistics only"
+        MIB,
+        _size,
+        "arrays and tensors of two or more dimensions over this size keep shape, dtype and statistics only",
     )
     max_stream_items: int = _setting(1000, _count, "how many items of a generator are kept; all are counted")
     max_unsent_bytes: int = _setting(
-        8 << 30, _size, "how much undrained journal may lie on this host's disk before records are counted as lost"
+        8 << 30,
+        _size,
+        "how much undrained journal may lie on this host's disk before records are counted as lost",
     )
     segment_bytes: int = _setting(16 * MIB, _size, "the size of one journal file")
     journal_mode: str = _setting(
-        "auto", _one_of(*JOURNAL_MODES), "`mmap` on local disks, `append` on network and FUSE file systems; "
-        "`auto` finds out which"
+        "auto",
+        _one_of(*JOURNAL_MODES),
+        "`mmap` on local disks, `append` on network and FUSE file systems; `auto` finds out which",
     )
 
     @classmethod
@@ -152,6 +171,8 @@ class Settings:
                 if value is not None:
                     checked[each.name] = each.metadata["check"](label, value)
                     break
+        if "backend" in checked:  # looked up only now: an account without a home can import rolltrace
+            checked.setdefault("store", _folder("store", cls.store))
         settings = cls(**checked)
         if settings.segment_bytes < 64 << 10:
             raise _wrong("segment_bytes", settings.segment_bytes, "at least 64 KiB")
@@ -164,12 +185,14 @@ class Settings:
 
 
 def variable_of(setting: str) -> str:
-    """The environment variable of a setting: `store` -> `ROLLTRACE_STORE`, `project_name` -> `ROLLTRACE_PROJECT`."""
+    """The environment variable of a setting: `store` -> `ROLLTRACE_STORE`, without a final `_name`."""
     return ENV_PREFIX + setting.removesuffix("_name").upper()
 
 
 def unknown_variables() -> dict[str, list[str]]:
     """Environment variables that look like ours but are not, each with the nearest real names."""
+    import difflib  # needed only for a mistake
+
     known = [variable_of(each.name) for each in fields(Settings)] + list(OTHER_VARIABLES)
     strange = [name for name in os.environ if name.startswith(ENV_PREFIX) and name not in known]
     return {name: difflib.get_close_matches(name, known, 1) for name in strange}
@@ -185,7 +208,10 @@ def read_config(config: object) -> dict[str, Any]:
             "pass the whole Hydra config, or a dict of that shape"
         )
     found: dict[str, Any] = {}
-    for section, names in ((trainer, ("project_name", "experiment_name")), (trace, [f.name for f in fields(Settings)])):
+    for section, names in (
+        (trainer, ("project_name", "experiment_name")),
+        (trace, [f.name for f in fields(Settings)]),
+    ):
         for name in names:
             if section is not None and section.get(name) is not None:
                 found[name] = section.get(name)

@@ -9,10 +9,13 @@ from __future__ import annotations
 import linecache
 from types import TracebackType
 
+from rolltrace._guard import caught
 from rolltrace.record import Error, Status, clean_text
 
 _MOST_FRAMES = 40
 _MOST_CAUSES = 4
+_MOST_MEMBERS = 8
+_DEEPEST_GROUP = 3
 _LONGEST_MESSAGE = 8192
 _CANCELLATIONS = frozenset({"CancelledError", "Cancelled", "GeneratorExit"})
 """By name, so that trio's and anyio's are known without importing them."""
@@ -26,23 +29,31 @@ def status_of(failure: BaseException | None) -> Status:
 
 
 def describe(failure: BaseException) -> Error:
-    """Type, message and traceback. The message is the user's code and may itself fail."""
-    return Error(_type_of(failure), _message_of(failure), clean_text("".join(_format(failure))))
+    """Type, message and traceback. Never raises, whatever the exception is made of."""
+    try:
+        return Error(_type_of(failure), _message_of(failure), clean_text("".join(_format(failure))))
+    except Exception:
+        caught("failure")
+        return Error(type(failure).__name__, "", "")
 
 
 def _type_of(failure: BaseException) -> str:
     kind = type(failure)
-    return clean_text(kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}")
+    return clean_text(
+        kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    )
 
 
 def _message_of(failure: BaseException) -> str:
     try:
-        return clean_text(str(failure)[:_LONGEST_MESSAGE])
+        text = str(failure)
+        cut = f"... ({len(text)} characters)" if len(text) > _LONGEST_MESSAGE else ""
+        return clean_text(text[:_LONGEST_MESSAGE]) + cut
     except Exception as fault:
         return f"<its message could not be made: {type(fault).__name__}>"
 
 
-def _format(failure: BaseException) -> list[str]:
+def _format(failure: BaseException, depth: int = 0) -> list[str]:
     parts: list[str] = []
     seen: set[int] = set()
     link: BaseException | None = failure
@@ -50,7 +61,7 @@ def _format(failure: BaseException) -> list[str]:
     while link is not None and id(link) not in seen and len(seen) < _MOST_CAUSES:
         seen.add(id(link))
         frames = _frames(link.__traceback__)
-        parts[:0] = [*frames, f"{_type_of(link)}: {_message_of(link)}\n", word]
+        parts[:0] = [*frames, f"{_type_of(link)}: {_message_of(link)}\n", *_members(link, depth), word]
         if link.__cause__ is not None:
             link, word = link.__cause__, "\nThis was the direct cause of:\n\n"
         elif link.__context__ is not None and not link.__suppress_context__:
@@ -60,12 +71,25 @@ def _format(failure: BaseException) -> list[str]:
     return parts
 
 
+def _members(failure: BaseException, depth: int) -> list[str]:
+    """Those of an exception group, each with its own traceback."""
+    members = getattr(failure, "exceptions", None)
+    if not isinstance(members, tuple) or depth >= _DEEPEST_GROUP:
+        return []
+    lines: list[str] = []
+    for number, member in enumerate(members[:_MOST_MEMBERS], 1):
+        if isinstance(member, BaseException):
+            lines.append(f"  Member {number} of {len(members)}:\n")
+            lines += ["  " + line.replace("\n", "\n  ").rstrip(" ") for line in _format(member, depth + 1)]
+    return lines
+
+
 def _frames(tb: TracebackType | None) -> list[str]:
     lines: list[str] = []
     while tb is not None:
         code = tb.tb_frame.f_code
         if not code.co_filename.startswith(_OURS):
-            source = linecache.getline(code.co_filename, tb.tb_lineno, tb.tb_frame.f_globals).strip()
+            source = linecache.getline(code.co_filename, tb.tb_lineno or 0, tb.tb_frame.f_globals).strip()
             place = f'  File "{code.co_filename}", line {tb.tb_lineno}, in {code.co_name}\n'
             lines.append(place + (f"    {source}\n" if source else ""))
         tb = tb.tb_next

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 from collections.abc import AsyncGenerator, Callable, Generator
 from typing import Any, TypeVar, overload
 
@@ -71,16 +72,20 @@ def _decorate(fn: Any, *, options: dict[str, Any], receiver: bool | None = None)
     if isinstance(fn, type) or not callable(fn):
         what = f"the class {fn.__qualname__}" if isinstance(fn, type) else f"{fn!r}"
         raise ConfigError(f"rollout_trace_op needs a function, not {what}; put it on the methods to trace")
+    if isinstance(fn, functools.partial):  # stays one, so that the arguments it holds are recorded too
+        return type(fn)(_decorate(fn.func, options=options), *fn.args, **fn.keywords)
     call = Call(fn, receiver=receiver, **options)
-    if inspect.isasyncgenfunction(fn):
+    is_object = not inspect.isroutine(fn)
+    body = type(fn).__call__ if is_object else fn
+    if inspect.isasyncgenfunction(body):
         shell = _async_generator_shell(fn, call)
-    elif inspect.isgeneratorfunction(fn):
+    elif inspect.isgeneratorfunction(body):
         shell = _generator_shell(fn, call)
-    elif inspect.iscoroutinefunction(fn):
+    elif inspect.iscoroutinefunction(body):
         shell = _coroutine_shell(fn, call)
     else:
         shell = _plain_shell(fn, call)
-    return functools.wraps(fn)(shell)
+    return functools.wraps(fn, updated=() if is_object else functools.WRAPPER_UPDATES)(shell)
 
 
 def _plain_shell(fn: Any, call: Call) -> Any:
@@ -132,16 +137,11 @@ def _generator_shell(fn: Any, call: Call) -> Any:
                     return stop.value
                 finally:
                     span.pause(before)
+                    given = None  # an exception held here would hold this frame, through its traceback
                 try:
                     resume, given = source.send, (yield span.yielded(item))
-                except GeneratorExit:
-                    before = span.closing()
-                    try:
-                        source.close()
-                    finally:
-                        span.pause(before)
-                    raise
-                except BaseException as thrown:
+                except BaseException as thrown:  # GeneratorExit too: `close` is nothing else
+                    span.thrown(thrown)
                     resume, given = source.throw, thrown
         except BaseException as failure:
             span.failed(failure)
@@ -156,29 +156,37 @@ def _async_generator_shell(fn: Any, call: Call) -> Any:
         span = StreamSpan(call, args, kwargs)
         try:
             source = fn(*args, **kwargs)
-            resume, given = source.asend, None
+            step = _first_step(source)
             while True:
                 before = span.resume()
                 try:
-                    item = await resume(given)
+                    item = await step
                 except StopAsyncIteration:
                     span.returned(None)
                     return
                 finally:
                     span.pause(before)
+                    step = None  # an exception held here would hold this frame, through its traceback
                 try:
-                    resume, given = source.asend, (yield span.yielded(item))
-                except GeneratorExit:
-                    before = span.closing()
-                    try:
-                        await source.aclose()
-                    finally:
-                        span.pause(before)
-                    raise
-                except BaseException as thrown:
-                    resume, given = source.athrow, thrown
+                    step = source.asend((yield span.yielded(item)))
+                except BaseException as thrown:  # GeneratorExit too: `aclose` is nothing else
+                    span.thrown(thrown)
+                    step = source.athrow(thrown)
         except BaseException as failure:
             span.failed(failure)
             raise
 
     return shell
+
+
+def _first_step(source: AsyncGenerator[Any, Any]) -> Any:
+    """The first `asend(None)`, unseen by the event loop, which knows the shell already.
+
+    If it knew both, it would close both at its end, at the same time: the one that comes second fails.
+    """
+    hooks = sys.get_asyncgen_hooks()
+    sys.set_asyncgen_hooks(None, None)
+    try:
+        return source.asend(None)
+    finally:
+        sys.set_asyncgen_hooks(*hooks)

@@ -1,28 +1,29 @@
 """Carry the scope where contextvars do not go by themselves: threads, executors, other processes.
 
-asyncio tasks and `to_thread` copy their context already. Threads and executors are patched when tracing is first
-turned on; only our own scope travels, the rest of the context stays as Python has it.
+asyncio tasks and `to_thread` copy their context already. Threads and executors are patched when tracing
+is first turned on; only our own scope travels, the rest of the context stays as Python has it.
 """
 
 from __future__ import annotations
 
 import functools
-import json
 import re
 import threading
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import Token
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rolltrace._guard import caught
 from rolltrace.capture import scope
-from rolltrace.capture.trajectory import Trajectory
+from rolltrace.capture.trajectory import Trajectory, whole
 from rolltrace.errors import ContextError
 from rolltrace.record import Coordinates, coordinate, decode_coordinates
 
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
 _patched = False
-_CONTEXT = re.compile(r"00-([0-9a-f]{32})-([0-9a-f]{16})-0([01])(?:;(\{.*\}))?", re.DOTALL)
+_CONTEXT = re.compile(r"00-([0-9a-f]{32})-([0-7][0-9a-f]{15})-0([01])(?:;(\{.*\}))?", re.DOTALL)
 
 
 def follow_threads() -> None:
@@ -31,30 +32,38 @@ def follow_threads() -> None:
     if _patched:
         return
     _patched = True
-    start_thread, submit_work = threading.Thread.start, ThreadPoolExecutor.submit
+    from concurrent.futures import ThreadPoolExecutor  # not needed while tracing is off
+
+    start_thread = threading.Thread.start
+    submit_work: Any = ThreadPoolExecutor.submit
 
     @functools.wraps(start_thread)
     def start(self: threading.Thread) -> None:
         place = scope.current.get()
-        if place is not None:
-            # On the instance, because a subclass may have a `run` of its own.
-            self.run = functools.partial(_run_thread, self, self.run, place)  # type: ignore[method-assign]
-        start_thread(self)
+        if place is None:
+            return start_thread(self)
+        # On the instance, because a subclass may have a `run` of its own.
+        self.run = functools.partial(_run_thread, self, self.run, place)  # type: ignore[method-assign]
+        try:
+            start_thread(self)
+        except BaseException:
+            self.__dict__.pop("run", None)
+            raise
 
     @functools.wraps(submit_work)
     def submit(self: ThreadPoolExecutor, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
         place = scope.current.get()
         if place is None:
-            return submit_work(self, fn, *args, **kwargs)
+            return submit_work(self, fn, *args, **kwargs)  # type: ignore[no-any-return]
         # A worker thread started by this very call outlives the trajectory and must not inherit it.
         token = scope.current.set(None)
         try:
-            return submit_work(self, _run_in, place, fn, *args, **kwargs)
+            return submit_work(self, _run_in, place, fn, *args, **kwargs)  # type: ignore[no-any-return]
         finally:
             scope.leave(token)
 
     threading.Thread.start = start  # type: ignore[method-assign]
-    ThreadPoolExecutor.submit = submit  # type: ignore[method-assign]
+    ThreadPoolExecutor.submit = submit  # type: ignore[method-assign,assignment]
 
 
 def _run_thread(thread: threading.Thread, run: Any, place: scope.Place) -> None:
@@ -81,11 +90,13 @@ def current_context() -> str:
     if place.trajectory is None:
         return f"00-{'0' * 32}-{'0' * 16}-00"
     where = decode_coordinates(place.trajectory.coordinates)._asdict()
+    import json
+
     given = {name: value for name, value in where.items() if value is not None and value is not False}
     return f"00-{place.trajectory.id}-{place.op_id:016x}-01;{json.dumps(given, separators=(',', ':'))}"
 
 
-class use_context:  # noqa: N801 - reads as a verb, like rollout_trace_attr
+class use_context:
     """Continue a trajectory of another process or actor: `with use_context(text): ...`.
 
     Ops inside become children of the op that called `current_context()`. An empty string changes nothing.
@@ -126,12 +137,14 @@ def _read_context(text: str) -> scope.Place:
     trace_id, op_id, sampled, given = match.groups()
     if sampled == "0":
         return scope.MUTED
+    import json
+
     try:
         where = json.loads(given or "{}")
         coordinates = Coordinates(
-            step=where.get("step"),
+            step=whole(where.get("step")),
             sample_index=coordinate(where.get("sample_index")),
-            rollout_n=where.get("rollout_n"),
+            rollout_n=whole(where.get("rollout_n")),
             validate=bool(where.get("validate", False)),
         )
     except (ValueError, AttributeError):

@@ -5,8 +5,10 @@ Nothing here knows what a sink does with the bytes: in production it is a journa
 
 from __future__ import annotations
 
+import builtins
 import itertools
 import os
+import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
@@ -29,7 +31,7 @@ class Sink(Protocol):
     bytes: int
     losses: Losses
 
-    def append(self, body: bytes, step: int | None = None) -> bool: ...
+    def append(self, body: builtins.bytes, step: int | None = None) -> bool: ...
     def lose(self, reason: str, step: int | None) -> None: ...
     def sync(self) -> None: ...
     def close(self) -> None: ...
@@ -71,23 +73,25 @@ class Recorder:
         first = int.from_bytes(self.random_bytes(8), "little") >> 2 | 1
         self.next_op_id = itertools.count(first).__next__
         self._blobs: OrderedDict[str, None] = OrderedDict()
+        self._sampling = threading.Lock()
         self._sampled: OrderedDict[tuple[int | None, bool], set[Any]] = OrderedDict()
 
     def write(self, record: msgspec.Struct, step: int | None) -> None:
         self.append(encode_record(record), step)
 
     def admits(self, step: int | None, sample_index: Any, validate: bool) -> bool:
-        """Whether this sample is within `max_samples_per_step_per_worker`. All rollouts of one share the answer."""
+        """Whether this sample is within the limit of its step. All rollouts of a sample share the answer."""
         most = self.settings.max_samples_per_step_per_worker
         if most is None:
             return True
-        chosen = self._sampled.setdefault((step, validate), set())
-        if sample_index not in chosen and len(chosen) < most:
-            chosen.add(sample_index)
-        if len(self._sampled) > _SAMPLED_STEPS_REMEMBERED:
-            self._sampled.popitem(last=False)
-        if sample_index in chosen:
-            return True
+        with self._sampling:
+            chosen = self._sampled.setdefault((step, validate), set())
+            if len(chosen) < most:
+                chosen.add(sample_index)
+            if len(self._sampled) > _SAMPLED_STEPS_REMEMBERED:
+                self._sampled.popitem(last=False)
+            if sample_index in chosen:
+                return True
         self.sink.lose("sample_limit", step)
         return False
 

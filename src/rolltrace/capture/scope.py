@@ -35,8 +35,10 @@ recorder: Recorder | None = None
 current: ContextVar[Place | None] = ContextVar("rolltrace_scope", default=None)
 
 
-def leave(token: Token[Place | None]) -> None:
+def leave(token: Token[Place | None] | None) -> None:
     """Go back to the place before. A context that was never entered here is left as it is."""
+    if token is None:
+        return
     try:
         current.reset(token)
     except ValueError:

@@ -6,7 +6,6 @@ All looking is done at decoration; binding a call is then a few dict operations.
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import inspect
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
@@ -26,8 +25,8 @@ class Call:
     """A traced function, described once. Pickles as the function and its options."""
 
     __slots__ = (
-        "_arity", "_extra_keywords", "_extra_positional", "_fn", "_has_receiver", "_known", "_options", "_positional",
-        "_template", "kind", "name", "select_inputs", "select_outputs",
+        "_arity", "_extra_keywords", "_extra_positional", "_fn", "_has_receiver", "_known", "_options",
+        "_positional", "_template", "kind", "name", "select_inputs", "select_outputs",
     )  # fmt: skip
 
     def __init__(
@@ -41,12 +40,19 @@ class Call:
         receiver: bool | None = None,
     ) -> None:
         self._fn = fn
-        self._options = {"name": name, "kind": kind, "inputs": inputs, "outputs": outputs, "receiver": receiver}
+        self._options = {
+            "name": name,
+            "kind": kind,
+            "inputs": inputs,
+            "outputs": outputs,
+            "receiver": receiver,
+        }
         self.name = name or getattr(fn, "__qualname__", None) or type(fn).__qualname__
         if kind not in OP_KINDS:
-            near = difflib.get_close_matches(str(kind), OP_KINDS, 1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise ConfigError(f"kind of op {self.name!r} must be one of {', '.join(OP_KINDS)}, not {kind!r}{hint}")
+            hint = _did_you_mean(str(kind), OP_KINDS)
+            raise ConfigError(
+                f"kind of op {self.name!r} must be one of {', '.join(OP_KINDS)}, not {kind!r}{hint}"
+            )
         self.kind = kind
         self._read_signature(receiver)
         self.select_inputs = selector(inputs, f"inputs of op {self.name!r}", self._selectable())
@@ -61,7 +67,9 @@ class Call:
         except (TypeError, ValueError):  # some builtins have none
             parameters = []
         first = parameters[0] if parameters else None
-        self._has_receiver = first is not None and (first.name in _RECEIVERS if receiver is None else receiver)
+        self._has_receiver = first is not None and (
+            first.name in _RECEIVERS if receiver is None else receiver
+        )
         if self._has_receiver:
             parameters = parameters[1:]
         kinds = inspect.Parameter
@@ -121,10 +129,16 @@ def selector(chosen: Selection, what: str, known: set[str] | None) -> Callable[[
         raise ConfigError(f"{what} mix names to keep and names to drop ({chosen!r}); give one or the other")
     unknown = sorted((dropped | kept) - known) if known else []
     if unknown:
-        near = difflib.get_close_matches(unknown[0], known or (), 1)
-        hint = f"; did you mean {near[0]!r}?" if near else f"; there are: {', '.join(sorted(known or ()))}"
+        hint = _did_you_mean(unknown[0], known or ()) or f"; there are: {', '.join(sorted(known or ()))}"
         raise ConfigError(f"{what} name no parameter {unknown[0]!r}{hint}")
     return lambda value: _choose(value, kept, dropped)
+
+
+def _did_you_mean(word: str, known: Collection[str]) -> str:
+    import difflib  # needed only for a mistake
+
+    near = difflib.get_close_matches(word, known, 1)
+    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def _nothing(value: Any) -> None:

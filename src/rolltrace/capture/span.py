@@ -1,8 +1,8 @@
 """One op: all logic of its beginning and its every way to end.
 
-The shells in `op` only make a `Span`, call the function, and say how that ended. Our own work is guarded here, so
-that none of this can raise; the user's exceptions pass through untouched. No `with` and few calls: each Python call
-here is paid for by every op of every rollout.
+The shells in `op` only make a `Span`, call the function, and say how that ended. Our own work is guarded
+here, so that none of this can raise; the user's exceptions pass through untouched. No `with` and few calls:
+each Python call here is paid for by every op of every rollout.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class Span:
     """One traced call that is going on."""
 
     __slots__ = (
-        "_generation", "_inputs", "_recorder", "_start_ns", "_start_tick", "_token", "call", "op_id", "parent_id",
-        "trajectory",
+        "_generation", "_inputs", "_recorder", "_start_ns", "_start_tick", "_token", "call", "op_id",
+        "parent_id", "trajectory",
     )  # fmt: skip
 
     trajectory: Trajectory
@@ -59,13 +59,17 @@ class Span:
             else:
                 self.trajectory = trajectory = place.trajectory  # type: ignore[assignment]
                 self.parent_id = parent_id = place.op_id
-            inputs: Any = call.bind(args, kwargs)
-            if call.select_inputs is not None:
-                inputs = call.select_inputs(inputs)
-            raw = recorder.snapshot(inputs)
-            self._inputs = at_start = Raw(raw)
-            if len(raw) > _MOST_INPUT_BYTES_AT_START:
-                at_start = NOTHING
+            try:
+                inputs: Any = call.bind(args, kwargs)
+                if call.select_inputs is not None:
+                    inputs = call.select_inputs(inputs)
+                raw = recorder.snapshot(inputs)
+                self._inputs = at_start = Raw(raw)
+                if len(raw) > _MOST_INPUT_BYTES_AT_START:
+                    at_start = NOTHING
+            except Exception:
+                self._inputs = at_start = NOTHING
+                caught("op input")
             self.op_id = op_id = recorder.next_op_id()
             self._start_ns = start_ns = recorder.wall_ns()
             recorder.append(
@@ -97,6 +101,7 @@ class Span:
         if recorder is None:
             return
         end_tick = recorder.tick_ns()
+        scope.leave(self._token)
         try:
             select = self.call.select_outputs
             outputs = Raw(recorder.snapshot(value if select is None else select(value)))
@@ -111,17 +116,13 @@ class Span:
         if recorder is None:
             return
         end_tick = recorder.tick_ns()
-        try:
-            status, error = status_of(failure), describe(failure)
-        except Exception:
-            status, error = "error", None
-            caught("op failure")
-        self._end(recorder, end_tick, NOTHING, status, error)
+        scope.leave(self._token)
+        self._end(recorder, end_tick, NOTHING, status_of(failure), describe(failure))
 
-    def _end(self, recorder: Recorder, end_tick: int, outputs: Raw, status: Status, error: Error | None) -> None:
+    def _end(
+        self, recorder: Recorder, end_tick: int, outputs: Raw, status: Status, error: Error | None
+    ) -> None:
         self._recorder = None
-        if self._token is not None:
-            scope.leave(self._token)
         if recorder.generation != self._generation:
             return  # this is a forked child; the op is its parent's to end
         try:

@@ -35,22 +35,21 @@ class StreamSpan(Span):
         self._items_bytes = 0
         self._end_word = "exhausted"
         super().__init__(call, args, kwargs)
-        self.pause(self._token)
-        self._token = None
+        scope.leave(self._token)
 
     def resume(self) -> Token[scope.Place | None] | None:
         """The generator's own code runs from here to `pause`."""
         return scope.current.set(self) if self._recorder is not None else None
 
     def pause(self, before: Token[scope.Place | None] | None) -> None:
-        if before is not None:
-            scope.leave(before)
+        scope.leave(before)
 
     def yielded(self, item: T) -> T:
         """Record an item as it is now, and pass it on."""
         recorder = self._recorder
         if recorder is not None:
             self._count += 1
+            self._end_word = "exhausted"
             settings = recorder.settings
             if len(self._items) < settings.max_stream_items and self._items_bytes < settings.max_bytes:
                 try:
@@ -62,15 +61,16 @@ class StreamSpan(Span):
                     caught("op item")
         return item
 
-    def closing(self) -> Token[scope.Place | None] | None:
-        """The consumer stopped early, and the generator's own code cleans up, until `pause`."""
-        self._end_word = "closed"
-        return self.resume()
+    def thrown(self, thrown: BaseException) -> None:
+        """The consumer throws into the generator; GeneratorExit says that it stops early."""
+        if isinstance(thrown, GeneratorExit):
+            self._end_word = "closed"
 
     def returned(self, value: Any) -> None:
         recorder = self._recorder
         if recorder is not None:
-            self._end(recorder, recorder.tick_ns(), self._outputs(recorder, value), "ok", None)
+            end_tick = recorder.tick_ns()
+            self._end(recorder, end_tick, self._outputs(recorder, value), "ok", None)
 
     def failed(self, failure: BaseException) -> None:
         recorder = self._recorder
@@ -79,14 +79,16 @@ class StreamSpan(Span):
         if self._end_word == "closed" and isinstance(failure, GeneratorExit):
             return self.returned(None)  # to stop early is the consumer's right, not a failure
         self._end_word = "raised"
+        end_tick = recorder.tick_ns()
         outputs = self._outputs(recorder, None)
-        self._end(recorder, recorder.tick_ns(), outputs, status_of(failure), describe(failure))
+        self._end(recorder, end_tick, outputs, status_of(failure), describe(failure))
 
     def _outputs(self, recorder: Recorder, value: Any) -> Raw:
         outputs: dict[str, Any] = {"items": self._items, "count": self._count, "end": self._end_word}
-        if value is not None:
-            outputs["return"] = value
         try:
+            if value is not None:
+                select = self.call.select_outputs
+                outputs["return"] = value if select is None else select(value)
             return Raw(recorder.snapshot(outputs))
         except Exception:
             caught("op output")

@@ -34,7 +34,16 @@ class Trajectory:
     While tracing is off, or inside `trace=False`, the handle is there all the same and does nothing.
     """
 
-    __slots__ = ("_recorder", "coordinates", "op_id", "parent_id", "parent_trace_id", "step", "tags", "trace_id")
+    __slots__ = (
+        "_recorder",
+        "coordinates",
+        "op_id",
+        "parent_id",
+        "parent_trace_id",
+        "step",
+        "tags",
+        "trace_id",
+    )
 
     def __init__(
         self,
@@ -51,7 +60,8 @@ class Trajectory:
         """The op that ops directly inside have as parent: 0, or an op of another process."""
         self.parent_trace_id: bytes | None = None
         self.parent_id = 0
-        self.tags: dict[str, Any] = {}
+        self.tags: dict[str, Raw] = {}
+        """Encoded, each as it was when it was given."""
 
     @property
     def trajectory(self) -> Trajectory:
@@ -69,8 +79,14 @@ class Trajectory:
 
     def tag(self, **tags: Any) -> None:
         """Add tags, or change them: `trajectory.tag(difficulty="hard")`."""
-        self.tags.update(tags)
-        self._say("tag", tags)
+        if self._recorder is None:
+            return
+        try:
+            given = {name: Raw(self._recorder.snapshot(value)) for name, value in tags.items()}
+            self.tags.update(given)
+            self._say("tag", given)
+        except Exception:
+            caught("tag")
 
     def reward(self, value: float | None, *, terms: dict[str, float] | None = None) -> None:
         """Record the reward and the terms it is made of."""
@@ -107,11 +123,11 @@ class Trajectory:
 _UNTRACED = Trajectory(None)
 
 
-class rollout_trace_attr:  # noqa: N801 - the name that verl users know
-    """Mark the entry of a trajectory: `with rollout_trace_attr(sample_index=7, step=1, rollout_n=0) as trajectory:`.
+class rollout_trace_attr:
+    """The entry of a trajectory: `with rollout_trace_attr(sample_index=7, step=1, rollout_n=0) as handle:`.
 
-    Usable with `with` and `async with`. All ops inside, also in tasks and threads started inside, belong to the
-    trajectory. With `trace=False` they are not recorded. Inside another trajectory it begins one of its own,
+    Usable with `with` and `async with`. All ops inside, also in tasks and threads started inside, belong to
+    the trajectory. With `trace=False` they are not recorded. Inside another trajectory it begins one of its own,
     linked to the op it was begun in.
 
     Args:
@@ -161,18 +177,24 @@ class rollout_trace_attr:  # noqa: N801 - the name that verl users know
 
     def _begin(self, recorder: Recorder, outer: scope.Place | None) -> Trajectory | None:
         step, sample_index, rollout_n, validate = self._where
-        where = Coordinates(_whole(step), coordinate(sample_index), _whole(rollout_n), bool(validate))
+        where = Coordinates(whole(step), coordinate(sample_index), whole(rollout_n), bool(validate))
         if not recorder.admits(where.step, where.sample_index, where.validate):
             return None
         handle = Trajectory(recorder, where)
-        handle.tags.update(self._tags)
+        handle.tags.update((name, Raw(recorder.snapshot(value))) for name, value in self._tags.items())
         if outer is not None and outer.trajectory is not None:
             handle.parent_trace_id, handle.parent_id = outer.trajectory.trace_id, outer.op_id
         self._generation = recorder.generation
         self._start_ns, self._start_tick = recorder.wall_ns(), recorder.tick_ns()
         tags = Raw(recorder.snapshot(handle.tags))
         record = TrajectoryStart(
-            handle.trace_id, handle.coordinates, self._name, self._start_ns, handle.parent_trace_id, handle.parent_id, tags
+            handle.trace_id,
+            handle.coordinates,
+            self._name,
+            self._start_ns,
+            handle.parent_trace_id,
+            handle.parent_id,
+            tags,
         )
         recorder.write(record, handle.step)
         self._handle = handle
@@ -190,7 +212,6 @@ class rollout_trace_attr:  # noqa: N801 - the name that verl users know
             return
         try:
             end_ns = self._start_ns + recorder.tick_ns() - self._start_tick
-            error = None if failure is None else describe(failure)
             record = TrajectoryEnd(
                 handle.trace_id,
                 handle.coordinates,
@@ -198,7 +219,7 @@ class rollout_trace_attr:  # noqa: N801 - the name that verl users know
                 self._start_ns,
                 end_ns,
                 status_of(failure),
-                error,
+                None if failure is None else describe(failure),
                 handle.parent_trace_id,
                 handle.parent_id,
                 Raw(recorder.snapshot(handle.tags)),
@@ -216,6 +237,7 @@ class rollout_trace_attr:  # noqa: N801 - the name that verl users know
         self.__exit__(kind, failure, tb)
 
 
-def _whole(value: Any) -> int | None:
+def whole(value: Any) -> int | None:
+    """A coordinate that must be a number."""
     number = coordinate(value)
     return int(number) if number is not None else None

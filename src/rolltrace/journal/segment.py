@@ -168,9 +168,12 @@ class AppendedSegment(Segment):
             return False
         checksum = xxh3_64_intdigest(body, self.salt + start)
         frame = FRAME.pack(FRAME_MAGIC, checksum, len(body))
-        # At a known place, not O_APPEND: what a full disk cut short is overwritten by the next record.
-        written = os.pwritev(self._fd, [frame, body], start)
-        while written < len(frame) + len(body):
-            written += os.pwrite(self._fd, (frame + body)[written:], start + written)
+        try:
+            written = os.pwritev(self._fd, [frame, body], start)
+            while written < len(frame) + len(body):
+                written += os.pwrite(self._fd, (frame + body)[written:], start + written)
+        except OSError:
+            os.ftruncate(self._fd, start)  # what a full disk cut short
+            raise
         self.offset = (end + 7) & ~7
         return True
