@@ -43,9 +43,7 @@ def warm_memory(payloads: Sequence[Any], *, ops: int, size_bytes: int) -> Round:
     return run
 
 
-def _encode_and_copy(
-    payloads: Sequence[Any], target: bytearray | mmap.mmap, *, rewind: bool = False
-) -> float:
+def _encode_and_copy(payloads: Sequence[Any], target: bytearray | mmap.mmap, *, rewind: bool = False) -> float:
     encode = msgpack.Encoder().encode
     position = 0
     begin = time.perf_counter_ns()

@@ -59,9 +59,7 @@ def async_replay(tracer: Tracer, *, pace: float = 1.0) -> Callable[[Trajectory],
             return await self._inside()
 
         @tracer.op(name="generate", kind="llm")
-        async def generate(
-            self, request_id: Any, prompt_ids: Any, messages: Any, sampling_params: Any
-        ) -> Any:
+        async def generate(self, request_id: Any, prompt_ids: Any, messages: Any, sampling_params: Any) -> Any:
             return await self._inside()
 
         @tracer.op(name="parse", kind="other")

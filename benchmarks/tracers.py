@@ -60,9 +60,7 @@ class Rolltrace:
         return rolltrace.rollout_trace_op(name=name, kind=kind)
 
     def trajectory(self, *, sample_index: int, rollout_n: int) -> AbstractContextManager[Any]:
-        return rolltrace.rollout_trace_attr(
-            sample_index=sample_index, step=1, rollout_n=rollout_n, validate=False
-        )
+        return rolltrace.rollout_trace_attr(sample_index=sample_index, step=1, rollout_n=rollout_n, validate=False)
 
 
 @contextmanager

@@ -181,6 +181,4 @@ def _text(rng: random.Random, size: int) -> str:
 
 def _table(rng: random.Random, size: int) -> str:
     rows = size // 27
-    return "\n".join(
-        f"{rng.getrandbits(40):013} | {rng.random():.6f} | {rng.choice(WORDS)}" for _ in range(rows)
-    )
+    return "\n".join(f"{rng.getrandbits(40):013} | {rng.random():.6f} | {rng.choice(WORDS)}" for _ in range(rows))

@@ -59,7 +59,9 @@ async def rollouts(store: str) -> None:
     rolltrace.init("demo", "toy", backend="rolltrace", store=store)
 
     async def one(rollout_n: int) -> None:
-        with rolltrace.rollout_trace_attr(sample_index="answer-to-everything", step=1, rollout_n=rollout_n) as trajectory:
+        with rolltrace.rollout_trace_attr(
+            sample_index="answer-to-everything", step=1, rollout_n=rollout_n
+        ) as trajectory:
             await ToyAgent(seed=rollout_n).run("What is six times seven?")
             trajectory.reward(1.0, terms={"correct": 1.0, "brevity": 0.0})
 
@@ -80,14 +82,18 @@ def print_tree(store: str) -> None:
         op = ended[op_id]
         inputs = ", ".join(f"{name}={_short(value)}" for name, value in (decode_value(op.inputs) or {}).items())
         outcome = f"!! {op.error.type}: {op.error.message}" if op.error else _short(decode_value(op.outputs))
-        print(f"  {'   ' * depth}{op.kind:>5} {op.name}({inputs}) -> {outcome}  {(op.end_ns - op.start_ns) / 1e6:.1f} ms")
+        print(
+            f"  {'   ' * depth}{op.kind:>5} {op.name}({inputs}) -> {outcome}  {(op.end_ns - op.start_ns) / 1e6:.1f} ms"
+        )
         for child in children[trajectory_id, op_id]:
             show(trajectory_id, child, depth + 1)
 
     for trajectory_id in dict.fromkeys(op.trajectory_id for op in ended.values()):
         tops = children[trajectory_id, 0]
         where = decode_coordinates(ended[tops[0]].coordinates)
-        print(f"\ntrajectory {trajectory_id.hex()[:8]}  step {where.step}  {where.sample_index}  rollout {where.rollout_n}")
+        print(
+            f"\ntrajectory {trajectory_id.hex()[:8]}  step {where.step}  {where.sample_index}  rollout {where.rollout_n}"
+        )
         for top in tops:
             show(trajectory_id, top, 0)
 
@@ -103,7 +109,9 @@ def main() -> None:
         if child == 0:
             asyncio.run(rollouts(store))
         _, status = os.waitpid(child, 0)
-        print(f"The rollout process was killed by signal {os.WTERMSIG(status)} right after its last op. Its journal holds:")
+        print(
+            f"The rollout process was killed by signal {os.WTERMSIG(status)} right after its last op. Its journal holds:"
+        )
         print_tree(store)
         sys.stdout.flush()
 

@@ -32,7 +32,9 @@ def test_the_files_a_page_names_exist(page: Path) -> None:
 
 def test_every_make_command_that_the_docs_name_exists() -> None:
     makefile = (ROOT / "Makefile").read_text()
-    named = {name for page in PAGES for name in re.findall(r"(?:`|^    )make ([a-z-]+)", page.read_text(), re.MULTILINE)}
+    named = {
+        name for page in PAGES for name in re.findall(r"(?:`|^    )make ([a-z-]+)", page.read_text(), re.MULTILINE)
+    }
     assert named
     assert [name for name in sorted(named) if not re.search(rf"^{name}:", makefile, re.MULTILINE)] == []
 

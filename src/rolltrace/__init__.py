@@ -1,14 +1,14 @@
 """Record what happens inside agentic-RL rollouts, and look at it.
 
-    import rolltrace
+import rolltrace
 
-    rolltrace.init("my-project", "run-1", "rolltrace")
+rolltrace.init("my-project", "run-1", "rolltrace")
 
-    @rolltrace.rollout_trace_op
-    async def call_tool(name, arguments): ...
+@rolltrace.rollout_trace_op
+async def call_tool(name, arguments): ...
 
-    with rolltrace.rollout_trace_attr(sample_index=7, step=1, rollout_n=0):
-        await call_tool("search", {"query": "..."})
+with rolltrace.rollout_trace_attr(sample_index=7, step=1, rollout_n=0):
+    await call_tool("search", {"query": "..."})
 """
 
 from importlib import import_module as _import_module

@@ -216,7 +216,7 @@ def stats_of(runtime: Runtime | None) -> Stats:
         return Stats(faults=dict(_guard.faults))
     sink = runtime.recorder.sink
     losses = {reason: dict(steps) for reason, steps in sink.losses.items()}
-    return Stats(sink.records, sink.bytes, losses, runtime.recorder.snapshotter.cuts, dict(_guard.faults))
+    return Stats(sink.records, sink.bytes, losses, runtime.recorder.cuts, dict(_guard.faults))
 
 
 def active() -> Runtime | None:

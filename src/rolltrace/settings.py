@@ -171,8 +171,8 @@ class Settings:
                 if value is not None:
                     checked[each.name] = each.metadata["check"](label, value)
                     break
-        if "backend" in checked:  # looked up only now: an account without a home can import rolltrace
-            checked.setdefault("store", _folder("store", cls.store))
+        if "backend" in checked and "store" not in checked:
+            checked["store"] = _folder("store", cls.store)  # not at import: an account may have no home
         settings = cls(**checked)
         if settings.segment_bytes < 64 << 10:
             raise _wrong("segment_bytes", settings.segment_bytes, "at least 64 KiB")
@@ -191,11 +191,16 @@ def variable_of(setting: str) -> str:
 
 def unknown_variables() -> dict[str, list[str]]:
     """Environment variables that look like ours but are not, each with the nearest real names."""
-    import difflib  # needed only for a mistake
-
     known = [variable_of(each.name) for each in fields(Settings)] + list(OTHER_VARIABLES)
     strange = [name for name in os.environ if name.startswith(ENV_PREFIX) and name not in known]
-    return {name: difflib.get_close_matches(name, known, 1) for name in strange}
+    return {name: _nearest(name, known) for name in strange}
+
+
+def _nearest(variable: str, known: list[str]) -> list[str]:
+    import difflib  # needed only for a mistake
+
+    words = [name.removeprefix(ENV_PREFIX) for name in known]  # the prefix alone would make all of them near
+    return [ENV_PREFIX + word for word in difflib.get_close_matches(variable.removeprefix(ENV_PREFIX), words, 1)]
 
 
 def read_config(config: object) -> dict[str, Any]:

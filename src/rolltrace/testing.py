@@ -50,19 +50,12 @@ class MemorySink:
     """A sink that keeps the encoded records in a list."""
 
     def __init__(self) -> None:
-        self.bodies: list[builtins.bytes] = []
-        self.losses: Losses = {}
-
-    @property
-    def records(self) -> int:
-        return len(self.bodies)
-
-    @property
-    def bytes(self) -> int:
-        return sum(map(len, self.bodies))
+        self.start_over_in_child()
 
     def append(self, body: builtins.bytes, step: int | None = None) -> bool:
         self.bodies.append(body)
+        self.records += 1
+        self.bytes += len(body)
         return True
 
     def lose(self, reason: str, step: int | None) -> None:
@@ -77,7 +70,10 @@ class MemorySink:
         """There is nothing to close."""
 
     def start_over_in_child(self) -> None:
-        self.bodies, self.losses = [], {}
+        self.bodies: list[builtins.bytes] = []
+        self.records = 0
+        self.bytes = 0
+        self.losses: Losses = {}
 
 
 class FakeClock:

@@ -28,7 +28,9 @@ def store(tmp_path: Path) -> Path:
     def broken() -> None:
         raise ValueError("no luck")
 
-    with rolltrace.rollout_trace_attr(step=3, sample_index="uuid-1", rollout_n=2, validate=True, difficulty="hard") as trajectory:
+    with rolltrace.rollout_trace_attr(
+        step=3, sample_index="uuid-1", rollout_n=2, validate=True, difficulty="hard"
+    ) as trajectory:
         search("天气")
         with pytest.raises(ValueError, match="no luck"):
             broken()

@@ -55,7 +55,9 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A real file system of 4 MiB."""
     place = tmp_path / "disk"
     place.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(place)], capture_output=True, check=False)
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(place)], capture_output=True, check=False
+    )
     if mounted.returncode:
         pytest.skip("only root can mount a small disk; the file size limit is tested all the same")
     yield place

@@ -83,5 +83,7 @@ def test_each_forked_child_writes_a_journal_of_its_own(tmp_path: Path) -> None:
 
 def test_trajectories_that_ended_are_closed_in_the_journal(tmp_path: Path) -> None:
     returned = killed_run(tmp_path, "plain", "mmap", random.Random(3))
-    closed = sum(isinstance(item, Entry) and isinstance(item.record, TrajectoryEnd) for _, item in read_journals(tmp_path))
+    closed = sum(
+        isinstance(item, Entry) and isinstance(item.record, TrajectoryEnd) for _, item in read_journals(tmp_path)
+    )
     assert closed >= len(returned)

@@ -19,7 +19,14 @@ MOUNTS = """\
 
 @pytest.mark.parametrize(
     ("place", "kind"),
-    [("home", "ext4"), ("nfs", "nfs4"), ("nfs/deep/er", "nfs4"), ("with space", "fuse.wekafs"), ("nfs/scratch/x", "xfs"), ("nfsx", "ext4")],
+    [
+        ("home", "ext4"),
+        ("nfs", "nfs4"),
+        ("nfs/deep/er", "nfs4"),
+        ("with space", "fuse.wekafs"),
+        ("nfs/scratch/x", "xfs"),
+        ("nfsx", "ext4"),
+    ],
 )
 def test_the_nearest_mount_point_decides(tmp_path: Path, place: str, kind: str) -> None:
     mounts = tmp_path / "mountinfo"

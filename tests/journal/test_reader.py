@@ -11,7 +11,7 @@ import pytest
 from rolltrace.errors import FormatError
 from rolltrace.journal import Damage, Entry, JournalWriter, SegmentReader, journal_files, read_journals
 from rolltrace.journal.segment import HEADER_BYTES, MappedSegment
-from rolltrace.record import Blob, NOTHING, encode_record
+from rolltrace.record import NOTHING, Blob, encode_record
 
 
 @pytest.fixture
@@ -139,5 +139,7 @@ def test_every_truncation_of_garbage_is_survived(tmp_path: Path) -> None:
     folder = tmp_path / "journal" / "host"
     folder.mkdir(parents=True)
     for n in range(200):
-        (folder / f"{n}.seg").write_bytes(b"ROLLTRJ\x01" * chance.randrange(2) + chance.randbytes(chance.randrange(9000)))
+        (folder / f"{n}.seg").write_bytes(
+            b"ROLLTRJ\x01" * chance.randrange(2) + chance.randbytes(chance.randrange(9000))
+        )
     assert all(isinstance(item, Damage) for _, item in read_journals(tmp_path))

@@ -11,7 +11,7 @@ import pytest
 
 from rolltrace.errors import StoreError
 from rolltrace.journal import Entry, JournalWriter, SegmentReader, journal_files, read_journals
-from rolltrace.record import Blob, NOTHING, encode_record
+from rolltrace.record import NOTHING, Blob, encode_record
 from rolltrace.settings import Settings
 
 MODES = ["mmap", "append"]

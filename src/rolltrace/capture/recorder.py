@@ -64,6 +64,8 @@ class Recorder:
         )
         self.snapshot = self.snapshotter.take
         self.append = sink.append
+        self.cut_streams = 0
+        """Generators of which not all items were kept."""
         self.generation = 0
         """Counts forks: a span opened before one belongs to the parent and is not ended by the child."""
         self._begin()
@@ -75,6 +77,11 @@ class Recorder:
         self._blobs: OrderedDict[str, None] = OrderedDict()
         self._sampling = threading.Lock()
         self._sampled: OrderedDict[tuple[int | None, bool], set[Any]] = OrderedDict()
+
+    @property
+    def cuts(self) -> int:
+        """How many values were cut by a limit so far."""
+        return self.snapshotter.cuts + self.cut_streams
 
     def write(self, record: msgspec.Struct, step: int | None) -> None:
         self.append(encode_record(record), step)

@@ -15,7 +15,7 @@ from rolltrace._guard import caught
 from rolltrace.capture import scope
 from rolltrace.capture.failure import describe, status_of
 from rolltrace.capture.span import Span
-from rolltrace.record import NOTHING
+from rolltrace.record import NOTHING, encode_record
 
 if TYPE_CHECKING:
     from rolltrace.capture.recorder import Recorder
@@ -27,12 +27,14 @@ T = TypeVar("T")
 class StreamSpan(Span):
     """One run of a traced generator. Its output: `items`, `count`, `end` and, if there is one, `return`."""
 
-    __slots__ = ("_count", "_end_word", "_items", "_items_bytes")
+    __slots__ = ("_count", "_end_word", "_full", "_items", "_items_bytes")
 
     def __init__(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self._count = 0
         self._items: list[Raw] = []
         self._items_bytes = 0
+        self._full = False
+        """A limit is reached: further items are only counted."""
         self._end_word = "exhausted"
         super().__init__(call, args, kwargs)
         scope.leave(self._token)
@@ -50,16 +52,24 @@ class StreamSpan(Span):
         if recorder is not None:
             self._count += 1
             self._end_word = "exhausted"
-            settings = recorder.settings
-            if len(self._items) < settings.max_stream_items and self._items_bytes < settings.max_bytes:
+            if not self._full:
                 try:
                     select = self.call.select_outputs
-                    raw = recorder.snapshot(item if select is None else select(item))
-                    self._items.append(Raw(raw))
-                    self._items_bytes += len(raw)
+                    self._keep(recorder, recorder.snapshot(item if select is None else select(item)))
                 except Exception:
                     caught("op item")
         return item
+
+    def _keep(self, recorder: Recorder, raw: bytes) -> None:
+        settings = recorder.settings
+        self._items_bytes += len(raw)
+        if len(self._items) >= settings.max_stream_items or (
+            self._items and self._items_bytes > settings.max_bytes
+        ):
+            self._full = True
+            recorder.cut_streams += 1
+        else:
+            self._items.append(Raw(raw))
 
     def thrown(self, thrown: BaseException) -> None:
         """The consumer throws into the generator; GeneratorExit says that it stops early."""
@@ -88,8 +98,8 @@ class StreamSpan(Span):
         try:
             if value is not None:
                 select = self.call.select_outputs
-                outputs["return"] = value if select is None else select(value)
-            return Raw(recorder.snapshot(outputs))
+                outputs["return"] = Raw(recorder.snapshot(value if select is None else select(value)))
+            return Raw(encode_record(outputs))  # the parts are within the limits already
         except Exception:
             caught("op output")
             return NOTHING

@@ -127,8 +127,8 @@ class rollout_trace_attr:
     """The entry of a trajectory: `with rollout_trace_attr(sample_index=7, step=1, rollout_n=0) as handle:`.
 
     Usable with `with` and `async with`. All ops inside, also in tasks and threads started inside, belong to
-    the trajectory. With `trace=False` they are not recorded. Inside another trajectory it begins one of its own,
-    linked to the op it was begun in.
+    the trajectory. With `trace=False` they are not recorded. Inside another trajectory it begins one of its
+    own, linked to the op it was begun in. Made anew for each entry.
 
     Args:
         sample_index: Which dataset sample; an int, or a string such as a uuid.

@@ -87,7 +87,11 @@ def _status_row(path: Path) -> dict[str, Any]:
 
 
 def _origin(segment: SegmentReader) -> dict[str, Any]:
-    return {"file": segment.path.name, "project": segment.meta.get("project"), "experiment": segment.meta.get("experiment")}
+    return {
+        "file": segment.path.name,
+        "project": segment.meta.get("project"),
+        "experiment": segment.meta.get("experiment"),
+    }
 
 
 def _describe(segment: SegmentReader, item: Entry | Damage) -> dict[str, Any]:

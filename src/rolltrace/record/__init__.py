@@ -1,5 +1,6 @@
 """What a record is: its words, its types, its bytes. The bottom layer."""
 
+from rolltrace.record.decode import decode_value
 from rolltrace.record.events import (
     NOTHING,
     Blob,
@@ -16,7 +17,7 @@ from rolltrace.record.events import (
 )
 from rolltrace.record.schema import OP_KINDS, Coordinates, OpKind, SampleIndex, Status, clean_text, coordinate
 from rolltrace.record.snapshot import Snapshotter
-from rolltrace.record.values import Array, ArraySummary, Cut, Image, Marker, Opaque, decode_value, to_json
+from rolltrace.record.values import Array, ArraySummary, Cut, Image, Marker, Opaque, to_json
 
 __all__ = [
     "NOTHING",

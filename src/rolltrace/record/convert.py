@@ -10,14 +10,17 @@ from __future__ import annotations
 import array
 import collections
 import datetime
+import itertools
 import pathlib
 import sys
+import types
 from collections.abc import Callable, Mapping, Set, ValuesView
-from types import ModuleType
 from typing import Any
 
 import xxhash
+from msgspec.msgpack import Ext
 
+from rolltrace.record.schema import clean_text
 from rolltrace.record.values import (
     ARRAY_KINDS,
     Array,
@@ -29,34 +32,52 @@ from rolltrace.record.values import (
 )
 
 Converter = Callable[[Any], Any]
+BlobKeeper = Callable[[str, dict[str, Any], bytes], None]
 _MOST_FIELDS = 16
 _LONGEST_FIELD = 200
 _SAMPLED_VALUES = 65_536
 
 
-def opaque(value: object, reason: str = "") -> Any:
-    """A short typed marker: the type and those fields that are plain and short."""
+def opaque(value: object, reason: str = "") -> Ext:
+    """A short typed marker: the type and those public fields that are plain and short."""
     fields: dict[str, Any] = {}
-    for name, field in list(getattr(value, "__dict__", {}).items())[:_MOST_FIELDS]:
-        if type(name) is str and type(field) in (int, float, bool, str, type(None)) and not name.startswith("__"):
-            fields[name] = field[:_LONGEST_FIELD] if type(field) is str else field
     try:
-        return Opaque(type_name(type(value)), fields, reason).ext()
-    except (OverflowError, UnicodeEncodeError):  # a field is a huge int or broken text
-        return Opaque(type_name(type(value)).encode("utf-8", "replace").decode(), {}, reason).ext()
+        inside = object.__getattribute__(value, "__dict__")
+        for name, field in itertools.islice(inside.items(), _MOST_FIELDS):
+            if type(name) is str and not name.startswith("_") and _is_plain(field):
+                fields[_short(name)] = _short(field) if type(field) is str else field
+    except Exception:  # it has none, or hides them
+        pass
+    return Opaque(type_name(type(value)), fields, reason).ext()
 
 
 def type_name(kind: type) -> str:
-    return f"{kind.__module__}.{kind.__qualname__}"
+    try:
+        return _short(f"{kind.__module__}.{kind.__qualname__}")
+    except Exception:  # a metaclass may do anything
+        return "unknown"
+
+
+def _is_plain(field: object) -> bool:
+    if type(field) is int:
+        return -(1 << 63) <= field < 1 << 64
+    return type(field) in (float, bool, str, type(None))
+
+
+def _short(text: str) -> str:
+    return clean_text(text[:_LONGEST_FIELD])
 
 
 class Converters:
     """The converter of every type seen so far, for one recorder and its limits."""
 
-    def __init__(self, max_array_bytes: int, keep_blob: Callable[[str, dict[str, Any], bytes], None]) -> None:
+    def __init__(self, max_array_bytes: int, max_bytes: int, keep_blob: BlobKeeper) -> None:
         self._max_array_bytes = max_array_bytes
+        self._max_bytes = max_bytes
         self._keep_blob = keep_blob
         self._known: dict[type, Converter] = {}
+        self.cuts = 0
+        """How many arrays were over a limit so far."""
 
     def __call__(self, value: Any) -> Any:
         """msgspec's `enc_hook`. Never raises: one strange value costs its marker, not the record."""
@@ -74,10 +95,16 @@ class Converters:
             if issubclass(kind, base):
                 return converter
         lineage = [(cls.__module__.partition(".")[0], cls.__name__) for cls in kind.__mro__]
-        if any(root == "pydantic" for root, _ in lineage):
+        if ("pydantic", "RootModel") in lineage:
+            return _pydantic_root
+        if ("pydantic", "BaseModel") in lineage:
             return _pydantic
+        if ("pydantic", "_BaseUrl") in lineage:
+            return str
         if ("numpy", "generic") in lineage:
             return _numpy_scalar
+        if ("numpy", "MaskedArray") in lineage:
+            return lambda value: value.tolist()
         if ("numpy", "ndarray") in lineage:
             return self._numpy
         if ("torch", "Tensor") in lineage:
@@ -86,42 +113,56 @@ class Converters:
             return self._image
         if issubclass(kind, Mapping):
             return dict
-        if issubclass(kind, Set | collections.deque | range | ValuesView):
+        if issubclass(kind, Set | collections.deque | ValuesView) or ("omegaconf", "ListConfig") in lineage:
             return list
         if hasattr(kind, "shape") and hasattr(kind, "dtype"):  # jax, cupy, tensorflow: perhaps on a device
             return lambda value: _summary(value, None)
         return opaque
 
+    def _too_large(self, dimensions: int, size_bytes: int) -> bool:
+        """One dimension may be token ids or logprobs: kept exactly for as long as a record can hold them."""
+        over = size_bytes > (self._max_array_bytes if dimensions > 1 else self._max_bytes)
+        self.cuts += over
+        return over
+
     def _numpy(self, value: Any) -> Any:
-        if value.dtype.str[1:] not in ARRAY_KINDS:  # text, objects, dates, records
+        if value.dtype.kind in "biufc" and self._too_large(value.ndim, value.nbytes):
+            return _summary(value, _statistics(_sample(value)))
+        if value.dtype.kind == "M":  # as text: Python has no nanoseconds
+            return value.astype(str).tolist()
+        if value.dtype.str[1:] not in ARRAY_KINDS:  # text, objects, records, long doubles
             return value.tolist()
-        if value.ndim > 1 and value.nbytes > self._max_array_bytes:
-            return _summary(value, _statistics(value))
         return Array(value.dtype.str, value.shape, value.tobytes()).ext()
 
     def _tensor(self, value: Any) -> Any:
         # Only metadata is read before the device is known: touching values would wait for the GPU.
         if value.device.type != "cpu" or str(value.layout) != "torch.strided":
             return _summary(value, None)
-        value = value.detach()
-        if str(value.dtype) == "torch.bfloat16":
-            if value.dim() > 1 and value.numel() * 2 > self._max_array_bytes:
-                return _summary(value, _statistics(value.flatten()[: _SAMPLED_VALUES].float().numpy()))
-            bits = value.contiguous().flatten().view(sys.modules["torch"].int16).numpy()
-            return Array("bfloat16", tuple(value.shape), bits.tobytes()).ext()
-        value = value.resolve_conj().resolve_neg()
-        found = value.numpy()
-        if found.ndim == 0:
-            return found.item()
-        if found.ndim > 1 and found.nbytes > self._max_array_bytes:
-            return _summary(value, _statistics(found))
-        return self._numpy(found)
+        try:
+            return self._cpu_tensor(value.detach())
+        except Exception:  # float8, quantized, fake: no values that NumPy could hold
+            return _summary(value, None)
+
+    def _cpu_tensor(self, value: Any) -> Any:
+        if value.dim() == 0:
+            return value.item()
+        if str(value.dtype) != "torch.bfloat16":
+            found = value.resolve_conj().resolve_neg().numpy()
+            if self._too_large(found.ndim, found.nbytes):
+                return _summary(value, _statistics(_sample(found)))
+            return Array(found.dtype.str, found.shape, found.tobytes()).ext()
+        bits = value.view(sys.modules["torch"].int16).numpy()
+        if self._too_large(bits.ndim, bits.nbytes):
+            return _summary(value, _statistics((_sample(bits).astype("u4") << 16).view("f4")))
+        return Array("bfloat16", bits.shape, bits.tobytes()).ext()
 
     def _image(self, value: Any) -> Any:
         pixels = value.tobytes()
         info = {"mode": value.mode, "size": value.size, "palette": bytes(value.getpalette() or b"")}
         # The hash covers what the pixels mean, or two sizes of one plain colour would be one image.
-        name = xxhash.xxh3_128_hexdigest(pixels + repr((info["mode"], info["size"], info["palette"])).encode())
+        content = xxhash.xxh3_128(pixels)
+        content.update(repr((info["mode"], info["size"], info["palette"])).encode())
+        name = content.hexdigest()
         self._keep_blob(name, info, pixels)
         return Image(name, value.mode, tuple(value.size), value.format).ext()
 
@@ -132,19 +173,23 @@ def _summary(value: Any, statistics: dict[str, float] | None) -> Any:
     return ArraySummary(type_name(type(value)), str(value.dtype), shape, device, statistics).ext()
 
 
-def _statistics(found: Any) -> dict[str, float] | None:
-    """Over an even sample of the values, so that a huge array does not hold up the rollout."""
-    if found.dtype.kind not in "iufb" or not found.size:
+def _sample(found: Any) -> Any:
+    """Values taken evenly, so that a huge array does not hold up the rollout."""
+    return found.flat[:: -(-found.size // _SAMPLED_VALUES) or 1]
+
+
+def _statistics(sample: Any) -> dict[str, float] | None:
+    if sample.dtype.kind == "c" or not sample.size:
         return None
-    flat = found.reshape(-1)[:: max(1, found.size // _SAMPLED_VALUES)] if found.flags.c_contiguous else found.flat[:_SAMPLED_VALUES]
-    flat = flat.astype("f8")
-    return {
-        "min": float(flat.min()),
-        "max": float(flat.max()),
-        "mean": float(flat.mean()),
-        "std": float(flat.std()),
-        "sampled": int(flat.size),
-    }
+    with sys.modules["numpy"].errstate(all="ignore"):
+        values = sample.astype("f8")
+        return {
+            "min": float(values.min()),
+            "max": float(values.max()),
+            "mean": float(values.mean()),
+            "std": float(values.std()),
+            "sampled": int(values.size),
+        }
 
 
 def _pydantic(value: Any) -> Any:
@@ -153,9 +198,17 @@ def _pydantic(value: Any) -> Any:
     return {**fields, **extra} if extra else fields
 
 
+def _pydantic_root(value: Any) -> Any:
+    return vars(value)["root"]
+
+
 def _numpy_scalar(value: Any) -> Any:
+    if value.dtype.kind == "M":
+        return str(value)
     plain = value.item()
-    return float(plain) if type(plain) is type(value) else plain  # longdouble's item() is itself
+    if type(plain) is not type(value):
+        return plain
+    return complex(plain) if value.dtype.kind == "c" else float(plain)  # a long double's item() is itself
 
 
 def _integer(value: int) -> Any:
@@ -170,14 +223,19 @@ def _array(value: array.array[Any]) -> Any:
     return Array(f"<{letter}{value.itemsize}", (len(value),), value.tobytes()).ext()
 
 
+def _range(value: range) -> Any:
+    return Opaque("builtins.range", {"start": value.start, "stop": value.stop, "step": value.step}).ext()
+
+
 def _exception(value: BaseException) -> Any:
-    plain = [each for each in value.args if type(each) in (str, int, float, bool)]
-    return Opaque(type_name(type(value)), {"args": [str(each)[:_LONGEST_FIELD] for each in plain]}).ext()
+    plain = [_short(str(each)) for each in value.args if type(each) in (str, int, float, bool)]
+    return Opaque(type_name(type(value)), {"args": plain}).ext()
 
 
 def _named(value: Any) -> Any:
-    name = f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', getattr(value, '__name__', ''))}"
-    return Opaque(type_name(type(value)), {"name": name[:_LONGEST_FIELD]}).ext()
+    name = getattr(value, "__qualname__", None) or getattr(value, "__name__", "")
+    name = f"{getattr(value, '__module__', None) or ''}.{name}".removeprefix(".")
+    return Opaque(type_name(type(value)), {"name": _short(name)}).ext()
 
 
 _BY_BASE: dict[type, Converter] = {
@@ -187,13 +245,17 @@ _BY_BASE: dict[type, Converter] = {
     float: float.__float__,
     complex: complex_number,
     bytes: lambda value: bytes(memoryview(value)),
+    memoryview: lambda value: value.tobytes(),
     datetime.date: lambda value: value.isoformat(),
     pathlib.PurePath: str,
+    range: _range,
     array.array: _array,
+    collections.UserList: lambda value: value.data,
+    collections.UserString: lambda value: value.data,
     BaseException: _exception,
     type: _named,
-    type(len): _named,
-    type(opaque): _named,
-    type(Converters.__call__): _named,
-    ModuleType: _named,
+    types.BuiltinFunctionType: _named,
+    types.FunctionType: _named,
+    types.MethodType: _named,
+    types.ModuleType: _named,
 }

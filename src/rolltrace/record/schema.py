@@ -30,7 +30,7 @@ class Coordinates(NamedTuple):
 
 
 def coordinate(value: Any) -> SampleIndex | None:
-    """A coordinate as a plain int or str, from whatever a trainer's batch holds (NumPy and torch scalars too)."""
+    """A coordinate as a plain int or str, from what a trainer's batch holds (NumPy and torch scalars too)."""
     if value is None:
         return None
     if isinstance(value, str):

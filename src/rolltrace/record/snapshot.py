@@ -6,15 +6,12 @@ and what is over a limit goes through a `Walk`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
-from rolltrace.record.convert import Converters, opaque
+from rolltrace.record.convert import BlobKeeper, Converters, opaque
 from rolltrace.record.walk import Walk, has_names
-
-BlobKeeper = Callable[[str, dict[str, Any], bytes], None]
 
 
 def _forget(name: str, info: dict[str, Any], data: bytes) -> None:
@@ -36,11 +33,15 @@ class Snapshotter:
         self._max_bytes = max_bytes
         self._max_items = max_items
         self._max_depth = max_depth
-        self._convert = Converters(max_array_bytes, keep_blob)
+        self._convert = Converters(max_array_bytes, max_bytes, keep_blob)
         self._encode = msgspec.msgpack.Encoder(enc_hook=self._convert).encode
         self._always_walk = max_items is not None or max_depth is not None
-        self.cuts = 0
+        self._cuts = 0
+
+    @property
+    def cuts(self) -> int:
         """How many values were cut by a limit so far."""
+        return self._cuts + self._convert.cuts
 
     def take(self, value: Any) -> bytes:
         """The value in msgpack; `decode_value` reads it back."""
@@ -54,11 +55,15 @@ class Snapshotter:
 
     def _walk(self, value: Any) -> bytes:
         walk = Walk(
-            self._encode, self._convert, max_bytes=self._max_bytes, max_items=self._max_items, max_depth=self._max_depth
+            self._encode,
+            self._convert,
+            max_bytes=self._max_bytes,
+            max_items=self._max_items,
+            max_depth=self._max_depth,
         )
         try:
             return walk.run(value)
         except Exception as fault:
             return self._encode(opaque(value, f"{type(fault).__name__} while it was recorded"))
         finally:
-            self.cuts += walk.cuts
+            self._cuts += walk.cuts

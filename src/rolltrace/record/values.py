@@ -1,4 +1,4 @@
-"""Recorded values that msgpack has no type for, and how to read them back.
+"""Recorded values that msgpack has no type for, and what they are in JSON.
 
 Each is a msgpack extension: a code and, inside, a msgpack array of the fields. A user's own data can
 never be taken for one of them.
@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import base64
 import datetime
+import json
+import math
 import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
@@ -16,7 +18,11 @@ from typing import Any, ClassVar
 import msgspec
 from msgspec.msgpack import Ext
 
+from rolltrace.record.schema import clean_text
+
 _encode = msgspec.msgpack.Encoder().encode
+_MOST_LEVELS = 256
+"""How deep JSON may be nested: every JSON library has such a limit, and the smallest are not far above."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +52,9 @@ class Array(Marker):
 
     def _flat(self) -> list[Any]:
         if self.dtype == "bfloat16":  # the upper half of a float32
-            halves = struct.unpack(f"<{len(self.data) // 2}H", self.data)
-            return list(struct.unpack(f"<{len(halves)}f", struct.pack(f"<{len(halves)}I", *(h << 16 for h in halves))))
+            count = len(self.data) // 2
+            halves = struct.unpack(f"<{count}H", self.data)
+            return list(struct.unpack(f"<{count}f", struct.pack(f"<{count}I", *(half << 16 for half in halves))))
         order, kind = (">" if self.dtype[0] == ">" else "<"), self.dtype[1:]
         letter = _STRUCT_LETTERS[kind]
         if kind[0] == "c":
@@ -119,7 +126,7 @@ MARKERS: dict[int, type[Marker]] = {each.code: each for each in (Array, ArraySum
 BIG_INT, COMPLEX, TEXT = 10, 11, 12
 """Codes of plain Python values: integers over 64 bits, complex numbers, text with lone surrogates."""
 
-_PLAIN: dict[int, Callable[[bytes], Any]] = {
+PLAIN: dict[int, Callable[[bytes], Any]] = {
     BIG_INT: lambda data: int(data, 16),
     COMPLEX: lambda data: complex(*struct.unpack("<dd", data)),
     TEXT: lambda data: data.decode("utf-8", "surrogatepass"),
@@ -139,73 +146,50 @@ def complex_number(value: complex) -> Ext:
     return Ext(COMPLEX, struct.pack("<dd", value.real, value.imag))
 
 
-def _open_ext(code: int, data: memoryview | bytes) -> Any:
-    raw = bytes(data)
-    if code in _PLAIN:
-        return _PLAIN[code](raw)
-    marker = MARKERS.get(code)
-    if marker is None:
-        return Opaque("unknown", {"code": code, "bytes": len(raw)}, "written by a newer rolltrace")
-    values = decode_value(raw)
-    for at, each in enumerate(fields(marker)):
-        if each.name in ("shape", "size"):
-            values[at] = tuple(values[at])
-    return marker(*values)
-
-
-_decoder = msgspec.msgpack.Decoder(ext_hook=_open_ext)
-
-
-def decode_value(raw: bytes | msgspec.Raw) -> Any:
-    """A recorded payload as Python values; markers come back as instances of `Marker`."""
-    try:
-        return _decoder.decode(raw)
-    except msgspec.DecodeError:
-        return _decode_odd_keys(bytes(raw))
-
-
-def _decode_odd_keys(raw: bytes) -> Any:
-    """msgspec refuses maps whose keys are maps (a dataclass used as a key); such keys come back as text."""
-    import msgpack
-
-    def pairs(items: list[tuple[Any, Any]]) -> dict[Any, Any]:
-        return {_hashable(key): value for key, value in items}
-
-    def ext(code: int, data: bytes) -> Any:
-        if code == -1:
-            return msgspec.msgpack.decode(_encode(Ext(-1, data)))
-        return _open_ext(code, data)
-
-    return msgpack.unpackb(
-        raw, object_pairs_hook=pairs, ext_hook=ext, strict_map_key=False, timestamp=3, use_list=True, raw=False
-    )
-
-
-def _hashable(key: Any) -> Any:
-    try:
-        hash(key)
-    except TypeError:
-        return str(key)
-    return key
-
-
 def to_json(value: Any) -> Any:
-    """A decoded payload as JSON types. What JSON cannot hold becomes an object with one `$` key."""
-    if value is None or isinstance(value, str | bool | int | float):
+    """A decoded payload as JSON types, strictly: any JSON writer and reader takes the result.
+
+    What JSON cannot hold (bytes, NaN, integers over 64 bits, markers) becomes an object with one `$` key.
+    Keys that are no text are written as JSON; if two are then the same, the whole becomes a `$map` of pairs.
+    """
+    return _json(value, _MOST_LEVELS)
+
+
+def key_text(key: Any) -> str:
+    """Text for a key that cannot stay what it is."""
+    plain = to_json(key)
+    return plain if type(plain) is str else json.dumps(plain, ensure_ascii=False)
+
+
+def _json(value: Any, levels: int) -> Any:
+    if value is None or isinstance(value, bool):
         return value
-    if isinstance(value, dict):
-        return {key if isinstance(key, str) else str(key): to_json(item) for key, item in value.items()}
+    if isinstance(value, str):
+        return value if value.isascii() else clean_text(value)
+    if isinstance(value, int):
+        return value if -(1 << 63) <= value < 1 << 64 else {"$int": hex(value)}
+    if isinstance(value, float):
+        return value if math.isfinite(value) else {"$float": str(value)}
+    if not levels:
+        return _json(Cut("depth", 0, None), 2)
     if isinstance(value, list | tuple):
-        return [to_json(item) for item in value]
+        return [_json(item, levels - 1) for item in value]
+    if isinstance(value, dict):
+        made = {key_text(key): _json(item, levels - 1) for key, item in value.items()}
+        if len(made) == len(value):
+            return made
+        return {"$map": [[_json(key, levels - 1), _json(item, levels - 1)] for key, item in value.items()]}
     if isinstance(value, bytes):
         return {"$bytes": base64.b64encode(value).decode()}
     if isinstance(value, datetime.datetime):
         return value.isoformat()
     if isinstance(value, complex):
-        return {"$complex": [value.real, value.imag]}
+        return {"$complex": [_json(value.real, levels), _json(value.imag, levels)]}
     if isinstance(value, Array):
-        return {"$array": {"dtype": value.dtype, "shape": list(value.shape), "values": to_json(value.tolist())}}
+        values = _json(value.tolist(), levels - 1) if value.data else []  # (1_000_000_000, 0) is a shape too
+        return {"$array": {"dtype": value.dtype, "shape": list(value.shape), "values": values}}
     if isinstance(value, Marker):
         name = type(value).__name__
-        return {f"${name[0].lower()}{name[1:]}": {f.name: to_json(getattr(value, f.name)) for f in fields(value)}}
+        inside = {each.name: _json(getattr(value, each.name), levels - 1) for each in fields(value)}
+        return {f"${name[0].lower()}{name[1:]}": inside}
     return {"$unknown": type(value).__name__}

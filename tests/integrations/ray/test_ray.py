@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import ray
+from ray import cloudpickle
 
 import rolltrace
 from rolltrace.journal import Entry, read_journals
@@ -15,19 +18,23 @@ from rolltrace.record import OpEnd, decode_coordinates, decode_value
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Path]:
-    variables = {"ROLLTRACE_BACKEND": "rolltrace", "ROLLTRACE_STORE": str(tmp_path), "ROLLTRACE_STRICT": "1"}
-    ray.init(
-        num_cpus=2,
-        include_dashboard=False,
-        configure_logging=False,
-        log_to_driver=False,
-        runtime_env={"env_vars": {**variables, "RAY_AUTH_MODE": "disabled"}},
-    )
-    rolltrace.init("p", "e", "rolltrace", store=tmp_path)
-    yield tmp_path
-    ray.shutdown()
-    rolltrace.shutdown()
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    # Workers inherit the environment; this is all that they need to be traced.
+    monkeypatch.setenv("ROLLTRACE_BACKEND", "rolltrace")
+    monkeypatch.setenv("ROLLTRACE_STORE", str(tmp_path))
+    monkeypatch.setenv("ROLLTRACE_STRICT", "1")
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    # This module is not on the workers' path, as a user's script is not.
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    with tempfile.TemporaryDirectory(prefix="ray") as sockets:  # tmp_path is too long for a socket's name
+        ray.init(
+            num_cpus=2, include_dashboard=False, log_to_driver=False, object_store_memory=100 << 20, _temp_dir=sockets
+        )
+        rolltrace.init("p", "e", "rolltrace", store=tmp_path)
+        yield tmp_path
+        ray.shutdown()
+        rolltrace.shutdown()
 
 
 def ops(store: Path) -> list[OpEnd]:

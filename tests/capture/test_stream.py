@@ -1,0 +1,448 @@
+"""Traced generators: the consumer cannot tell the difference, and the record says what went by."""
+
+import asyncio
+import contextlib
+import gc
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rolltrace import rollout_trace_op
+from rolltrace.capture import scope
+from rolltrace.testing import Recording, recording
+
+
+class Odd(Exception):
+    """Thrown into generators."""
+
+
+def plain(log: list[Any]) -> Any:
+    log.append((yield 1))
+    log.append((yield 2))
+    return "value"
+
+
+def catches(log: list[Any]) -> Any:
+    for i in range(4):
+        try:
+            log.append((yield i))
+        except Odd as odd:
+            log.append(f"caught {odd}")
+    return len(log)
+
+
+def translates(log: list[Any]) -> Any:
+    try:
+        yield 1
+    except Odd as odd:
+        raise KeyError("translated") from odd
+    finally:
+        log.append("cleaned")
+
+
+def ignores_close(log: list[Any]) -> Any:
+    try:
+        yield 1
+    except GeneratorExit:
+        log.append("ignored")
+    yield 2
+    yield 3
+
+
+def returns_on_close(log: list[Any]) -> Any:
+    try:
+        yield 1
+    except GeneratorExit:
+        return "closed"
+
+
+def raises_at_once(log: list[Any]) -> Any:
+    raise ValueError("at once")
+    yield
+
+
+def raises_stop(log: list[Any]) -> Any:
+    yield 1
+    raise StopIteration("by hand")
+
+
+def delegates(log: list[Any]) -> Any:
+    return (yield from rollout_trace_op(catches)(log))
+
+
+BODIES = [plain, catches, translates, ignores_close, returns_on_close, raises_at_once, raises_stop, delegates]
+ACTIONS = ["next", "send", "throw Odd", "throw StopIteration", "throw GeneratorExit", "close"]
+
+
+def act(stream: Any, action: str) -> Any:
+    verb, _, what = action.partition(" ")
+    if verb == "next":
+        return next(stream)
+    if verb == "send":
+        return stream.send("sent")
+    if verb == "throw":
+        return stream.throw(
+            {"Odd": Odd, "StopIteration": StopIteration, "GeneratorExit": GeneratorExit}[what]("t")
+        )
+    return stream.close()
+
+
+def shape_of(failure: BaseException | None, depth: int = 3) -> Any:
+    if failure is None or depth == 0:
+        return None
+    return (
+        type(failure), failure.args, getattr(failure, "value", None), failure.__suppress_context__,
+        shape_of(failure.__cause__, depth - 1), shape_of(failure.__context__, depth - 1),
+    )  # fmt: skip
+
+
+def behaviour(make: Callable[[list[Any]], Any], actions: list[str]) -> list[Any]:
+    """Everything a consumer can see."""
+    log: list[Any] = []
+    stream = make(log)
+    for action in [*actions, "close", "close"]:
+        try:
+            log.append((action, act(stream, action)))
+        except BaseException as failure:
+            log.append((action, shape_of(failure)))
+    return log
+
+
+@given(body=st.sampled_from(BODIES), actions=st.lists(st.sampled_from(ACTIONS), max_size=6))
+def test_a_traced_generator_behaves_as_the_plain_one(body: Any, actions: list[str]) -> None:
+    expected = behaviour(body, actions)
+    with recording():
+        assert behaviour(rollout_trace_op(body), actions) == expected
+        assert scope.current.get() is None
+
+
+async def aplain(log: list[Any]) -> Any:
+    try:
+        log.append((yield 1))
+        await asyncio.sleep(0)
+        log.append((yield 2))
+    finally:
+        await asyncio.sleep(0)
+        log.append("cleaned")
+
+
+async def acatches(log: list[Any]) -> Any:
+    for i in range(4):
+        try:
+            log.append((yield i))
+        except Odd as odd:
+            await asyncio.sleep(0)
+            log.append(f"caught {odd}")
+
+
+async def atranslates(log: list[Any]) -> Any:
+    try:
+        yield 1
+    except Odd as odd:
+        raise KeyError("translated") from odd
+
+
+async def aignores_close(log: list[Any]) -> Any:
+    try:
+        yield 1
+    except GeneratorExit:
+        log.append("ignored")
+    yield 2
+    yield 3
+
+
+async def areturns_on_close(log: list[Any]) -> Any:
+    try:
+        yield 1
+    except GeneratorExit:
+        await asyncio.sleep(0)
+        return
+
+
+async def araises_at_once(log: list[Any]) -> Any:
+    raise ValueError("at once")
+    yield
+
+
+async def araises_stop(log: list[Any]) -> Any:
+    yield 1
+    raise StopAsyncIteration("by hand")
+
+
+ASYNC_BODIES = [
+    aplain, acatches, atranslates, aignores_close, areturns_on_close, araises_at_once, araises_stop,
+]  # fmt: skip
+
+
+def aact(stream: Any, action: str) -> Any:
+    verb, _, what = action.partition(" ")
+    if verb == "next":
+        return anext(stream)
+    if verb == "send":
+        return stream.asend("sent")
+    if verb == "throw":
+        kinds = {"Odd": Odd, "StopIteration": StopAsyncIteration, "GeneratorExit": GeneratorExit}
+        return stream.athrow(kinds[what]("t"))
+    return stream.aclose()
+
+
+async def abehaviour(make: Callable[[list[Any]], Any], actions: list[str]) -> list[Any]:
+    log: list[Any] = []
+    stream = make(log)
+    for action in [*actions, "close", "close"]:
+        try:
+            log.append((action, await aact(stream, action)))
+        except BaseException as failure:
+            log.append((action, shape_of(failure)))
+    return log
+
+
+@given(body=st.sampled_from(ASYNC_BODIES), actions=st.lists(st.sampled_from(ACTIONS), max_size=6))
+def test_a_traced_async_generator_behaves_as_the_plain_one(body: Any, actions: list[str]) -> None:
+    expected = asyncio.run(abehaviour(body, actions))
+    assert asyncio.run(abehaviour(rollout_trace_op(body), actions)) == expected
+    with recording():
+        assert asyncio.run(abehaviour(rollout_trace_op(body), actions)) == expected
+
+
+@rollout_trace_op
+def tokens(n: int) -> Any:
+    for i in range(n):
+        yield {"token": i}
+    return "done"
+
+
+def test_items_and_the_returned_value_are_recorded(traced: Recording) -> None:
+    assert list(tokens(2)) == [{"token": 0}, {"token": 1}]
+    assert traced.op.outputs == {
+        "items": [{"token": 0}, {"token": 1}], "count": 2, "end": "exhausted", "return": "done",
+    }  # fmt: skip
+
+
+def test_items_over_the_limit_are_counted() -> None:
+    with recording(max_stream_items=2) as traced:
+        list(tokens(5))
+    assert traced.op.outputs["items"] == [{"token": 0}, {"token": 1}]
+    assert traced.op.outputs["count"] == 5
+
+
+def test_items_over_the_size_limit_are_counted() -> None:
+    @rollout_trace_op
+    def large() -> Iterator[str]:
+        for _ in range(5):
+            yield "x" * 600
+
+    with recording(max_bytes=1300) as traced:
+        list(large())
+    assert [len(item) for item in traced.op.outputs["items"]] == [600, 600]
+    assert (traced.op.outputs["count"], traced.recorder.cuts) == (5, 1)
+
+
+def test_a_limit_on_containers_does_not_reach_the_list_of_items() -> None:
+    with recording(max_items=1) as traced:
+        list(tokens(3))
+    assert len(traced.op.outputs["items"]) == 3
+
+
+def test_a_closed_generator_ends_well(traced: Recording) -> None:
+    stream = tokens(5)
+    next(stream)
+    stream.close()
+    assert (traced.op.status, traced.op.outputs["end"], traced.op.outputs["count"]) == ("ok", "closed", 1)
+
+
+def test_a_forgotten_generator_ends_well(traced: Recording) -> None:
+    for _ in tokens(5):
+        break
+    gc.collect()
+    assert traced.op.outputs["end"] == "closed"
+
+
+def test_a_generator_never_started_is_not_recorded(traced: Recording) -> None:
+    tokens(5).close()
+    assert traced.records == []
+
+
+def test_a_generator_that_raises_keeps_the_items_before(traced: Recording) -> None:
+    stream = rollout_trace_op(translates)([])
+    next(stream)
+    with pytest.raises(KeyError):
+        stream.throw(Odd("x"))
+    assert (traced.op.status, traced.op.outputs) == ("error", {"items": [1], "count": 1, "end": "raised"})
+    assert traced.op.error is not None
+    assert "Odd: x" in traced.op.error.traceback
+
+
+def test_items_are_recorded_as_they_were_when_they_went_by(traced: Recording) -> None:
+    @rollout_trace_op
+    def grow(start: list[int]) -> Iterator[list[int]]:
+        start.append(1)
+        yield start
+        start.append(2)
+        yield start
+
+    for each in grow([0]):
+        each.append(99)
+    assert traced.op.inputs == {"start": [0]}
+    assert traced.op.outputs["items"] == [[0, 1], [0, 1, 99, 2]]
+
+
+def test_outputs_false_keeps_neither_items_nor_the_returned_value(traced: Recording) -> None:
+    list(rollout_trace_op(outputs=False)(tokens.__wrapped__)(2))
+    assert traced.op.outputs == {"items": [None, None], "count": 2, "end": "exhausted", "return": None}
+
+
+def test_the_consumers_ops_are_not_children_of_the_generator(traced: Recording) -> None:
+    step = rollout_trace_op(lambda: None)
+
+    @rollout_trace_op(name="stream")
+    def stream() -> Iterator[int]:
+        rollout_trace_op(name="inside")(lambda: None)()
+        yield 1
+
+    for _ in stream():
+        step()
+    parents = {op.name.rpartition(".")[2]: op.parent_id for op in traced.ops}
+    ids = {op.name: op.op_id for op in traced.ops}
+    assert parents == {"inside": ids["stream"], "<lambda>": 0, "stream": 0}
+
+
+def test_interleaved_generators_do_not_mix_their_scopes(traced: Recording) -> None:
+    inside = rollout_trace_op(name="inside")(lambda which: which)
+
+    @rollout_trace_op(name="stream")
+    def stream(which: str) -> Iterator[str]:
+        while True:
+            yield inside(which)
+
+    a, b = stream("a"), stream("b")
+    for each in (a, b, b, a):
+        next(each)
+    a.close()
+    b.close()
+    owners = {op.op_id: op.inputs["which"] for op in traced.ops if op.name == "stream"}
+    assert all(owners[op.parent_id] == op.inputs["which"] for op in traced.ops if op.name == "inside")
+    assert scope.current.get() is None
+
+
+def test_a_context_manager_can_be_made_of_a_traced_generator(traced: Recording) -> None:
+    @contextlib.contextmanager
+    @rollout_trace_op(name="session")
+    def session() -> Iterator[str]:
+        try:
+            yield "open"
+        except Odd:
+            pass  # a manager may swallow
+
+    with session() as state:
+        assert state == "open"
+        raise Odd
+    assert traced.op.outputs == {"items": ["open"], "count": 1, "end": "exhausted"}
+
+
+async def test_an_async_context_manager_can_be_made_of_a_traced_generator(traced: Recording) -> None:
+    @contextlib.asynccontextmanager
+    @rollout_trace_op(name="session")
+    async def session() -> AsyncIterator[str]:
+        yield "open"
+
+    odd = Odd("mine")
+    with pytest.raises(Odd) as told:
+        async with session():
+            raise odd
+    assert told.value is odd
+    assert (traced.op.status, traced.op.outputs["end"]) == ("error", "raised")
+
+
+async def test_an_async_generator_cancelled_while_it_waits_is_cancelled(traced: Recording) -> None:
+    @rollout_trace_op
+    async def stream() -> AsyncIterator[int]:
+        yield 1
+        await asyncio.Event().wait()
+
+    async def consume() -> None:
+        async for _ in stream():
+            pass
+
+    task = asyncio.create_task(consume())
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert (traced.op.status, traced.op.outputs["items"]) == ("cancelled", [1])
+
+
+async def test_an_async_generator_closed_by_another_task_ends_well(traced: Recording) -> None:
+    @rollout_trace_op
+    async def stream() -> AsyncIterator[int]:
+        yield 1
+
+    made: Any = stream()
+    await anext(made)
+    await asyncio.create_task(made.aclose())
+    assert traced.op.outputs["end"] == "closed"
+    assert scope.current.get() is None
+
+
+async def test_closing_an_async_generator_that_runs_elsewhere_fails_as_before(traced: Recording) -> None:
+    messages = []
+    for wrap in (lambda fn: fn, rollout_trace_op):
+
+        @wrap
+        async def stream() -> AsyncIterator[int]:
+            await asyncio.sleep(0)
+            yield 1
+
+        made: Any = stream()
+        running = asyncio.ensure_future(anext(made))
+        await asyncio.sleep(0)
+        with pytest.raises(RuntimeError) as told:
+            await made.aclose()
+        messages.append(str(told.value))
+        await running
+        await made.aclose()
+    assert messages[0] == messages[1]
+
+
+kept: list[Any] = []
+
+
+@pytest.mark.parametrize("wrap", [lambda fn: fn, rollout_trace_op])
+def test_the_loop_closes_an_open_async_generator_without_complaint(traced: Recording, wrap: Any) -> None:
+    cleaned, complaints = [], []
+
+    async def stream() -> AsyncIterator[int]:
+        try:
+            yield 1
+        finally:
+            await asyncio.sleep(0)
+            cleaned.append(True)
+
+    async def main() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda loop, said: complaints.append(said))
+        kept.append(wrap(stream)())
+        await anext(kept[-1])
+
+    asyncio.run(main())
+    kept.clear()
+    assert (cleaned, complaints) == ([True], [])
+
+
+def test_an_async_generator_forgotten_by_its_task_is_closed_and_recorded(traced: Recording) -> None:
+    @rollout_trace_op
+    async def stream() -> AsyncIterator[int]:
+        yield 1
+
+    async def main() -> None:
+        async for _ in stream():
+            break
+        gc.collect()
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
+    asyncio.run(main())
+    gc.collect()
+    assert traced.op.outputs["end"] == "closed"

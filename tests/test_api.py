@@ -1,0 +1,54 @@
+"""The public names and signatures, written out, so that a change of them shows in review."""
+
+from __future__ import annotations
+
+import inspect
+
+import rolltrace
+from rolltrace import errors
+
+SIGNATURES = {
+    "current_context": "() -> 'str'",
+    "flush": "(timeout: 'float | None' = None) -> 'bool'",
+    "init": "(project_name: 'str | Mapping[str, Any] | None' = None, experiment_name: 'str | None' = None, "
+    "backend: 'str | list[str] | tuple[str, ...] | None' = None, *, config: 'Mapping[str, Any] | None' = None, "
+    "store: 'str | os.PathLike[str] | None' = None, token2text: 'bool | None' = None, "
+    "max_samples_per_step_per_worker: 'int | None' = None, drain: 'str | None' = None, **limits: 'Any') -> 'None'",
+    "rollout_trace_attr": "(sample_index: 'SampleIndex | None' = None, step: 'int | None' = None, "
+    "rollout_n: 'int | None' = None, name: 'str' = 'rollout_trace', validate: 'bool' = False, trace: 'bool' = True, "
+    "**tags: 'Any') -> 'None'",
+    "rollout_trace_op": "(fn: 'Any' = None, /, *, name: 'str | None' = None, kind: 'OpKind' = 'other', "
+    "inputs: 'Selection' = True, outputs: 'Selection' = True) -> 'Any'",
+    "shutdown": "() -> 'None'",
+    "stats": "() -> 'Stats'",
+    "use_context": "(text: 'str | None') -> 'None'",
+}
+CLASSES = {"RolloutTraceConfig", "RolltraceError", "Stats", "Trajectory"}
+
+
+def test_the_public_names_are_these() -> None:
+    assert set(rolltrace.__all__) == set(SIGNATURES) | CLASSES
+    assert all(hasattr(rolltrace, name) for name in rolltrace.__all__)
+
+
+def test_their_signatures_are_these() -> None:
+    found = {name: str(inspect.signature(getattr(rolltrace, name))) for name in SIGNATURES}
+    assert found == SIGNATURES
+
+
+def test_the_handle_of_a_trajectory_has_these_methods() -> None:
+    public = {name for name, _ in inspect.getmembers(rolltrace.Trajectory) if not name.startswith("_")}
+    assert {"id", "tag", "reward", "transition", "note", "traced"} <= public
+
+
+def test_every_error_is_a_rolltrace_error_and_the_builtin_a_caller_would_expect() -> None:
+    found = [each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, Exception)]
+    assert {each.__name__: each.__mro__[-4].__name__ for each in found if each is not errors.RolltraceError} == {
+        "ConfigError": "ValueError",
+        "BackendError": "ValueError",
+        "MissingExtraError": "ImportError",
+        "ContextError": "ValueError",
+        "StoreError": "OSError",
+        "FormatError": "OSError",
+    }
+    assert all(issubclass(each, errors.RolltraceError) for each in found)

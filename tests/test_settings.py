@@ -1,0 +1,182 @@
+"""Where settings come from, which one wins, and what is said of a wrong one."""
+
+import os
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+from omegaconf import OmegaConf
+
+from rolltrace.errors import ConfigError
+from rolltrace.settings import MIB, Settings, unknown_variables, variable_of
+
+
+def hydra(**trace: Any) -> dict[str, Any]:
+    return {
+        "trainer": {"project_name": "from-config", "experiment_name": "run"},
+        "actor_rollout_ref": {"rollout": {"trace": trace}},
+    }
+
+
+def test_with_nothing_given_tracing_is_off() -> None:
+    assert Settings.gather({}) == Settings()
+    assert Settings().backend is None
+
+
+def test_an_argument_wins_over_config_environment_and_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = []
+    arguments: dict[str, Any] = {}
+    config: Any = None
+    for change in ("default", "environment", "config", "argument"):
+        if change == "environment":
+            monkeypatch.setenv("ROLLTRACE_MAX_STREAM_ITEMS", "1")
+        if change == "config":
+            config = hydra(max_stream_items=2)
+        if change == "argument":
+            arguments = {"max_stream_items": 3}
+        found.append(Settings.gather(arguments, config).max_stream_items)
+    assert found == [1000, 1, 2, 3]
+
+
+@pytest.mark.parametrize("wrap", [dict, OmegaConf.create], ids=["dict", "OmegaConf"])
+def test_a_trainers_config_is_read(wrap: Any) -> None:
+    found = Settings.gather(
+        {}, wrap(hydra(backend="rolltrace", token2text=True, max_samples_per_step_per_worker=5))
+    )
+    assert (found.project_name, found.experiment_name, found.backend) == (
+        "from-config",
+        "run",
+        ("rolltrace",),
+    )
+    assert (found.token2text, found.max_samples_per_step_per_worker) == (True, 5)
+
+
+def test_names_beside_the_trace_keys_win_over_the_trainers() -> None:
+    assert Settings.gather({}, hydra(project_name="other")).project_name == "other"
+
+
+def test_a_strict_hydra_config_without_our_keys_is_fine() -> None:
+    config = OmegaConf.create(hydra(backend=None))
+    OmegaConf.set_struct(config, True)
+    assert Settings.gather({}, config).backend is None
+
+
+def test_interpolations_and_lists_of_a_hydra_config_are_resolved() -> None:
+    config = OmegaConf.create(
+        {**hydra(backend=["rolltrace", "mlflow"], store="${where}/s"), "where": "/data"}
+    )
+    found = Settings.gather({}, config)
+    assert (found.backend, found.store) == (("rolltrace", "mlflow"), Path("/data/s"))
+
+
+@pytest.mark.parametrize("config", [{}, {"a": 1}, 3, "text", {"actor_rollout_ref": 1}])
+def test_a_config_without_our_keys_is_refused(config: Any) -> None:
+    with pytest.raises(ConfigError, match=r"neither actor_rollout_ref\.rollout\.trace nor trainer"):
+        Settings.gather({}, config)
+
+
+def test_a_trainer_alone_gives_the_names() -> None:
+    assert Settings.gather({}, {"trainer": {"project_name": "p"}}).project_name == "p"
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "setting", "value"),
+    [
+        ("ROLLTRACE_PROJECT", "p", "project_name", "p"),
+        ("ROLLTRACE_EXPERIMENT", "e", "experiment_name", "e"),
+        ("ROLLTRACE_BACKEND", "rolltrace, mlflow", "backend", ("rolltrace", "mlflow")),
+        ("ROLLTRACE_STORE", "/data/traces", "store", Path("/data/traces")),
+        ("ROLLTRACE_TOKEN2TEXT", "Yes", "token2text", True),
+        ("ROLLTRACE_TOKEN2TEXT", "off", "token2text", False),
+        ("ROLLTRACE_MAX_SAMPLES_PER_STEP_PER_WORKER", "0", "max_samples_per_step_per_worker", 0),
+        ("ROLLTRACE_MAX_BYTES", "2 MiB", "max_bytes", 2 * MIB),
+        ("ROLLTRACE_MAX_BYTES", "1kb", "max_bytes", 1024),
+        ("ROLLTRACE_MAX_UNSENT_BYTES", "3G", "max_unsent_bytes", 3 << 30),
+        ("ROLLTRACE_DRAIN", "off", "drain", "off"),
+        ("ROLLTRACE_JOURNAL_MODE", "append", "journal_mode", "append"),
+        ("ROLLTRACE_MAX_DEPTH", "", "max_depth", None),
+    ],
+)
+def test_each_environment_variable_sets_its_setting(
+    monkeypatch: pytest.MonkeyPatch, variable: str, text: str, setting: str, value: Any
+) -> None:
+    assert variable_of(setting) == variable
+    monkeypatch.setenv(variable, text)
+    assert getattr(Settings.gather({}), setting) == value
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "wanted"),
+    [
+        ("project_name", "", "a non-empty string"),
+        ("project_name", 3, "a non-empty string"),
+        ("backend", "", "a backend name or a list of names, such as 'rolltrace'"),
+        ("backend", "a,,b", "a backend name or a list of names, such as 'rolltrace'"),
+        ("backend", [], "a backend name or a list of names, such as 'rolltrace'"),
+        ("backend", [["a"]], "a backend name or a list of names, such as 'rolltrace'"),
+        ("backend", {"a": 1}, "a backend name or a list of names, such as 'rolltrace'"),
+        ("backend", 3, "a backend name or a list of names, such as 'rolltrace'"),
+        ("store", "", "a folder path"),
+        ("store", 3, "a folder path"),
+        ("token2text", "maybe", "true or false"),
+        ("token2text", 2, "true or false"),
+        ("max_samples_per_step_per_worker", -1, "a whole number, 0 or more"),
+        ("max_samples_per_step_per_worker", 1.5, "a whole number, 0 or more"),
+        ("max_samples_per_step_per_worker", True, "a whole number, 0 or more"),
+        ("max_samples_per_step_per_worker", "many", "a whole number, 0 or more"),
+        ("max_bytes", "1.5 MiB", "a size such as 8GiB, 64MiB or a number of bytes"),
+        ("max_bytes", -5, "a whole number, 0 or more"),
+        ("segment_bytes", 100, "at least 64 KiB"),
+        ("drain", "proces", "one of 'process', 'thread', 'off'"),
+        ("journal_mode", ["mmap"], "one of 'auto', 'mmap', 'append'"),
+    ],
+)
+def test_a_wrong_value_is_told_with_what_to_write(setting: str, value: Any, wanted: str) -> None:
+    with pytest.raises(ConfigError) as told:
+        Settings.gather({setting: value})
+    assert str(told.value) == f"{setting} must be {wanted}, not {value!r}"
+
+
+def test_a_wrong_value_is_told_with_where_it_came_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ConfigError, match=r"^drain \(in the config\) must be one of"):
+        Settings.gather({}, hydra(drain="x"))
+    monkeypatch.setenv("ROLLTRACE_DRAIN", "x")
+    with pytest.raises(ConfigError, match=r"^ROLLTRACE_DRAIN must be one of"):
+        Settings.gather({})
+
+
+def test_a_store_is_an_absolute_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", "/home/me")
+    assert Settings.gather({"store": "traces"}).store == tmp_path / "traces"
+    assert Settings.gather({"store": Path("~/t")}).store == Path("/home/me/t")
+    assert Settings.gather({"backend": "rolltrace"}).store == Path("/home/me/.rolltrace")
+
+
+def test_an_account_without_a_home_is_told_to_name_a_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)  # as Python does for an unknown uid
+    assert Settings.gather({}).backend is None
+    with pytest.raises(ConfigError, match="store must be a folder path without '~'"):
+        Settings.gather({"backend": "rolltrace"})
+    assert Settings.gather({"backend": "rolltrace", "store": "/s"}).store == Path("/s")
+
+
+def test_a_backend_named_twice_is_taken_once() -> None:
+    assert Settings.gather({"backend": ["a", "b", "a"]}).backend == ("a", "b")
+
+
+def test_a_difference_names_both_values() -> None:
+    one, other = Settings(drain="off"), Settings(drain="thread", max_items=3)
+    assert one.difference(other) == {"drain": ("off", "thread"), "max_items": (None, 3)}
+
+
+def test_settings_pickle() -> None:
+    made = Settings.gather({"backend": "rolltrace", "store": "/s"})
+    assert pickle.loads(pickle.dumps(made)) == made
+
+
+def test_a_strange_variable_is_found_with_the_nearest_real_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ROLLTRACE_BACKND", "rolltrace")
+    monkeypatch.setenv("ROLLTRACE_XYZZYXYZZY", "1")
+    assert unknown_variables() == {"ROLLTRACE_BACKND": ["ROLLTRACE_BACKEND"], "ROLLTRACE_XYZZYXYZZY": []}

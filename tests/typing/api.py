@@ -1,0 +1,74 @@
+"""Calls that the type checker must accept. Checked by `make check`, never run."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+
+from typing_extensions import assert_type
+
+import rolltrace
+
+
+@rolltrace.rollout_trace_op
+def plain(text: str, limit: int = 3) -> list[str]:
+    return [text] * limit
+
+
+@rolltrace.rollout_trace_op(name="policy", kind="llm", inputs=["prompt_ids"], outputs=lambda output: output)
+async def generate(prompt_ids: list[int]) -> dict[str, list[int]]:
+    return {"token_ids": prompt_ids}
+
+
+@rolltrace.rollout_trace_op(inputs=False)
+def items() -> Iterator[int]:
+    yield 1
+
+
+@rolltrace.rollout_trace_op
+async def async_items() -> AsyncIterator[int]:
+    yield 1
+
+
+class Agent:
+    @rolltrace.rollout_trace_op
+    def method(self, turn: int) -> str:
+        return str(turn)
+
+    @staticmethod
+    @rolltrace.rollout_trace_op
+    def static(turn: int) -> str:
+        return str(turn)
+
+    @classmethod
+    @rolltrace.rollout_trace_op
+    def of_class(cls, turn: int) -> Agent:
+        return cls()
+
+
+async def use() -> None:
+    rolltrace.init("project", "run", "rolltrace", store="/tmp/x", token2text=True, max_samples_per_step_per_worker=2)
+    rolltrace.init({"trainer": {"project_name": "p"}})
+    rolltrace.init("project", "run", ["rolltrace", "mlflow"], drain="thread", max_bytes="1MiB")
+    rolltrace.RolloutTraceConfig.init("project", "run", "rolltrace", True, 2)
+    assert_type(plain("a"), list[str])
+    assert_type(await generate([1]), dict[str, list[int]])
+    assert_type(Agent().method(1), str)
+    assert_type(Agent.static(1), str)
+    assert_type(Agent.of_class(1), Agent)
+    for item in items():
+        assert_type(item, int)
+    async for item in async_items():
+        assert_type(item, int)
+    with rolltrace.rollout_trace_attr(sample_index="uuid", step=1, rollout_n=0, difficulty="hard") as trajectory:
+        assert_type(trajectory, rolltrace.Trajectory)
+        trajectory.reward(1.0, terms={"format": 0.5})
+        trajectory.tag(turns=3)
+        trajectory.transition(lambda: {"prompt": []}, reward=1.0)
+        trajectory.note("fine", author="me")
+        assert_type(trajectory.id, str)
+    async with rolltrace.rollout_trace_attr(trace=False):
+        pass
+    with rolltrace.use_context(rolltrace.current_context()):
+        pass
+    assert_type(rolltrace.flush(1.0), bool)
+    assert_type(rolltrace.stats().lost, int)
