@@ -91,9 +91,7 @@ def print_tree(store: str) -> None:
     for trajectory_id in dict.fromkeys(op.trajectory_id for op in ended.values()):
         tops = children[trajectory_id, 0]
         where = decode_coordinates(ended[tops[0]].coordinates)
-        print(
-            f"\ntrajectory {trajectory_id.hex()[:8]}  step {where.step}  {where.sample_index}  rollout {where.rollout_n}"
-        )
+        print(f"\nstep {where.step}  sample {where.sample_index}  rollout {where.rollout_n}  {trajectory_id.hex()[:8]}")
         for top in tops:
             show(trajectory_id, top, 0)
 
@@ -109,9 +107,7 @@ def main() -> None:
         if child == 0:
             asyncio.run(rollouts(store))
         _, status = os.waitpid(child, 0)
-        print(
-            f"The rollout process was killed by signal {os.WTERMSIG(status)} right after its last op. Its journal holds:"
-        )
+        print(f"The rollout was killed by signal {os.WTERMSIG(status)} right after its last op. Its journal holds:")
         print_tree(store)
         sys.stdout.flush()
 

@@ -50,4 +50,4 @@ def test_the_page_of_settings_is_up_to_date() -> None:
 def test_an_example_runs(example: Path) -> None:
     done = subprocess.run([sys.executable, str(example)], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
-    assert "trajectory" in done.stdout
+    assert "rollout 1" in done.stdout

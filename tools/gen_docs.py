@@ -34,11 +34,11 @@ counting them: for tests, not for training.
 
 def config_page() -> str:
     """docs/reference/config.md."""
-    rows = [
-        f"| `{each.name}` | `{variable_of(each.name)}` | {_shown(each.name, each.default)} | {each.metadata['meaning']} |"
-        for each in fields(Settings)
-    ]
-    return CONFIG_INTRO + "\n".join(rows) + "\n"
+    rows = []
+    for each in fields(Settings):
+        default = _shown(each.name, each.default)
+        rows.append(f"| `{each.name}` | `{variable_of(each.name)}` | {default} | {each.metadata['meaning']} |\n")
+    return CONFIG_INTRO + "".join(rows)
 
 
 def _shown(name: str, default: Any) -> str:

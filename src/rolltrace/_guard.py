@@ -38,7 +38,7 @@ def caught(where: str) -> None:
             "Further faults of this kind are only counted.",
             label,
             fault,
-            exc_info=True,
+            exc_info=fault,
         )
 
 

@@ -53,7 +53,7 @@ def test_dump_prints_every_record_as_a_line_of_json(store: Path, capsys: pytest.
     (op,) = [row for row in rows if row["record"] == "op_end" and row["name"] == "search"]
     assert op["inputs"] == {"query": "天气", "limit": 5}
     assert op["outputs"]["hits"] == ["北京", "\x1b[31mred"]  # type: ignore[index]
-    assert math.isnan(op["outputs"]["score"])  # type: ignore[index]
+    assert op["outputs"]["score"] == {"$float": "nan"}  # type: ignore[index]
     assert (op["step"], op["sample_index"], op["rollout_n"], op["validate"]) == (3, "uuid-1", 2, True)
     assert (op["project"], op["experiment"], op["kind"], op["status"]) == ("project", "experiment", "tool", "ok")
 

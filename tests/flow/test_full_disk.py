@@ -112,6 +112,10 @@ def test_a_store_without_permission_is_a_clear_error_at_init() -> None:
 
 
 def test_a_missing_store_folder_is_made(tmp_path: Path) -> None:
-    program = "import rolltrace, sys; rolltrace.init('p', 'e', 'rolltrace', store=sys.argv[1]); rolltrace.rollout_trace_op(abs)(-1)"
+    program = (
+        "import rolltrace, sys\n"
+        "rolltrace.init('p', 'e', 'rolltrace', store=sys.argv[1])\n"
+        "rolltrace.rollout_trace_op(abs)(-1)\n"
+    )
     subprocess.run([sys.executable, "-c", program, str(tmp_path / "a" / "b")], check=True)
     assert len([item for _, item in read_journals(tmp_path / "a" / "b") if isinstance(item, Entry)]) == 2

@@ -72,7 +72,8 @@ def test_one_unreadable_file_does_not_hide_the_others(sealed: Path) -> None:
     (sealed.parent / "0-broken-000000.seg").write_bytes(b"nonsense")
     items = [item for _, item in read_journals(sealed.parents[2])]
     assert len([item for item in items if isinstance(item, Entry)]) == 200
-    assert [item.reason for item in items if isinstance(item, Damage)][0].endswith("or its header is lost")
+    (damage,) = [item for item in items if isinstance(item, Damage)]
+    assert damage.reason.endswith("or its header is lost")
 
 
 def test_a_newer_version_is_a_clear_error(sealed: Path) -> None:

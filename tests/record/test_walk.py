@@ -263,7 +263,7 @@ class Pair(NamedTuple):
     [
         Color.RED, Color.PAIR, Level.HIGH, Attrs(1), Struct(1), Node("a"), Model(name="a"), uuid.UUID(int=5),
         decimal.Decimal("1.50"), datetime.timedelta(hours=1), datetime.time(1, 2), datetime.date(2026, 1, 2),
-        datetime.datetime.min, datetime.datetime(2026, 1, 2, tzinfo=datetime.timezone.utc),
+        datetime.datetime.fromisoformat("2026-01-02"), datetime.datetime(2026, 1, 2, tzinfo=datetime.timezone.utc),
         memoryview(b"ab"), bytearray(b"ab"), {3, 4}, frozenset({3}), Node, Color, 1 << 80, b"x", (1, "x"),
     ],
     ids=repr,

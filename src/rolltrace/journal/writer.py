@@ -90,9 +90,8 @@ class JournalWriter:
             self._busy = True
             try:
                 segment = self._segment
-                if segment is None or not segment.append(body):
-                    if not self._append_to_next(body, step):
-                        return False
+                if (segment is None or not segment.append(body)) and not self._append_to_next(body, step):
+                    return False
                 self.records += 1
                 self.bytes += len(body)
                 return True

@@ -16,9 +16,12 @@ def seen(value: Any, **limits: Any) -> Any:
 
 
 NUMERIC = [
-    torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.uint16, torch.uint32,
-    torch.uint64, torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.bool, torch.complex64, torch.complex128,
-]  # fmt: skip
+    getattr(torch, name)
+    for name in (
+        *("uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "bool"),
+        *("float16", "bfloat16", "float32", "float64", "complex64", "complex128"),
+    )
+]
 
 
 @pytest.mark.parametrize("dtype", NUMERIC, ids=str)
