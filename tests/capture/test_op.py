@@ -268,9 +268,7 @@ def test_what_is_no_function_is_refused(thing: Any) -> None:
 
 
 @pytest.mark.parametrize(("args", "kwargs"), [((), {}), ((1, 2, 3), {}), ((1,), {"z": 1}), ((1,), {"a": 1})])
-def test_a_wrong_call_raises_the_same_error_and_is_recorded(
-    traced: Recording, args: Any, kwargs: Any
-) -> None:
+def test_a_wrong_call_raises_the_same_error_and_is_recorded(traced: Recording, args: Any, kwargs: Any) -> None:
     with pytest.raises(TypeError) as plain:
         add.__wrapped__(*args, **kwargs)
     with pytest.raises(TypeError) as told:

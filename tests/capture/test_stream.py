@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rolltrace import rollout_trace_op
+from rolltrace import rollout_trace_attr, rollout_trace_op
 from rolltrace.capture import scope
 from rolltrace.testing import Recording, recording
 
@@ -84,9 +84,7 @@ def act(stream: Any, action: str) -> Any:
     if verb == "send":
         return stream.send("sent")
     if verb == "throw":
-        return stream.throw(
-            {"Odd": Odd, "StopIteration": StopIteration, "GeneratorExit": GeneratorExit}[what]("t")
-        )
+        return stream.throw({"Odd": Odd, "StopIteration": StopIteration, "GeneratorExit": GeneratorExit}[what]("t"))
     return stream.close()
 
 
@@ -308,6 +306,25 @@ def test_the_consumers_ops_are_not_children_of_the_generator(traced: Recording) 
     parents = {op.name.rpartition(".")[2]: op.parent_id for op in traced.ops}
     ids = {op.name: op.op_id for op in traced.ops}
     assert parents == {"inside": ids["stream"], "<lambda>": 0, "stream": 0}
+
+
+@pytest.mark.parametrize("trace", [True, False])
+def test_a_trajectory_begun_in_a_generator_lasts_over_its_yields(traced: Recording, trace: bool) -> None:
+    step = rollout_trace_op(name="step")(lambda where: None)
+
+    @rollout_trace_op(name="stream")
+    def stream() -> Iterator[None]:
+        with rollout_trace_attr(sample_index=7, trace=trace):
+            yield
+            step("inside")
+            yield
+        step("behind")
+
+    for _ in stream():
+        step("consumer")
+    found = {(op.inputs["where"], op.coordinates.sample_index) for op in traced.ops if op.name == "step"}
+    assert found == {("consumer", None), ("behind", None)} | ({("inside", 7)} if trace else set())
+    assert scope.current.get() is None
 
 
 def test_interleaved_generators_do_not_mix_their_scopes(traced: Recording) -> None:

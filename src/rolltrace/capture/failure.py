@@ -39,9 +39,7 @@ def describe(failure: BaseException) -> Error:
 
 def _type_of(failure: BaseException) -> str:
     kind = type(failure)
-    return clean_text(
-        kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
-    )
+    return clean_text(kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}")
 
 
 def _message_of(failure: BaseException) -> str:

@@ -50,9 +50,7 @@ class Call:
         self.name = name or getattr(fn, "__qualname__", None) or type(fn).__qualname__
         if kind not in OP_KINDS:
             hint = _did_you_mean(str(kind), OP_KINDS)
-            raise ConfigError(
-                f"kind of op {self.name!r} must be one of {', '.join(OP_KINDS)}, not {kind!r}{hint}"
-            )
+            raise ConfigError(f"kind of op {self.name!r} must be one of {', '.join(OP_KINDS)}, not {kind!r}{hint}")
         self.kind = kind
         self._read_signature(receiver)
         self.select_inputs = selector(inputs, f"inputs of op {self.name!r}", self._selectable())
@@ -67,9 +65,7 @@ class Call:
         except (TypeError, ValueError):  # some builtins have none
             parameters = []
         first = parameters[0] if parameters else None
-        self._has_receiver = first is not None and (
-            first.name in _RECEIVERS if receiver is None else receiver
-        )
+        self._has_receiver = first is not None and (first.name in _RECEIVERS if receiver is None else receiver)
         if self._has_receiver:
             parameters = parameters[1:]
         kinds = inspect.Parameter

@@ -119,9 +119,7 @@ class Span:
         scope.leave(self._token)
         self._end(recorder, end_tick, NOTHING, status_of(failure), describe(failure))
 
-    def _end(
-        self, recorder: Recorder, end_tick: int, outputs: Raw, status: Status, error: Error | None
-    ) -> None:
+    def _end(self, recorder: Recorder, end_tick: int, outputs: Raw, status: Status, error: Error | None) -> None:
         self._recorder = None
         if recorder.generation != self._generation:
             return  # this is a forked child; the op is its parent's to end

@@ -27,7 +27,7 @@ T = TypeVar("T")
 class StreamSpan(Span):
     """One run of a traced generator. Its output: `items`, `count`, `end` and, if there is one, `return`."""
 
-    __slots__ = ("_count", "_end_word", "_full", "_items", "_items_bytes")
+    __slots__ = ("_count", "_end_word", "_full", "_items", "_items_bytes", "_place")
 
     def __init__(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self._count = 0
@@ -36,15 +36,20 @@ class StreamSpan(Span):
         self._full = False
         """A limit is reached: further items are only counted."""
         self._end_word = "exhausted"
+        self._place: scope.Place | None = None
+        """Where the generator's own code stopped, if not right inside this op: a trajectory it has begun."""
         super().__init__(call, args, kwargs)
         scope.leave(self._token)
 
     def resume(self) -> Token[scope.Place | None] | None:
         """The generator's own code runs from here to `pause`."""
-        return scope.current.set(self) if self._recorder is not None else None
+        return scope.current.set(self._place or self) if self._recorder is not None else None
 
     def pause(self, before: Token[scope.Place | None] | None) -> None:
-        scope.leave(before)
+        if before is not None:
+            place = scope.current.get()
+            self._place = None if place is self else place
+            scope.leave(before)
 
     def yielded(self, item: T) -> T:
         """Record an item as it is now, and pass it on."""
@@ -63,9 +68,7 @@ class StreamSpan(Span):
     def _keep(self, recorder: Recorder, raw: bytes) -> None:
         settings = recorder.settings
         self._items_bytes += len(raw)
-        if len(self._items) >= settings.max_stream_items or (
-            self._items and self._items_bytes > settings.max_bytes
-        ):
+        if len(self._items) >= settings.max_stream_items or (self._items and self._items_bytes > settings.max_bytes):
             self._full = True
             recorder.cut_streams += 1
         else:

@@ -113,9 +113,7 @@ class Trajectory:
             place = scope.current.get()
             op_id = place.op_id if place is not None and place.trajectory is self else 0
             raw = Raw(recorder.snapshot(body))
-            recorder.write(
-                Event(self.trace_id, self.coordinates, event, recorder.wall_ns(), op_id, raw), self.step
-            )
+            recorder.write(Event(self.trace_id, self.coordinates, event, recorder.wall_ns(), op_id, raw), self.step)
         except Exception:
             caught(event)
 
