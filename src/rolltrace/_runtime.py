@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rolltrace import _guard, backends
-from rolltrace.capture import Recorder, follow_threads
+from rolltrace.capture import SAMPLE_LIMIT, Recorder, follow_threads
 from rolltrace.capture import scope as _scope
 from rolltrace.errors import ConfigError, RolltraceError
 from rolltrace.journal import JournalWriter
@@ -157,8 +157,9 @@ def _activate(settings: Settings, *, from_environment: bool = False) -> None:
                 raise ConfigError(
                     f"rolltrace is already set up, and {'; '.join(pairs)}. Call rolltrace.shutdown() first"
                 )
-        fresh = Runtime(settings, from_environment=from_environment)
-        shutdown()
+        fresh = Runtime(settings, from_environment=from_environment)  # before the old one goes: it may raise
+        if _active is not None:
+            shutdown()
         _active = fresh
         if _active.recorder is not None:
             follow_threads()
@@ -200,9 +201,10 @@ def shutdown() -> None:
         ended, _active, _scope.recorder = _active, None, None
         if ended is not None and ended.recorder is not None:
             ended.recorder.sink.close()
-            lost = stats_of(ended).lost
-            if lost:
-                _guard.logger.warning("rolltrace lost %d records: %s", lost, stats_of(ended).losses)
+            losses = stats_of(ended).losses
+            losses.pop(SAMPLE_LIMIT, None)  # asked for: counted and shown, but not worth a warning
+            if losses:
+                _guard.logger.warning("rolltrace lost records (reason, step, how many): %s", losses)
         _guard.report()
 
 

@@ -208,59 +208,6 @@ def test_to_a_reader_the_function_looks_as_before(fn: Any, look: Any) -> None:
     assert look(fn) == look(fn.__wrapped__)
 
 
-def test_options_name_the_op_and_its_kind(traced: Recording) -> None:
-    @rollout_trace_op(name="generate", kind="llm")
-    def f() -> None: ...
-
-    f()
-    assert (traced.op.name, traced.op.kind) == ("generate", "llm")
-
-
-@pytest.mark.parametrize(
-    ("chosen", "recorded"),
-    [
-        (True, {"a": 1, "b": 2, "c": 3}),
-        (False, None),
-        (["a"], {"a": 1}),
-        ("a", {"a": 1}),
-        (["-a", "-b"], {"c": 3}),
-        (lambda given: given["a"] + given["c"], 4),
-    ],
-)
-def test_inputs_and_outputs_can_be_chosen(traced: Recording, chosen: Any, recorded: Any) -> None:
-    @rollout_trace_op(inputs=chosen, outputs=chosen)
-    def f(a: int, b: int, c: int) -> dict[str, int]:
-        return {"a": a, "b": b, "c": c}
-
-    assert f(1, 2, 3) == {"a": 1, "b": 2, "c": 3}
-    assert (traced.op.inputs, traced.op.outputs) == (recorded, recorded)
-
-
-def test_outputs_choose_the_fields_of_an_object(traced: Recording) -> None:
-    @rollout_trace_op(outputs=["token"])
-    def f() -> Tool:
-        return Tool()
-
-    f()
-    assert traced.op.outputs == {"token": "secret"}
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"kind": "tol"}, ["'tol'", "did you mean 'tool'", "llm, tool, env, reward, other"]),
-        ({"inputs": ["aa"]}, ["no parameter 'aa'", "did you mean 'a'"]),
-        ({"inputs": ["zzz"]}, ["no parameter 'zzz'", "there are: a, args, kwargs"]),
-        ({"inputs": ["a", "-a"]}, ["mix names to keep and names to drop"]),
-        ({"inputs": [3]}, ["True, False, names or a function", "[3]"]),
-    ],
-)
-def test_a_wrong_option_is_told_at_decoration(options: Any, words: list[str]) -> None:
-    with pytest.raises(ConfigError) as told:
-        rollout_trace_op(**options)(lambda a: a)
-    assert all(word in str(told.value) for word in words)
-
-
 @pytest.mark.parametrize("thing", [Tool, 3, property(lambda self: 1)])
 def test_what_is_no_function_is_refused(thing: Any) -> None:
     with pytest.raises(ConfigError, match="needs a function"):
@@ -303,34 +250,3 @@ def test_a_function_decorated_while_off_is_traced_once_on() -> None:
         f()
     f()
     assert len(traced.ops) == 1
-
-
-@pytest.mark.parametrize("how", ["return", "raise"])
-def test_what_is_recorded_is_what_was_there_before_the_op_changed_it(traced: Recording, how: str) -> None:
-    @rollout_trace_op
-    def f(messages: list[str]) -> list[str]:
-        messages.append("late")
-        if how == "raise":
-            raise ValueError
-        return messages
-
-    try:
-        f(["early"]).append("later")
-    except ValueError:
-        pass
-    assert traced.op.inputs == {"messages": ["early"]}
-    assert traced.op.outputs == (["early", "late"] if how == "return" else None)
-
-
-async def test_a_cancelled_op_that_changed_its_inputs_keeps_the_former_ones(traced: Recording) -> None:
-    @rollout_trace_op
-    async def f(messages: list[str]) -> None:
-        messages.append("late")
-        await asyncio.Event().wait()
-
-    task = asyncio.create_task(f(["early"]))
-    await asyncio.sleep(0)
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    assert (traced.op.inputs, traced.op.status) == ({"messages": ["early"]}, "cancelled")

@@ -188,3 +188,34 @@ def test_a_forked_child_does_not_end_its_parents_ops(tmp_path: Any) -> None:
     os.close(reader)
     os.close(writer)
     assert rolltrace.stats().records == 2
+
+
+@pytest.mark.parametrize("how", ["return", "raise"])
+def test_what_is_recorded_is_what_was_there_before_the_op_changed_it(traced: Recording, how: str) -> None:
+    @rollout_trace_op
+    def f(messages: list[str]) -> list[str]:
+        messages.append("late")
+        if how == "raise":
+            raise ValueError
+        return messages
+
+    try:
+        f(["early"]).append("later")
+    except ValueError:
+        pass
+    assert traced.op.inputs == {"messages": ["early"]}
+    assert traced.op.outputs == (["early", "late"] if how == "return" else None)
+
+
+async def test_a_cancelled_op_that_changed_its_inputs_keeps_the_former_ones(traced: Recording) -> None:
+    @rollout_trace_op
+    async def f(messages: list[str]) -> None:
+        messages.append("late")
+        await asyncio.Event().wait()
+
+    task = asyncio.create_task(f(["early"]))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert (traced.op.inputs, traced.op.status) == ({"messages": ["early"]}, "cancelled")

@@ -110,9 +110,8 @@ def test_nesting_that_the_stack_can_hold_is_kept_whole(levels: int) -> None:
     assert depth_of(seen(deep_list(levels))) == levels + 1
 
 
-@pytest.mark.parametrize("levels", [5_000, 50_000])
-def test_nesting_deeper_than_the_stack_is_cut_and_the_rest_kept(levels: int) -> None:
-    found = seen({"before": 1, "deep": deep_list(levels), "after": 2})
+def test_nesting_deeper_than_the_stack_is_cut_and_the_rest_kept() -> None:
+    found = seen({"before": 1, "deep": deep_list(50_000), "after": 2})
     assert (found["before"], found["after"]) == (1, 2)
     assert 100 < depth_of(found["deep"]) <= 200
 
@@ -266,7 +265,7 @@ class Pair(NamedTuple):
         datetime.datetime.fromisoformat("2026-01-02"), datetime.datetime(2026, 1, 2, tzinfo=datetime.timezone.utc),
         memoryview(b"ab"), bytearray(b"ab"), {3, 4}, frozenset({3}), Node, Color, 1 << 80, b"x", (1, "x"),
     ],
-    ids=repr,
+    ids=lambda value: type(value).__name__,
 )  # fmt: skip
 def test_the_walk_and_the_fast_path_agree(value: Any) -> None:
     assert seen([value], max_items=1000) == seen([value])

@@ -2,10 +2,11 @@
 
 from rolltrace.capture.op import rollout_trace_op
 from rolltrace.capture.propagate import current_context, follow_threads, use_context
-from rolltrace.capture.recorder import Recorder, Sink
+from rolltrace.capture.recorder import SAMPLE_LIMIT, Recorder, Sink
 from rolltrace.capture.trajectory import Trajectory, rollout_trace_attr
 
 __all__ = [
+    "SAMPLE_LIMIT",
     "Recorder",
     "Sink",
     "Trajectory",

@@ -20,6 +20,8 @@ from rolltrace.journal import Losses
 from rolltrace.record import Blob, Snapshotter, encode_record
 from rolltrace.settings import Settings
 
+SAMPLE_LIMIT = "sample_limit"
+"""The reason for which a trajectory over `max_samples_per_step_per_worker` counts as lost."""
 _MOST_BLOBS_REMEMBERED = 65_536
 _SAMPLED_STEPS_REMEMBERED = 64
 
@@ -99,7 +101,7 @@ class Recorder:
                 self._sampled.popitem(last=False)
             if sample_index in chosen:
                 return True
-        self.sink.lose("sample_limit", step)
+        self.sink.lose(SAMPLE_LIMIT, step)
         return False
 
     def _keep_blob(self, name: str, info: dict[str, Any], data: bytes) -> None:

@@ -45,9 +45,9 @@ class Snapshotter:
 
     def take(self, value: Any) -> bytes:
         """The value in msgpack; `decode_value` reads it back."""
-        if self._always_walk or has_names(value):
-            return self._walk(value)
         try:
+            if self._always_walk or has_names(value):
+                return self._walk(value)
             raw = self._encode(value)
         except Exception:  # of many kinds, from msgspec or from the value: the walk finds and marks the place
             return self._walk(value)
