@@ -110,9 +110,7 @@ def test_a_broken_part_of_the_recorder_never_reaches_the_caller(lenient: None, p
         assert scope.current.get() is None
 
 
-def test_a_transition_that_cannot_be_made_is_a_fault_not_an_exception(
-    lenient: None, traced: Recording
-) -> None:
+def test_a_transition_that_cannot_be_made_is_a_fault_not_an_exception(lenient: None, traced: Recording) -> None:
     with rollout_trace_attr() as trajectory:
         trajectory.transition(lambda: broken(1))
     assert _guard.faults == {"transition: Fault": 1}
@@ -123,9 +121,7 @@ def test_faults_are_in_the_stats(lenient: None, traced: Recording) -> None:
     assert rolltrace.stats().faults == {"op input: Fault": 1}
 
 
-def test_a_fault_is_logged_once_per_kind(
-    lenient: None, traced: Recording, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_fault_is_logged_once_per_kind(lenient: None, traced: Recording, caplog: pytest.LogCaptureFixture) -> None:
     for _ in range(3):
         rollout_trace_op(inputs=broken, outputs=broken)(lambda: 1)()
     said = [each for each in caplog.records if each.name == "rolltrace"]
@@ -135,9 +131,7 @@ def test_a_fault_is_logged_once_per_kind(
     assert _guard.faults == {"op input: Fault": 3, "op output: Fault": 3}
 
 
-def test_shutdown_sums_the_faults_up(
-    lenient: None, traced: Recording, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_shutdown_sums_the_faults_up(lenient: None, traced: Recording, caplog: pytest.LogCaptureFixture) -> None:
     rollout_trace_op(inputs=broken)(lambda: 1)()
     caplog.clear()
     rolltrace.shutdown()

@@ -41,9 +41,7 @@ def test_an_argument_wins_over_config_environment_and_default(monkeypatch: pytes
 
 @pytest.mark.parametrize("wrap", [dict, OmegaConf.create], ids=["dict", "OmegaConf"])
 def test_a_trainers_config_is_read(wrap: Any) -> None:
-    found = Settings.gather(
-        {}, wrap(hydra(backend="rolltrace", token2text=True, max_samples_per_step_per_worker=5))
-    )
+    found = Settings.gather({}, wrap(hydra(backend="rolltrace", token2text=True, max_samples_per_step_per_worker=5)))
     assert (found.project_name, found.experiment_name, found.backend) == (
         "from-config",
         "run",
@@ -63,9 +61,7 @@ def test_a_strict_hydra_config_without_our_keys_is_fine() -> None:
 
 
 def test_interpolations_and_lists_of_a_hydra_config_are_resolved() -> None:
-    config = OmegaConf.create(
-        {**hydra(backend=["rolltrace", "mlflow"], store="${where}/s"), "where": "/data"}
-    )
+    config = OmegaConf.create({**hydra(backend=["rolltrace", "mlflow"], store="${where}/s"), "where": "/data"})
     found = Settings.gather({}, config)
     assert (found.backend, found.store) == (("rolltrace", "mlflow"), Path("/data/s"))
 

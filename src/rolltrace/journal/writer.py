@@ -9,7 +9,6 @@ from __future__ import annotations
 import errno
 import os
 import re
-import socket
 import threading
 import time
 from collections import defaultdict, deque
@@ -31,7 +30,7 @@ Losses = dict[str, dict[str, int]]
 
 def journal_folder(store: Path) -> Path:
     """Where this host's journals of a store are."""
-    return store / "journal" / (re.sub(r"[^A-Za-z0-9._-]", "_", socket.gethostname()) or "localhost")
+    return store / "journal" / (re.sub(r"[^A-Za-z0-9._-]", "_", os.uname().nodename) or "localhost")
 
 
 class JournalWriter:
