@@ -7,6 +7,7 @@ import random
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -23,16 +24,20 @@ def payload(number: int) -> list[int]:
     return list(range(number, number + (number * 7919) % 3000))
 
 
-def killed_run(store: Path, how: str, mode: str, chance: random.Random) -> list[int]:
+def killed_run(
+    store: Path, how: str, mode: str, chance: random.Random, until: Callable[[list[int]], bool] = bool
+) -> list[int]:
     """Start a writer, kill its whole process group after a random number of ops, give the ops it said had returned."""
     command = [sys.executable, str(SCRIPT), str(store), how, mode]
     strict = {**os.environ, "ROLLTRACE_STRICT": "1"}
     with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True, env=strict) as writer:
         assert writer.stdout is not None
-        said = b"".join(writer.stdout.readline() for _ in range(chance.randrange(1, 400)))
+        said = [int(writer.stdout.readline()) for _ in range(chance.randrange(1, 400))]
+        while not until(said):
+            said.append(int(writer.stdout.readline()))
         os.killpg(writer.pid, signal.SIGKILL)
-        said += writer.stdout.read()
-    return [int(line) for line in said[: said.rfind(b"\n") + 1].split()]
+        rest = writer.stdout.read()
+    return said + [int(line) for line in rest[: rest.rfind(b"\n") + 1].split()]
 
 
 CASES = [(how, kill) for how, count in KILLS.items() for kill in range(count)]
@@ -75,7 +80,7 @@ def test_a_killed_writer_leaves_abandoned_segments_and_says_so(tmp_path: Path) -
 
 
 def test_each_forked_child_writes_a_journal_of_its_own(tmp_path: Path) -> None:
-    killed_run(tmp_path, "forks", "mmap", random.Random(2))
+    killed_run(tmp_path, "forks", "mmap", random.Random(2), until=lambda said: len({n // 1_000_000 for n in said}) == 4)
     writers = {SegmentReader.open(path).meta["writer"] for path in journal_files(tmp_path)}
     pids = {SegmentReader.open(path).meta["pid"] for path in journal_files(tmp_path)}
     assert len(writers) == len(pids) == 4

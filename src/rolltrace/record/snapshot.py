@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from rolltrace.record.convert import BlobKeeper, Converters, opaque
-from rolltrace.record.walk import Walk, has_names
+from rolltrace.record.walk import NAMELESS, Walk, has_names
 
 
 def _forget(name: str, info: dict[str, Any], data: bytes) -> None:
@@ -46,7 +46,7 @@ class Snapshotter:
     def take(self, value: Any) -> bytes:
         """The value in msgpack; `decode_value` reads it back."""
         try:
-            if self._always_walk or has_names(value):
+            if self._always_walk or (type(value) not in NAMELESS and has_names(value)):
                 return self._walk(value)
             raw = self._encode(value)
         except Exception:  # of many kinds, from msgspec or from the value: the walk finds and marks the place

@@ -35,7 +35,8 @@ _WRAP = 32
 """Bytes that a `Cut` needs for itself, with the head of what it kept: no value is given less room."""
 _MOST_SEARCHED = 64
 _NIL = b"\xc0"
-_NAMELESS = frozenset({str, int, float, bool, bytes, dict, type(None)})
+NAMELESS = frozenset({str, int, float, bool, bytes, type(None)})
+"""The types of most values, none of which is or holds a NamedTuple."""
 _NUMBERS = frozenset({int, float, bool, type(None)})
 _LEAVES = frozenset(
     {type(None), bool, int, float, bytes, bytearray, memoryview, Raw, Ext, uuid.UUID, decimal.Decimal}
@@ -261,10 +262,10 @@ def has_names(value: Any) -> bool:
     kind = type(value)
     if kind is dict and len(value) <= _MOST_SEARCHED:
         for item in value.values():  # noqa: SIM110 (a generator would cost more than the loop)
-            if type(item) not in _NAMELESS and _named_tuples(item):
+            if type(item) not in NAMELESS and _named_tuples(item):
                 return True
         return False
-    return kind not in _NAMELESS and _named_tuples(value)
+    return _named_tuples(value)
 
 
 def _named_tuples(value: Any) -> bool:
