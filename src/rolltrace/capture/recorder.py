@@ -30,8 +30,10 @@ class Sink(Protocol):
     """Takes encoded records. Must not raise and must not wait."""
 
     records: int
-    bytes: int
     losses: Losses
+
+    @property
+    def bytes(self) -> int: ...
 
     def append(self, body: builtins.bytes, step: int | None = None) -> bool: ...
     def lose(self, reason: str, step: int | None) -> None: ...
@@ -54,8 +56,9 @@ class Recorder:
     ) -> None:
         self.settings = settings
         self.sink = sink
-        self.wall_ns = wall_ns
+        self._wall_ns = wall_ns
         self.tick_ns = tick_ns
+        self.set_clock()
         self.random_bytes = random_bytes
         self.snapshotter = Snapshotter(
             max_bytes=settings.max_bytes,
@@ -84,6 +87,14 @@ class Recorder:
     def cuts(self) -> int:
         """How many values were cut by a limit so far."""
         return self.snapshotter.cuts + self.cut_streams
+
+    def set_clock(self) -> None:
+        """Read both clocks: from here on, the time of day is a tick plus this offset.
+
+        One clock per op is cheaper than two, and times within a trajectory never run backwards. Done anew when a
+        trajectory begins, because the time of day may be set, and a laptop may sleep.
+        """
+        self.wall_offset_ns = self._wall_ns() - self.tick_ns()
 
     def write(self, record: msgspec.Struct, step: int | None) -> None:
         self.append(encode_record(record), step)

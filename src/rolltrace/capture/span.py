@@ -17,7 +17,7 @@ from msgspec import Raw
 from rolltrace._guard import caught
 from rolltrace.capture import scope
 from rolltrace.capture.failure import describe, status_of
-from rolltrace.record import NOTHING, Error, OpEnd, OpStart, Status, encode_record
+from rolltrace.record import NOTHING, Error, Status, encode_record
 
 if TYPE_CHECKING:
     from rolltrace.capture.recorder import Recorder
@@ -71,10 +71,12 @@ class Span:
                 self._inputs = at_start = NOTHING
                 caught("op input")
             self.op_id = op_id = recorder.next_op_id()
-            self._start_ns = start_ns = recorder.wall_ns()
+            self._start_tick = start_tick = recorder.tick_ns()
+            self._start_ns = start_ns = start_tick + recorder.wall_offset_ns
             recorder.append(
                 encode_record(
-                    OpStart(
+                    (
+                        "op_start",
                         trajectory.trace_id,
                         trajectory.coordinates,
                         op_id,
@@ -90,7 +92,6 @@ class Span:
             self._generation = recorder.generation
             self._recorder = recorder
             self._token = scope.current.set(self)
-            self._start_tick = recorder.tick_ns()
         except Exception:
             self._recorder = None
             caught("op start")
@@ -128,7 +129,8 @@ class Span:
             thread = get_ident()
             recorder.append(
                 encode_record(
-                    OpEnd(
+                    (
+                        "op_end",
                         trajectory.trace_id,
                         trajectory.coordinates,
                         self.op_id,

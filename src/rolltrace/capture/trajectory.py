@@ -113,7 +113,10 @@ class Trajectory:
             place = scope.current.get()
             op_id = place.op_id if place is not None and place.trajectory is self else 0
             raw = Raw(recorder.snapshot(body))
-            recorder.write(Event(self.trace_id, self.coordinates, event, recorder.wall_ns(), op_id, raw), self.step)
+            recorder.write(
+                Event(self.trace_id, self.coordinates, event, recorder.tick_ns() + recorder.wall_offset_ns, op_id, raw),
+                self.step,
+            )
         except Exception:
             caught(event)
 
@@ -183,7 +186,9 @@ class rollout_trace_attr:
         if outer is not None and outer.trajectory is not None:
             handle.parent_trace_id, handle.parent_id = outer.trajectory.trace_id, outer.op_id
         self._generation = recorder.generation
-        self._start_ns, self._start_tick = recorder.wall_ns(), recorder.tick_ns()
+        recorder.set_clock()
+        self._start_tick = recorder.tick_ns()
+        self._start_ns = self._start_tick + recorder.wall_offset_ns
         tags = Raw(recorder.snapshot(handle.tags))
         record = TrajectoryStart(
             handle.trace_id,

@@ -73,6 +73,11 @@ class Segment(ABC):
                 os.unlink(hidden)
             raise
 
+    @property
+    def used_bytes(self) -> int:
+        """What the records in it take."""
+        return self.offset - HEADER_BYTES
+
     def _write_head(self, state: int, used: int) -> None:
         checksum = xxh3_64_intdigest(self._meta)
         head = FILE_HEAD.pack(FILE_MAGIC, VERSION, state, self.salt, used, checksum, len(self._meta))

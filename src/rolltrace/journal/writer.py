@@ -6,12 +6,14 @@ and reason, in memory and in the header of the current segment.
 
 from __future__ import annotations
 
+import builtins
 import errno
 import os
 import re
 import threading
 import time
 from collections import defaultdict, deque
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -67,20 +69,27 @@ class JournalWriter:
         # Re-entrant: a signal handler may trace while this thread is appending.
         self._lock = threading.RLock()
         self._busy = False
-        self._deferred: deque[tuple[bytes, int | None]] = deque()
+        self._deferred: deque[tuple[builtins.bytes, int | None]] = deque()
         now = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
         self.writer_id = f"{now}-{os.getpid()}-{os.urandom(4).hex()}"
         self._segment: Segment | None = None
+        self._append_to_segment: Callable[[builtins.bytes], bool] = _no_segment
+        self._sealed_bytes = 0
         self._segment_losses: Losses = {}
         self._sequence = 0
         self._retry_at = 0.0
         self._retry_reason = ""
         self._closed = False
         self.records = 0
-        self.bytes = 0
         self.losses: Losses = {}
 
-    def append(self, body: bytes, step: int | None = None) -> bool:
+    @property
+    def bytes(self) -> int:
+        """What the records saved so far take on disk."""
+        segment = self._segment
+        return self._sealed_bytes + (segment.used_bytes if segment is not None else 0)
+
+    def append(self, body: builtins.bytes, step: int | None = None) -> bool:
         """Save one record; False when it was lost, which is then counted."""
         with self._lock:
             if self._busy:  # we are inside a signal handler or finaliser that interrupted an append
@@ -88,11 +97,9 @@ class JournalWriter:
                 return True
             self._busy = True
             try:
-                segment = self._segment
-                if (segment is None or not segment.append(body)) and not self._append_to_next(body, step):
+                if not self._append_to_segment(body) and not self._append_to_next(body, step):
                     return False
                 self.records += 1
-                self.bytes += len(body)
                 return True
             except OSError as fault:
                 self._retry_reason = "disk_full" if fault.errno in _NO_SPACE else "journal_error"
@@ -103,7 +110,7 @@ class JournalWriter:
                 if self._deferred:
                     self.append(*self._deferred.popleft())
 
-    def _append_to_next(self, body: bytes, step: int | None) -> bool:
+    def _append_to_next(self, body: builtins.bytes, step: int | None) -> bool:
         if self._closed:
             self._lose("after_shutdown", step)
             return False
@@ -121,7 +128,9 @@ class JournalWriter:
         fresh = self._open_next(capacity)
         self._retry_at = 0.0
         before, self._segment, self._segment_losses = self._segment, fresh, {}
+        self._append_to_segment = fresh.append
         if before is not None:
+            self._sealed_bytes += before.used_bytes
             before.seal()
         return fresh.append(body)
 
@@ -180,8 +189,10 @@ class JournalWriter:
         with self._lock:
             self._closed = True
             segment, self._segment = self._segment, None
+            self._append_to_segment = _no_segment
             try:
                 if segment is not None:
+                    self._sealed_bytes += segment.used_bytes
                     segment.seal()
             except OSError:
                 _guard.caught("journal close")
@@ -194,6 +205,10 @@ class JournalWriter:
         if self._segment is not None:
             self._segment.abandon()
         self._begin()
+
+
+def _no_segment(body: bytes) -> bool:
+    return False
 
 
 _QUIET_LOSSES = frozenset({"sample_limit"})
