@@ -125,7 +125,7 @@ def test_the_handle_says_tags_rewards_transitions_and_notes(traced: Recording) -
         ("reward", {"value": None, "terms": {}}),
         ("transition", {"trace": {"prompt": "p"}, "reward": 1.0, "done": True}),
         ("transition", {"trace": {"prompt": "made"}}),
-        ("note", {"text": "odd", "turn": 3}),
+        ("note", {"text": "odd", "fields": {"turn": 3}}),
     ]
     assert traced.trajectories[0].tags == {"difficulty": "hard", "tries": 2}
 

@@ -92,18 +92,18 @@ class Trajectory:
         """Record the reward and the terms it is made of."""
         self._say("reward", {"value": value, "terms": terms or {}})
 
-    def transition(self, trace: Any = None, **fields: Any) -> None:
+    def transition(self, trace: Any = None, /, **fields: Any) -> None:
         """Record one environment step. A callable is called only when tracing is on."""
         if self._recorder is None:
             return
         try:
-            self._say("transition", {"trace": trace() if callable(trace) else trace, **fields})
+            self._say("transition", {**fields, "trace": trace() if callable(trace) else trace})
         except Exception:
             caught("transition")
 
-    def note(self, text: str, **fields: Any) -> None:
+    def note(self, text: str, /, **fields: Any) -> None:
         """Record a remark, with any further fields."""
-        self._say("note", {"text": text, **fields})
+        self._say("note", {"text": text, "fields": fields})
 
     def _say(self, event: str, body: dict[str, Any]) -> None:
         recorder = self._recorder
