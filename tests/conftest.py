@@ -16,6 +16,7 @@ def _strict_and_off(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         if name.startswith("ROLLTRACE_"):
             monkeypatch.delenv(name)
     monkeypatch.setenv("ROLLTRACE_STRICT", "1")
+    monkeypatch.setenv("ROLLTRACE_DRAIN", "off")  # most tests read what is in the journal
     yield
     rolltrace.shutdown()
     _guard.faults.clear()

@@ -9,7 +9,7 @@ from rolltrace import errors
 
 SIGNATURES = {
     "current_context": "() -> 'str'",
-    "flush": "(timeout: 'float | None' = None) -> 'bool'",
+    "flush": "(timeout: 'float | None' = 30.0) -> 'bool'",
     "init": "(project_name: 'str | Mapping[str, Any] | None' = None, experiment_name: 'str | None' = None, "
     "backend: 'str | list[str] | tuple[str, ...] | None' = None, *, config: 'Mapping[str, Any] | None' = None, "
     "store: 'str | os.PathLike[str] | None' = None, token2text: 'bool | None' = None, "

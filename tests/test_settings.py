@@ -19,7 +19,8 @@ def hydra(**trace: Any) -> dict[str, Any]:
     }
 
 
-def test_with_nothing_given_tracing_is_off() -> None:
+def test_with_nothing_given_tracing_is_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ROLLTRACE_DRAIN")
     assert Settings.gather({}) == Settings()
     assert Settings().backend is None
 

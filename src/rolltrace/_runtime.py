@@ -9,16 +9,20 @@ import atexit
 import inspect
 import os
 import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from rolltrace import _guard, backends
+from rolltrace._launch import drain_in_thread, start_drainer, start_drainer_in_background
 from rolltrace.capture import SAMPLE_LIMIT, Recorder, follow_threads
 from rolltrace.capture import scope as _scope
 from rolltrace.errors import ConfigError, RolltraceError
 from rolltrace.journal import JournalWriter
 from rolltrace.settings import Settings, unknown_variables
+
+_LOOK_FOR_DRAINER_SEC = 2.0
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,7 @@ class Runtime:
         self.settings = settings
         self.from_environment = from_environment
         self.recorder: Recorder | None = None
+        self._draining = 0
         if settings.backend is not None:
             backends.check(settings.backend)
             self.recorder = Recorder(settings, self._open_journal())
@@ -67,7 +72,16 @@ class Runtime:
             mode=settings.journal_mode,
             segment_bytes=settings.segment_bytes,
             max_unsent_bytes=settings.max_unsent_bytes,
+            on_new_segment=self._see_to_draining,
         )
+
+    def _see_to_draining(self) -> None:
+        """Called when a journal file begins, in whatever thread writes."""
+        if self.settings.drain == "process":
+            start_drainer_in_background(self.settings.store)
+        elif self.settings.drain == "thread" and self._draining != os.getpid():
+            self._draining = os.getpid()
+            drain_in_thread(self.settings.store)
 
 
 _active: Runtime | None = None
@@ -180,18 +194,34 @@ def init_from_environment() -> None:
         _guard.logger.error("tracing stays off, because the environment cannot be used: %s", fault)
 
 
-def flush(timeout: float | None = None) -> bool:
-    """Wait until everything recorded so far is on disk; False if that took longer than `timeout` seconds.
+def flush(timeout: float | None = 30.0) -> bool:
+    """Wait until everything recorded so far is in the store; False if that took longer than `timeout` seconds.
 
-    A kill loses nothing even without it: this is for power cuts.
+    Readers see it before that, and a kill loses nothing: this is for handing a finished store on. With `drain="off"` it
+    waits until the journal is on the disk itself.
     """
     recorder = _scope.recorder
     if recorder is None:
         return True
-    waiter = threading.Thread(target=recorder.sink.sync, name="rolltrace-flush", daemon=True)
-    waiter.start()
-    waiter.join(timeout)
-    return not waiter.is_alive()
+    deadline = time.monotonic() + (float("inf") if timeout is None else timeout)
+    sink = recorder.sink
+    if recorder.settings.drain == "off" or not isinstance(sink, JournalWriter):
+        waiter = threading.Thread(target=sink.sync, name="rolltrace-flush", daemon=True)
+        waiter.start()
+        waiter.join(timeout)
+        return not waiter.is_alive()
+    sink.turn_over()
+    waiting = sink.sealed_files()
+    looked_at = 0.0
+    while any(path.exists() for path in waiting):
+        now = time.monotonic()
+        if now > deadline:
+            return False
+        if recorder.settings.drain == "process" and now > looked_at + _LOOK_FOR_DRAINER_SEC:
+            start_drainer(recorder.settings.store)
+            looked_at = now
+        time.sleep(0.02)
+    return True
 
 
 def shutdown() -> None:

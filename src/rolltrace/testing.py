@@ -66,6 +66,9 @@ class MemorySink:
     def sync(self) -> None:
         """There is no disk to wait for."""
 
+    def turn_over(self, older_than_sec: float = 0.0) -> int:
+        return 0
+
     def close(self) -> None:
         """There is nothing to close."""
 

@@ -22,6 +22,7 @@ from rolltrace.settings import Settings
 
 SAMPLE_LIMIT = "sample_limit"
 """The reason for which a trajectory over `max_samples_per_step_per_worker` counts as lost."""
+_HAND_OVER_SEC = 5.0
 _MOST_BLOBS_REMEMBERED = 65_536
 _SAMPLED_STEPS_REMEMBERED = 64
 
@@ -38,6 +39,7 @@ class Sink(Protocol):
     def append(self, body: builtins.bytes, step: int | None = None) -> bool: ...
     def lose(self, reason: str, step: int | None) -> None: ...
     def sync(self) -> None: ...
+    def turn_over(self, older_than_sec: float = 0.0) -> int: ...
     def close(self) -> None: ...
     def start_over_in_child(self) -> None: ...
 
@@ -114,6 +116,11 @@ class Recorder:
                 return True
         self.sink.lose(SAMPLE_LIMIT, step)
         return False
+
+    def trajectory_ended(self) -> None:
+        """A good moment to hand over what is in the journal, so that it reaches the store soon."""
+        if self.settings.drain != "off":
+            self.sink.turn_over(_HAND_OVER_SEC)
 
     def _keep_blob(self, name: str, info: dict[str, Any], data: bytes) -> None:
         if name in self._blobs:

@@ -228,6 +228,7 @@ class rollout_trace_attr:
                 Raw(recorder.snapshot(handle.tags)),
             )
             recorder.write(record, handle.step)
+            recorder.trajectory_ended()
         except Exception:
             caught("trajectory end")
 

@@ -1,5 +1,6 @@
 """Save bytes so that a kill loses nothing, and read them back."""
 
+from rolltrace.journal.lock import drainer_lock
 from rolltrace.journal.reader import Damage, Entry, SegmentReader, journal_files, read_journals
 from rolltrace.journal.writer import JournalWriter, Losses, journal_folder
 
@@ -9,6 +10,7 @@ __all__ = [
     "JournalWriter",
     "Losses",
     "SegmentReader",
+    "drainer_lock",
     "journal_files",
     "journal_folder",
     "read_journals",

@@ -46,6 +46,7 @@ class JournalWriter:
         mode: str = "auto",
         segment_bytes: int = 16 << 20,
         max_unsent_bytes: int = 8 << 30,
+        on_new_segment: Callable[[], None] = lambda: None,
     ) -> None:
         self.folder = journal_folder(store)
         try:
@@ -63,6 +64,7 @@ class JournalWriter:
         self._meta = meta
         self._segment_bytes = segment_bytes
         self._max_unsent_bytes = max_unsent_bytes
+        self._on_new_segment = on_new_segment
         self._begin()
 
     def _begin(self) -> None:
@@ -77,6 +79,7 @@ class JournalWriter:
         self._sealed_bytes = 0
         self._segment_losses: Losses = {}
         self._sequence = 0
+        self._opened_at = 0.0
         self._retry_at = 0.0
         self._retry_reason = ""
         self._closed = False
@@ -102,7 +105,7 @@ class JournalWriter:
                 self.records += 1
                 return True
             except OSError as fault:
-                self._retry_reason = "disk_full" if fault.errno in _NO_SPACE else "journal_error"
+                self._retry_reason = _reason(fault)
                 self._lose(self._retry_reason, step, fault)
                 return False
             finally:
@@ -118,21 +121,42 @@ class JournalWriter:
         if now < self._retry_at:
             self._lose(self._retry_reason, step)
             return False
-        capacity = max(self._segment_bytes, HEADER_BYTES + FRAME.size + len(body) + 8)
+        self._turn_over(max(self._segment_bytes, HEADER_BYTES + FRAME.size + len(body) + 8), now)
+        return self._append_to_segment(body)
+
+    def _turn_over(self, capacity: int, now: float) -> None:
+        """Begin the next segment and seal the last, in this order: a sealed one without a successor means a writer
+        that is gone."""
         self._retry_at = now + _RETRY_SEC
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # somebody may have removed it
         if self._unsent_bytes() + capacity > self._max_unsent_bytes:
-            self._retry_reason = "journal_full"
-            self._lose("journal_full", step)
-            return False
+            raise _JournalFull
         fresh = self._open_next(capacity)
         self._retry_at = 0.0
         before, self._segment, self._segment_losses = self._segment, fresh, {}
         self._append_to_segment = fresh.append
+        self._opened_at = now
         if before is not None:
             self._sealed_bytes += before.used_bytes
             before.seal()
-        return fresh.append(body)
+        self._on_new_segment()
+
+    def turn_over(self, older_than_sec: float = 0.0) -> int:
+        """Seal the current segment, if it is that old, so that it can be drained. Gives the number of the next one."""
+        with self._lock:
+            now = time.monotonic()
+            used = self._segment is not None and self._segment.used_bytes
+            if used and not self._busy and now - self._opened_at >= older_than_sec:
+                try:
+                    self._turn_over(self._segment_bytes, now)
+                except OSError:
+                    pass  # no room for another: this one is good until there is
+            return self._sequence - 1
+
+    def sealed_files(self) -> list[Path]:
+        """The files of this writer that wait to be drained."""
+        current = self._segment.path if self._segment is not None else None
+        return [path for path in sorted(self.folder.glob(f"{self.writer_id}-*.seg")) if path != current]
 
     def _open_next(self, capacity: int) -> Segment:
         path = self.folder / f"{self.writer_id}-{self._sequence:06d}.seg"
@@ -166,7 +190,7 @@ class JournalWriter:
             _guard.logger.warning(
                 "rolltrace cannot save records (%s%s); they are counted as lost, the rollout goes on. Journal: %s",
                 reason,
-                f": {fault}" if fault else "",
+                f": {fault}" if fault is not None and str(fault) else "",
                 self.folder,
             )
         if self._segment is not None:
@@ -205,6 +229,16 @@ class JournalWriter:
         if self._segment is not None:
             self._segment.abandon()
         self._begin()
+
+
+class _JournalFull(OSError):
+    """More undrained bytes on this host than `max_unsent_bytes`."""
+
+
+def _reason(fault: OSError) -> str:
+    if isinstance(fault, _JournalFull):
+        return "journal_full"
+    return "disk_full" if fault.errno in _NO_SPACE else "journal_error"
 
 
 def _no_segment(body: bytes) -> bool:

@@ -1,0 +1,80 @@
+"""See to it that journals are drained, without loading any of the drainer into the rollout's process."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+from rolltrace._guard import caught
+from rolltrace.journal import drainer_lock, journal_folder
+
+_DETACH = """
+import os, sys
+if os.fork():
+    os._exit(0)
+from pathlib import Path
+from rolltrace.journal import drainer_lock, journal_folder
+store = Path(sys.argv[1])
+with drainer_lock(journal_folder(store)) as alone:
+    if alone:
+        from rolltrace.drain.process import follow
+        follow(store)
+"""
+"""Forks before anything is loaded, so that whoever starts it waits only for a bare interpreter and leaves no zombie;
+takes the lock before the column libraries are loaded, so that nobody starts a second one meanwhile."""
+_SECONDS_BETWEEN = 2.0
+_last_start = 0.0
+
+
+def start_drainer_in_background(store: Path) -> None:
+    """Start a drainer process unless one is at work. Takes some milliseconds, but not the caller's."""
+    global _last_start
+    now = time.monotonic()
+    if now < _last_start + _SECONDS_BETWEEN:
+        return
+    _last_start = now
+    threading.Thread(target=start_drainer, args=(store,), name="rolltrace-launch", daemon=True).start()
+
+
+def drain_in_thread(store: Path) -> None:
+    """Drain in a thread of this process, for places where no process may be started. It ends with the process."""
+    threading.Thread(target=_drain, args=(store,), name="rolltrace-drain", daemon=True).start()
+
+
+def _drain(store: Path) -> None:
+    try:
+        from rolltrace.drain.process import follow  # loads the column libraries: only in this mode
+
+        while True:
+            with drainer_lock(journal_folder(store)) as alone:
+                if alone:
+                    follow(store, idle_sec=float("inf"))
+            time.sleep(_SECONDS_BETWEEN)  # somebody else drains; perhaps not for ever
+    except Exception:
+        caught("drain thread")
+
+
+def start_drainer(store: Path) -> None:
+    """Start a drainer process for this host and store unless one is at work. Never raises."""
+    try:
+        folder = journal_folder(store)
+        with drainer_lock(folder) as none_at_work:
+            pass
+        if not none_at_work:
+            return
+        with open(folder / "drainer.log", "ab") as log:
+            subprocess.run(
+                [sys.executable, "-c", _DETACH, str(store)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,  # Ctrl-C is for the training run; the drainer finishes its work
+                env={**os.environ, "ROLLTRACE_BACKEND": ""},
+                check=True,
+            )
+    except Exception:
+        caught("drainer start")

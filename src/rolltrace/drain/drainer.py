@@ -1,0 +1,175 @@
+"""Turn journals into the store: one segment after the other, exactly once.
+
+A segment is the unit. Its rows go to parts named after it, then it is removed; a drainer killed anywhere in between
+starts the segment over and writes the same parts again. What had begun and not ended in it is carried to the
+writer's next segment in a small file beside the journals; when the writer is gone, it becomes `interrupted`.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections import defaultdict
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import msgspec
+
+from rolltrace._guard import logger
+from rolltrace.drain.redact import Redactor
+from rolltrace.drain.rows import Row, RowMaker
+from rolltrace.errors import FormatError
+from rolltrace.journal import Damage, Entry, SegmentReader, drainer_lock, journal_files, journal_folder
+from rolltrace.record import Blob, OpEnd, OpStart, TrajectoryEnd, TrajectoryStart, decode_record, encode_record
+from rolltrace.record.tables import LOSSES, Table
+from rolltrace.store import Partition, blob_path, prepare, write_part
+
+OpenKey = tuple[str, bytes | int]
+OpenRecords = dict[OpenKey, OpStart | TrajectoryStart]
+
+
+class Drainer:
+    """Drains the journals of this host into one store. Only one works at a time: see `working`."""
+
+    def __init__(self, store: Path, *, redactor: Redactor | None = None) -> None:
+        self.store = store
+        self._folder = journal_folder(store)
+        self._redactor = redactor or Redactor()
+        self.segments = 0
+        self.bytes = 0
+        prepare(store)
+
+    def working(self) -> AbstractContextManager[bool]:
+        """Hold the lock of this host and store; gives False if another drainer has it."""
+        return drainer_lock(self._folder)
+
+    def waiting(self) -> list[Path]:
+        """The segments of this host that can be drained now, oldest first."""
+        return [path for path in journal_files(self.store) if path.parent == self._folder and not _is_live(path)]
+
+    def drain(self, progress: Callable[[int, int], None] = lambda done, total: None) -> int:
+        """Drain all that waits; how many segments that were. The caller holds the lock."""
+        waiting = self.waiting()
+        for done, path in enumerate(waiting):
+            progress(done, len(waiting))
+            self._drain_segment(path)
+        progress(len(waiting), len(waiting))
+        return len(waiting)
+
+    def _drain_segment(self, path: Path) -> None:
+        try:
+            segment = SegmentReader.open(path)
+        except FormatError as fault:
+            logger.warning("left alone: %s", fault)
+            return
+        maker = RowMaker(segment.meta, self._redactor)
+        before, after = _carried(path, -1), _carried(path, 0)
+        still_open = _read_open(before)
+        rows: list[Row] = []
+        damaged = 0
+        for item in segment:
+            if isinstance(item, Damage):
+                damaged += 1
+                continue
+            self._take(item, maker, still_open, rows)
+        if _is_last(path):  # its writer has closed the journal or was killed: nothing will end these any more
+            rows += [maker.unfinished(record, "interrupted") for record in still_open.values()]
+            still_open = {}
+        self._write(segment, rows, damaged)
+        if still_open:
+            _write_open(after, still_open)
+        self.segments += 1
+        self.bytes += len(segment.data)
+        path.unlink(missing_ok=True)
+        before.unlink(missing_ok=True)
+
+    def _take(self, item: Entry, maker: RowMaker, still_open: OpenRecords, rows: list[Row]) -> None:
+        record = item.record
+        if isinstance(record, Blob):
+            self._keep_blob(record)
+            return
+        if isinstance(record, OpStart):
+            still_open["op", record.op_id] = record
+        elif isinstance(record, TrajectoryStart):
+            still_open["trajectory", record.trajectory_id] = record
+        elif isinstance(record, OpEnd):
+            still_open.pop(("op", record.op_id), None)
+        elif isinstance(record, TrajectoryEnd):
+            still_open.pop(("trajectory", record.trajectory_id), None)
+        rows.extend(maker.rows(record))
+
+    def _write(self, segment: SegmentReader, rows: list[Row], damaged: int) -> None:
+        project = str(segment.meta.get("project", "unknown"))
+        experiment = str(segment.meta.get("experiment", "unknown"))
+        worker = str(segment.meta.get("writer", "unknown"))
+        parts: dict[tuple[int | None, str], list[Row]] = defaultdict(list)
+        for row in rows:
+            parts[row.step, row.table.name].append(row)
+        losses = {reason: dict(steps) for reason, steps in segment.losses.items()}
+        if damaged:
+            losses["damaged"] = {"": damaged}
+        for reason, steps in losses.items():
+            for label, count in steps.items():
+                at = int(label) if label else None
+                fields = {"project": project, "experiment": experiment, "worker": worker, "step": at}
+                parts[at, "losses"].append(Row(LOSSES, at, {**fields, "reason": reason, "count": count}))
+        for (step, _), group in parts.items():
+            table: Table = group[0].table
+            partition = Partition(project, experiment, step)
+            write_part(self.store, partition, table, segment.path.stem, (row.fields for row in group))
+
+    def _keep_blob(self, blob: Blob) -> None:
+        path = blob_path(self.store, blob.hash)
+        if path.exists():
+            return
+        path.parent.mkdir(parents=True, exist_ok=True)
+        hidden = path.with_name(f".{path.name}.{os.getpid()}.new")
+        hidden.write_bytes(encode_record(blob))
+        hidden.rename(path)
+
+
+def _is_live(path: Path) -> bool:
+    """Whether its writer still holds it. Sealed and abandoned segments are nobody's."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return True
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return False
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(fd)
+
+
+def _is_last(path: Path) -> bool:
+    """Whether the writer made no further segment. It opens the next before it seals the last, so then it is gone."""
+    writer, _, number = path.stem.rpartition("-")
+    return not path.with_name(f"{writer}-{int(number) + 1:06d}.seg").exists()
+
+
+def _carried(path: Path, shift: int) -> Path:
+    writer, _, number = path.stem.rpartition("-")
+    return path.with_name(f"{writer}-{int(number) + shift:06d}.open")
+
+
+def _read_open(path: Path) -> OpenRecords:
+    try:
+        bodies = msgspec.msgpack.decode(path.read_bytes(), type=list[bytes])
+    except FileNotFoundError:
+        return {}
+    records = [decode_record(body) for body in bodies]
+    return {
+        ("op", each.op_id) if isinstance(each, OpStart) else ("trajectory", each.trajectory_id): each
+        for each in records
+        if isinstance(each, OpStart | TrajectoryStart)
+    }
+
+
+def _write_open(path: Path, records: OpenRecords) -> None:
+    hidden = path.with_suffix(".open-new")
+    hidden.write_bytes(msgspec.msgpack.encode([encode_record(record) for record in records.values()]))
+    os.chmod(hidden, 0o600)
+    hidden.rename(path)

@@ -1,0 +1,59 @@
+"""The drainer as a process of its own: started on demand, one per host and store, gone when idle.
+
+    python -m rolltrace.drain STORE
+
+Whoever begins a journal file sees to it that a drainer runs (`_launch`). It holds a lock while it lives, so two that
+start at once are one a moment later; when it is killed, the next file that any writer begins starts it again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from rolltrace._guard import logger
+from rolltrace.drain.drainer import Drainer
+from rolltrace.journal import drainer_lock, journal_files, journal_folder
+
+_LOOK_EVERY_SEC = 0.5
+_IDLE_SEC = 60.0
+
+
+def run(store: Path) -> int:
+    """Drain until there is nothing to wait for, unless another drainer does. Gives the exit code."""
+    with drainer_lock(journal_folder(store)) as alone:
+        if alone:
+            follow(store)
+    return 0
+
+
+def follow(store: Path, *, idle_sec: float = _IDLE_SEC) -> None:
+    """Drain until no journal is left, or there was no news for `idle_sec`. The caller holds the lock."""
+    drainer = Drainer(store)
+    last_news = time.monotonic()
+    while True:
+        try:
+            news = drainer.drain()
+        except OSError as fault:  # a full disk, most likely; the journals wait
+            logger.warning("the drainer waits: %s", fault)
+            news = 0
+        now = time.monotonic()
+        if news:
+            last_news = now
+        elif now - last_news > (idle_sec if journal_files(store) else idle_sec / 10):
+            return
+        time.sleep(_LOOK_EVERY_SEC)
+
+
+def run_once(store: Path, progress: Callable[[int, int], None] = lambda done, total: None) -> int:
+    """Drain all that waits now, after whoever is draining at the moment. Gives the exit code."""
+    drainer = Drainer(store)
+    while True:
+        with drainer.working() as alone:
+            if alone:
+                drainer.drain(progress)
+                return 0
+        if not drainer.waiting():
+            return 0
+        time.sleep(_LOOK_EVERY_SEC)

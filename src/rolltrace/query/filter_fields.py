@@ -1,0 +1,221 @@
+"""Fields of the filter language: what can be asked about a trajectory, and the SQL that answers.
+
+This table is the only source of identifiers in the SQL; everything a user writes becomes a parameter.
+The SQL stands in `SELECT ... FROM trajectories t WHERE ...` and reads `spans`, `latest_scores` and `groups`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any, Literal, NamedTuple
+
+from rolltrace.query.filter_lexer import Value, quote
+
+Operator = Literal["=", "<", "<=", ">", ">=", "~", "in", "is not null"]
+"""The others are these, negated."""
+
+
+class Field(NamedTuple):
+    """Something that a filter can ask about."""
+
+    name: str
+    type: Literal["number", "text", "bool", "sample", "tags"]
+    sql: str
+    """SQL of the value; for a field with many values, of one of them."""
+    meaning: str
+
+
+class Condition(NamedTuple):
+    """SQL that is true where a condition holds, and false or NULL elsewhere."""
+
+    sql: str
+    parameters: list[Any]
+
+
+_GROUP = (
+    "(SELECT max(g.{}) FROM groups g WHERE g.project IS NOT DISTINCT FROM t.project"
+    " AND g.experiment IS NOT DISTINCT FROM t.experiment AND g.step IS NOT DISTINCT FROM t.step"
+    " AND g.sample_index IS NOT DISTINCT FROM t.sample_index AND g.validate IS NOT DISTINCT FROM t.validate)"
+)
+_SCORE = "(SELECT max(x.value) FROM latest_scores x WHERE x.trajectory_id = t.trajectory_id AND x.name = ?)"
+
+FIELDS = {
+    field.name: field
+    for field in (
+        Field("trajectory_id", "text", "t.trajectory_id", "32 hexadecimal digits"),
+        Field("project", "text", "t.project", "project name"),
+        Field("experiment", "text", "t.experiment", "experiment name"),
+        Field("step", "number", "t.step", "training step"),
+        Field("sample_index", "sample", "t.sample_index", "which dataset sample; `3` and `'3'` are the same"),
+        Field("rollout_n", "number", "t.rollout_n", "which of the n rollouts of that sample"),
+        Field("validate", "bool", "t.validate", "a validation rollout"),
+        Field("name", "text", "t.name", "what the trajectory is called"),
+        Field("status", "text", "t.status", "`'ok'`, `'error'`, `'cancelled'`, `'running'` or `'interrupted'`"),
+        Field("error", "text", "t.error", "type and message of the exception that ended it"),
+        Field("start_ns", "number", "t.start_ns", "start, nanoseconds since 1970"),
+        Field("end_ns", "number", "t.end_ns", "end, nanoseconds since 1970; missing while it runs"),
+        Field("duration_s", "number", "t.duration_s", "seconds from start to end"),
+        Field("turns", "number", "t.turns", "how many llm ops"),
+        Field("tool_calls", "number", "t.tool_calls", "how many tool ops"),
+        Field("tool_errors", "number", "t.tool_errors", "how many tool ops ended in an error"),
+        Field("prompt_tokens", "number", "t.prompt_tokens", "prompt tokens"),
+        Field("response_tokens", "number", "t.response_tokens", "response tokens"),
+        Field("reward", "number", "t.reward", "newest reward"),
+        Field("policy_version_min", "number", "t.policy_version_min", "oldest weights that produced its tokens"),
+        Field("policy_version_max", "number", "t.policy_version_max", "newest weights that produced its tokens"),
+        Field("worker", "text", "t.worker", "host and process that wrote it"),
+        Field("flag", "text", "one_flag", "some flag that rolltrace set"),
+        Field("tool", "text", "s.name", "name of some tool op"),
+        Field("op", "text", "s.name", "name of some op"),
+        Field("kind", "text", "s.kind", "kind of some op: `'llm'`, `'tool'`, `'env'`, `'reward'` or `'other'`"),
+        Field("text", "text", "s.inputs, s.outputs", "inputs or outputs of some op; only `~` and `!~`"),
+        Field("tag.NAME", "tags", "json_extract_string(t.tags, ?)", "the tag NAME; the literal says how to compare"),
+        Field("score.NAME", "number", _SCORE, "newest score called NAME"),
+        Field("group.size", "number", _GROUP.format("size"), "how many rollouts its group has"),
+        Field("group.mean", "number", _GROUP.format("mean"), "mean reward of its group"),
+        Field("group.std", "number", _GROUP.format("std"), "standard deviation of the rewards of its group"),
+        Field("group.min", "number", _GROUP.format("min"), "smallest reward of its group"),
+        Field("group.max", "number", _GROUP.format("max"), "largest reward of its group"),
+        Field("group.spread", "number", _GROUP.format("spread"), "largest minus smallest reward of its group"),
+    )
+}
+"""Every field by its name."""
+
+_OPS = "EXISTS (SELECT 1 FROM spans s WHERE s.trajectory_id = t.trajectory_id AND "
+_SOME = {
+    "flag": "len(list_filter(t.flags, lambda one_flag: {})) > 0",
+    "tool": _OPS + "s.kind = 'tool' AND {})",
+    "op": _OPS + "{})",
+    "kind": _OPS + "{})",
+    "text": _OPS + "({}))",
+}
+"""Fields with many values: a condition holds if some value meets it."""
+
+_INTEGERS = frozenset({"step", "rollout_n", "start_ns", "end_ns", "turns", "tool_calls", "tool_errors"}) | frozenset(
+    {"prompt_tokens", "response_tokens", "policy_version_min", "policy_version_max", "group.size"}
+)
+"""Numbers that are never NaN, and whose plain comparisons DuckDB can use to skip files."""
+
+_TYPE_WORDS = {"number": "a number", "text": "text", "bool": "true or false"}
+
+
+def need(field: Field) -> str | None:
+    """What a field reads besides the plain columns: flag, tag, tool, op, kind, text, score or group."""
+    first = field.name.partition(".")[0]
+    return first if first != field.name or first in _SOME else None
+
+
+def operator_problem(field: Field, name: str, operator: Operator) -> str | None:
+    """Why a field, written as `name`, cannot be used with an operator; None if it can."""
+    if field.name == "text" and operator != "~":
+        return "text is searched: text ~ 'word' or text !~ 'word'"
+    if operator == "~" and field.type in ("number", "bool"):
+        return f"{name} is {_TYPE_WORDS[field.type]}; '~' searches in text"
+    if operator in ("<", "<=", ">", ">="):
+        if field.name in _SOME:
+            return f"{name} has many values and no order; use =, !=, ~, !~, in or not in"
+        if field.type == "bool":
+            return f"{name} is true or false, which have no order; write {name} = true"
+    return None
+
+
+def value_problem(field: Field, name: str, operator: Operator, value: Value) -> str | None:
+    """Why a field, written as `name`, cannot be compared with a value; None if it can."""
+    order = operator in ("<", "<=", ">", ">=")
+    if order and isinstance(value, float) and math.isnan(value):
+        return "nothing is smaller or larger than nan; '= nan' finds it"
+    if field.type == "tags" and operator != "~":
+        return "true and false have no order" if order and isinstance(value, bool) else None
+    if field.type == "sample" and not isinstance(value, bool):
+        if order:
+            return (
+                None
+                if isinstance(value, int | float) or _is_integer(value)
+                else f"{name} is ordered by number, not by {quote(value)}"
+            )
+        return f"{name} is an integer or text, not {quote(value)}" if isinstance(value, float) else None
+    wanted = "text" if field.type in ("tags", "sample") else field.type
+    if wanted == _type(value):
+        return None
+    if operator == "~":
+        return f"'~' searches for text, not for {quote(value)}" + _meant(wanted, value)
+    return f"{name} is {_TYPE_WORDS[wanted]}, not {quote(value)}" + _meant(wanted, value)
+
+
+def condition(field: Field, key: str, operator: Operator, values: list[Value]) -> Condition:
+    """SQL and parameters for a field (of the name `key`), an operator and checked values."""
+    if field.name == "text":
+        return _search(str(values[0]))
+    if field.type == "tags":
+        return _tag(key, operator, values)
+    sql, parameters = field.sql, list[Any](values)
+    if field.type == "sample":
+        if operator in ("<", "<=", ">", ">="):
+            sql, parameters = f"TRY_CAST({sql} AS BIGINT)", [int(v) if isinstance(v, str) else v for v in values]
+        else:
+            parameters = [str(value) for value in values]
+    may_be_nan = field.type == "number" and field.name not in _INTEGERS
+    test = _test(sql, operator, len(values), may_be_nan=may_be_nan)
+    if "?" in sql:
+        parameters.insert(0, key)
+    return Condition(_SOME.get(field.name, "{}").format(test), parameters)
+
+
+def _test(sql: str, operator: Operator, count: int, *, may_be_nan: bool) -> str:
+    if operator == "is not null":
+        return f"{sql} IS NOT NULL"
+    if operator == "~":
+        return f"contains(lower({sql}), lower(?))"
+    if operator == "in":
+        return f"{sql} IN ({', '.join('?' * count)})"
+    if may_be_nan and operator in (">", ">="):  # in DuckDB nan is larger than all numbers
+        sql = f"nullif({sql}, 'nan'::DOUBLE)"
+    return f"{sql} {operator} ?"
+
+
+def _tag(key: str, operator: Operator, values: list[Value]) -> Condition:
+    pointer = "/" + key.replace("~", "~0").replace("/", "~1")
+    text = FIELDS["tag.NAME"].sql
+    numbers = [value for value in values if _type(value) == "number"]
+    texts = [quote(value) if isinstance(value, bool) else value for value in values if _type(value) != "number"]
+    tests, parameters = [], list[Any]()
+    if numbers:
+        # What JSON cannot hold, nan and inf, is an object there: see record.to_json.
+        number = f"TRY_CAST(coalesce({text}, {text}) AS DOUBLE)"
+        tests.append(_test(number, operator, len(numbers), may_be_nan=True))
+        parameters += [pointer + "/$float", pointer, *numbers]
+    if texts or not numbers:
+        tests.append(_test(text, operator, len(texts), may_be_nan=False))
+        parameters += [pointer, *texts]
+    return Condition(tests[0] if len(tests) == 1 else f"({' OR '.join(tests)})", parameters)
+
+
+def _search(text: str) -> Condition:
+    # Inputs and outputs are JSON, in which quotes, backslashes and line ends are escaped.
+    forms = sorted({text, json.dumps(text, ensure_ascii=False)[1:-1]})
+    columns = FIELDS["text"].sql.split(", ")
+    tests = [_test(column, "~", 1, may_be_nan=False) for form in forms for column in columns]
+    return Condition(_SOME["text"].format(" OR ".join(tests)), [form for form in forms for _ in columns])
+
+
+def _type(value: Value) -> Literal["number", "text", "bool"]:
+    return "bool" if isinstance(value, bool) else "text" if isinstance(value, str) else "number"
+
+
+def _is_integer(text: str) -> bool:
+    digits = text[1:] if text.startswith("-") else text
+    return digits.isascii() and digits.isdigit() and len(digits) <= 18
+
+
+def _meant(wanted: str, value: Value) -> str:
+    if wanted == "text":
+        return f"; did you mean {quote(str(value).lower() if isinstance(value, bool) else str(value))}?"
+    if wanted == "bool" and str(value).lower() in ("true", "1", "false", "0"):
+        return f"; did you mean {'true' if str(value).lower() in ('true', '1') else 'false'}?"
+    if wanted == "number" and isinstance(value, str):
+        try:
+            return f"; did you mean {quote(float(value) if not _is_integer(value) else int(value))}?"
+        except ValueError:
+            return ""
+    return ""

@@ -1,0 +1,226 @@
+"""Rows of what the drainer has not taken yet, straight from the journals.
+
+A journal file is read once and then only from where reading ended. Reading never changes a file, and gives the same
+rows as draining it would: what had begun and not ended is `interrupted` once its writer is gone, `running` until then.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections import defaultdict
+from collections.abc import Container, Iterator
+from itertools import groupby
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from rolltrace.drain.drainer import OpenKey, OpenRecords, _carried, _read_open
+from rolltrace.drain.redact import Redactor
+from rolltrace.drain.rows import Row, RowMaker
+from rolltrace.errors import FormatError
+from rolltrace.journal import Damage, SegmentReader, journal_files
+from rolltrace.journal.segment import FRAME, HEADER_BYTES
+from rolltrace.record import OpEnd, OpStart, Record, TrajectoryEnd, TrajectoryStart
+from rolltrace.record.tables import LOSSES
+from rolltrace.store import SCHEMAS, Partition
+
+_TRIES = 5
+_MOST_CHUNKS = 32
+
+
+class PartKey(NamedTuple):
+    """Which part the drainer makes of some rows of a segment."""
+
+    folder: Path
+    table: str
+    source: str
+
+
+class LiveJournals:
+    """The journals of a store, as far as they were written at the last `refresh`."""
+
+    def __init__(self, store: Path) -> None:
+        self._store = store
+        self._redactor = Redactor()
+        self._segments: dict[Path, _Segment] = {}
+        self._carried: dict[Path, OpenRecords] = {}
+        self.unreadable: dict[Path, str] = {}
+        """Journal files that cannot be opened, and why."""
+
+    def refresh(self) -> bool:
+        """Read what is new; whether anything was."""
+        before, changed = set(self._segments), False
+        for _ in range(_TRIES):
+            listed = journal_files(self._store)
+            changed |= self._read(listed)
+            # A file that came or went meanwhile may hold the other half of an op that we have one half of.
+            if journal_files(self._store) == listed:
+                break
+        return changed or before != set(self._segments)
+
+    def _read(self, listed: list[Path]) -> bool:
+        known, self._segments = self._segments, {}
+        self._carried, self.unreadable = {}, {}
+        changed = False
+        for path in listed:
+            carried = _carried(path, -1)
+            if path.with_name(f"{carried.stem}.seg") not in self._segments:
+                # Before the segment is opened: the drainer removes this file after that one.
+                self._carried[path] = _read_open(carried)
+            segment = known.get(path) or _Segment(path)
+            try:
+                changed |= segment.read(self._redactor)
+            except FileNotFoundError:  # drained since it was listed
+                continue
+            except FormatError as fault:
+                self.unreadable[path] = str(fault)
+                continue
+            except OSError as fault:
+                self.unreadable[path] = fault.strerror or str(fault)
+                continue
+            self._segments[path] = segment
+        return changed
+
+    def tables(self, drained: Container[PartKey]) -> dict[str, pa.Table]:
+        """Every table's rows, without those that are in a part already."""
+        found: dict[str, list[pa.Table]] = {name: [] for name in SCHEMAS}
+        for segment in self._segments.values():
+            for (table, step), chunks in segment.chunks.items():
+                if self._key(segment, table, step) not in drained:
+                    found[table] += chunks
+        extra = [(segment, segment.losses()) for segment in self._segments.values()]
+        for segment, rows in [*extra, *self._unfinished()]:
+            for (table, step), group in _grouped(rows).items():
+                if self._key(segment, table, step) not in drained:
+                    found[table].append(_arrow(table, group))
+        return {name: pa.concat_tables([SCHEMAS[name].empty_table(), *chunks]) for name, chunks in found.items()}
+
+    def _key(self, segment: _Segment, table: str, step: int | None) -> PartKey:
+        folder = Partition(segment.project, segment.experiment, step).folder(self._store)
+        return PartKey(folder, table, segment.path.stem)
+
+    def _unfinished(self) -> Iterator[tuple[_Segment, list[Row]]]:
+        """What began and did not end, for each writer, with the segment that the drainer would put it into."""
+        for _, group in groupby(self._segments.values(), key=lambda each: each.path.stem.rpartition("-")[0]):
+            is_open: OpenRecords = {}
+            for segment in group:
+                is_open.update(self._carried.get(segment.path, {}))
+                for key in segment.ended:
+                    is_open.pop(key, None)
+                is_open.update(segment.opened)
+            status = "running" if segment.state == "live" else "interrupted"
+            yield segment, [segment.maker.unfinished(record, status) for record in is_open.values()]
+
+
+class _Segment:
+    """What was read of one journal file so far."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.state = "live"
+        self.chunks: dict[tuple[str, int | None], list[pa.Table]] = defaultdict(list)
+        self.opened: OpenRecords = {}
+        self.ended: set[OpenKey] = set()
+        """What ended here and had begun in an earlier segment."""
+        self.maker: RowMaker
+        self.project = self.experiment = "unknown"
+        self._meta: dict[str, Any] = {}
+        self._losses: dict[str, dict[str, int]] = {}
+        self._damaged = 0
+        self._offset = HEADER_BYTES
+        self._suspect: int | None = None
+        self._look: object = None
+
+    def read(self, redactor: Redactor) -> bool:
+        """Read on from where the last reading ended; whether there was anything new."""
+        if self.state != "live":
+            return False
+        look = self._changes()
+        if look == self._look:
+            return False
+        reader = SegmentReader.open(self.path)
+        if not self._meta:
+            self._meta = reader.meta
+            self.project = str(reader.meta.get("project", "unknown"))
+            self.experiment = str(reader.meta.get("experiment", "unknown"))
+            self.maker = RowMaker(reader.meta, redactor)
+        self.state, self._losses = reader.state, reader.losses
+        rows: list[Row] = []
+        for item in reader.read_from(self._offset):
+            if isinstance(item, Damage):
+                if reader.state == "live" and self._suspect != item.offset:
+                    self._suspect = item.offset  # perhaps written while we read the file: look again
+                    break
+                self._damaged += 1
+                self._offset = item.offset + item.size_bytes
+                continue
+            rows += self._take(item.record)
+            self._offset = (item.offset + FRAME.size + item.size_bytes + 7) & ~7
+        for (table, step), group in _grouped(rows).items():
+            self._add(table, step, group)
+        self._look = None if self._suspect == self._offset else (look[0], look[1], bytes(FRAME.size))
+        return True
+
+    def _changes(self) -> tuple[bytes, bool, bytes]:
+        """The header, whether the writer is gone, and the place of the next record: cheap to compare.
+
+        The file's time is no help: writing through a mapping changes it late or never.
+        """
+        fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            gone = True
+            try:
+                fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                gone = False
+            return os.pread(fd, HEADER_BYTES, 0), gone, os.pread(fd, FRAME.size, self._offset).ljust(FRAME.size, b"\0")
+        finally:
+            os.close(fd)
+
+    def _take(self, record: Record) -> Iterator[Row]:
+        if isinstance(record, OpStart):
+            self.opened["op", record.op_id] = record
+        elif isinstance(record, TrajectoryStart):
+            self.opened["trajectory", record.trajectory_id] = record
+        elif isinstance(record, OpEnd | TrajectoryEnd):
+            key: OpenKey = (
+                ("op", record.op_id) if isinstance(record, OpEnd) else ("trajectory", record.trajectory_id)
+            )
+            if self.opened.pop(key, None) is None:
+                self.ended.add(key)
+        return self.maker.rows(record)
+
+    def _add(self, table: str, step: int | None, rows: list[Row]) -> None:
+        chunks = self.chunks[table, step]
+        chunks.append(_arrow(table, rows))
+        if len(chunks) > _MOST_CHUNKS:
+            chunks[:] = [pa.concat_tables(chunks).combine_chunks()]
+
+    def losses(self) -> list[Row]:
+        """The losses counted in its header, and what of it is damaged."""
+        counted = dict(self._losses)
+        if self._damaged:
+            counted["damaged"] = {"": self._damaged}
+        origin = {"project": self.project, "experiment": self.experiment}
+        origin["worker"] = str(self._meta.get("writer", "unknown"))
+        rows = []
+        for reason, steps in counted.items():
+            for label, count in steps.items():
+                step = int(label) if label else None
+                rows.append(Row(LOSSES, step, {**origin, "step": step, "reason": reason, "count": count}))
+        return rows
+
+
+def _grouped(rows: list[Row]) -> dict[tuple[str, int | None], list[Row]]:
+    groups: dict[tuple[str, int | None], list[Row]] = defaultdict(list)
+    for row in rows:
+        groups[row.table.name, row.step].append(row)
+    return groups
+
+
+def _arrow(table: str, rows: list[Row]) -> pa.Table:
+    schema = SCHEMAS[table]
+    columns = [pa.array([row.fields.get(name) for row in rows], type=schema.field(name).type) for name in schema.names]
+    return pa.Table.from_arrays(columns, schema=schema)

@@ -1,0 +1,141 @@
+"""The documented views, as SQL, and which Parquet parts stand behind them.
+
+    trajectories    one row per trajectory, from its own row or, outside any `rollout_trace_attr`, from its top op
+    spans, transitions, scores, notes, losses      the tables of the store (record/tables.py)
+    tokens          the token columns of the ops that have any
+    latest_scores   the newest value of each score of a trajectory
+    groups          rewards of all rollouts of one sample in one step
+
+Each table is a view over its parts and over the live rows of the journals. Names that begin with `_` are ours: they
+may change. The views of a listing read small columns only: no inputs, outputs or token lists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from rolltrace.record.tables import TABLES, TRAJECTORIES, Table
+
+TRAJECTORY_COLUMNS = (
+    "trajectory_id", "project", "experiment", "step", "sample_index", "rollout_n", "validate", "name", "status", "error",
+    "start_ns", "end_ns", "duration_s", "turns", "tool_calls", "tool_errors", "prompt_tokens", "response_tokens", "reward",
+    "policy_version_min", "policy_version_max", "flags", "tags", "worker",
+)  # fmt: skip
+"""The columns of `trajectories`, in order."""
+
+_LISTING = """
+WITH own AS (
+    SELECT * FROM _trajectories
+    QUALIFY row_number() OVER (PARTITION BY trajectory_id ORDER BY end_ns IS NULL, end_ns DESC, start_ns) = 1
+), loose AS (
+    SELECT s.* EXCLUDE (prompt_ids, response_ids, logprobs, response_mask, inputs, outputs)
+    FROM spans s ANTI JOIN _trajectories USING (trajectory_id)
+    QUALIFY row_number() OVER (PARTITION BY trajectory_id ORDER BY parent_id IS NOT NULL, start_ns) = 1
+), every AS (
+    SELECT {columns}, tags FROM own UNION ALL SELECT {columns}, NULL AS tags FROM loose
+), calls AS (
+    SELECT
+        trajectory_id,
+        count(*) FILTER (kind = 'llm') AS turns,
+        count(*) FILTER (kind = 'tool') AS tool_calls,
+        count(*) FILTER (kind = 'tool' AND status = 'error') AS tool_errors,
+        arg_max(prompt_tokens, start_ns) FILTER (kind = 'llm') AS prompt_tokens,
+        sum(response_tokens) FILTER (kind = 'llm') AS response_tokens,
+        min(policy_version) AS policy_version_min,
+        max(policy_version) AS policy_version_max
+    FROM spans GROUP BY trajectory_id
+)
+SELECT
+    trajectory_id, project, experiment, step, sample_index, rollout_n, validate, name, status, error, start_ns, end_ns,
+    (end_ns - start_ns) / 1e9 AS duration_s,
+    coalesce(turns, 0) AS turns,
+    coalesce(tool_calls, 0) AS tool_calls,
+    coalesce(tool_errors, 0) AS tool_errors,
+    prompt_tokens,
+    response_tokens::BIGINT AS response_tokens,
+    value AS reward,
+    policy_version_min, policy_version_max,
+    list_concat(
+        CASE WHEN status = 'interrupted' THEN ['interrupted'] ELSE []::VARCHAR[] END,
+        CASE WHEN tool_errors > 0 THEN ['tool_error'] ELSE []::VARCHAR[] END
+    ) AS flags,
+    tags, worker, sample_is_int
+FROM every
+LEFT JOIN calls USING (trajectory_id)
+LEFT JOIN (SELECT trajectory_id, value FROM latest_scores WHERE name = 'reward') USING (trajectory_id)
+"""
+"""`prompt_tokens` is the prompt of the last model call, `response_tokens` the sum over all of them."""
+
+_LATEST_SCORES = """
+SELECT trajectory_id, name, value, terms, time_ns FROM scores
+QUALIFY row_number() OVER (PARTITION BY trajectory_id, name ORDER BY time_ns DESC) = 1
+"""
+
+_GROUPS = """
+SELECT
+    project, experiment, step, sample_index, validate,
+    count(*) AS size,
+    avg(reward) AS mean,
+    stddev_pop(reward) FILTER (isfinite(reward)) AS std,
+    min(reward) AS min,
+    max(reward) AS max,
+    max(reward) - min(reward) AS spread,
+    bool_and(sample_is_int) AS sample_is_int
+FROM _listing WHERE sample_index IS NOT NULL
+GROUP BY project, experiment, step, sample_index, validate
+"""
+"""`std` is of the finite rewards: SQL has no deviation of NaN and infinity, it fails."""
+
+_TOKENS = """
+SELECT trajectory_id, project, experiment, step, op_id, name, start_ns, policy_version, prompt_ids, response_ids,
+    logprobs, response_mask
+FROM spans WHERE prompt_ids IS NOT NULL OR response_ids IS NOT NULL
+"""
+
+_SHARED = [column.name for column in TRAJECTORIES.columns if not column.name.startswith(("parent_", "tags"))]
+DERIVED = {
+    "latest_scores": _LATEST_SCORES,
+    "_listing": _LISTING.format(columns=", ".join(_SHARED)),
+    "trajectories": f"SELECT {', '.join(TRAJECTORY_COLUMNS)} FROM _listing",
+    "_groups": _GROUPS,
+    "groups": "SELECT * EXCLUDE (sample_is_int) FROM _groups",
+    "tokens": _TOKENS,
+}
+"""Views over other views, each after those that it reads."""
+
+VIEWS = ("trajectories", "spans", "transitions", "scores", "notes", "losses", "tokens", "latest_scores", "groups")
+"""The documented ones."""
+
+
+def live_name(table: str) -> str:
+    """Under which name the live rows of a table are registered."""
+    return f"_live_{table}"
+
+
+def statements(parts: dict[str, list[Path]]) -> Iterator[str]:
+    """The statements that make all views over these parts of each table."""
+    for table in TABLES:
+        name = "_trajectories" if table is TRAJECTORIES else table.name
+        yield f"CREATE TEMP VIEW {name} AS {_select(table, parts.get(table.name, []))}"
+    for name, select in DERIVED.items():
+        yield f"CREATE TEMP VIEW {name} AS {select}"
+
+
+def _select(table: Table, parts: list[Path]) -> str:
+    columns = ", ".join(f'"{column.name}"' for column in table.columns)
+    live = f"SELECT {columns} FROM {live_name(table.name)}"
+    if not parts:
+        return live
+    # The live rows have every column, so one that no part has yet is there too, as null.
+    stored = f"SELECT * FROM read_parquet([{_literals(parts)}], union_by_name=true, hive_partitioning=false)"
+    return f"SELECT {columns} FROM ({live} UNION ALL BY NAME {stored})"
+
+
+def _literals(parts: Iterable[Path]) -> str:
+    return ", ".join("'" + _unglobbed(str(part)).replace("'", "''") + "'" for part in parts)
+
+
+def _unglobbed(path: str) -> str:
+    """The path as a pattern that matches nothing else: DuckDB takes every name for a glob."""
+    return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in path)

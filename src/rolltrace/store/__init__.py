@@ -1,0 +1,18 @@
+"""Keep: a folder of Parquet parts that any tool can read."""
+
+from rolltrace.store.layout import Partition, blob_path, check_version, data_folder, prepare, source_of, table_of
+from rolltrace.store.parts import SCHEMAS, list_parts, write_part, write_table
+
+__all__ = [
+    "SCHEMAS",
+    "Partition",
+    "blob_path",
+    "check_version",
+    "data_folder",
+    "list_parts",
+    "prepare",
+    "source_of",
+    "table_of",
+    "write_part",
+    "write_table",
+]

@@ -1,0 +1,112 @@
+"""Folder and file names of a store.
+
+    STORE/format.json                                                   version
+    STORE/data/project=P/experiment=E/step=S/TABLE--SOURCE.parquet      parts; S is a number or `none`
+    STORE/blobs/ab/abcdef...                                            content, named by its hash
+    STORE/journal/HOST/*.seg                                            what the drainer has not yet taken
+
+Names are Hive style, so any tool that reads a folder of Parquet files knows project, experiment and step. What a
+file system or a URL could take amiss is percent-escaped; very long names are cut and made unique by a hash.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import unquote
+
+import xxhash
+
+from rolltrace.errors import FormatError, StoreError
+from rolltrace.record.tables import FORMAT
+
+_LONGEST_NAME = 120
+_UNSAFE = re.compile(rb"[^A-Za-z0-9_.-]")
+
+
+class Partition(NamedTuple):
+    """The rows of one step of one experiment stand in one folder."""
+
+    project: str
+    experiment: str
+    step: int | None
+
+    def folder(self, store: Path) -> Path:
+        step = "none" if self.step is None else str(self.step)
+        return (
+            data_folder(store)
+            / f"project={escape(self.project)}"
+            / f"experiment={escape(self.experiment)}"
+            / f"step={step}"
+        )
+
+
+def data_folder(store: Path) -> Path:
+    return store / "data"
+
+
+def part_name(table: str, source: str) -> str:
+    """A part's name says which rows it holds, so writing them again replaces it and never doubles them."""
+    return f"{table}--{source}.parquet"
+
+
+def table_of(part: Path) -> str:
+    return part.name.partition("--")[0]
+
+
+def source_of(part: Path) -> str:
+    return part.name.partition("--")[2].removesuffix(".parquet")
+
+
+def blob_path(store: Path, name: str) -> Path:
+    return store / "blobs" / name[:2] / name
+
+
+def escape(name: str) -> str:
+    """A name as one safe, reversible path component; a very long one ends in a hash instead of its rest."""
+    escaped = _UNSAFE.sub(lambda found: b"%%%02X" % found[0][0], name.encode("utf-8", "backslashreplace")).decode()
+    if escaped.startswith("."):
+        escaped = "%2E" + escaped[1:]
+    if len(escaped) > _LONGEST_NAME:
+        kept = escaped[:_LONGEST_NAME]
+        if "%" in kept[-2:]:
+            kept = kept[: kept.rindex("%")]  # not half an escape
+        return f"{kept}~{xxhash.xxh3_64_hexdigest(escaped.encode())}"
+    return escaped
+
+
+def unescape(component: str) -> str:
+    return unquote(component)
+
+
+def prepare(store: Path) -> None:
+    """Make a folder a store, or check that it is one of a version that we can write."""
+    try:
+        data_folder(store).mkdir(parents=True, exist_ok=True)
+        page = store / "format.json"
+        if not page.exists():
+            fresh = page.with_name(f"format.{os.getpid()}.new")
+            fresh.write_text(json.dumps({"format": FORMAT}) + "\n")
+            fresh.rename(page)
+    except OSError as fault:
+        raise StoreError(f"cannot write to the store {str(store)!r}: {fault.strerror or fault}") from fault
+    check_version(store)
+
+
+def check_version(store: Path) -> None:
+    """Raise `FormatError` if the store is of a newer version than this rolltrace."""
+    page = store / "format.json"
+    try:
+        version = json.loads(page.read_text())["format"]
+    except FileNotFoundError:
+        return  # nothing drained yet: journals have versions of their own
+    except (ValueError, KeyError, TypeError, UnicodeDecodeError):
+        raise FormatError(f'{page} is damaged; it should read {{"format": {FORMAT}}}') from None
+    if not isinstance(version, int) or version > FORMAT:
+        raise FormatError(
+            f"the store {str(store)!r} was written by a newer rolltrace (format {version}, this one reads {FORMAT}); "
+            "upgrade with: pip install -U rolltrace"
+        )

@@ -1,0 +1,130 @@
+"""Write Parquet parts: immutable, synced, and there all at once by a rename.
+
+Settings were chosen by measurement (docs/design/003-store.md): zstd, rows of one trajectory together, one large page
+per column chunk and no dictionary for token columns, so that zstd sees the prefix that every turn repeats.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rolltrace.record.tables import FORMAT, TABLES, ColumnType, Table
+from rolltrace.store.layout import Partition, part_name, table_of
+
+_ARROW: dict[ColumnType, pa.DataType] = {
+    "text": pa.string(),
+    "json": pa.string(),
+    "int64": pa.int64(),
+    "int32": pa.int32(),
+    "float64": pa.float64(),
+    "bool": pa.bool_(),
+    "int32[]": pa.list_(pa.int32()),
+    "float32[]": pa.list_(pa.float32()),
+    "int8[]": pa.list_(pa.int8()),
+}
+_BULKY = frozenset({"json", "int32[]", "float32[]", "int8[]"})
+_ROWS_PER_GROUP = 4096
+_PAGE_BYTES = 8 << 20
+
+SCHEMAS: dict[str, pa.Schema] = {
+    table.name: pa.schema(
+        [pa.field(column.name, _ARROW[column.type]) for column in table.columns],
+        metadata={"rolltrace_format": str(FORMAT), "rolltrace_table": table.name},
+    )
+    for table in TABLES
+}
+"""The Arrow schema of each table, derived from `record.tables`."""
+
+Row = Mapping[str, Any]
+
+
+def write_part(store: Path, partition: Partition, table: Table, source: str, rows: Iterable[Row]) -> Path:
+    """Write the rows as one part and give its path. The same source again replaces the part."""
+    schema = SCHEMAS[table.name]
+    ordered = sorted(
+        rows, key=lambda row: (row.get("trajectory_id") or "", row.get("start_ns") or row.get("time_ns") or 0)
+    )
+    columns = [_column([row.get(name) for row in ordered], schema.field(name).type) for name in schema.names]
+    return write_table(store, partition, table, source, pa.Table.from_arrays(columns, schema=schema))
+
+
+def _column(values: list[Any], kind: pa.DataType) -> pa.Array:
+    if not pa.types.is_list(kind):
+        return pa.array(values, type=kind)
+    # Lists come as Arrow arrays already: they are put behind each other without a look at their items.
+    offsets, total = [], 0
+    for value in values:
+        offsets.append(None if value is None else total)
+        total += 0 if value is None else len(value)
+    found = [
+        value if isinstance(value, pa.Array) else pa.array(value, type=kind.value_type)
+        for value in values
+        if value is not None
+    ]
+    flat = pa.concat_arrays(found) if found else pa.array([], type=kind.value_type)
+    return pa.ListArray.from_arrays(pa.array([*offsets, total], type=pa.int32()), flat, type=kind)
+
+
+def write_table(
+    store: Path, partition: Partition, table: Table, source: str, rows: pa.Table, *, replaces: Iterable[str] = ()
+) -> Path:
+    """As `write_part`, for rows that are Arrow already. `replaces` names the sources of parts that it stands for."""
+    folder = partition.folder(store)
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / part_name(table.name, source)
+    bulky = [column.name for column in table.columns if column.type in _BULKY]
+    metadata = {**(rows.schema.metadata or {}), b"rolltrace_replaces": "\n".join(replaces).encode()}
+    hidden = path.with_name(f".{path.name}.{os.getpid()}.new")
+    try:
+        pq.write_table(
+            rows.replace_schema_metadata(metadata),
+            hidden,
+            compression="zstd",
+            compression_level=3,
+            use_dictionary=[column.name for column in table.columns if column.name not in bulky],
+            write_statistics=[column.name for column in table.columns if column.name not in bulky],
+            data_page_size=_PAGE_BYTES,
+            row_group_size=_ROWS_PER_GROUP,
+            write_page_checksum=True,
+        )
+        _sync(hidden)
+        hidden.rename(path)
+        _sync(folder)
+    finally:
+        hidden.unlink(missing_ok=True)
+    return path
+
+
+def _sync(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def list_parts(store: Path, table: str | None = None) -> list[Path]:
+    """Every visible part, of one table or of all. Parts that a compacted one stands for are left out."""
+    found = sorted((store / "data").glob(f"project=*/experiment=*/step=*/{table or '*'}--*.parquet"))
+    compacted = [path for path in found if "--compact-" in path.name]
+    gone = {(path.parent, table_of(path), source) for path in compacted for source in replaced_by(path)}
+    return [
+        path
+        for path in found
+        if (path.parent, table_of(path), path.name.partition("--")[2].removesuffix(".parquet")) not in gone
+    ]
+
+
+def replaced_by(part: Path) -> list[str]:
+    """The sources of the parts that a compacted part stands for, from its footer."""
+    try:
+        metadata = pq.read_metadata(part).metadata or {}
+    except (OSError, pa.ArrowException):
+        return []
+    return [source for source in metadata.get(b"rolltrace_replaces", b"").decode().split("\n") if source]

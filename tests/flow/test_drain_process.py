@@ -1,0 +1,107 @@
+"""The drainer as a process: started by itself, one at a time, killed without harm."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+import rolltrace
+from rolltrace.journal import journal_files
+from rolltrace.store import list_parts
+
+WORKER = """
+import sys, rolltrace
+store, worker = sys.argv[1], int(sys.argv[2])
+rolltrace.init("p", "e", "rolltrace", store=store, segment_bytes="64KiB", drain="process")
+
+@rolltrace.rollout_trace_op
+def op(worker, number, text):
+    return [worker, number]
+
+for number in range(400):
+    with rolltrace.rollout_trace_attr(sample_index=number, step=number // 100, rollout_n=worker):
+        op(worker, number, "x" * 2000)
+"""
+
+
+@rolltrace.rollout_trace_op
+def traced(number: int) -> dict[str, int]:
+    return {"number": number}
+
+
+def spans(store: Path) -> list[dict[str, object]]:
+    return [row for part in list_parts(store, "spans") for row in pq.read_table(part, partitioning=None).to_pylist()]
+
+
+def drainers(store: Path) -> list[int]:
+    """The drainer processes of a store."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (folder / "cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if str(store).encode() in words and any(b"rolltrace.drain" in word for word in words):
+            found.append(int(folder.name))
+    return found
+
+
+@pytest.mark.parametrize("drain", ["process", "thread"])
+def test_flush_waits_until_everything_is_in_the_store(tmp_path: Path, drain: str) -> None:
+    rolltrace.init("p", "e", "rolltrace", store=tmp_path, drain=drain)
+    for number in range(50):
+        with rolltrace.rollout_trace_attr(step=1, sample_index=number):
+            traced(number)
+    assert rolltrace.flush(30)
+    assert sorted(str(row["outputs"]) for row in spans(tmp_path)) == sorted(f'{{"number":{n}}}' for n in range(50))
+
+
+def test_the_rollouts_process_loads_no_column_library(tmp_path: Path) -> None:
+    program = (
+        "import sys, rolltrace\n"
+        "rolltrace.init('p', 'e', 'rolltrace', store=sys.argv[1], drain='process')\n"
+        "rolltrace.rollout_trace_op(abs)(-1)\n"
+        "assert rolltrace.flush(30)\n"
+        "assert not {'pyarrow', 'duckdb', 'numpy', 'rolltrace.store', 'rolltrace.drain'} & set(sys.modules)\n"
+    )
+    subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=True)
+    assert len(spans(tmp_path)) == 1
+
+
+def test_a_killed_drainer_is_started_again(tmp_path: Path) -> None:
+    rolltrace.init("p", "e", "rolltrace", store=tmp_path, drain="process")
+    traced(1)
+    assert rolltrace.flush(30)
+    for process in drainers(tmp_path):
+        os.kill(process, signal.SIGKILL)
+    traced(2)
+    assert rolltrace.flush(30)
+    assert len(spans(tmp_path)) == 2
+
+
+def test_sixteen_writers_while_the_drainer_is_killed_again_and_again(tmp_path: Path) -> None:
+    # Not strict: a launcher may be killed too, which would then be raised in the thread that waits for it.
+    lenient = {**os.environ, "ROLLTRACE_STRICT": ""}
+    workers = [subprocess.Popen([sys.executable, "-c", WORKER, str(tmp_path), str(n)], env=lenient) for n in range(16)]
+    killed = 0
+    while any(worker.poll() is None for worker in workers):
+        time.sleep(1)
+        for process in drainers(tmp_path):
+            os.kill(process, signal.SIGKILL)
+            killed += 1
+    assert [worker.returncode for worker in workers] == [0] * 16
+    subprocess.run([sys.executable, "-m", "rolltrace.drain", str(tmp_path), "--once"], check=True)
+    assert killed
+    assert journal_files(tmp_path) == []
+    numbers = (re.findall(r"\d+", str(row["outputs"])) for row in spans(tmp_path))
+    found = Counter((int(worker), int(number)) for worker, number in numbers)
+    assert found == Counter((worker, number) for worker in range(16) for number in range(400))
