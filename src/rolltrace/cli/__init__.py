@@ -11,10 +11,10 @@ import os
 import sys
 from collections.abc import Sequence
 
-from rolltrace.cli import journal
+from rolltrace.cli import compact, drain, journal
 from rolltrace.errors import RolltraceError
 
-COMMANDS = (journal,)
+COMMANDS = (drain, compact, journal)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

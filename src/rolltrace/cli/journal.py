@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from rolltrace.errors import StoreError
+from rolltrace.cli.output import add_json, add_store, json_line, store_of
 from rolltrace.journal import Damage, Entry, SegmentReader, journal_files, read_journals
 from rolltrace.record import Blob, Record, decode_coordinates, decode_value, to_json
-from rolltrace.settings import Settings
 
 
 def add(commands: Any) -> None:
@@ -25,22 +23,14 @@ def add(commands: Any) -> None:
         description="Print every record of every journal as a line of JSON, in the order it was written by each "
         "process, damaged places and losses included. Exit code 3 if anything was damaged.",
     )
-    dump.add_argument("store", nargs="?", help="the store folder (default: ROLLTRACE_STORE, or ~/.rolltrace)")
+    add_store(dump)
     dump.set_defaults(run=run_dump)
     status = actions.add_parser(
         "status", help="one line per journal file", description="One line per journal file: its state, size and writer."
     )
-    status.add_argument("store", nargs="?", help="the store folder (default: ROLLTRACE_STORE, or ~/.rolltrace)")
-    status.add_argument("--json", action="store_true", help="as lines of JSON")
+    add_store(status)
+    add_json(status)
     status.set_defaults(run=run_status)
-
-
-def store_of(options: argparse.Namespace) -> Path:
-    """The store a command was asked about; an error if it does not exist."""
-    store = Settings.gather({"store": options.store}).store
-    if not store.is_dir():
-        raise StoreError(f"there is no store at {str(store)!r}; name one: rolltrace COMMAND STORE")
-    return store
 
 
 def run_dump(options: argparse.Namespace) -> int:
@@ -50,9 +40,9 @@ def run_dump(options: argparse.Namespace) -> int:
         if segment.path != seen:
             seen = segment.path
             if segment.losses:
-                print(_line({"record": "losses", **_origin(segment), "losses": segment.losses}))
+                print(json_line({"record": "losses", **_origin(segment), "losses": segment.losses}))
         damaged |= isinstance(item, Damage)
-        print(_line(_describe(segment, item)))
+        print(json_line(_describe(segment, item)))
     return 3 if damaged else 0
 
 
@@ -65,7 +55,7 @@ def run_status(options: argparse.Namespace) -> int:
         except OSError as error:
             row = {"file": path.name, "state": "unreadable", "error": str(error)}
         if options.json:
-            print(_line(row))
+            print(json_line(row))
         else:
             print("  ".join(f"{value}" for value in row.values()))
     return 0
@@ -118,9 +108,3 @@ def _fields(record: Record) -> dict[str, Any]:
     if isinstance(record, Blob):
         fields["data"] = f"{len(record.data)} bytes"
     return fields
-
-
-def _line(fields: dict[str, Any]) -> str:
-    text = json.dumps(fields, ensure_ascii=False)
-    # Text that is readable stays so; what a terminal could not print, or would obey, is escaped.
-    return text if text.isprintable() else json.dumps(fields)

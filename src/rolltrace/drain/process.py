@@ -15,9 +15,11 @@ from pathlib import Path
 from rolltrace._guard import logger
 from rolltrace.drain.drainer import Drainer
 from rolltrace.journal import drainer_lock, journal_files, journal_folder
+from rolltrace.store import compact, finished_steps
 
 _LOOK_EVERY_SEC = 0.5
 _IDLE_SEC = 60.0
+_PARTS_WORTH_MERGING = 4
 
 
 def run(store: Path) -> int:
@@ -32,6 +34,7 @@ def follow(store: Path, *, idle_sec: float = _IDLE_SEC) -> None:
     """Drain until no journal is left, or there was no news for `idle_sec`. The caller holds the lock."""
     drainer = Drainer(store)
     last_news = time.monotonic()
+    compact_due = True
     while True:
         try:
             news = drainer.drain()
@@ -41,6 +44,10 @@ def follow(store: Path, *, idle_sec: float = _IDLE_SEC) -> None:
         now = time.monotonic()
         if news:
             last_news = now
+            compact_due = True
+        elif compact_due:  # nothing to drain at the moment: a good time
+            compact(store, steps=finished_steps(store), fewest_parts=_PARTS_WORTH_MERGING)
+            compact_due = False
         elif now - last_news > (idle_sec if journal_files(store) else idle_sec / 10):
             return
         time.sleep(_LOOK_EVERY_SEC)

@@ -185,9 +185,7 @@ class _Segment:
         elif isinstance(record, TrajectoryStart):
             self.opened["trajectory", record.trajectory_id] = record
         elif isinstance(record, OpEnd | TrajectoryEnd):
-            key: OpenKey = (
-                ("op", record.op_id) if isinstance(record, OpEnd) else ("trajectory", record.trajectory_id)
-            )
+            key: OpenKey = ("op", record.op_id) if isinstance(record, OpEnd) else ("trajectory", record.trajectory_id)
             if self.opened.pop(key, None) is None:
                 self.ended.add(key)
         return self.maker.rows(record)

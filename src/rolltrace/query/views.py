@@ -12,7 +12,7 @@ may change. The views of a listing read small columns only: no inputs, outputs o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from rolltrace.record.tables import TABLES, TRAJECTORIES, Table
@@ -128,14 +128,6 @@ def _select(table: Table, parts: list[Path]) -> str:
     if not parts:
         return live
     # The live rows have every column, so one that no part has yet is there too, as null.
-    stored = f"SELECT * FROM read_parquet([{_literals(parts)}], union_by_name=true, hive_partitioning=false)"
+    files = ", ".join("'" + str(part).replace("'", "''") + "'" for part in parts)
+    stored = f"SELECT * FROM read_parquet([{files}], union_by_name=true, hive_partitioning=false)"
     return f"SELECT {columns} FROM ({live} UNION ALL BY NAME {stored})"
-
-
-def _literals(parts: Iterable[Path]) -> str:
-    return ", ".join("'" + _unglobbed(str(part)).replace("'", "''") + "'" for part in parts)
-
-
-def _unglobbed(path: str) -> str:
-    """The path as a pattern that matches nothing else: DuckDB takes every name for a glob."""
-    return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in path)

@@ -1,5 +1,6 @@
 """Keep: a folder of Parquet parts that any tool can read."""
 
+from rolltrace.store.compact import compact, finished_steps
 from rolltrace.store.layout import Partition, blob_path, check_version, data_folder, prepare, source_of, table_of
 from rolltrace.store.parts import SCHEMAS, list_parts, write_part, write_table
 
@@ -8,7 +9,9 @@ __all__ = [
     "Partition",
     "blob_path",
     "check_version",
+    "compact",
     "data_folder",
+    "finished_steps",
     "list_parts",
     "prepare",
     "source_of",

@@ -23,6 +23,8 @@ import xxhash
 from rolltrace.errors import FormatError, StoreError
 from rolltrace.record.tables import FORMAT
 
+COMPACTED = "compact-"
+"""How the source of a compacted part begins; that of any other part is the name of its journal segment."""
 _LONGEST_NAME = 120
 _UNSAFE = re.compile(rb"[^A-Za-z0-9_.-]")
 

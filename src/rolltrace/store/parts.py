@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rolltrace.record.tables import FORMAT, TABLES, ColumnType, Table
-from rolltrace.store.layout import Partition, part_name, table_of
+from rolltrace.store.layout import COMPACTED, Partition, data_folder, part_name, source_of, table_of
 
 _ARROW: dict[ColumnType, pa.DataType] = {
     "text": pa.string(),
@@ -111,14 +111,15 @@ def _sync(path: Path) -> None:
 
 def list_parts(store: Path, table: str | None = None) -> list[Path]:
     """Every visible part, of one table or of all. Parts that a compacted one stands for are left out."""
-    found = sorted((store / "data").glob(f"project=*/experiment=*/step=*/{table or '*'}--*.parquet"))
-    compacted = [path for path in found if "--compact-" in path.name]
-    gone = {(path.parent, table_of(path), source) for path in compacted for source in replaced_by(path)}
-    return [
-        path
+    found = sorted(data_folder(store).glob(f"project=*/experiment=*/step=*/{table or '*'}--*.parquet"))
+    found = [path for path in found if not path.name.startswith(".")]
+    gone = {
+        (path.parent, table_of(path), source)
         for path in found
-        if (path.parent, table_of(path), path.name.partition("--")[2].removesuffix(".parquet")) not in gone
-    ]
+        if source_of(path).startswith(COMPACTED)
+        for source in replaced_by(path)
+    }
+    return [path for path in found if (path.parent, table_of(path), source_of(path)) not in gone]
 
 
 def replaced_by(part: Path) -> list[str]:

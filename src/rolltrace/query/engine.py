@@ -1,0 +1,204 @@
+"""DuckDB over a store: which data a query sees, and what happens when a file cannot be read.
+
+Invariants:
+- Journals are read first and parts are listed after, because the drainer writes the parts and then removes the journal:
+  a row may then be seen in both places, never in neither, and what is in a part is left out of the live rows.
+- The database can read the parts of this store and nothing else, writes nowhere, and its settings are locked.
+- A part that cannot be read is left out and reported; the rest of the store stays readable.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rolltrace.errors import RolltraceError, StoreError
+from rolltrace.query.live import LiveJournals, PartKey
+from rolltrace.query.views import live_name, statements
+from rolltrace.record.tables import TABLES
+from rolltrace.store import SCHEMAS, check_version, data_folder, list_parts, source_of, table_of
+from rolltrace.store.layout import escape
+from rolltrace.store.parts import replaced_by
+
+FRESH_SEC = 0.9
+"""A query sees data that is at most this old."""
+_MOST_SCOPES = 16
+_TRIES = 4
+_USER_FAULTS = (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException, duckdb.PermissionException)
+
+
+class QueryError(RolltraceError, ValueError):
+    """A question that cannot be answered: SQL that is wrong or not allowed, an unknown id or column."""
+
+
+class Scope(NamedTuple):
+    """Which folders a query needs to look into. None means all."""
+
+    project: str | None = None
+    experiment: str | None = None
+    step: int | None = None
+
+    def holds(self, part: Path) -> bool:
+        folder = part.parent
+        return (
+            (self.step is None or folder.name == f"step={self.step}")
+            and (self.experiment is None or folder.parent.name == f"experiment={escape(self.experiment)}")
+            and (self.project is None or folder.parent.parent.name == f"project={escape(self.project)}")
+        )
+
+
+EVERYTHING = Scope()
+
+
+class Engine:
+    """Answers SQL over one store. Safe to use from any thread; one query runs at a time."""
+
+    def __init__(self, store: Path) -> None:
+        self._store = store
+        self._lock = threading.RLock()
+        self._journals = LiveJournals(store)
+        self._parts: list[Path] = []
+        self._live: dict[str, pa.Table] = {}
+        self._read_at: float | None = None
+        self._footers: dict[Path, str | None] = {}
+        """Parts whose footer was checked -> what is wrong with it."""
+        self._damaged: dict[Path, str] = {}
+        self._replaced: dict[Path, list[str]] = {}
+        self._scopes: dict[Scope, duckdb.DuckDBPyConnection] = {}
+        self._database = self._connect()
+
+    def _connect(self) -> duckdb.DuckDBPyConnection:
+        allowed = str(data_folder(self._store)).replace("'", "''")
+        made = duckdb.connect(":memory:")
+        for setting in (
+            "temp_directory = ''",
+            "parquet_metadata_cache = true",
+            "autoinstall_known_extensions = false",
+            "autoload_known_extensions = false",
+            "allow_community_extensions = false",
+            "python_enable_replacements = false",
+            f"allowed_directories = ['{allowed}']",
+            "enable_external_access = false",
+            "lock_configuration = true",
+        ):
+            made.execute(f"SET {setting}")
+        return made
+
+    def query(self, sql: str, parameters: Sequence[Any] | dict[str, Any] = (), scope: Scope = EVERYTHING) -> pa.Table:
+        """The answer to one statement, over data that is at most a second old."""
+        with self._lock:
+            self.refresh()
+            for _ in range(_TRIES):
+                try:
+                    return self._cursor(scope).execute(sql, parameters).to_arrow_table()
+                except _USER_FAULTS as fault:
+                    raise QueryError(str(fault)) from None
+                except duckdb.Error as fault:
+                    problem = fault
+                    if not self._recover(scope):
+                        break
+            raise StoreError(f"the store {str(self._store)!r} could not answer: {problem}") from problem
+
+    def refresh(self, *, now: bool = False) -> None:
+        """Look for new data, unless that was done within the last second."""
+        with self._lock:
+            if not now and self._read_at is not None and time.monotonic() - self._read_at < FRESH_SEC:
+                return
+            check_version(self._store)
+            changed = self._journals.refresh()
+            listed = [part for part in list_parts(self._store) if part not in self._damaged]
+            if changed or listed != self._parts or self._read_at is None:
+                self._parts = listed
+                self._live = self._journals.tables(self._drained())
+                self._forget()
+            self._read_at = time.monotonic()
+
+    def damaged(self, *, thorough: bool = False) -> list[tuple[Path, str]]:
+        """Files that cannot be read, and why; with `thorough`, every byte of every part is checked."""
+        with self._lock:
+            self.refresh(now=True)
+            self._check(self._parts, thorough=thorough)
+            return sorted([*self._damaged.items(), *self._journals.unreadable.items()])
+
+    def _drained(self) -> set[PartKey]:
+        done = {PartKey(part.parent, table_of(part), source_of(part)) for part in self._parts}
+        for part in self._parts:
+            if source_of(part).startswith("compact-"):
+                if part not in self._replaced:
+                    self._replaced[part] = replaced_by(part)
+                done.update(PartKey(part.parent, table_of(part), source) for source in self._replaced[part])
+        return done
+
+    def _cursor(self, scope: Scope) -> duckdb.DuckDBPyConnection:
+        cursor = self._scopes.get(scope)
+        if cursor is None:
+            parts: dict[str, list[Path]] = {table.name: [] for table in TABLES}
+            for part in self._parts:
+                if table_of(part) in parts and scope.holds(part):
+                    parts[table_of(part)].append(part)
+            if len(self._scopes) >= _MOST_SCOPES:
+                self._scopes.pop(next(iter(self._scopes))).close()
+            cursor = self._database.cursor()
+            for table, rows in self._live.items():
+                cursor.register(live_name(table), rows)
+            for statement in statements(parts):
+                cursor.execute(statement)
+            self._scopes[scope] = cursor
+        return cursor
+
+    def _forget(self) -> None:
+        for cursor in self._scopes.values():
+            cursor.close()
+        self._scopes.clear()
+
+    def _recover(self, scope: Scope) -> bool:
+        """After a failed query: whether something is different now, so that trying again makes sense."""
+        before = self._parts
+        self._forget()
+        self._database = self._connect()  # an internal error leaves a database unusable
+        self.refresh(now=True)
+        if self._parts != before:  # compacted or pruned while we read
+            return True
+        suspects = [part for part in self._parts if scope.holds(part)]
+        return self._check(suspects) or self._check(suspects, thorough=True)
+
+    def _check(self, parts: list[Path], *, thorough: bool = False) -> bool:
+        """Find damaged parts and leave them out from now on; whether there were any."""
+        found = {}
+        for part in parts:
+            if part not in self._footers or thorough:
+                self._footers[part] = problem_of(part, thorough=thorough)
+            problem = self._footers[part]
+            if problem:
+                found[part] = problem
+        if found:
+            self._damaged.update(found)
+            self._parts = [part for part in self._parts if part not in found]
+            self._forget()
+        return bool(found)
+
+
+def problem_of(part: Path, *, thorough: bool = False) -> str | None:
+    """What is wrong with a part; None if it can be read. `thorough` reads all of it and compares checksums."""
+    try:
+        with pq.ParquetFile(part, page_checksum_verification=thorough) as file:
+            expected = SCHEMAS[table_of(part)]
+            for field in file.schema_arrow:
+                at = expected.get_field_index(field.name)
+                if at >= 0 and expected.field(at).type != field.type:
+                    return f"column {field.name} is {field.type}, not {expected.field(at).type}"
+            if thorough:
+                for _ in file.iter_batches():
+                    pass
+    except FileNotFoundError:
+        return None  # compacted or pruned: there is nothing wrong with it
+    except (OSError, pa.ArrowException, KeyError, ValueError) as fault:
+        return str(fault) or type(fault).__name__
+    return None

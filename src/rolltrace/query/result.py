@@ -1,0 +1,138 @@
+"""What a query gives: columns for notebooks, plain dicts for programs, a readable table for people.
+
+Traced text is data: control characters are shown, not obeyed, and HTML is escaped.
+"""
+
+from __future__ import annotations
+
+import html
+import shutil
+import unicodedata
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+
+_SHOWN_ROWS = 20
+_WIDEST_CELL = 40
+IS_INT = "sample_is_int"
+"""A hidden column: whether `sample_index` was given as an int."""
+
+
+class Result:
+    """Rows and columns. `sample_index` is an int again where it was given as one.
+
+    A column has one type: in `.arrow()`, `.df()` and `.pl()` it is a number only if all rows gave numbers.
+    """
+
+    def __init__(self, table: pa.Table) -> None:
+        self._is_int: list[bool | None] | None = None
+        if IS_INT in table.column_names and "sample_index" in table.column_names:
+            self._is_int = table[IS_INT].to_pylist()
+            table = table.drop_columns([IS_INT])
+            column, at = table["sample_index"], table.column_names.index("sample_index")
+            given = [flag for flag, valid in zip(self._is_int, column.is_valid().to_pylist()) if valid]
+            if given and all(given):
+                table = table.set_column(at, "sample_index", column.cast(pa.int64()))
+                self._is_int = None
+        self._table = table
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns."""
+        return list(self._table.column_names)
+
+    def arrow(self) -> pa.Table:
+        """As an Arrow table."""
+        return self._table
+
+    def df(self) -> pandas.DataFrame:
+        """As a pandas DataFrame."""
+        return self._table.to_pandas()
+
+    def pl(self) -> polars.DataFrame:
+        """As a Polars DataFrame."""
+        import polars
+
+        made = polars.from_arrow(self._table)
+        assert isinstance(made, polars.DataFrame)
+        return made
+
+    def rows(self) -> list[dict[str, Any]]:
+        """As plain dicts."""
+        rows: list[dict[str, Any]] = self._table.to_pylist()
+        for row, is_int in zip(rows, self._is_int or ()):
+            if is_int and row["sample_index"] is not None:
+                row["sample_index"] = int(row["sample_index"])
+        return rows
+
+    def __len__(self) -> int:
+        return int(self._table.num_rows)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return iter(self.rows())
+
+    def _shown(self) -> list[list[str]]:
+        rows = self._table.slice(0, _SHOWN_ROWS).to_pylist()
+        return [[_cell(row[name]) for name in self.columns] for row in rows]
+
+    def __repr__(self) -> str:
+        grid = [[_cell(name) for name in self.columns], *self._shown()]
+        widths = [max(_width(row[at]) for row in grid) for at in range(len(self.columns))]
+        fitting, room = 0, shutil.get_terminal_size((120, 24)).columns
+        while fitting < len(widths) and (fitting == 0 or sum(widths[: fitting + 1]) + 2 * fitting <= room):
+            fitting += 1
+        lines = ["  ".join(_padded(text, width) for text, width in zip(row[:fitting], widths)).rstrip() for row in grid]
+        lines.insert(1, "  ".join("-" * width for width in widths[:fitting]))
+        return "\n".join([*lines, self._summary(len(widths) - fitting)])
+
+    def _repr_html_(self) -> str:
+        head = "".join(f"<th>{html.escape(_cell(name))}</th>" for name in self.columns)
+        body = "".join(
+            "<tr>" + "".join(f"<td>{html.escape(text)}</td>" for text in row) + "</tr>" for row in self._shown()
+        )
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p>{self._summary(0)}</p>"
+
+    def _summary(self, hidden_columns: int) -> str:
+        text = f"{len(self)} row{'' if len(self) == 1 else 's'}"
+        if len(self) > _SHOWN_ROWS:
+            text += f", the first {_SHOWN_ROWS} shown"
+        if hidden_columns:
+            text += f"; {hidden_columns} more column{'' if hidden_columns == 1 else 's'}"
+        return text
+
+
+def plain_text(text: str) -> str:
+    """Text in which nothing can move a cursor, change a colour or turn the writing direction."""
+    if text.isprintable():
+        return text
+    return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        text = f"{value:.6g}"
+    elif isinstance(value, list):
+        text = ", ".join(map(str, value[:_WIDEST_CELL]))
+    else:
+        text = str(value)
+    text = plain_text(text[: 2 * _WIDEST_CELL])
+    return text if len(text) <= _WIDEST_CELL else text[: _WIDEST_CELL - 1] + "…"
+
+
+def _width(text: str) -> int:
+    """Columns on a terminal: Chinese, Japanese and Korean take two, combining marks none."""
+    return sum(
+        0 if unicodedata.combining(letter) else 2 if unicodedata.east_asian_width(letter) in "WF" else 1
+        for letter in text
+    )
+
+
+def _padded(text: str, width: int) -> str:
+    return text + " " * (width - _width(text))

@@ -1,0 +1,116 @@
+"""Merge the small parts of a finished step, while others read.
+
+The merged part appears by a rename and names in its footer the parts that it stands for; from that moment readers leave
+those out, and they are removed. A kill in between leaves parts that nobody counts, removed by the next run.
+A part whose journal segment still exists is left alone: its drainer may yet write it again.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import xxhash
+
+from rolltrace.record.tables import TABLES
+from rolltrace.store.layout import COMPACTED, Partition, data_folder, source_of, table_of
+from rolltrace.store.parts import SCHEMAS, list_parts, replaced_by, write_table
+
+_MOST_BYTES = 256 << 20
+"""How much, uncompressed, is merged into one part: a drainer stays below 1 GiB."""
+_FEWEST_PARTS = 2
+
+
+def compact(
+    store: Path, *, steps: Callable[[Path], bool] = lambda folder: True, fewest_parts: int = _FEWEST_PARTS
+) -> int:
+    """Merge parts, folder by folder and table by table; how many parts became fewer. The caller holds the lock.
+
+    Args:
+        store: The store.
+        steps: Which step folders to look at; all if not given.
+        fewest_parts: Folders with fewer parts of a table are left as they are.
+    """
+    _remove_replaced(store)
+    groups: dict[tuple[Path, str], list[Path]] = defaultdict(list)
+    for part in list_parts(store):
+        if steps(part.parent) and not _may_be_rewritten(store, part):
+            groups[part.parent, table_of(part)].append(part)
+    gone = 0
+    for (_, table), parts in sorted(groups.items()):
+        for batch in _batches(parts):
+            if len(batch) >= fewest_parts:
+                _merge(store, table, batch)
+                gone += len(batch) - 1
+    return gone
+
+
+def finished_steps(store: Path) -> Callable[[Path], bool]:
+    """A test for step folders: whether a later step of the same experiment has begun."""
+    newest: dict[Path, int] = {}
+    for folder in data_folder(store).glob("project=*/experiment=*/step=*"):
+        step = folder.name.removeprefix("step=")
+        if step.lstrip("-").isdigit():
+            newest[folder.parent] = max(int(step), newest.get(folder.parent, int(step)))
+
+    def finished(folder: Path) -> bool:
+        step = folder.name.removeprefix("step=")
+        return step.lstrip("-").isdigit() and int(step) < newest.get(folder.parent, int(step))
+
+    return finished
+
+
+def _may_be_rewritten(store: Path, part: Path) -> bool:
+    return not source_of(part).startswith(COMPACTED) and any((store / "journal").glob(f"*/{source_of(part)}.seg"))
+
+
+def _batches(parts: Iterable[Path]) -> Iterable[list[Path]]:
+    batch: list[Path] = []
+    size = 0
+    for part in parts:
+        metadata = pq.read_metadata(part)
+        more = sum(metadata.row_group(at).total_byte_size for at in range(metadata.num_row_groups))
+        if batch and size + more > _MOST_BYTES:
+            yield batch
+            batch, size = [], 0
+        batch.append(part)
+        size += more
+    yield batch
+
+
+def _merge(store: Path, table: str, parts: list[Path]) -> None:
+    kind = next(each for each in TABLES if each.name == table)
+    schema = SCHEMAS[table]
+    rows = pa.concat_tables([_read(part, schema) for part in parts])
+    order = [name for name in ("trajectory_id", "start_ns", "time_ns") if name in schema.names]
+    if order:
+        rows = rows.take(pc.sort_indices(rows, sort_keys=[(name, "ascending") for name in order]))
+    # What a compacted part stood for stays named: a leftover of it must not come back to life.
+    replaces = [source for part in parts for source in (source_of(part), *replaced_by(part))]
+    source = f"{COMPACTED}{xxhash.xxh3_64_hexdigest(' '.join(sorted(replaces)).encode())}"
+    project, experiment, step = rows["project"][0].as_py(), rows["experiment"][0].as_py(), rows["step"][0].as_py()
+    write_table(store, Partition(project, experiment, step), kind, source, rows, replaces=replaces)
+    for part in parts:
+        part.unlink(missing_ok=True)
+
+
+def _read(part: Path, schema: pa.Schema) -> pa.Table:
+    """A part with the columns of today, whatever it was written with."""
+    rows = pq.read_table(part, partitioning=None)
+    columns = [
+        rows[field.name].cast(field.type) if field.name in rows.column_names else pa.nulls(len(rows), field.type)
+        for field in schema
+    ]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _remove_replaced(store: Path) -> None:
+    """What a killed run left behind."""
+    visible = set(list_parts(store))
+    for part in data_folder(store).glob("project=*/experiment=*/step=*/*.parquet"):
+        if part not in visible and not part.name.startswith("."):
+            part.unlink(missing_ok=True)

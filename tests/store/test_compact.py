@@ -1,0 +1,76 @@
+"""Small parts are merged while others read; a kill at any point neither loses nor doubles a row."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from rolltrace.record.tables import SCORES, SPANS
+from rolltrace.store import Partition, compact, finished_steps, list_parts, prepare, write_part
+from rolltrace.store.layout import COMPACTED, source_of
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """Steps 1 and 2, each with five parts of spans and of scores."""
+    prepare(tmp_path)
+    for step in (1, 2):
+        for part in range(5):
+            where = {"project": "p", "experiment": "e", "step": step, "trajectory_id": f"{part}"}
+            spans = [{**where, "op_id": part * 10 + n, "prompt_ids": [n] * 3, "start_ns": n} for n in range(10)]
+            write_part(tmp_path, Partition("p", "e", step), SPANS, f"w-{part:06d}", spans)
+            write_part(tmp_path, Partition("p", "e", step), SCORES, f"w-{part:06d}", [{**where, "value": 1.0}])
+    return tmp_path
+
+
+def op_ids(store: Path, step: int = 1) -> Counter[int]:
+    parts = [part for part in list_parts(store, "spans") if part.parent.name == f"step={step}"]
+    return Counter(row["op_id"] for part in parts for row in pq.read_table(part, partitioning=None).to_pylist())
+
+
+def test_each_table_of_a_step_becomes_one_part(store: Path) -> None:
+    assert compact(store) == 16
+    assert len(list_parts(store)) == 4
+    assert op_ids(store) == op_ids(store, 2) == Counter(range(50))
+
+
+def test_only_finished_steps_are_merged_when_asked(store: Path) -> None:
+    compact(store, steps=finished_steps(store))
+    assert {part.parent.name for part in list_parts(store) if source_of(part).startswith(COMPACTED)} == {"step=1"}
+
+
+def test_a_part_whose_segment_still_exists_is_left_alone(store: Path) -> None:
+    (store / "journal" / "host").mkdir(parents=True)
+    (store / "journal" / "host" / "w-000003.seg").touch()
+    compact(store)
+    assert "w-000003" in {source_of(part) for part in list_parts(store, "spans")}
+    assert op_ids(store) == Counter(range(50))
+
+
+def test_replaced_parts_are_not_seen_before_they_are_removed(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Path, "unlink", lambda path, missing_ok=False: None)  # a kill right after the rename
+    compact(store)
+    monkeypatch.undo()
+    assert op_ids(store) == Counter(range(50))
+    assert len(list(store.rglob("spans--*.parquet"))) == 12
+    compact(store)
+    assert op_ids(store) == Counter(range(50))
+    assert len(list(store.rglob("spans--*.parquet"))) == 2
+
+
+def test_compacting_again_with_new_parts_keeps_everything(store: Path) -> None:
+    compact(store)
+    late = {"project": "p", "experiment": "e", "step": 1, "trajectory_id": "9", "op_id": 99}
+    write_part(store, Partition("p", "e", 1), SPANS, "w-000009", [late])
+    compact(store)
+    assert op_ids(store) == Counter([*range(50), 99])
+
+
+def test_rows_of_one_trajectory_stand_together(store: Path) -> None:
+    compact(store)
+    (part,) = [part for part in list_parts(store, "spans") if part.parent.name == "step=1"]
+    ids = pq.read_table(part, partitioning=None)["trajectory_id"].to_pylist()
+    assert ids == sorted(ids)
