@@ -39,11 +39,12 @@ def test_every_make_command_that_the_docs_name_exists() -> None:
     assert [name for name in sorted(named) if not re.search(rf"^{name}:", makefile, re.MULTILINE)] == []
 
 
-def test_the_page_of_settings_is_up_to_date() -> None:
+def test_the_generated_pages_are_up_to_date() -> None:
     sys.path.insert(0, str(ROOT))
-    from tools.gen_docs import CONFIG_PAGE, config_page
+    from tools.gen_docs import CONFIG_PAGE, STORE_PAGE, config_page, store_page
 
     assert CONFIG_PAGE.read_text() == config_page(), "run make gen"
+    assert STORE_PAGE.read_text() == store_page(), "run make gen"
 
 
 @pytest.mark.parametrize("example", sorted(ROOT.glob("examples/*.py")), ids=lambda path: path.name)

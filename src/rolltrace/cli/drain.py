@@ -13,8 +13,8 @@ def add(commands: Any) -> None:
     parser = commands.add_parser(
         "drain",
         help="turn journals into the store",
-        description="Drain what waits, and go on until no writer of this host is left. Runs by itself unless tracing was "
-        'set up with drain="off"; when another drainer is at work, this one leaves it the work.',
+        description="Drain what waits, and go on until no writer of this host is left. Runs by itself unless tracing "
+        'was set up with drain="off"; when another drainer is at work, this one leaves it the work.',
     )
     add_store(parser)
     parser.add_argument("--once", action="store_true", help="drain what waits now, and stop")

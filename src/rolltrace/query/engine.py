@@ -97,7 +97,7 @@ class Engine:
             self.refresh()
             for _ in range(_TRIES):
                 try:
-                    return self._cursor(scope).execute(sql, parameters).to_arrow_table()
+                    return self._cursor(scope).sql(sql, params=parameters).to_arrow_table()
                 except _USER_FAULTS as fault:
                     raise QueryError(str(fault)) from None
                 except duckdb.Error as fault:

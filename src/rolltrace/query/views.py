@@ -18,9 +18,9 @@ from pathlib import Path
 from rolltrace.record.tables import TABLES, TRAJECTORIES, Table
 
 TRAJECTORY_COLUMNS = (
-    "trajectory_id", "project", "experiment", "step", "sample_index", "rollout_n", "validate", "name", "status", "error",
-    "start_ns", "end_ns", "duration_s", "turns", "tool_calls", "tool_errors", "prompt_tokens", "response_tokens", "reward",
-    "policy_version_min", "policy_version_max", "flags", "tags", "worker",
+    "trajectory_id", "project", "experiment", "step", "sample_index", "rollout_n", "validate", "name", "status",
+    "error", "start_ns", "end_ns", "duration_s", "turns", "tool_calls", "tool_errors", "prompt_tokens",
+    "response_tokens", "reward", "policy_version_min", "policy_version_max", "flags", "tags", "worker",
 )  # fmt: skip
 """The columns of `trajectories`, in order."""
 

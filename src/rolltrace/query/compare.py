@@ -1,0 +1,176 @@
+"""Align trajectories turn by turn and find where they part. Pure functions over `Trajectory`.
+
+A turn is a model call with the tool calls that began after it and before the next one. Tool calls before the first
+model call belong to no turn. Something diverges where not all trajectories have the same; having no such turn,
+token or call any more, because a trajectory ended, is a difference too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any, Literal, NamedTuple
+
+from rolltrace.errors import ConfigError
+from rolltrace.query.conversation import as_text, reply_of
+from rolltrace.query.trajectory import Op, Trajectory
+
+ATTRIBUTES = (
+    "project", "experiment", "step", "sample_index", "rollout_n", "validate", "name", "status", "error", "duration_s",
+    "turns", "tool_calls", "tool_errors", "prompt_tokens", "response_tokens", "policy_version_min",
+    "policy_version_max", "flags", "tags", "worker",
+)  # fmt: skip
+"""What `Comparison.attributes` looks at."""
+
+
+class ToolCall(NamedTuple):
+    """A call of a tool: diverges by name or arguments, not by what came back."""
+
+    name: str
+    arguments: Any
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A model call and the tool calls after it."""
+
+    op_id: int
+    tokens: list[int] | None
+    text: str | None
+    tools: list[Op]
+
+    @property
+    def calls(self) -> list[ToolCall]:
+        return [ToolCall(op.name, op.inputs) for op in self.tools]
+
+
+@dataclass(frozen=True)
+class TurnRow:
+    """The same turn of every trajectory; None for one that has ended before."""
+
+    index: int
+    turns: list[Turn | None]
+    same: bool
+    """The same reply, the same tool calls, the same results."""
+
+
+@dataclass(frozen=True)
+class TokenDivergence:
+    """The first place where the replies differ."""
+
+    unit: Literal["token", "character"]
+    """Characters when tokens were not recorded everywhere."""
+    index: int
+    """Among all replies, one after the other."""
+    turn: int
+    index_in_turn: int
+    values: list[int | str | None]
+    """What each trajectory has there; None for one whose reply has ended."""
+
+
+@dataclass(frozen=True)
+class ToolDivergence:
+    """The first tool call that differs in name or arguments."""
+
+    turn: int
+    index_in_turn: int
+    calls: list[ToolCall | None]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What `Store.compare` gives."""
+
+    trajectories: list[Trajectory]
+    turns: list[TurnRow]
+    first_diverging_turn: int | None
+    first_diverging_token: TokenDivergence | None
+    first_diverging_tool_call: ToolDivergence | None
+    attributes: dict[str, list[Any]]
+    """Those that differ: name -> one value per trajectory."""
+    scores: dict[str, list[float | None]]
+    """The newest of each score, those that differ."""
+
+    @property
+    def identical(self) -> bool:
+        """Whether model and tools did the same in all of them."""
+        return self.first_diverging_turn is None
+
+
+def compare(trajectories: Sequence[Trajectory]) -> Comparison:
+    """Where two or more trajectories part."""
+    if len(trajectories) < 2:
+        raise ConfigError(f"comparing needs two trajectories or more, not {len(trajectories)}")
+    split = [turns_of(each) for each in trajectories]
+    rows = [
+        TurnRow(index, list(turns), _all_same([_substance(turn) for turn in turns]))
+        for index, turns in enumerate(zip_longest(*split))
+    ]
+    return Comparison(
+        trajectories=list(trajectories),
+        turns=rows,
+        first_diverging_turn=next((row.index for row in rows if not row.same), None),
+        first_diverging_token=_first_token(rows),
+        first_diverging_tool_call=_first_tool_call(rows),
+        attributes=_differing({name: [getattr(each, name) for each in trajectories] for name in ATTRIBUTES}),
+        scores=_differing(_scores(trajectories)),
+    )
+
+
+def turns_of(trajectory: Trajectory) -> list[Turn]:
+    """The turns of a trajectory, in the order they began."""
+    ids = {tokens.op_id: tokens.response_ids for tokens in trajectory.tokens}
+    turns: list[Turn] = []
+    for op in sorted(trajectory.walk(), key=lambda op: op.start_ns):
+        if op.kind == "llm":
+            reply = reply_of(op.outputs)
+            content = None if reply is None else reply.get("content")
+            turns.append(Turn(op.op_id, ids.get(op.op_id), None if content is None else as_text(content), []))
+        elif op.kind == "tool" and turns:
+            turns[-1].tools.append(op)
+    return turns
+
+
+def _substance(turn: Turn | None) -> Any:
+    if turn is None:
+        return None
+    return turn.tokens, turn.text, [(op.name, op.inputs, op.outputs, op.error) for op in turn.tools]
+
+
+def _first_token(rows: list[TurnRow]) -> TokenDivergence | None:
+    present = [turn for row in rows for turn in row.turns if turn is not None]
+    tokens = all(turn.tokens is not None for turn in present)
+    before = 0
+    for row in rows:
+        replies: list[Sequence[Any]] = [
+            () if turn is None else (turn.tokens or ()) if tokens else (turn.text or "") for turn in row.turns
+        ]
+        for at, values in enumerate(zip_longest(*replies)):
+            if not _all_same(values):
+                return TokenDivergence("token" if tokens else "character", before + at, row.index, at, list(values))
+        before += len(replies[0])
+    return None
+
+
+def _first_tool_call(rows: list[TurnRow]) -> ToolDivergence | None:
+    for row in rows:
+        calls = [[] if turn is None else turn.calls for turn in row.turns]
+        for at, each in enumerate(zip_longest(*calls)):
+            if not _all_same(each):
+                return ToolDivergence(row.index, at, list(each))
+    return None
+
+
+def _scores(trajectories: Sequence[Trajectory]) -> dict[str, list[float | None]]:
+    newest = [{row["name"]: row["value"] for row in each.scores} for each in trajectories]
+    return {name: [each.get(name) for each in newest] for name in sorted(set().union(*newest))}
+
+
+def _differing(values: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    return {name: each for name, each in values.items() if not _all_same(each)}
+
+
+def _all_same(values: Sequence[Any]) -> bool:
+    # By their text: NaN is the same as NaN here, and True is not 1.
+    return all(value == values[0] or repr(value) == repr(values[0]) for value in values[1:])

@@ -1,0 +1,100 @@
+"""The conversation of a trajectory, read off its ops.
+
+The rule, in the order it is tried:
+1. The last model call that was given `messages` (a list of dicts with a role) has the whole conversation in them. Its
+   reply follows, and after it the results of the tools that were called since.
+2. Otherwise each model call adds its prompt text, if it is not the one before, as `user`, and its reply as
+   `assistant`; each tool call adds its result as `tool`.
+
+A reply is a message dict, the `message` of the first of `choices`, or the text under one of `TEXT_KEYS`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rolltrace.query.trajectory import Op
+
+Message = dict[str, Any]
+
+PROMPT_KEYS = ("prompt", "prompt_text", "prompt_str", "input_text", "input", "query", "text")
+TEXT_KEYS = ("content", "text", "response", "response_text", "response_str", "completion", "output_text", "output")
+_WRAPPERS = ("message", "choices", "outputs", "sequences", "output")
+
+
+def conversation_of(ops: Sequence[Op]) -> list[Message]:
+    """The messages of these ops, which stand in the order they began."""
+    for at in range(len(ops) - 1, -1, -1):
+        messages = messages_of(ops[at].inputs) if ops[at].kind == "llm" else None
+        if messages is not None:
+            return [*messages, *_reply(ops[at]), *(_tool(op) for op in ops[at + 1 :] if op.kind == "tool")]
+    return list(_from_texts(ops))
+
+
+def _from_texts(ops: Sequence[Op]) -> Iterator[Message]:
+    before = None
+    for op in ops:
+        if op.kind == "llm":
+            prompt = _text(op.inputs, PROMPT_KEYS)
+            if prompt is not None and prompt != before:
+                yield {"role": "user", "content": prompt}
+            before = prompt
+            yield from _reply(op)
+        elif op.kind == "tool":
+            yield _tool(op)
+
+
+def messages_of(inputs: Any) -> list[Message] | None:
+    """The messages that a model call was given, if it was."""
+    if not isinstance(inputs, dict):
+        return None
+    for key in ("messages", "raw_prompt"):
+        messages = inputs.get(key)
+        if isinstance(messages, list) and messages and all(isinstance(m, dict) and "role" in m for m in messages):
+            return messages
+    return None
+
+
+def reply_of(outputs: Any) -> Message | None:
+    """What a model call answered, as a message."""
+    if isinstance(outputs, str):
+        return {"role": "assistant", "content": outputs}
+    if isinstance(outputs, list):
+        return reply_of(outputs[0]) if len(outputs) == 1 else None
+    if not isinstance(outputs, dict):
+        return None
+    if "role" in outputs:
+        return outputs
+    text = _text(outputs, TEXT_KEYS)
+    if text is not None:
+        calls = outputs.get("tool_calls")
+        return {"role": "assistant", "content": text, **({"tool_calls": calls} if calls else {})}
+    for key in _WRAPPERS:
+        found = reply_of(outputs.get(key))
+        if found is not None:
+            return found
+    return None
+
+
+def as_text(value: Any) -> str:
+    """A value as it would stand in a message."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _reply(op: Op) -> list[Message]:
+    message = reply_of(op.outputs)
+    return [] if message is None else [message]
+
+
+def _tool(op: Op) -> Message:
+    result = op.error if op.outputs is None and op.error is not None else op.outputs
+    return {"role": "tool", "name": op.name, "content": as_text(result)}
+
+
+def _text(value: Any, keys: Sequence[str]) -> str | None:
+    if isinstance(value, dict):
+        return next((value[key] for key in keys if isinstance(value.get(key), str)), None)
+    return None

@@ -1,0 +1,272 @@
+"""`open_store`: ask a store. The one API for notebooks, the command line and the viewer."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from rolltrace.errors import ConfigError, StoreError
+from rolltrace.query.compare import Comparison, compare
+from rolltrace.query.engine import EVERYTHING, Engine, QueryError, Scope
+from rolltrace.query.filters import compile_where
+from rolltrace.query.result import IS_INT, Result
+from rolltrace.query.trajectory import Trajectory, build
+from rolltrace.query.views import TRAJECTORY_COLUMNS, VIEWS
+from rolltrace.record import SampleIndex, coordinate
+from rolltrace.record.tables import WHERE
+from rolltrace.store import check_version
+
+_SHORTEST_PREFIX = 4
+_WITHOUT_PLACE = f"* EXCLUDE ({', '.join(column.name for column in WHERE)})"
+_DEFAULT_ORDER = "project,experiment,step,validate,sample_index,rollout_n,start_ns"
+
+
+def open_store(path: str | os.PathLike[str]) -> Store:
+    """A store to ask: `open_store("~/.rolltrace").trajectories(step=3, where="reward < 0.5")`.
+
+    Raises:
+        StoreError: there is no such folder.
+        FormatError: it was written by a newer rolltrace.
+    """
+    folder = Path(os.path.abspath(os.path.expanduser(os.fspath(path))))
+    if not folder.is_dir():
+        raise StoreError(f"there is no store at {str(folder)!r}")
+    check_version(folder)
+    return Store(folder)
+
+
+class Store:
+    """Answers questions about a store. What it says is never more than two seconds old, live journals included."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._engine = Engine(path)
+
+    def __repr__(self) -> str:
+        return f"Store({str(self.path)!r})"
+
+    def experiments(self) -> Result:
+        """One row per experiment: how many trajectories and steps, from when to when."""
+        return self._ask(
+            "SELECT project, experiment, count(*) AS trajectories, count(DISTINCT step) AS steps, "
+            "max(step) AS last_step, count(*) FILTER (status = 'running') AS running, min(start_ns) AS start_ns, "
+            "max(coalesce(end_ns, start_ns)) AS end_ns FROM _listing GROUP BY ALL "
+            "ORDER BY start_ns, project, experiment"
+        )
+
+    def steps(self, *, experiment: str | None = None, project: str | None = None) -> Result:
+        """One row per step of each experiment, training and validation apart: counts and rewards."""
+        where, values = _conditions(experiment=experiment, project=project)
+        return self._ask(
+            "SELECT project, experiment, step, validate, count(*) AS trajectories, "
+            "count(DISTINCT sample_index) AS samples, count(*) FILTER (status = 'error') AS errors, "
+            "count(*) FILTER (status = 'running') AS running, avg(reward) AS reward_mean, min(reward) AS reward_min, "
+            "max(reward) AS reward_max, avg(turns) AS turns_mean, min(start_ns) AS start_ns, max(end_ns) AS end_ns "
+            f"FROM _listing t WHERE {where} GROUP BY project, experiment, step, validate "
+            "ORDER BY project, experiment, step NULLS LAST, validate",
+            values,
+            Scope(project, experiment),
+        )
+
+    def trajectories(
+        self,
+        *,
+        step: int | None = None,
+        sample_index: SampleIndex | None = None,
+        rollout_n: int | None = None,
+        validate: bool | None = None,
+        experiment: str | None = None,
+        project: str | None = None,
+        where: str | None = None,
+        order: str | None = None,
+        limit: int | None = None,
+        offset: int = 0,
+    ) -> Result:
+        """One row per trajectory that meets all conditions.
+
+        Args:
+            step: Training step.
+            sample_index: Which dataset sample; 3 and "3" are the same.
+            rollout_n: Which rollout of the sample.
+            validate: True for validation only, False for training only.
+            experiment: Name of the experiment.
+            project: Name of the project.
+            where: A filter such as `reward < 0.5 and tool = 'search'` (docs/reference/filter.md).
+            order: Columns to sort by, the first counts most; `-` before one turns it around: `"-reward,step"`.
+            limit: How many rows at most.
+            offset: How many rows to leave out before.
+
+        Raises:
+            FilterError: the filter cannot be understood.
+            QueryError: there is no such column to sort by.
+        """
+        conditions, values = _conditions(
+            step=step, sample_index=sample_index, rollout_n=rollout_n, validate=validate, experiment=experiment,
+            project=project,
+        )  # fmt: skip
+        if where is not None:
+            predicate = compile_where(where)
+            conditions += f" AND ({predicate.sql})"
+            values += predicate.parameters
+        paging = "" if limit is None else f" LIMIT {_whole('limit', limit)}"
+        paging += f" OFFSET {_whole('offset', offset)}" if offset else ""
+        columns = ", ".join(f"t.{name}" for name in (*TRAJECTORY_COLUMNS, IS_INT))
+        sql = f"SELECT {columns} FROM _listing t WHERE {conditions} ORDER BY {_order(order or _DEFAULT_ORDER)}{paging}"
+        return self._ask(sql, values, Scope(project, experiment, None if step is None else _whole("step", step)))
+
+    def trajectory(self, trajectory_id: str) -> Trajectory:
+        """One trajectory with its ops, conversation, tokens, scores; the first letters of its id are enough.
+
+        Raises:
+            QueryError: no trajectory has this id, or several begin with it.
+        """
+        full_id, step = self._find(trajectory_id)
+        scope = EVERYTHING if step is None else Scope(step=step)
+
+        def rows(table: str, order: str, columns: str = "*") -> list[dict[str, Any]]:
+            sql = f"SELECT {columns} FROM {table} WHERE trajectory_id = ? ORDER BY {order}"
+            return self._ask(sql, [full_id], scope).rows()
+
+        found = rows("_listing", "start_ns")
+        if not found:  # pruned since we found it
+            raise QueryError(f"there is no trajectory {full_id} any more")
+        own = rows("_trajectories", "end_ns DESC NULLS LAST")
+        return build(
+            found[0],
+            own[0] if own else None,
+            rows("spans", "start_ns, op_id"),
+            *(rows(table, "time_ns", _WITHOUT_PLACE) for table in ("transitions", "scores", "notes")),
+        )
+
+    def group(
+        self, step: int, sample_index: SampleIndex, *, experiment: str | None = None, validate: bool | None = None
+    ) -> Result:
+        """All rollouts of one sample in one step."""
+        return self.trajectories(
+            step=step, sample_index=sample_index, experiment=experiment, validate=validate, order="rollout_n,start_ns"
+        )
+
+    def history(self, sample_index: SampleIndex, *, experiment: str | None = None) -> Result:
+        """One sample over the steps: how many rollouts, and their rewards."""
+        where, values = _conditions(sample_index=sample_index, experiment=experiment)
+        return self._ask(
+            f"SELECT * FROM _groups t WHERE {where} ORDER BY project, experiment, step NULLS LAST, validate",
+            values,
+            Scope(experiment=experiment),
+        )
+
+    def compare(self, trajectory_ids: Sequence[str]) -> Comparison:
+        """Two or more trajectories side by side, and where they part."""
+        if isinstance(trajectory_ids, str):
+            raise ConfigError("compare needs a list of trajectory ids, not one")
+        return compare([self.trajectory(each) for each in trajectory_ids])
+
+    def live(self) -> Result:
+        """What runs right now: since how long, in which op, in which process. The oldest comes first."""
+        now_ns = time.time_ns()
+        return self._ask(
+            "SELECT t.trajectory_id, t.project, t.experiment, t.step, t.sample_index, t.rollout_n, t.validate, t.name, "
+            "(? - t.start_ns) / 1e9 AS age_s, o.current_op, (? - o.op_start_ns) / 1e9 AS op_age_s, t.turns, "
+            "t.tool_calls, t.worker, t.sample_is_int FROM _listing t LEFT JOIN ("
+            "SELECT trajectory_id, arg_max(name, start_ns) AS current_op, max(start_ns) AS op_start_ns FROM spans "
+            "WHERE status = 'running' GROUP BY trajectory_id) o USING (trajectory_id) "
+            "WHERE t.status = 'running' ORDER BY t.start_ns",
+            [now_ns, now_ns],
+        )
+
+    def losses(self) -> Result:
+        """How many records were not kept, by step and reason."""
+        return self._ask(
+            "SELECT project, experiment, step, worker, reason, sum(count)::BIGINT AS count FROM losses "
+            "GROUP BY ALL ORDER BY project, experiment, step NULLS LAST, reason, worker"
+        )
+
+    def damaged(self, *, thorough: bool = False) -> list[tuple[Path, str]]:
+        """Files that cannot be read, and why. `thorough` compares the checksum of every page of every part."""
+        return self._engine.damaged(thorough=thorough)
+
+    def refresh(self) -> None:
+        """Look for new data now, and not only when the last look is a second old."""
+        self._engine.refresh(now=True)
+
+    def sql(self, text: str, parameters: Sequence[Any] | dict[str, Any] | None = None) -> Result:
+        """The answer to one SELECT over the views; see `query.views` for what there is.
+
+        Raises:
+            QueryError: the statement is wrong, or does more than read the views.
+        """
+        try:
+            found = duckdb.extract_statements(text)
+        except duckdb.Error as fault:
+            raise QueryError(str(fault)) from None
+        if len(found) != 1 or found[0].type != duckdb.StatementType.SELECT:
+            what = found[0].type.name if len(found) == 1 else f"{len(found)} statements"
+            raise QueryError(
+                f"sql() only reads: give it one SELECT, WITH, FROM, DESCRIBE or SUMMARIZE, not {what}; "
+                f"there are {', '.join(VIEWS)}"
+            )
+        return self._ask(text, parameters or ())
+
+    def _ask(self, sql: str, parameters: Sequence[Any] | dict[str, Any] = (), scope: Scope = EVERYTHING) -> Result:
+        return Result(self._engine.query(sql, parameters, scope))
+
+    def _find(self, prefix: str) -> tuple[str, int | None]:
+        """The full id that begins so, and its step."""
+        wanted = prefix.strip().lower() if isinstance(prefix, str) else ""
+        if not re.fullmatch(rf"[0-9a-f]{{{_SHORTEST_PREFIX},32}}", wanted):
+            raise QueryError(
+                "a trajectory id is 32 hexadecimal digits, or the first of them, "
+                f"at least {_SHORTEST_PREFIX}; not {prefix!r}"
+            )
+        rows = self._ask(
+            "SELECT DISTINCT trajectory_id, step FROM (SELECT trajectory_id, step FROM _trajectories UNION ALL "
+            "SELECT trajectory_id, step FROM spans) WHERE trajectory_id BETWEEN ? AND ? ORDER BY 1 LIMIT 9",
+            [wanted.ljust(32, "0"), wanted.ljust(32, "f")],
+        ).rows()
+        ids = list(dict.fromkeys(row["trajectory_id"] for row in rows))
+        if not ids:
+            raise QueryError(f"no trajectory has the id {wanted}{'' if len(wanted) == 32 else '...'}")
+        if len(ids) > 1:
+            candidates = [*ids[:8], *["..."] * (len(ids) > 8)]
+            raise QueryError(f"several trajectories begin with {wanted}: {', '.join(candidates)}")
+        return ids[0], rows[0]["step"]
+
+
+def _conditions(*, sample_index: SampleIndex | None = None, **wanted: Any) -> tuple[str, list[Any]]:
+    conditions, values = ["true"], []
+    if sample_index is not None:
+        wanted["sample_index"] = str(coordinate(sample_index))
+    for column, value in wanted.items():
+        if value is not None:
+            conditions.append(f"t.{column} = ?")
+            values.append(_whole(column, value) if column in ("step", "rollout_n") else value)
+    return " AND ".join(conditions), values
+
+
+def _whole(name: str, value: Any) -> int:
+    number = coordinate(value)
+    if not isinstance(number, int) or (name in ("limit", "offset") and number < 0):
+        raise QueryError(f"{name} must be a whole number, not {value!r}")
+    return number
+
+
+def _order(text: str) -> str:
+    terms = []
+    for word in text.split(","):
+        column, turned = word.strip().removeprefix("-").strip(), word.strip().startswith("-")
+        if column not in TRAJECTORY_COLUMNS:
+            near = get_close_matches(column, TRAJECTORY_COLUMNS, 1)
+            hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(TRAJECTORY_COLUMNS)}"
+            raise QueryError(f"trajectories cannot be sorted by {column!r}; {hint}")
+        direction = "DESC" if turned else "ASC"
+        if column == "sample_index":  # numbers as numbers, and before other texts
+            terms.append(f"try_cast(t.sample_index AS BIGINT) {direction} NULLS LAST")
+        terms.append(f"t.{column} {direction} NULLS LAST")
+    return ", ".join([*terms, "t.start_ns", "t.trajectory_id"])

@@ -1,0 +1,183 @@
+"""One trajectory with everything in it: the tree of its ops, its conversation, tokens, scores.
+
+Inputs and outputs are what was recorded: token lists that the store keeps in columns of their own are put back in their
+place, and NaN, infinity and huge integers are numbers again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from rolltrace.query.conversation import Message, conversation_of
+
+TOKEN_COLUMNS = ("prompt_ids", "response_ids", "logprobs", "response_mask")
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Op:
+    """One traced call, with the calls made inside it."""
+
+    op_id: int
+    name: str
+    kind: str
+    status: str
+    """ok, error, cancelled, running, interrupted"""
+    start_ns: int
+    end_ns: int | None
+    inputs: Any
+    outputs: Any
+    error: str | None = None
+    traceback: str | None = None
+    policy_version: int | None = None
+    finish_reason: str | None = None
+    worker: str | None = None
+    children: list[Op] = field(default_factory=list)
+
+    @property
+    def duration_s(self) -> float | None:
+        return None if self.end_ns is None else (self.end_ns - self.start_ns) / 1e9
+
+    def walk(self) -> Iterator[Op]:
+        """This op and all inside it, each before its children."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+
+class OpTokens(NamedTuple):
+    """The tokens of one model call; None for what was not recorded."""
+
+    op_id: int
+    name: str
+    prompt_ids: list[int] | None
+    response_ids: list[int] | None
+    logprobs: list[float] | None
+    response_mask: list[int] | None
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    """What `Store.trajectory(id)` gives: the columns of `trajectories`, and what is inside."""
+
+    trajectory_id: str
+    project: str
+    experiment: str
+    step: int | None
+    sample_index: int | str | None
+    rollout_n: int | None
+    validate: bool
+    name: str
+    status: str
+    error: str | None
+    start_ns: int
+    end_ns: int | None
+    duration_s: float | None
+    turns: int
+    tool_calls: int
+    tool_errors: int
+    prompt_tokens: int | None
+    response_tokens: int | None
+    reward: float | None
+    policy_version_min: int | None
+    policy_version_max: int | None
+    flags: list[str]
+    tags: dict[str, Any]
+    worker: str
+    traceback: str | None = None
+    parent_trajectory_id: str | None = None
+    """The trajectory it was begun in."""
+    parent_op_id: int | None = None
+    ops: list[Op] = field(default_factory=list, repr=False)
+    """The top ops, oldest first; the others are their children."""
+    tokens: list[OpTokens] = field(default_factory=list, repr=False)
+    """Of every op that has any, oldest first."""
+    transitions: list[Row] = field(default_factory=list, repr=False)
+    scores: list[Row] = field(default_factory=list, repr=False)
+    """Every score that was given, oldest first: the newest of a name counts."""
+    notes: list[Row] = field(default_factory=list, repr=False)
+
+    def walk(self) -> Iterator[Op]:
+        """All ops, each before its children."""
+        for op in self.ops:
+            yield from op.walk()
+
+    @property
+    def conversation(self) -> list[Message]:
+        """The messages between model, tools and user: see `query.conversation`."""
+        return conversation_of(sorted(self.walk(), key=lambda op: op.start_ns))
+
+
+def build(
+    summary: Row, own: Row | None, spans: list[Row], transitions: list[Row], scores: list[Row], notes: list[Row]
+) -> Trajectory:
+    """A trajectory from its rows; `own` is its row of the `trajectories` table, if it has one."""
+    inside: Row = {name: (own or {}).get(name) for name in ("traceback", "parent_trajectory_id", "parent_op_id")}
+    tags = summary["tags"]
+    return Trajectory(
+        **{**summary, "tags": {} if tags is None else restore(json.loads(tags), {})},
+        **inside,
+        ops=_tree(spans),
+        tokens=[_tokens(span) for span in spans if any(span[name] is not None for name in TOKEN_COLUMNS)],
+        transitions=[_parsed(row, "trace", "fields") for row in transitions],
+        scores=[_parsed(row, "terms") for row in scores],
+        notes=[_parsed(row, "body") for row in notes],
+    )
+
+
+def _tree(spans: list[Row]) -> list[Op]:
+    ops = {span["op_id"]: _op(span) for span in spans}
+    top: list[Op] = []
+    for span in spans:
+        parent = ops.get(span["parent_id"])
+        # The parent of a top op may be in the trajectory around this one, or lost.
+        (top if parent is None else parent.children).append(ops[span["op_id"]])
+    return top
+
+
+def _op(span: Row) -> Op:
+    columns = {name: span[name] for name in TOKEN_COLUMNS}
+    given, result = (
+        None if span[name] is None else restore(json.loads(span[name]), columns) for name in ("inputs", "outputs")
+    )
+    plain = ("op_id", "name", "kind", "status", "start_ns", "end_ns", "error", "traceback", "policy_version")
+    return Op(
+        **{name: span[name] for name in plain},
+        finish_reason=span["finish_reason"],
+        worker=span["worker"],
+        inputs=given,
+        outputs=result,
+    )
+
+
+def _tokens(span: Row) -> OpTokens:
+    return OpTokens(span["op_id"], span["name"], *(span[name] for name in TOKEN_COLUMNS))
+
+
+def _parsed(row: Row, *names: str) -> Row:
+    return {
+        key: restore(json.loads(value), {}) if key in names and value is not None else value
+        for key, value in row.items()
+    }
+
+
+def restore(value: Any, columns: Row) -> Any:
+    """A JSON value as it was recorded: token columns put back, numbers that JSON cannot hold made again."""
+    if isinstance(value, list):
+        if value and isinstance(value[0], int | float):
+            return value
+        return [restore(item, columns) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if len(value) == 1:
+        ((key, inner),) = value.items()
+        if key == "$column" and isinstance(inner, str) and inner in columns:
+            return columns[inner]
+        if key == "$float" and inner in ("nan", "inf", "-inf"):
+            return float(inner)
+        if key == "$int" and isinstance(inner, str):
+            return int(inner, 16)
+    return {key: restore(item, columns) for key, item in value.items()}
