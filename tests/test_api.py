@@ -14,6 +14,7 @@ SIGNATURES = {
     "backend: 'str | list[str] | tuple[str, ...] | None' = None, *, config: 'Mapping[str, Any] | None' = None, "
     "store: 'str | os.PathLike[str] | None' = None, token2text: 'bool | None' = None, "
     "max_samples_per_step_per_worker: 'int | None' = None, drain: 'str | None' = None, **limits: 'Any') -> 'None'",
+    "open": "(store: 'str | os.PathLike[str] | None' = None) -> 'Store'",
     "rollout_trace_attr": "(sample_index: 'SampleIndex | None' = None, step: 'int | None' = None, "
     "rollout_n: 'int | None' = None, name: 'str' = 'rollout_trace', validate: 'bool' = False, trace: 'bool' = True, "
     "**tags: 'Any') -> 'None'",

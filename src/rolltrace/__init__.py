@@ -14,7 +14,7 @@ with rolltrace.rollout_trace_attr(sample_index=7, step=1, rollout_n=0):
 from importlib import import_module as _import_module
 from typing import Any as _Any
 
-from rolltrace._runtime import Stats, flush, init, init_from_environment, shutdown, stats
+from rolltrace._runtime import Stats, flush, init, init_from_environment, open, shutdown, stats
 from rolltrace.capture import Trajectory, current_context, rollout_trace_attr, rollout_trace_op, use_context
 from rolltrace.config import RolloutTraceConfig
 from rolltrace.errors import RolltraceError
@@ -27,6 +27,7 @@ __all__ = [
     "current_context",
     "flush",
     "init",
+    "open",
     "rollout_trace_attr",
     "rollout_trace_op",
     "shutdown",

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rolltrace import _guard, backends
 from rolltrace._launch import drain_in_thread, start_drainer, start_drainer_in_background
@@ -21,6 +21,9 @@ from rolltrace.capture import scope as _scope
 from rolltrace.errors import ConfigError, RolltraceError
 from rolltrace.journal import JournalWriter
 from rolltrace.settings import Settings, unknown_variables
+
+if TYPE_CHECKING:
+    from rolltrace.query import Store
 
 _LOOK_FOR_DRAINER_SEC = 2.0
 
@@ -192,6 +195,23 @@ def init_from_environment() -> None:
         _activate(Settings.gather({}), from_environment=True)
     except RolltraceError as fault:
         _guard.logger.error("tracing stays off, because the environment cannot be used: %s", fault)
+
+
+def open(store: str | os.PathLike[str] | None = None) -> Store:
+    """A store to ask: `rolltrace.open().trajectories(step=3, where="reward < 0.5")`.
+
+    Args:
+        store: The store folder; if not given, that of `init`, else of `ROLLTRACE_STORE`, else `~/.rolltrace`.
+
+    Raises:
+        StoreError: there is no such folder.
+        FormatError: it was written by a newer rolltrace.
+    """
+    from rolltrace.query import open_store  # loads the column libraries: never in a rollout that does not ask
+
+    if store is None and _active is not None:
+        store = _active.settings.store
+    return open_store(Settings.gather({"store": store}).store)
 
 
 def flush(timeout: float | None = 30.0) -> bool:

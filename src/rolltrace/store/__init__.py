@@ -3,10 +3,12 @@
 from rolltrace.store.compact import compact, finished_steps
 from rolltrace.store.layout import Partition, blob_path, check_version, data_folder, prepare, source_of, table_of
 from rolltrace.store.parts import SCHEMAS, list_parts, write_part, write_table
+from rolltrace.store.prune import Pruned, prune
 
 __all__ = [
     "SCHEMAS",
     "Partition",
+    "Pruned",
     "blob_path",
     "check_version",
     "compact",
@@ -14,6 +16,7 @@ __all__ = [
     "finished_steps",
     "list_parts",
     "prepare",
+    "prune",
     "source_of",
     "table_of",
     "write_part",

@@ -18,7 +18,7 @@ import xxhash
 
 from rolltrace.record.tables import TABLES
 from rolltrace.store.layout import COMPACTED, Partition, data_folder, source_of, table_of
-from rolltrace.store.parts import SCHEMAS, list_parts, replaced_by, write_table
+from rolltrace.store.parts import as_today, list_parts, may_be_rewritten, replaced_by, write_table
 
 _MOST_BYTES = 256 << 20
 """How much, uncompressed, is merged into one part: a drainer stays below 1 GiB."""
@@ -38,7 +38,7 @@ def compact(
     _remove_replaced(store)
     groups: dict[tuple[Path, str], list[Path]] = defaultdict(list)
     for part in list_parts(store):
-        if steps(part.parent) and not _may_be_rewritten(store, part):
+        if steps(part.parent) and not may_be_rewritten(store, part):
             groups[part.parent, table_of(part)].append(part)
     gone = 0
     for (_, table), parts in sorted(groups.items()):
@@ -64,10 +64,6 @@ def finished_steps(store: Path) -> Callable[[Path], bool]:
     return finished
 
 
-def _may_be_rewritten(store: Path, part: Path) -> bool:
-    return not source_of(part).startswith(COMPACTED) and any((store / "journal").glob(f"*/{source_of(part)}.seg"))
-
-
 def _batches(parts: Iterable[Path]) -> Iterable[list[Path]]:
     batch: list[Path] = []
     size = 0
@@ -84,9 +80,8 @@ def _batches(parts: Iterable[Path]) -> Iterable[list[Path]]:
 
 def _merge(store: Path, table: str, parts: list[Path]) -> None:
     kind = next(each for each in TABLES if each.name == table)
-    schema = SCHEMAS[table]
-    rows = pa.concat_tables([_read(part, schema) for part in parts])
-    order = [name for name in ("trajectory_id", "start_ns", "time_ns") if name in schema.names]
+    rows = pa.concat_tables([as_today(pq.read_table(part, partitioning=None), kind) for part in parts])
+    order = [name for name in ("trajectory_id", "start_ns", "time_ns") if name in rows.column_names]
     if order:
         rows = rows.take(pc.sort_indices(rows, sort_keys=[(name, "ascending") for name in order]))
     # What a compacted part stood for stays named: a leftover of it must not come back to life.
@@ -96,16 +91,6 @@ def _merge(store: Path, table: str, parts: list[Path]) -> None:
     write_table(store, Partition(project, experiment, step), kind, source, rows, replaces=replaces)
     for part in parts:
         part.unlink(missing_ok=True)
-
-
-def _read(part: Path, schema: pa.Schema) -> pa.Table:
-    """A part with the columns of today, whatever it was written with."""
-    rows = pq.read_table(part, partitioning=None)
-    columns = [
-        rows[field.name].cast(field.type) if field.name in rows.column_names else pa.nulls(len(rows), field.type)
-        for field in schema
-    ]
-    return pa.Table.from_arrays(columns, schema=schema)
 
 
 def _remove_replaced(store: Path) -> None:

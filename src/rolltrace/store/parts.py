@@ -28,7 +28,8 @@ _ARROW: dict[ColumnType, pa.DataType] = {
     "float32[]": pa.list_(pa.float32()),
     "int8[]": pa.list_(pa.int8()),
 }
-_BULKY = frozenset({"json", "int32[]", "float32[]", "int8[]"})
+BULKY = frozenset({"json", "int32[]", "float32[]", "int8[]"})
+"""The types of columns that hold payloads."""
 _ROWS_PER_GROUP = 4096
 _PAGE_BYTES = 8 << 20
 
@@ -78,7 +79,7 @@ def write_table(
     folder = partition.folder(store)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / part_name(table.name, source)
-    bulky = [column.name for column in table.columns if column.type in _BULKY]
+    bulky = [column.name for column in table.columns if column.type in BULKY]
     metadata = {**(rows.schema.metadata or {}), b"rolltrace_replaces": "\n".join(replaces).encode()}
     hidden = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
@@ -129,3 +130,18 @@ def replaced_by(part: Path) -> list[str]:
     except (OSError, pa.ArrowException):
         return []
     return [source for source in metadata.get(b"rolltrace_replaces", b"").decode().split("\n") if source]
+
+
+def may_be_rewritten(store: Path, part: Path) -> bool:
+    """Whether the journal segment of a part still exists: a drainer that was killed in between writes it again."""
+    return not source_of(part).startswith(COMPACTED) and any((store / "journal").glob(f"*/{source_of(part)}.seg"))
+
+
+def as_today(rows: pa.Table, table: Table) -> pa.Table:
+    """Rows with the columns that the table has today, whatever they were written with."""
+    schema = SCHEMAS[table.name]
+    columns = [
+        rows[field.name].cast(field.type) if field.name in rows.column_names else pa.nulls(len(rows), field.type)
+        for field in schema
+    ]
+    return pa.Table.from_arrays(columns, schema=schema)

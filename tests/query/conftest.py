@@ -1,0 +1,129 @@
+"""Stores written with rolltrace itself, in each state that a reader can meet them in."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rolltrace
+from rolltrace.drain import Drainer
+
+STATES = ("undrained", "drained", "first segments drained", "drainer killed before it removed journals", "some parts")
+
+
+@rolltrace.rollout_trace_op(kind="llm")
+def generate(messages: list[dict[str, str]], prompt_ids: list[int], reply: str = "回答 🎉") -> dict[str, Any]:
+    return {
+        "text": reply,
+        "token_ids": [ord(letter) for letter in reply],
+        "logprobs": [-0.5] * len(reply),
+        "response_mask": [1] * len(reply),
+        "policy_version": len(prompt_ids),
+        "finish_reason": "stop",
+    }
+
+
+@rolltrace.rollout_trace_op(kind="tool")
+def search(query: str) -> str:
+    if query == "bad":
+        raise ValueError("no such page")
+    return f"found {query}"
+
+
+@rolltrace.rollout_trace_op
+def agent(query: str, reply: str = "回答 🎉") -> str:
+    for turn in range(2):
+        generate([{"role": "user", "content": query}], list(range(3 + turn)), reply)
+        try:
+            search(query)
+        except ValueError:
+            pass
+    return reply
+
+
+def start(store: Path, **settings: Any) -> None:
+    rolltrace.init(
+        settings.pop("project_name", "p"), settings.pop("experiment_name", "e"), "rolltrace", store=store, drain="off",
+        **settings,
+    )  # fmt: skip
+
+
+def write_run(store: Path) -> None:
+    """A small training run, with a bit of everything."""
+    start(store, segment_bytes="64KiB")
+    for step in (-1, 0, 10):
+        for sample in (2, 10):
+            for n in range(2):
+                with rolltrace.rollout_trace_attr(sample, step=step, rollout_n=n, difficulty="schwer") as trajectory:
+                    agent("bad" if n else "certificate")
+                    trajectory.reward(0.1)
+                    trajectory.note("fast fertig " * 2000, turn=n)  # fills segments
+                    trajectory.transition({"prompt": "p"}, reward=1.5, episode_done=True)
+                trajectory.reward(sample + n / 10, terms={"format": 1.0})
+    with rolltrace.rollout_trace_attr("3f2a-uuid", step=0, name="outer", validate=True):
+        with rolltrace.rollout_trace_attr("3f2a-uuid", step=0, name="inner"):
+            search("inner")
+    try:
+        with rolltrace.rollout_trace_attr("4", step=0):
+            raise RuntimeError("kaputt")
+    except RuntimeError:
+        pass
+    search("no trajectory around")
+    left_open = rolltrace.rollout_trace_attr(5, step=0, name="never left")
+    left_open.__enter__()
+    search("inside")
+    rolltrace.shutdown()
+    left_open.__exit__(None, None, None)
+
+
+def drain(store: Path) -> None:
+    drainer = Drainer(store)
+    with drainer.working() as alone:
+        assert alone
+        drainer.drain()
+
+
+def bring_into(state: str, store: Path) -> None:
+    """Let the drainer come as far as the state says."""
+    journals = sorted((store / "journal").glob("*/*.seg"))
+    assert len(journals) > 2
+    if state == "undrained":
+        return
+    if state == "first segments drained":
+        drainer = Drainer(store)
+        with drainer.working():
+            for path in journals[: len(journals) // 2]:
+                drainer._drain_segment(path)
+        return
+    kept = store.with_name("kept")
+    shutil.copytree(store / "journal", kept)
+    drain(store)
+    if state != "drained":
+        shutil.rmtree(store / "journal")
+        kept.rename(store / "journal")
+    if state == "some parts":
+        for part in sorted((store / "data").rglob("*.parquet"))[::2]:
+            part.unlink()
+
+
+@pytest.fixture(params=STATES)
+def run(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A store with `write_run` in it."""
+    store = tmp_path / "store"
+    write_run(store)
+    bring_into(request.param, store)
+    return store
+
+
+@pytest.fixture
+def fresh(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Call it to let every query look for new data, instead of waiting a second."""
+
+    def look() -> None:
+        monkeypatch.setattr("rolltrace.query.engine.FRESH_SEC", 0.0)
+
+    return look
