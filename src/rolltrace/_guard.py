@@ -9,15 +9,21 @@ Code that runs inside a traced call wraps its own work, never the user's, like t
 
 The fault is counted, the first of each kind is logged with its traceback, and the rollout goes on.
 `ROLLTRACE_STRICT=1` raises it instead, which is how the test suite runs. Exceptions that are not
-`Exception` (KeyboardInterrupt, CancelledError) are the user's and pass through.
+`Exception` (KeyboardInterrupt, CancelledError) are the user's and pass through, and so does what a signal
+handler raises while our code happens to run: a timeout must not be lost in a guard.
 """
 
 from __future__ import annotations
 
 import logging
 import os
+import signal
 import sys
 from collections import Counter
+from types import CodeType, TracebackType
+from typing import Any
+
+from rolltrace.errors import ConfigError
 
 logger = logging.getLogger("rolltrace")
 
@@ -27,12 +33,15 @@ faults: Counter[str] = Counter()
 
 def caught(where: str) -> None:
     """Handle the exception now being handled: count it, log the first of its kind, or raise if strict."""
+    pass_on_signals()
     kind, fault, _ = sys.exc_info()
     if kind is None or strict():
         raise
     label = f"{where}: {kind.__name__}"
     faults[label] += 1
-    if faults[label] == 1:
+    if faults[label] == 1 and isinstance(fault, ConfigError):
+        logger.error("%s. Further ones of this kind are only counted.", fault)
+    elif faults[label] == 1:
         logger.error(
             "rolltrace had a fault of its own (%s: %s); the rollout goes on, this record may be incomplete. "
             "Further faults of this kind are only counted.",
@@ -40,6 +49,30 @@ def caught(where: str) -> None:
             fault,
             exc_info=fault,
         )
+
+
+def pass_on_signals() -> None:
+    """Raise the exception now being handled if a signal handler of the user's raised it."""
+    if _from_signal_handler(sys.exc_info()[2]):
+        raise
+
+
+def _from_signal_handler(traceback: TracebackType | None) -> bool:
+    """Whether the exception was raised by a handler that Python called in the middle of our code."""
+    handlers = {_code_of(signal.getsignal(number)) for number in signal.valid_signals()} - {None}
+    while traceback is not None:
+        if traceback.tb_frame.f_code in handlers:
+            return True
+        traceback = traceback.tb_next
+    return False
+
+
+def _code_of(handler: Any) -> CodeType | None:
+    for function in (handler, getattr(handler, "__func__", None), getattr(handler, "func", None)):
+        code = getattr(function, "__code__", None)
+        if isinstance(code, CodeType):
+            return code
+    return None
 
 
 def strict() -> bool:

@@ -11,7 +11,7 @@ import os
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from rolltrace import _guard, backends
@@ -88,6 +88,8 @@ class Runtime:
 
 
 _active: Runtime | None = None
+_last_stats: Stats | None = None
+_closes_in_children = False
 _lock = threading.RLock()
 
 
@@ -163,7 +165,7 @@ def _check_names(limits: dict[str, Any]) -> None:
 
 
 def _activate(settings: Settings, *, from_environment: bool = False) -> None:
-    global _active
+    global _active, _last_stats
     with _lock:
         if _active is not None:
             difference = _active.settings.difference(settings)
@@ -180,6 +182,8 @@ def _activate(settings: Settings, *, from_environment: bool = False) -> None:
         _active = fresh
         if _active.recorder is not None:
             follow_threads()
+            _close_in_multiprocessing_children()
+        _last_stats = None
         _scope.recorder = _active.recorder
 
 
@@ -220,16 +224,19 @@ def flush(timeout: float | None = 30.0) -> bool:
     Readers see it before that, and a kill loses nothing: this is for handing a finished store on. With `drain="off"` it
     waits until the journal is on the disk itself.
     """
+    if timeout is not None and not isinstance(timeout, int | float):
+        raise ConfigError(f"timeout must be a number of seconds or None, not {timeout!r}")
     recorder = _scope.recorder
     if recorder is None:
         return True
     deadline = time.monotonic() + (float("inf") if timeout is None else timeout)
     sink = recorder.sink
     if recorder.settings.drain == "off" or not isinstance(sink, JournalWriter):
-        waiter = threading.Thread(target=sink.sync, name="rolltrace-flush", daemon=True)
+        done: list[bool] = []
+        waiter = threading.Thread(target=lambda: done.append(sink.sync()), name="rolltrace-flush", daemon=True)
         waiter.start()
         waiter.join(timeout)
-        return not waiter.is_alive()
+        return done == [True]
     sink.turn_over()
     waiting = sink.sealed_files()
     looked_at = 0.0
@@ -247,10 +254,12 @@ def flush(timeout: float | None = 30.0) -> bool:
 def shutdown() -> None:
     """Turn tracing off and close the journal. `init` may be called again."""
     global _active
+    global _last_stats
     with _lock:
         ended, _active, _scope.recorder = _active, None, None
         if ended is not None and ended.recorder is not None:
             ended.recorder.sink.close()
+            _last_stats = stats_of(ended)
             losses = stats_of(ended).losses
             losses.pop(SAMPLE_LIMIT, None)  # asked for: counted and shown, but not worth a warning
             if losses:
@@ -259,7 +268,9 @@ def shutdown() -> None:
 
 
 def stats() -> Stats:
-    """What this process has recorded and lost since `init`."""
+    """What this process has recorded and lost since `init`; after `shutdown`, what it had by then."""
+    if _active is None and _last_stats is not None:
+        return replace(_last_stats, faults=dict(_guard.faults))
     return stats_of(_active)
 
 
@@ -273,6 +284,17 @@ def stats_of(runtime: Runtime | None) -> Stats:
 
 def active() -> Runtime | None:
     return _active
+
+
+def _close_in_multiprocessing_children() -> None:
+    """Its children leave without `atexit`, but run finalisers; these must be made after the fork."""
+    global _closes_in_children
+    if _closes_in_children:
+        return
+    _closes_in_children = True
+    from multiprocessing import util
+
+    util.register_after_fork(util, lambda _: util.Finalize(None, shutdown, exitpriority=100))
 
 
 def _start_over_in_child() -> None:

@@ -78,7 +78,7 @@ def _count(name: str, value: Any) -> int:
     return number
 
 
-def _size(name: str, value: Any) -> int:
+def size_of(name: str, value: Any) -> int:
     if isinstance(value, str):
         match = re.fullmatch(r"\s*(\d+)\s*([kmgt]?)(i?b)?\s*", value.lower())
         if match is None:
@@ -123,7 +123,7 @@ class Settings:
     )
     max_bytes: int = _setting(
         32 * MIB,
-        _size,
+        size_of,
         "the most bytes of inputs, and of outputs, that one op keeps; what is over is cut and marked",
     )
     max_items: int | None = _setting(
@@ -140,16 +140,16 @@ class Settings:
     )
     max_array_bytes: int = _setting(
         MIB,
-        _size,
+        size_of,
         "arrays and tensors of two or more dimensions over this size keep shape, dtype and statistics only",
     )
     max_stream_items: int = _setting(1000, _count, "how many items of a generator are kept; all are counted")
     max_unsent_bytes: int = _setting(
         8 << 30,
-        _size,
+        size_of,
         "how much undrained journal may lie on this host's disk before records are counted as lost",
     )
-    segment_bytes: int = _setting(16 * MIB, _size, "the size of one journal file")
+    segment_bytes: int = _setting(16 * MIB, size_of, "the size of one journal file")
     journal_mode: str = _setting(
         "auto",
         _one_of(*JOURNAL_MODES),

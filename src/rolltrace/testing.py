@@ -63,8 +63,9 @@ class MemorySink:
         label = "" if step is None else str(step)
         steps[label] = steps.get(label, 0) + 1
 
-    def sync(self) -> None:
+    def sync(self) -> bool:
         """There is no disk to wait for."""
+        return True
 
     def turn_over(self, older_than_sec: float = 0.0) -> int:
         return 0

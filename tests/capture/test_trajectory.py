@@ -80,11 +80,12 @@ def test_step_and_rollout_n_are_whole_numbers(traced: Recording, given: Any) -> 
     assert traced.trajectories[0].coordinates == Coordinates(step=3, rollout_n=3)
 
 
-def test_a_step_that_is_no_number_costs_the_coordinates_not_the_ops(lenient: None, traced: Recording) -> None:
+def test_a_step_that_is_no_number_costs_the_step_not_the_trajectory(lenient: None, traced: Recording) -> None:
     with rollout_trace_attr(step="first") as trajectory:  # type: ignore[arg-type]
         step(1)
         trajectory.tag(a=1)
-    assert (traced.op.inputs, traced.op.coordinates.step, trajectory.traced) == ({"x": 1}, None, False)
+    assert (traced.op.inputs, traced.op.coordinates.step, trajectory.traced) == ({"x": 1}, None, True)
+    assert traced.trajectories[0].tags == {"a": 1}
     assert scope.current.get() is None
 
 

@@ -64,9 +64,9 @@ def write_run(store: Path) -> None:
                     trajectory.note("fast fertig " * 2000, turn=n)  # fills segments
                     trajectory.transition({"prompt": "p"}, reward=1.5, episode_done=True)
                 trajectory.reward(sample + n / 10, terms={"format": 1.0})
-    with rolltrace.rollout_trace_attr("3f2a-uuid", step=0, name="outer", validate=True):
-        with rolltrace.rollout_trace_attr("3f2a-uuid", step=0, name="inner"):
-            search("inner")
+    outer = rolltrace.rollout_trace_attr("3f2a-uuid", step=0, name="outer", validate=True)
+    with outer, rolltrace.rollout_trace_attr("3f2a-uuid", step=0, name="inner"):
+        search("inner")
     try:
         with rolltrace.rollout_trace_attr("4", step=0):
             raise RuntimeError("kaputt")

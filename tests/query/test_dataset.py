@@ -53,7 +53,12 @@ def test_no_row_of_any_table_is_lost_or_doubled(run: Path) -> None:
 
 def test_what_was_never_ended_is_interrupted(run: Path) -> None:
     (row,) = open_store(run).trajectories(where="name = 'never left'").rows()
-    assert (row["status"], row["flags"], row["end_ns"], row["duration_s"]) == ("interrupted", ["interrupted"], None, None)
+    assert (row["status"], row["flags"], row["end_ns"], row["duration_s"]) == (
+        "interrupted",
+        ["interrupted"],
+        None,
+        None,
+    )
 
 
 def test_an_exception_is_the_status_of_its_trajectory(run: Path) -> None:
@@ -88,7 +93,11 @@ def test_a_group_and_its_history(run: Path) -> None:
     store = open_store(run)
     assert [row["rollout_n"] for row in store.group(-1, "10")] == [0, 1]
     history = store.history(10).rows()
-    assert [(row["step"], row["sample_index"], row["size"]) for row in history] == [(-1, 10, 2), (0, 10, 2), (10, 10, 2)]
+    assert [(row["step"], row["sample_index"], row["size"]) for row in history] == [
+        (-1, 10, 2),
+        (0, 10, 2),
+        (10, 10, 2),
+    ]
     assert history[0]["mean"] == pytest.approx(10.05)
     assert history[0]["spread"] == pytest.approx(0.1)
 
@@ -123,7 +132,7 @@ def test_the_losses_of_a_run(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("drained", [False, True])
 @pytest.mark.parametrize(
-    "name", ["../x/y", "step=3", "it's \"quoted\"; drop table spans", "项目 ☃", "n" * 300, ".", "a\nb", "%2E", "*[a]?"]
+    "name", ["../x/y", "step=3", 'it\'s "quoted"; drop table spans', "项目 ☃", "n" * 300, ".", "a\nb", "%2E", "*[a]?"]
 )
 def test_hostile_names_come_back_as_they_were(tmp_path: Path, name: str, drained: bool) -> None:
     store = tmp_path / "it's a [store] *?"
@@ -239,7 +248,10 @@ def test_the_newest_reward_counts_whatever_it_is(tmp_path: Path, drained: bool) 
     store = open_store(tmp_path)
     assert [str(row["reward"]) for row in store.trajectories()] == ["1.0", "None", "nan", "inf"]
     assert len(store.sql("SELECT * FROM groups")) == 4
-    assert [score["value"] for score in store.trajectory(store.trajectories().rows()[0]["trajectory_id"]).scores] == [0.25, 1.0]
+    assert [score["value"] for score in store.trajectory(store.trajectories().rows()[0]["trajectory_id"]).scores] == [
+        0.25,
+        1.0,
+    ]
 
 
 def test_a_trajectory_is_found_by_the_first_letters_of_its_id(run: Path) -> None:
@@ -264,7 +276,7 @@ def test_an_ambiguous_id_names_the_candidates(tmp_path: Path, monkeypatch: pytes
     for _ in range(3):
         search("x")
     rolltrace.shutdown()
-    with pytest.raises(QueryError, match="several trajectories begin with abcd: abcd0*0, abcd0*1, abcd0*2"):
+    with pytest.raises(QueryError, match=r"several trajectories begin with abcd: abcd0*0, abcd0*1, abcd0*2"):
         open_store(tmp_path).trajectory("abcd")
 
 

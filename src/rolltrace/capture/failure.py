@@ -9,7 +9,7 @@ from __future__ import annotations
 import linecache
 from types import TracebackType
 
-from rolltrace._guard import caught
+from rolltrace._guard import caught, pass_on_signals
 from rolltrace.record import Error, Status, clean_text
 
 _MOST_FRAMES = 40
@@ -48,6 +48,7 @@ def _message_of(failure: BaseException) -> str:
         cut = f"... ({len(text)} characters)" if len(text) > _LONGEST_MESSAGE else ""
         return clean_text(text[:_LONGEST_MESSAGE]) + cut
     except Exception as fault:
+        pass_on_signals()
         return f"<its message could not be made: {type(fault).__name__}>"
 
 

@@ -94,11 +94,12 @@ def _plain_shell(fn: Any, call: Call) -> Any:
             return fn(*args, **kwargs) if kwargs else fn(*args)
         span = Span(call, args, kwargs)
         try:
+            span.enter()
             result = fn(*args, **kwargs)
+            span.returned(result)
         except BaseException as failure:
             span.failed(failure)
             raise
-        span.returned(result)
         return result
 
     return shell
@@ -110,11 +111,12 @@ def _coroutine_shell(fn: Any, call: Call) -> Any:
             return await (fn(*args, **kwargs) if kwargs else fn(*args))
         span = Span(call, args, kwargs)
         try:
+            span.enter()
             result = await fn(*args, **kwargs)
+            span.returned(result)
         except BaseException as failure:
             span.failed(failure)
             raise
-        span.returned(result)
         return result
 
     return shell

@@ -9,9 +9,10 @@ from __future__ import annotations
 import functools
 import re
 import threading
+from collections.abc import Callable
 from contextvars import Token
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rolltrace._guard import caught
 from rolltrace.capture import scope
@@ -19,29 +20,33 @@ from rolltrace.capture.trajectory import Trajectory, whole
 from rolltrace.errors import ContextError
 from rolltrace.record import Coordinates, coordinate, decode_coordinates
 
-if TYPE_CHECKING:
-    from concurrent.futures import Future
-
 _patched = False
 _CONTEXT = re.compile(r"00-([0-9a-f]{32})-([0-7][0-9a-f]{15})-0([01])(?:;(\{.*\}))?", re.DOTALL)
 
 
 def follow_threads() -> None:
-    """Make threads and thread pools inherit the scope of whoever starts or submits. Done once per process."""
+    """Make threads and pools follow the scope of whoever starts or submits. Done once per process."""
     global _patched
     if _patched:
         return
     _patched = True
-    from concurrent.futures import ThreadPoolExecutor  # not needed while tracing is off
+    # Not needed while tracing is off.
+    from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+    from multiprocessing.pool import Pool
 
-    start_thread = threading.Thread.start
-    submit_work: Any = ThreadPoolExecutor.submit
+    threading.Thread.start = _following_start(threading.Thread.start)  # type: ignore[method-assign]
+    ThreadPoolExecutor.submit = _following_submit(ThreadPoolExecutor.submit, _in_thread)  # type: ignore[method-assign]
+    ProcessPoolExecutor.submit = _following_submit(ProcessPoolExecutor.submit, _in_process)  # type: ignore[method-assign]
+    Pool.__init__ = _outside(Pool.__init__)  # type: ignore[method-assign]
 
+
+def _following_start(start_thread: Any) -> Any:
     @functools.wraps(start_thread)
     def start(self: threading.Thread) -> None:
         place = scope.current.get()
         if place is None:
-            return start_thread(self)
+            start_thread(self)
+            return
         # On the instance, because a subclass may have a `run` of its own.
         self.run = functools.partial(_run_thread, self, self.run, place)  # type: ignore[method-assign]
         try:
@@ -50,20 +55,47 @@ def follow_threads() -> None:
             self.__dict__.pop("run", None)
             raise
 
+    return start
+
+
+def _following_submit(submit_work: Any, wrap: Callable[[scope.Place, Any], Any]) -> Any:
+    outside = _outside(submit_work)
+
     @functools.wraps(submit_work)
-    def submit(self: ThreadPoolExecutor, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+    def submit(self: Any, fn: Any, /, *args: Any, **kwargs: Any) -> Any:
         place = scope.current.get()
-        if place is None:
-            return submit_work(self, fn, *args, **kwargs)  # type: ignore[no-any-return]
-        # A worker thread started by this very call outlives the trajectory and must not inherit it.
+        return (
+            submit_work(self, fn, *args, **kwargs) if place is None else outside(self, wrap(place, fn), *args, **kwargs)
+        )
+
+    return submit
+
+
+def _outside(start_workers: Any) -> Any:
+    """A worker that is started by this very call outlives the trajectory, and must not inherit it."""
+
+    @functools.wraps(start_workers)
+    def started(*args: Any, **kwargs: Any) -> Any:
         token = scope.current.set(None)
         try:
-            return submit_work(self, _run_in, place, fn, *args, **kwargs)  # type: ignore[no-any-return]
+            return start_workers(*args, **kwargs)
         finally:
             scope.leave(token)
 
-    threading.Thread.start = start  # type: ignore[method-assign]
-    ThreadPoolExecutor.submit = submit  # type: ignore[method-assign,assignment]
+    return started
+
+
+def _in_thread(place: scope.Place, fn: Any) -> Any:
+    return functools.partial(_run_in, place, fn)
+
+
+def _in_process(place: scope.Place, fn: Any) -> Any:
+    return functools.partial(_run_with_context, current_context(), fn)
+
+
+def _run_with_context(text: str, fn: Any, /, *args: Any, **kwargs: Any) -> Any:
+    with use_context(text):
+        return fn(*args, **kwargs)
 
 
 def _run_thread(thread: threading.Thread, run: Any, place: scope.Place) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from rolltrace.errors import ConfigError
-from rolltrace.record import OP_KINDS, Opaque, OpKind
+from rolltrace.record import OP_KINDS, Opaque, OpKind, clean_text
 
 Selection = bool | Collection[str] | Callable[[Any], Any]
 """What to record: True for all, False for nothing, names to keep, names to drop (each with a leading '-'),
@@ -47,7 +47,9 @@ class Call:
             "outputs": outputs,
             "receiver": receiver,
         }
-        self.name = name or getattr(fn, "__qualname__", None) or type(fn).__qualname__
+        if name is not None and not isinstance(name, str):
+            raise ConfigError(f"name of an op must be a string, not {name!r}")
+        self.name = clean_text(name or getattr(fn, "__qualname__", None) or type(fn).__qualname__)
         if kind not in OP_KINDS:
             hint = _did_you_mean(str(kind), OP_KINDS)
             raise ConfigError(f"kind of op {self.name!r} must be one of {', '.join(OP_KINDS)}, not {kind!r}{hint}")
@@ -118,7 +120,7 @@ def selector(chosen: Selection, what: str, known: set[str] | None) -> Callable[[
         return _nothing
     if callable(chosen):
         return chosen
-    names = [chosen] if isinstance(chosen, str) else list(chosen)
+    names = [chosen] if isinstance(chosen, str) else list(chosen) if isinstance(chosen, Collection) else [None]
     if not all(isinstance(name, str) and name.strip("-") for name in names):
         raise ConfigError(f"{what} must be True, False, names or a function, not {chosen!r}")
     dropped = {name[1:] for name in names if name.startswith("-")}

@@ -91,10 +91,22 @@ class Span:
             )
             self._generation = recorder.generation
             self._recorder = recorder
-            self._token = scope.current.set(self)
         except Exception:
             self._recorder = None
             caught("op start")
+
+    def enter(self) -> None:
+        """What is called from here on is inside this op. Not done when the span is made, but where an exception that
+        comes at any moment (a timeout, Ctrl-C) still leads to `failed`."""
+        if self._recorder is not None:
+            self._token = scope.current.set(self)
+
+    def _leave(self) -> None:
+        token, self._token = self._token, None
+        if token is not None:
+            scope.leave(token)
+        elif scope.current.get() is self:  # interrupted before the token was kept
+            scope.current.set(None)
 
     def returned(self, value: Any) -> None:
         """The call is over: record what it gave back, as it is now."""
@@ -102,7 +114,7 @@ class Span:
         if recorder is None:
             return
         end_tick = recorder.tick_ns()
-        scope.leave(self._token)
+        self._leave()
         try:
             select = self.call.select_outputs
             outputs = Raw(recorder.snapshot(value if select is None else select(value)))
@@ -112,16 +124,15 @@ class Span:
         self._end(recorder, end_tick, outputs, "ok", None)
 
     def failed(self, failure: BaseException) -> None:
-        """The call is over: record the exception that left it."""
+        """The call is over: record the exception that left it, or that came while we recorded its result."""
+        self._leave()
         recorder = self._recorder
-        if recorder is None:
-            return
-        end_tick = recorder.tick_ns()
-        scope.leave(self._token)
-        self._end(recorder, end_tick, NOTHING, status_of(failure), describe(failure))
+        if recorder is not None:
+            self._end(recorder, recorder.tick_ns(), NOTHING, status_of(failure), describe(failure))
 
     def _end(self, recorder: Recorder, end_tick: int, outputs: Raw, status: Status, error: Error | None) -> None:
         self._recorder = None
+        inputs, self._inputs = self._inputs, NOTHING  # a task started inside may keep this span for long
         if recorder.generation != self._generation:
             return  # this is a forked child; the op is its parent's to end
         try:
@@ -141,7 +152,7 @@ class Span:
                         self._start_ns + end_tick - self._start_tick,
                         status,
                         error,
-                        self._inputs,
+                        inputs,
                         outputs,
                         "" if thread == _main_thread else threading.current_thread().name,
                     )

@@ -39,7 +39,6 @@ class StreamSpan(Span):
         self._place: scope.Place | None = None
         """Where the generator's own code stopped, if not right inside this op: a trajectory it has begun."""
         super().__init__(call, args, kwargs)
-        scope.leave(self._token)
 
     def resume(self) -> Token[scope.Place | None] | None:
         """The generator's own code runs from here to `pause`."""

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextvars import Token
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Raw
 
 from rolltrace._guard import caught
 from rolltrace.capture import scope
 from rolltrace.capture.failure import describe, status_of
+from rolltrace.errors import ConfigError
 from rolltrace.record import (
     Coordinates,
     Event,
@@ -25,6 +27,7 @@ from rolltrace.record import (
 if TYPE_CHECKING:
     from rolltrace.capture.recorder import Recorder
 
+T = TypeVar("T")
 _NO_COORDINATES = Coordinates()
 
 
@@ -152,7 +155,7 @@ class rollout_trace_attr:
         **tags: Any,
     ) -> None:
         self._where = (step, sample_index, rollout_n, validate)
-        self._name = clean_text(name)
+        self._name = name
         self._trace = trace
         self._tags = tags
         self._handle = _UNTRACED
@@ -178,7 +181,12 @@ class rollout_trace_attr:
 
     def _begin(self, recorder: Recorder, outer: scope.Place | None) -> Trajectory | None:
         step, sample_index, rollout_n, validate = self._where
-        where = Coordinates(whole(step), coordinate(sample_index), whole(rollout_n), bool(validate))
+        where = Coordinates(
+            _understood("step", step, whole, "a whole number"),
+            _understood("sample_index", sample_index, coordinate, "an int or a string"),
+            _understood("rollout_n", rollout_n, whole, "a whole number"),
+            bool(_understood("validate", validate, bool, "true or false")),
+        )
         if not recorder.admits(where.step, where.sample_index, where.validate):
             return None
         handle = Trajectory(recorder, where)
@@ -189,6 +197,7 @@ class rollout_trace_attr:
         recorder.set_clock()
         self._start_tick = recorder.tick_ns()
         self._start_ns = self._start_tick + recorder.wall_offset_ns
+        self._name = clean_text(self._name if isinstance(self._name, str) else str(self._name))
         tags = Raw(recorder.snapshot(handle.tags))
         record = TrajectoryStart(
             handle.trace_id,
@@ -245,3 +254,15 @@ def whole(value: Any) -> int | None:
     """A coordinate that must be a number."""
     number = coordinate(value)
     return int(number) if number is not None else None
+
+
+def _understood(name: str, value: Any, read: Callable[[Any], T], wanted: str) -> T | None:
+    """A coordinate, or None and a word about it if it makes no sense: the trajectory is worth more than one number."""
+    try:
+        try:
+            return read(value)
+        except Exception:
+            raise ConfigError(f"{name} must be {wanted}, not {value!r:.100}; the trajectory has none") from None
+    except ConfigError:
+        caught(f"rollout_trace_attr {name}")
+        return None

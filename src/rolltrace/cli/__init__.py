@@ -1,20 +1,23 @@
 """The command line: one subcommand per file, each with `add(commands)` and a function that runs it.
 
 Every command takes the store as its argument, or from `ROLLTRACE_STORE`, or `~/.rolltrace`. An error that
-rolltrace foresees is one line on stderr and exit code 1; wrong usage is exit code 2.
+rolltrace foresees is one line on stderr (on a terminal, with the place marked) and exit code 1; wrong usage is exit
+code 2.
 """
 
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 from collections.abc import Sequence
 
-from rolltrace.cli import compact, drain, journal
+from rolltrace.cli import compact, diff, doctor, drain, journal, live, ls, show, sql, stats, tail
+from rolltrace.cli.output import error_text
 from rolltrace.errors import RolltraceError
 
-COMMANDS = (drain, compact, journal)
+COMMANDS = (ls, show, diff, tail, live, sql, stats, doctor, drain, compact, journal)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -35,6 +38,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not hasattr(options, "run"):
         parser.print_help()
         return 2
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal without UTF-8 is no reason to stop
     try:
         code: int = options.run(options)
         sys.stdout.flush()
@@ -46,5 +52,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     except RolltraceError as error:
-        print(f"rolltrace: {error}", file=sys.stderr)
+        print(f"rolltrace: {error_text(error)}", file=sys.stderr)
         return 1

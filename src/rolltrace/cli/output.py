@@ -1,17 +1,31 @@
-"""What every command shares: which store, how to print, how to show progress."""
+"""What every command shares: which store, which trajectories, how to print, how to show progress.
+
+Traced text is never printed raw: it goes through `plain` (or `json_line`), in which nothing can move the cursor or
+change a colour.
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
+import os
+import shutil
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rolltrace.errors import StoreError
 from rolltrace.settings import Settings
+
+SHORT_ID = 8
+"""How many letters of an id are shown."""
+_PIPED_WIDTH = 200
+_NARROWEST = 12
+_COLOURS = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
+_STATUS_COLOURS = {"error": "red", "interrupted": "red", "cancelled": "yellow", "running": "cyan"}
 
 
 def add_store(parser: argparse.ArgumentParser) -> None:
@@ -21,6 +35,33 @@ def add_store(parser: argparse.ArgumentParser) -> None:
 
 def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON lines")
+
+
+def add_filters(parser: argparse.ArgumentParser) -> None:
+    """Options that say which trajectories are meant; `filters_of` reads them."""
+    group = parser.add_argument_group("which trajectories")
+    group.add_argument("--project", metavar="NAME")
+    group.add_argument("--experiment", metavar="NAME")
+    group.add_argument("--step", type=int, metavar="N", help="training step")
+    group.add_argument("--sample", metavar="S", help="sample index, a number or a text")
+    group.add_argument("--rollout", type=int, metavar="N", help="which rollout of the sample")
+    which = group.add_mutually_exclusive_group()
+    which.add_argument("--validate", action="store_true", default=None, help="validation only")
+    which.add_argument("--train", dest="validate", action="store_false", default=None, help="training only")
+    group.add_argument("--where", metavar="FILTER", help="such as \"reward < 0.5 and tool = 'search'\"")
+
+
+def filters_of(options: argparse.Namespace) -> dict[str, Any]:
+    """The options of `add_filters` as arguments of `Store.trajectories`."""
+    return {
+        "project": options.project,
+        "experiment": options.experiment,
+        "step": options.step,
+        "sample_index": options.sample,
+        "rollout_n": options.rollout,
+        "validate": options.validate,
+        "where": options.where,
+    }
 
 
 def store_of(options: argparse.Namespace) -> Path:
@@ -33,13 +74,159 @@ def store_of(options: argparse.Namespace) -> Path:
 
 def json_line(fields: dict[str, Any]) -> str:
     """The fields as one line. Readable text stays so; what a terminal could not print, or would obey, is escaped."""
-    text = json.dumps(fields, ensure_ascii=False, default=str)
+    try:
+        text = json.dumps(fields, ensure_ascii=False, default=str, allow_nan=False)
+    except ValueError:
+        fields = _without_nan(fields)
+        text = json.dumps(fields, ensure_ascii=False, default=str)
     return text if text.isprintable() else json.dumps(fields, default=str)
+
+
+def _without_nan(value: Any) -> Any:
+    """NaN and infinity as the store writes them, because JSON has no such numbers."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"$float": str(value)}
+    if isinstance(value, dict):
+        return {key: _without_nan(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_nan(item) for item in value]
+    return value
 
 
 def print_rows(rows: Iterable[dict[str, Any]]) -> None:
     for row in rows:
         print(json_line(row))
+
+
+def plain(value: Any) -> str:
+    """A value as text that is safe to print, on one line. Lists and dicts are written as JSON."""
+    from rolltrace.query.result import plain_text
+
+    if isinstance(value, dict | list | tuple | bool) or value is None:
+        value = json.dumps(value, ensure_ascii=False, default=str)
+    return plain_text(str(value).replace("\t", "    "))
+
+
+def plain_lines(text: str) -> list[str]:
+    """As `plain`, with its line ends kept: one text per line."""
+    return [plain(line) for line in text.replace("\r\n", "\n").split("\n")]
+
+
+def paint(text: str, colour: str | None) -> str:
+    """The text in a colour, if stdout is a terminal and nobody asked for none (NO_COLOR, TERM=dumb)."""
+    if colour is None or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" or not sys.stdout.isatty():
+        return text
+    return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m"
+
+
+def paint_status(status: str) -> str | None:
+    """The colour of a trajectory or op that ended so."""
+    return _STATUS_COLOURS.get(status.strip())
+
+
+def cut(text: str, width: int) -> str:
+    """The text in at most so many terminal columns."""
+    from rolltrace.query.result import _width
+
+    if len(text) <= width // 2 or _width(text) <= width:
+        return text
+    text = text[:width]
+    while text and _width(text) >= width:
+        text = text[:-1]
+    return text + "…"
+
+
+def screen_width() -> int:
+    """How many columns a line may take."""
+    return shutil.get_terminal_size((_PIPED_WIDTH, 24)).columns
+
+
+class Column(NamedTuple):
+    """One column of `print_table`."""
+
+    title: str
+    cells: Sequence[str]
+    right: bool = False
+    """Numbers stand on the right."""
+    colour: Callable[[str], str | None] = lambda cell: None
+    stretch: bool = False
+    """May be cut to fit the screen."""
+
+
+def print_table(columns: Sequence[Column]) -> int:
+    """Print the columns, made `plain` and fitted to the screen; gives how many at the end had to be left out."""
+    from rolltrace.query.result import _width
+
+    room = screen_width()
+    columns = [column._replace(cells=[plain(cell) for cell in column.cells]) for column in columns]
+    widths = [max(_width(text) for text in (column.title, *column.cells)) for column in columns]
+    for at in sorted(range(len(columns)), key=lambda at: -widths[at]):
+        over = sum(widths) + 2 * (len(widths) - 1) - room
+        if over > 0 and columns[at].stretch:
+            widths[at] = min(widths[at], max(_NARROWEST, _width(columns[at].title), widths[at] - over))
+    shown = len(columns)
+    while shown > 1 and sum(widths[:shown]) + 2 * (shown - 1) > room:
+        shown -= 1
+    for row in range(-1, max((len(column.cells) for column in columns), default=0)):
+        texts = []
+        for column, width in zip(columns[:shown], widths):
+            text = cut(column.title if row < 0 else column.cells[row], width)
+            gap = " " * (width - _width(text))
+            text = gap + text if column.right else text + gap
+            texts.append(paint(text, "dim" if row < 0 else column.colour(text)))
+        print("  ".join(texts).rstrip())
+    return len(columns) - shown
+
+
+def number(value: float | None) -> str:
+    return "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def counted(count: int, what: str) -> str:
+    """`1 part`, `2 parts`, `2 trajectories`."""
+    many = f"{what[:-1]}ies" if what.endswith("y") else f"{what}s"
+    return f"{count} {what if count == 1 else many}"
+
+
+def duration(seconds: float | None) -> str:
+    """A length of time for people: 12ms, 3.4s, 2m05s, 3h07m, 4d02h."""
+    if seconds is None:
+        return ""
+    if seconds < 0.9995:
+        return f"{max(seconds, 0) * 1000:.0f}ms" if seconds > 0.00095 or seconds <= 0 else f"{seconds * 1e6:.0f}us"
+    if seconds < 59.95:
+        return f"{seconds:.1f}s"
+    whole = round(seconds)
+    for size, unit, part, smaller in ((86400, "d", 3600, "h"), (3600, "h", 60, "m")):
+        if whole >= size:
+            return f"{whole // size}{unit}{whole % size // part:02d}{smaller}"
+    return f"{whole // 60}m{whole % 60:02d}s"
+
+
+def ago(time_ns: int | None) -> str:
+    """How long ago: now, 5s ago, 2m05s ago."""
+    if time_ns is None:
+        return ""
+    seconds = (time.time_ns() - time_ns) / 1e9
+    return "now" if seconds < 1 else f"{int(seconds)}s ago" if seconds < 60 else f"{duration(seconds)} ago"
+
+
+def size(count: int) -> str:
+    """Bytes for people: 512 B, 1.5 kB, 3.2 GB."""
+    amount, unit = float(count), "B"
+    for larger in ("kB", "MB", "GB", "TB"):
+        if amount < 999.5:
+            break
+        amount, unit = amount / 1000, larger
+    return f"{count} B" if unit == "B" else f"{amount:.1f} {unit}" if amount < 99.95 else f"{amount:.0f} {unit}"
+
+
+def error_text(error: Exception) -> str:
+    """What to print of an error: with the place marked on a terminal, on one line everywhere else."""
+    lines = plain_lines(str(error))
+    if sys.stderr.isatty():
+        return "\n".join(lines)
+    return " | ".join(line.strip() for line in lines if line.strip(" ^"))
 
 
 def progress(what: str) -> Callable[[int, int], None]:

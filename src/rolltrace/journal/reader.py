@@ -10,7 +10,7 @@ import contextlib
 import fcntl
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -97,26 +97,35 @@ class SegmentReader:
         """Every record in order, and what is damaged between them."""
         return self.read_from(HEADER_BYTES)
 
-    def read_from(self, offset: int) -> Iterator[Entry | Damage]:
+    def read_from(self, offset: int, *, read_again_at: int = -1) -> Iterator[Entry | Damage]:
         """As iteration, from the offset where an earlier reading ended."""
-        data, size = self.data, len(self.data)
-        while offset + FRAME.size <= size:
+        while offset + FRAME.size <= len(self.data):
             end = self._frame_end(offset)
             if end is None:
                 found = self._next_frame(offset + 8)
                 if found is None:
                     yield from self._tail(offset)
                     return
+                if self.state == "live" and offset != read_again_at:
+                    # A file is not read in one instant: what was read first may have been written since.
+                    yield from self._read_again().read_from(offset, read_again_at=offset)
+                    return
                 yield Damage(offset, found - offset, "checksum mismatch")
                 offset = found
                 continue
-            body = data[offset + FRAME.size : end]
+            body = self.data[offset + FRAME.size : end]
             try:
                 yield Entry(offset, decode_record(body), len(body))
             except msgspec.DecodeError as fault:
                 yield Damage(offset, end - offset, f"unknown record: {fault}")
             offset = (end + 7) & ~7
         yield from self._tail(offset)
+
+    def _read_again(self) -> SegmentReader:
+        try:
+            return replace(self, data=self.path.read_bytes())
+        except FileNotFoundError:  # drained meanwhile; what we have is all the same
+            return self
 
     def _frame_end(self, offset: int) -> int | None:
         """Where the frame at this offset ends; None if there is no committed, intact one."""

@@ -60,6 +60,8 @@ class Segment(ABC):
             raise ValueError(f"journal meta of {len(self._meta)} bytes does not fit")
         # Locked under a name that readers do not look at, so that they never see one that seems abandoned.
         hidden = path.with_suffix(".new")
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(hidden)  # left by an attempt that was interrupted
         self._fd = os.open(hidden, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -105,10 +107,6 @@ class Segment(ABC):
             os.ftruncate(self._fd, self.offset)
         finally:
             self._release()
-
-    def sync(self) -> None:
-        """Wait until the disk has it, for those who fear power cuts and not only kills."""
-        os.fsync(self._fd)
 
     def _release(self) -> None:
         fd, self._fd = self._fd, -1

@@ -24,6 +24,7 @@ from rolltrace.journal.segment import FRAME, HEADER_BYTES, AppendedSegment, Mapp
 
 _RETRY_SEC = 0.5
 """How long after a failure no new segment is tried: a full disk must not cost a system call per record."""
+_FIRST_SEGMENT_BYTES = 256 << 10
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 Losses = dict[str, dict[str, int]]
@@ -105,7 +106,7 @@ class JournalWriter:
                 self.records += 1
                 return True
             except OSError as fault:
-                self._retry_reason = _reason(fault)
+                self._retry_at, self._retry_reason = time.monotonic() + _RETRY_SEC, _reason(fault)
                 self._lose(self._retry_reason, step, fault)
                 return False
             finally:
@@ -121,18 +122,16 @@ class JournalWriter:
         if now < self._retry_at:
             self._lose(self._retry_reason, step)
             return False
-        self._turn_over(max(self._segment_bytes, HEADER_BYTES + FRAME.size + len(body) + 8), now)
+        self._turn_over(max(self._next_capacity(), HEADER_BYTES + FRAME.size + len(body) + 8), now)
         return self._append_to_segment(body)
 
     def _turn_over(self, capacity: int, now: float) -> None:
         """Begin the next segment and seal the last, in this order: a sealed one without a successor means a writer
         that is gone."""
-        self._retry_at = now + _RETRY_SEC
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # somebody may have removed it
         if self._unsent_bytes() + capacity > self._max_unsent_bytes:
             raise _JournalFull
         fresh = self._open_next(capacity)
-        self._retry_at = 0.0
         before, self._segment, self._segment_losses = self._segment, fresh, {}
         self._append_to_segment = fresh.append
         self._opened_at = now
@@ -148,10 +147,14 @@ class JournalWriter:
             used = self._segment is not None and self._segment.used_bytes
             if used and not self._busy and now - self._opened_at >= older_than_sec:
                 try:
-                    self._turn_over(self._segment_bytes, now)
+                    self._turn_over(self._next_capacity(), now)
                 except OSError:
                     pass  # no room for another: this one is good until there is
             return self._sequence - 1
+
+    def _next_capacity(self) -> int:
+        """Small at first: a process that records little and is killed leaves all the space it reserved behind."""
+        return min(self._segment_bytes, _FIRST_SEGMENT_BYTES << 2 * min(self._sequence, 16))
 
     def sealed_files(self) -> list[Path]:
         """The files of this writer that wait to be drained."""
@@ -199,14 +202,24 @@ class JournalWriter:
             except OSError:
                 pass  # the count in memory stays; the disk that refused the record refuses this too
 
-    def sync(self) -> None:
-        """Wait until everything appended so far is on the disk itself."""
-        with self._lock:
-            try:
-                if self._segment is not None:
-                    self._segment.sync()
-            except OSError:
-                _guard.caught("journal sync")
+    def sync(self) -> bool:
+        """Wait until everything appended so far is on the disk itself; False if the disk refuses.
+
+        Holds no lock: nobody who traces meanwhile waits.
+        """
+        try:
+            for path in [*self.folder.glob(f"{self.writer_id}-*.seg"), self.folder]:
+                fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+                try:
+                    os.fsync(fd)
+                finally:
+                    os.close(fd)
+        except FileNotFoundError:
+            pass  # drained: it is in the store
+        except OSError:
+            _guard.logger.warning("the journal %s could not be synced", self.folder, exc_info=True)
+            return False
+        return True
 
     def close(self) -> None:
         """Seal the current segment. Records that come later are counted as lost."""

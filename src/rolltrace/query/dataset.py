@@ -14,7 +14,7 @@ import duckdb
 
 from rolltrace.errors import ConfigError, StoreError
 from rolltrace.query.compare import Comparison, compare
-from rolltrace.query.engine import EVERYTHING, Engine, QueryError, Scope
+from rolltrace.query.engine import Engine, QueryError
 from rolltrace.query.filters import compile_where
 from rolltrace.query.result import IS_INT, Result
 from rolltrace.query.trajectory import Trajectory, build
@@ -72,7 +72,6 @@ class Store:
             f"FROM _listing t WHERE {where} GROUP BY project, experiment, step, validate "
             "ORDER BY project, experiment, step NULLS LAST, validate",
             values,
-            Scope(project, experiment),
         )
 
     def trajectories(
@@ -119,7 +118,7 @@ class Store:
         paging += f" OFFSET {_whole('offset', offset)}" if offset else ""
         columns = ", ".join(f"t.{name}" for name in (*TRAJECTORY_COLUMNS, IS_INT))
         sql = f"SELECT {columns} FROM _listing t WHERE {conditions} ORDER BY {_order(order or _DEFAULT_ORDER)}{paging}"
-        return self._ask(sql, values, Scope(project, experiment, None if step is None else _whole("step", step)))
+        return self._ask(sql, values, None if step is None else _whole("step", step))
 
     def trajectory(self, trajectory_id: str) -> Trajectory:
         """One trajectory with its ops, conversation, tokens, scores; the first letters of its id are enough.
@@ -128,11 +127,10 @@ class Store:
             QueryError: no trajectory has this id, or several begin with it.
         """
         full_id, step = self._find(trajectory_id)
-        scope = EVERYTHING if step is None else Scope(step=step)
 
         def rows(table: str, order: str, columns: str = "*") -> list[dict[str, Any]]:
             sql = f"SELECT {columns} FROM {table} WHERE trajectory_id = ? ORDER BY {order}"
-            return self._ask(sql, [full_id], scope).rows()
+            return self._ask(sql, [full_id], step).rows()
 
         found = rows("_listing", "start_ns")
         if not found:  # pruned since we found it
@@ -159,7 +157,6 @@ class Store:
         return self._ask(
             f"SELECT * FROM _groups t WHERE {where} ORDER BY project, experiment, step NULLS LAST, validate",
             values,
-            Scope(experiment=experiment),
         )
 
     def compare(self, trajectory_ids: Sequence[str]) -> Comparison:
@@ -174,7 +171,7 @@ class Store:
         return self._ask(
             "SELECT t.trajectory_id, t.project, t.experiment, t.step, t.sample_index, t.rollout_n, t.validate, t.name, "
             "(? - t.start_ns) / 1e9 AS age_s, o.current_op, (? - o.op_start_ns) / 1e9 AS op_age_s, t.turns, "
-            "t.tool_calls, t.worker, t.sample_is_int FROM _listing t LEFT JOIN ("
+            "t.tool_calls, t.worker, t._is_int FROM _listing t LEFT JOIN ("
             "SELECT trajectory_id, arg_max(name, start_ns) AS current_op, max(start_ns) AS op_start_ns FROM spans "
             "WHERE status = 'running' GROUP BY trajectory_id) o USING (trajectory_id) "
             "WHERE t.status = 'running' ORDER BY t.start_ns",
@@ -214,8 +211,8 @@ class Store:
             )
         return self._ask(text, parameters or ())
 
-    def _ask(self, sql: str, parameters: Sequence[Any] | dict[str, Any] = (), scope: Scope = EVERYTHING) -> Result:
-        return Result(self._engine.query(sql, parameters, scope))
+    def _ask(self, sql: str, parameters: Sequence[Any] | dict[str, Any] = (), step: int | None = None) -> Result:
+        return Result(self._engine.query(sql, parameters, step))
 
     def _find(self, prefix: str) -> tuple[str, int | None]:
         """The full id that begins so, and its step."""
@@ -226,11 +223,10 @@ class Store:
                 f"at least {_SHORTEST_PREFIX}; not {prefix!r}"
             )
         rows = self._ask(
-            "SELECT DISTINCT trajectory_id, step FROM (SELECT trajectory_id, step FROM _trajectories UNION ALL "
-            "SELECT trajectory_id, step FROM spans) WHERE trajectory_id BETWEEN ? AND ? ORDER BY 1 LIMIT 9",
+            "SELECT trajectory_id, step FROM _listing WHERE trajectory_id BETWEEN ? AND ? ORDER BY 1 LIMIT 9",
             [wanted.ljust(32, "0"), wanted.ljust(32, "f")],
         ).rows()
-        ids = list(dict.fromkeys(row["trajectory_id"] for row in rows))
+        ids = [row["trajectory_id"] for row in rows]
         if not ids:
             raise QueryError(f"no trajectory has the id {wanted}{'' if len(wanted) == 32 else '...'}")
         if len(ids) > 1:

@@ -9,11 +9,12 @@ Invariants:
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -21,40 +22,22 @@ import pyarrow.parquet as pq
 
 from rolltrace.errors import RolltraceError, StoreError
 from rolltrace.query.live import LiveJournals, PartKey
-from rolltrace.query.views import live_name, statements
-from rolltrace.record.tables import TABLES
+from rolltrace.query.settled import SettledSteps
+from rolltrace.query.views import SETTLED, listing_statements, live_name, statements
 from rolltrace.store import SCHEMAS, check_version, data_folder, list_parts, source_of, table_of
-from rolltrace.store.layout import escape
 from rolltrace.store.parts import replaced_by
 
 FRESH_SEC = 0.9
 """A query sees data that is at most this old."""
-_MOST_SCOPES = 16
+_MOST_CURSORS = 16
 _TRIES = 4
-_USER_FAULTS = (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException, duckdb.PermissionException)
+_OF_THE_QUESTION = (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException, duckdb.PermissionException)
+_OF_FILES = (duckdb.IOException, duckdb.InternalException)
+_CORRUPTION = re.compile(r"parquet|corrupt|magic bytes|decompress|zstd|(read|reading|open) file", re.IGNORECASE)
 
 
 class QueryError(RolltraceError, ValueError):
     """A question that cannot be answered: SQL that is wrong or not allowed, an unknown id or column."""
-
-
-class Scope(NamedTuple):
-    """Which folders a query needs to look into. None means all."""
-
-    project: str | None = None
-    experiment: str | None = None
-    step: int | None = None
-
-    def holds(self, part: Path) -> bool:
-        folder = part.parent
-        return (
-            (self.step is None or folder.name == f"step={self.step}")
-            and (self.experiment is None or folder.parent.name == f"experiment={escape(self.experiment)}")
-            and (self.project is None or folder.parent.parent.name == f"project={escape(self.project)}")
-        )
-
-
-EVERYTHING = Scope()
 
 
 class Engine:
@@ -71,7 +54,8 @@ class Engine:
         """Parts whose footer was checked -> what is wrong with it."""
         self._damaged: dict[Path, str] = {}
         self._replaced: dict[Path, list[str]] = {}
-        self._scopes: dict[Scope, duckdb.DuckDBPyConnection] = {}
+        self._settled = SettledSteps()
+        self._cursors: dict[int | None, duckdb.DuckDBPyConnection] = {}
         self._database = self._connect()
 
     def _connect(self) -> duckdb.DuckDBPyConnection:
@@ -91,18 +75,20 @@ class Engine:
             made.execute(f"SET {setting}")
         return made
 
-    def query(self, sql: str, parameters: Sequence[Any] | dict[str, Any] = (), scope: Scope = EVERYTHING) -> pa.Table:
-        """The answer to one statement, over data that is at most a second old."""
+    def query(self, sql: str, parameters: Sequence[Any] | dict[str, Any] = (), step: int | None = None) -> pa.Table:
+        """The answer to one statement, over data that is at most a second old; with `step`, over that step alone."""
         with self._lock:
             self.refresh()
             for _ in range(_TRIES):
+                cursor = None
                 try:
-                    return self._cursor(scope).sql(sql, params=parameters).to_arrow_table()
-                except _USER_FAULTS as fault:
-                    raise QueryError(str(fault)) from None
+                    cursor = self._cursor(step)
+                    return cursor.sql(sql, params=parameters).to_arrow_table()
                 except duckdb.Error as fault:
                     problem = fault
-                    if not self._recover(scope):
+                    if cursor is not None and not _is_of_files(fault):
+                        raise QueryError(str(fault)) from None
+                    if not self._recover(step):
                         break
             raise StoreError(f"the store {str(self._store)!r} could not answer: {problem}") from problem
 
@@ -136,37 +122,55 @@ class Engine:
                 done.update(PartKey(part.parent, table_of(part), source) for source in self._replaced[part])
         return done
 
-    def _cursor(self, scope: Scope) -> duckdb.DuckDBPyConnection:
-        cursor = self._scopes.get(scope)
+    def _cursor(self, step: int | None) -> duckdb.DuckDBPyConnection:
+        cursor = self._cursors.get(step)
         if cursor is None:
-            parts: dict[str, list[Path]] = {table.name: [] for table in TABLES}
-            for part in self._parts:
-                if table_of(part) in parts and scope.holds(part):
-                    parts[table_of(part)].append(part)
-            if len(self._scopes) >= _MOST_SCOPES:
-                self._scopes.pop(next(iter(self._scopes))).close()
-            cursor = self._database.cursor()
-            for table, rows in self._live.items():
-                cursor.register(live_name(table), rows)
-            for statement in statements(parts):
+            if len(self._cursors) >= _MOST_CURSORS:
+                self._cursors.pop(next(iter(self._cursors))).close()
+            parts = self._parts_of(step)
+            settled, active = self._settled.split(parts, self._live, self._list)
+            cursor = self._with_live_rows(self._live)
+            if settled is not None:
+                cursor.register(SETTLED, settled)
+            for statement in (*listing_statements(active), *statements(parts, settled=settled is not None)):
                 cursor.execute(statement)
-            self._scopes[scope] = cursor
+            self._cursors[step] = cursor
         return cursor
 
-    def _forget(self) -> None:
-        for cursor in self._scopes.values():
-            cursor.close()
-        self._scopes.clear()
+    def _parts_of(self, step: int | None) -> list[Path]:
+        return [part for part in self._parts if step is None or part.parent.name == f"step={step}"]
 
-    def _recover(self, scope: Scope) -> bool:
+    def _with_live_rows(self, live: dict[str, pa.Table]) -> duckdb.DuckDBPyConnection:
+        cursor = self._database.cursor()
+        for table, rows in live.items():
+            cursor.register(live_name(table), rows)
+        return cursor
+
+    def _list(self, parts: list[Path]) -> pa.Table:
+        """The listing of these parts alone, by step."""
+        cursor = self._with_live_rows({name: rows.slice(0, 0) for name, rows in self._live.items()})
+        try:
+            for statement in listing_statements(parts):
+                cursor.execute(statement)
+            return cursor.sql("SELECT * FROM _active_listing ORDER BY step").to_arrow_table()
+        finally:
+            cursor.close()
+
+    def _forget(self) -> None:
+        for cursor in self._cursors.values():
+            cursor.close()
+        self._cursors.clear()
+
+    def _recover(self, step: int | None) -> bool:
         """After a failed query: whether something is different now, so that trying again makes sense."""
         before = self._parts
         self._forget()
+        self._database.close()
         self._database = self._connect()  # an internal error leaves a database unusable
         self.refresh(now=True)
         if self._parts != before:  # compacted or pruned while we read
             return True
-        suspects = [part for part in self._parts if scope.holds(part)]
+        suspects = self._parts_of(step)
         return self._check(suspects) or self._check(suspects, thorough=True)
 
     def _check(self, parts: list[Path], *, thorough: bool = False) -> bool:
@@ -174,7 +178,7 @@ class Engine:
         found = {}
         for part in parts:
             if part not in self._footers or thorough:
-                self._footers[part] = problem_of(part, thorough=thorough)
+                self._footers[part] = problem_of(part, self._database if thorough else None)
             problem = self._footers[part]
             if problem:
                 found[part] = problem
@@ -185,8 +189,16 @@ class Engine:
         return bool(found)
 
 
-def problem_of(part: Path, *, thorough: bool = False) -> str | None:
-    """What is wrong with a part; None if it can be read. `thorough` reads all of it and compares checksums."""
+def _is_of_files(fault: duckdb.Error) -> bool:
+    """Whether a file may be the reason, and not the question. DuckDB has no type of its own for that."""
+    if isinstance(fault, _OF_THE_QUESTION):
+        return False
+    return type(fault) is duckdb.Error or isinstance(fault, _OF_FILES) or _CORRUPTION.search(str(fault)) is not None
+
+
+def problem_of(part: Path, database: duckdb.DuckDBPyConnection | None = None) -> str | None:
+    """What is wrong with a part; None if it can be read. With a database, all of it is read and checksums compared."""
+    thorough = database is not None
     try:
         with pq.ParquetFile(part, page_checksum_verification=thorough) as file:
             expected = SCHEMAS[table_of(part)]
@@ -194,11 +206,13 @@ def problem_of(part: Path, *, thorough: bool = False) -> str | None:
                 at = expected.get_field_index(field.name)
                 if at >= 0 and expected.field(at).type != field.type:
                     return f"column {field.name} is {field.type}, not {expected.field(at).type}"
-            if thorough:
+            if database is not None:
                 for _ in file.iter_batches():
                     pass
+                # Each library looks at other things; what either cannot read is damaged.
+                database.cursor().execute("SELECT sum(hash(t)) FROM read_parquet([?]) t", [str(part)]).fetchall()
     except FileNotFoundError:
         return None  # compacted or pruned: there is nothing wrong with it
-    except (OSError, pa.ArrowException, KeyError, ValueError) as fault:
-        return str(fault) or type(fault).__name__
+    except (OSError, pa.ArrowException, duckdb.Error, KeyError, ValueError) as fault:
+        return str(fault).partition("\n")[0] or type(fault).__name__
     return None

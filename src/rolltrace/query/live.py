@@ -25,6 +25,7 @@ from rolltrace.journal.segment import FRAME, HEADER_BYTES
 from rolltrace.record import OpEnd, OpStart, Record, TrajectoryEnd, TrajectoryStart
 from rolltrace.record.tables import LOSSES
 from rolltrace.store import SCHEMAS, Partition
+from rolltrace.store.parts import _column
 
 _TRIES = 5
 _MOST_CHUNKS = 32
@@ -95,7 +96,9 @@ class LiveJournals:
             for (table, step), group in _grouped(rows).items():
                 if self._key(segment, table, step) not in drained:
                     found[table].append(_arrow(table, group))
-        return {name: pa.concat_tables([SCHEMAS[name].empty_table(), *chunks]) for name, chunks in found.items()}
+        # Not `empty_table()`: it imports pandas, if that is there.
+        empty = {name: pa.Table.from_batches([], schema) for name, schema in SCHEMAS.items()}
+        return {name: pa.concat_tables([empty[name], *chunks]) for name, chunks in found.items()}
 
     def _key(self, segment: _Segment, table: str, step: int | None) -> PartKey:
         folder = Partition(segment.project, segment.experiment, step).folder(self._store)
@@ -130,7 +133,6 @@ class _Segment:
         self._losses: dict[str, dict[str, int]] = {}
         self._damaged = 0
         self._offset = HEADER_BYTES
-        self._suspect: int | None = None
         self._look: object = None
 
     def read(self, redactor: Redactor) -> bool:
@@ -150,9 +152,6 @@ class _Segment:
         rows: list[Row] = []
         for item in reader.read_from(self._offset):
             if isinstance(item, Damage):
-                if reader.state == "live" and self._suspect != item.offset:
-                    self._suspect = item.offset  # perhaps written while we read the file: look again
-                    break
                 self._damaged += 1
                 self._offset = item.offset + item.size_bytes
                 continue
@@ -160,7 +159,7 @@ class _Segment:
             self._offset = (item.offset + FRAME.size + item.size_bytes + 7) & ~7
         for (table, step), group in _grouped(rows).items():
             self._add(table, step, group)
-        self._look = None if self._suspect == self._offset else (look[0], look[1], bytes(FRAME.size))
+        self._look = (look[0], look[1], bytes(FRAME.size))
         return True
 
     def _changes(self) -> tuple[bytes, bool, bytes]:
@@ -220,5 +219,5 @@ def _grouped(rows: list[Row]) -> dict[tuple[str, int | None], list[Row]]:
 
 def _arrow(table: str, rows: list[Row]) -> pa.Table:
     schema = SCHEMAS[table]
-    columns = [pa.array([row.fields.get(name) for row in rows], type=schema.field(name).type) for name in schema.names]
+    columns = [_column([row.fields.get(field.name) for row in rows], field.type) for field in schema]
     return pa.Table.from_arrays(columns, schema=schema)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _SHOWN_ROWS = 20
 _WIDEST_CELL = 40
-IS_INT = "sample_is_int"
+IS_INT = "_is_int"
 """A hidden column: whether `sample_index` was given as an int."""
 
 

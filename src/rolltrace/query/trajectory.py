@@ -167,8 +167,6 @@ def _parsed(row: Row, *names: str) -> Row:
 def restore(value: Any, columns: Row) -> Any:
     """A JSON value as it was recorded: token columns put back, numbers that JSON cannot hold made again."""
     if isinstance(value, list):
-        if value and isinstance(value[0], int | float):
-            return value
         return [restore(item, columns) for item in value]
     if not isinstance(value, dict):
         return value

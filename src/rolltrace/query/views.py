@@ -15,7 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from rolltrace.record.tables import TABLES, TRAJECTORIES, Table
+from rolltrace.record.tables import SCORES, SPANS, TABLES, TIMES, TRAJECTORIES, WHERE, Table
+from rolltrace.store import table_of
 
 TRAJECTORY_COLUMNS = (
     "trajectory_id", "project", "experiment", "step", "sample_index", "rollout_n", "validate", "name", "status",
@@ -24,16 +25,22 @@ TRAJECTORY_COLUMNS = (
 )  # fmt: skip
 """The columns of `trajectories`, in order."""
 
-_LISTING = """
+LISTED = (TRAJECTORIES, SPANS, SCORES)
+"""The tables that a listing is made of."""
+
+_SHARED = ", ".join(f"s.{column.name}" for column in (*WHERE, *TIMES) if column.name != "traceback")
+_LISTING = f"""
 WITH own AS (
-    SELECT * FROM _trajectories
+    SELECT * FROM _active_trajectories
     QUALIFY row_number() OVER (PARTITION BY trajectory_id ORDER BY end_ns IS NULL, end_ns DESC, start_ns) = 1
 ), loose AS (
-    SELECT s.* EXCLUDE (prompt_ids, response_ids, logprobs, response_mask, inputs, outputs)
-    FROM spans s ANTI JOIN _trajectories USING (trajectory_id)
+    SELECT {_SHARED}, s.name
+    FROM _active_spans s ANTI JOIN _active_trajectories USING (trajectory_id)
     QUALIFY row_number() OVER (PARTITION BY trajectory_id ORDER BY parent_id IS NOT NULL, start_ns) = 1
 ), every AS (
-    SELECT {columns}, tags FROM own UNION ALL SELECT {columns}, NULL AS tags FROM loose
+    SELECT * EXCLUDE (traceback, parent_trajectory_id, parent_op_id) FROM own
+    UNION ALL BY NAME
+    SELECT * FROM loose
 ), calls AS (
     SELECT
         trajectory_id,
@@ -44,7 +51,7 @@ WITH own AS (
         sum(response_tokens) FILTER (kind = 'llm') AS response_tokens,
         min(policy_version) AS policy_version_min,
         max(policy_version) AS policy_version_max
-    FROM spans GROUP BY trajectory_id
+    FROM _active_spans GROUP BY trajectory_id
 )
 SELECT
     trajectory_id, project, experiment, step, sample_index, rollout_n, validate, name, status, error, start_ns, end_ns,
@@ -60,10 +67,13 @@ SELECT
         CASE WHEN status = 'interrupted' THEN ['interrupted'] ELSE []::VARCHAR[] END,
         CASE WHEN tool_errors > 0 THEN ['tool_error'] ELSE []::VARCHAR[] END
     ) AS flags,
-    tags, worker, sample_is_int
+    tags, worker, sample_is_int AS _is_int
 FROM every
 LEFT JOIN calls USING (trajectory_id)
-LEFT JOIN (SELECT trajectory_id, value FROM latest_scores WHERE name = 'reward') USING (trajectory_id)
+LEFT JOIN (
+    SELECT trajectory_id, value FROM _active_scores WHERE name = 'reward'
+    QUALIFY row_number() OVER (PARTITION BY trajectory_id ORDER BY time_ns DESC) = 1
+) USING (trajectory_id)
 """
 """`prompt_tokens` is the prompt of the last model call, `response_tokens` the sum over all of them."""
 
@@ -81,7 +91,7 @@ SELECT
     min(reward) AS min,
     max(reward) AS max,
     max(reward) - min(reward) AS spread,
-    bool_and(sample_is_int) AS sample_is_int
+    bool_and(_is_int) AS _is_int
 FROM _listing WHERE sample_index IS NOT NULL
 GROUP BY project, experiment, step, sample_index, validate
 """
@@ -93,13 +103,14 @@ SELECT trajectory_id, project, experiment, step, op_id, name, start_ns, policy_v
 FROM spans WHERE prompt_ids IS NOT NULL OR response_ids IS NOT NULL
 """
 
-_SHARED = [column.name for column in TRAJECTORIES.columns if not column.name.startswith(("parent_", "tags"))]
-DERIVED = {
+SETTLED = "_settled"
+"""The finished rows of `_listing`: those of steps that get no more data. The engine keeps them."""
+
+_DERIVED = {
     "latest_scores": _LATEST_SCORES,
-    "_listing": _LISTING.format(columns=", ".join(_SHARED)),
     "trajectories": f"SELECT {', '.join(TRAJECTORY_COLUMNS)} FROM _listing",
     "_groups": _GROUPS,
-    "groups": "SELECT * EXCLUDE (sample_is_int) FROM _groups",
+    "groups": "SELECT * EXCLUDE (_is_int) FROM _groups",
     "tokens": _TOKENS,
 }
 """Views over other views, each after those that it reads."""
@@ -113,16 +124,26 @@ def live_name(table: str) -> str:
     return f"_live_{table}"
 
 
-def statements(parts: dict[str, list[Path]]) -> Iterator[str]:
-    """The statements that make all views over these parts of each table."""
+def listing_statements(active: list[Path]) -> Iterator[str]:
+    """The statements that make `_active_listing`, over the parts of steps that are not settled."""
+    for table in LISTED:
+        yield f"CREATE TEMP VIEW _active_{table.name} AS {_select(table, active)}"
+    yield f"CREATE TEMP VIEW _active_listing AS {_LISTING}"
+
+
+def statements(parts: list[Path], *, settled: bool) -> Iterator[str]:
+    """The statements that make all other views, over all parts. `settled`: there are rows registered as `SETTLED`."""
     for table in TABLES:
         name = "_trajectories" if table is TRAJECTORIES else table.name
-        yield f"CREATE TEMP VIEW {name} AS {_select(table, parts.get(table.name, []))}"
-    for name, select in DERIVED.items():
+        yield f"CREATE TEMP VIEW {name} AS {_select(table, parts)}"
+    rest = f" UNION ALL SELECT * FROM {SETTLED}" if settled else ""
+    yield f"CREATE TEMP VIEW _listing AS SELECT * FROM _active_listing{rest}"
+    for name, select in _DERIVED.items():
         yield f"CREATE TEMP VIEW {name} AS {select}"
 
 
 def _select(table: Table, parts: list[Path]) -> str:
+    parts = [part for part in parts if table_of(part) == table.name]
     columns = ", ".join(f'"{column.name}"' for column in table.columns)
     live = f"SELECT {columns} FROM {live_name(table.name)}"
     if not parts:

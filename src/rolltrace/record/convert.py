@@ -9,17 +9,21 @@ from __future__ import annotations
 
 import array
 import collections
+import dataclasses
 import datetime
 import itertools
 import pathlib
+import re
 import sys
 import types
-from collections.abc import Callable, Mapping, Set, ValuesView
+from collections.abc import Callable, Iterable, Mapping, Set, ValuesView
 from typing import Any
 
 import xxhash
+from msgspec import Struct
 from msgspec.msgpack import Ext
 
+from rolltrace._guard import pass_on_signals
 from rolltrace.record.schema import clean_text
 from rolltrace.record.values import (
     ARRAY_KINDS,
@@ -34,6 +38,9 @@ from rolltrace.record.values import (
 Converter = Callable[[Any], Any]
 BlobKeeper = Callable[[str, dict[str, Any], bytes], None]
 _MOST_FIELDS = 16
+_MOST_TYPES = 4096
+_LEAVES = frozenset({str, int, float, bool, bytes, type(None)})
+_SECRET = re.compile(r"key|token|secret|passw|auth|credential|cookie", re.IGNORECASE)
 _LONGEST_FIELD = 200
 _SAMPLED_VALUES = 65_536
 
@@ -44,10 +51,10 @@ def opaque(value: object, reason: str = "") -> Ext:
     try:
         inside = object.__getattribute__(value, "__dict__")
         for name, field in itertools.islice(inside.items(), _MOST_FIELDS):
-            if type(name) is str and not name.startswith("_") and _is_plain(field):
+            if type(name) is str and not name.startswith("_") and _is_plain(field) and not _SECRET.search(name):
                 fields[_short(name)] = _short(field) if type(field) is str else field
     except Exception:  # it has none, or hides them
-        pass
+        pass_on_signals()
     return Opaque(type_name(type(value)), fields, reason).ext()
 
 
@@ -68,6 +75,33 @@ def _short(text: str) -> str:
     return clean_text(text[:_LONGEST_FIELD])
 
 
+def private(value: Any) -> Any:
+    """The value with containers of our own, which no other thread can change; objects to convert stay as they are."""
+    kind = type(value)
+    if kind in _LEAVES:
+        return value
+    if issubclass(kind, dict):
+        return {key: private(item) for key, item in dict.copy(value).items()}
+    if issubclass(kind, list):
+        copy = list.copy(value)
+        return copy if _LEAVES.issuperset(map(type, copy)) else [private(item) for item in copy]
+    if issubclass(kind, tuple):
+        return [private(item) for item in tuple.__iter__(value)]
+    if issubclass(kind, set | frozenset):
+        return [private(item) for item in kind.copy(value)]
+    if dataclasses.is_dataclass(kind):
+        return _fields(value, [each.name for each in dataclasses.fields(kind)])
+    if hasattr(kind, "__attrs_attrs__"):
+        return _fields(value, [each.name for each in kind.__attrs_attrs__ if not each.name.startswith("_")])
+    if issubclass(kind, Struct):
+        return _fields(value, kind.__struct_fields__)
+    return value
+
+
+def _fields(value: Any, names: Iterable[str]) -> dict[str, Any]:
+    return {name: private(getattr(value, name)) for name in names if hasattr(value, name)}
+
+
 class Converters:
     """The converter of every type seen so far, for one recorder and its limits."""
 
@@ -85,9 +119,15 @@ class Converters:
         try:
             converter = self._known.get(kind)
             if converter is None:
+                if len(self._known) >= _MOST_TYPES:
+                    self._known.clear()  # a program that makes types as it goes must be able to forget them
                 converter = self._known[kind] = self._choose(kind)
-            return converter(value)
+            made = converter(value)
+            return private(made) if type(made) in (dict, list) else made
+        except RecursionError:
+            raise  # a cycle, most likely: the walk finds it
         except Exception as fault:
+            pass_on_signals()
             return opaque(value, f"{type(fault).__name__} while it was recorded")
 
     def _choose(self, kind: type) -> Converter:
@@ -141,6 +181,7 @@ class Converters:
         try:
             return self._cpu_tensor(value.detach())
         except Exception:  # float8, quantized, fake: no values that NumPy could hold
+            pass_on_signals()
             return _summary(value, None)
 
     def _cpu_tensor(self, value: Any) -> Any:

@@ -20,6 +20,7 @@ from typing import Any
 from msgspec import Raw, Struct
 from msgspec.msgpack import Ext
 
+from rolltrace._guard import pass_on_signals
 from rolltrace.record.convert import opaque, type_name
 from rolltrace.record.values import Cut, Opaque, odd_text
 
@@ -54,6 +55,7 @@ class Walk:
 
     def __init__(
         self,
+        encode_plain: Callable[[Any], bytes],
         encode: Callable[[Any], bytes],
         convert: Callable[[Any], Any],
         *,
@@ -61,6 +63,7 @@ class Walk:
         max_items: int | None,
         max_depth: int | None,
     ) -> None:
+        self._encode_plain = encode_plain
         self._encode = encode
         self._convert = convert
         self._max_bytes = max_bytes
@@ -116,6 +119,7 @@ class Walk:
         except RecursionError:  # raised again here if the stack is still too full, and marked further up
             return self._cut("depth", _length(value), _NIL)
         except Exception as fault:
+            pass_on_signals()
             return self._leaf(opaque(value, f"{type(fault).__name__} while it was recorded"), budget)
         finally:
             self._open.discard(id(value))
@@ -129,8 +133,11 @@ class Walk:
         if self._limited and not (type(value) is str or type(value) in _LEAVES or _plain_numbers(value)):
             return None
         try:
-            whole = self._encode(value)
+            whole = self._encode_plain(value)  # no Python code runs in it, so nobody can change the value meanwhile
+        except TypeError:
+            return None  # an object inside needs converting: not a costly refusal
         except Exception:
+            pass_on_signals()
             self._refused += 1
             return None
         return whole if len(whole) <= budget else None
@@ -236,6 +243,7 @@ class Walk:
         try:
             body = self._encode(value)
         except Exception:  # an int over 64 bits, a time zone that leads out of the calendar
+            pass_on_signals()
             body = self._encode(self._convert(value))
         if self._fits(body, budget):
             return body

@@ -1,0 +1,285 @@
+"""`rolltrace doctor`: check a store and say what to do about what is wrong."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shlex
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from rolltrace.cli.output import add_json, add_store, counted, json_line, paint, plain, size, store_of
+from rolltrace.cli.stats import drainer_is_running, undrained_bytes
+from rolltrace.errors import FormatError
+from rolltrace.journal import Damage, SegmentReader, journal_files, journal_folder
+
+_ENOUGH_FREE_BYTES = 512 << 20
+_LOG_LINES = 3
+_BY_CHOICE = frozenset({"sample_limit"})
+"""Losses that somebody asked for."""
+_ADVICE = {
+    "journal_full": "drain faster or allow more: init(max_unsent_bytes=...); see docs/reference/config.md",
+    "disk_full": "free some room on the disk; see: df -h",
+    "damaged": "nothing brings them back; see the damaged journal places of the drainer's time",
+    "after_shutdown": "call rolltrace.shutdown() after the last rollout",
+}
+_COLOURS = {"ok": "green", "note": "cyan", "problem": "red"}
+
+
+class Finding(NamedTuple):
+    """One line of the report."""
+
+    level: Literal["ok", "note", "problem"]
+    check: str
+    what: str
+    where: str = ""
+    do: str = ""
+    """What to type next."""
+
+
+def add(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser(
+        "doctor",
+        help="check a store",
+        description="Check format, permissions, journals, every page of every part, leftovers, losses and disk room. "
+        "It changes nothing. Exit code 1 if anything is wrong.",
+        epilog="example: rolltrace doctor runs/store || rolltrace doctor runs/store --json | jq 'select(.do)'",
+    )
+    add_store(parser)
+    add_json(parser)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    store = store_of(options)
+    problems = 0
+    for finding in _examine(store):
+        problems += finding.level == "problem"
+        if options.json:
+            print(json_line(finding._asdict()))
+        else:
+            _print(finding)
+    if not options.json:
+        print(counted(problems, "problem") if problems else "all is well")
+    return 1 if problems else 0
+
+
+def _print(finding: Finding) -> None:
+    where = f": {plain(finding.where)}" if finding.where else ""
+    print(f"{paint(f'{finding.level:<8}', _COLOURS[finding.level])} {finding.check:<12} {plain(finding.what)}{where}")
+    if finding.do:
+        print(f"{'':<21} {paint('->', 'bold')} {plain(finding.do)}")
+
+
+def _examine(store: Path) -> Iterator[Finding]:
+    readable = True
+    for finding in _format(store):
+        readable &= finding.level != "problem"
+        yield finding
+    yield from _permissions(store)
+    yield from _journals(store)
+    yield from _leftovers(store)
+    if readable:  # of a newer format we cannot judge the parts
+        yield from _parts(store)
+        yield from _losses(store)
+    yield from _disk(store)
+    yield from _log(store)
+
+
+def _format(store: Path) -> Iterator[Finding]:
+    from rolltrace.record.tables import FORMAT
+    from rolltrace.store import check_version
+
+    page = store / "format.json"
+    if not page.exists():
+        if any((store / "data").rglob("*.parquet")):
+            yield Finding("problem", "format", "the version is missing", str(page), _command("drain --once", store))
+        elif journal_files(store):
+            yield Finding("ok", "format", "nothing was drained yet")
+        else:
+            yield Finding(
+                "problem", "format", "this folder holds neither parts nor journals", str(store), "is it the right one?"
+            )
+        return
+    try:
+        check_version(store)
+    except FormatError as fault:
+        newer = "newer" in str(fault)
+        do = "pip install -U rolltrace" if newer else f"echo '{{\"format\": {FORMAT}}}' > {shlex.quote(str(page))}"
+        yield Finding("problem", "format", str(fault), str(page), do)
+    except OSError as fault:
+        yield Finding("problem", "format", fault.strerror or str(fault), str(page), f"ls -l {shlex.quote(str(page))}")
+    else:
+        yield Finding("ok", "format", f"version {FORMAT}")
+
+
+def _permissions(store: Path) -> Iterator[Finding]:
+    found = False
+    for path in [
+        *(store / "journal").glob("*"),
+        *(store / "journal").glob("*/*.seg"),
+        *(store / "journal").glob("*/*.open"),
+    ]:
+        try:
+            mode = path.stat().st_mode & 0o777
+        except OSError:  # drained since it was listed
+            continue
+        right = 0o700 if path.is_dir() else 0o600
+        if mode & ~right:
+            found = True
+            what = f"others can get at what was traced (mode {mode:03o})"
+            yield Finding("problem", "permissions", what, str(path), f"chmod {right:o} {shlex.quote(str(path))}")
+        if not os.access(path, os.R_OK | (os.X_OK if path.is_dir() else 0)):
+            found = True
+            do = f"sudo chown -R $USER {shlex.quote(str(path.parent))}"
+            yield Finding("problem", "permissions", "not readable by you", str(path), do)
+    if not found:
+        yield Finding("ok", "permissions", "journals are private")
+
+
+def _journals(store: Path) -> Iterator[Finding]:
+    states: Counter[str] = Counter()
+    waiting: Counter[Path] = Counter()
+    here, running = journal_folder(store), drainer_is_running(store)
+    for path in journal_files(store):
+        try:
+            segment, damage = _read(path)
+        except FileNotFoundError:
+            continue
+        except OSError as fault:
+            do = f"mv {shlex.quote(str(path))} {shlex.quote(str(path) + '.bad')}"
+            newer = isinstance(fault, FormatError) and "newer" in str(fault)
+            yield Finding("problem", "journals", str(fault), str(path), "pip install -U rolltrace" if newer else do)
+            continue
+        states[segment.state] += 1
+        if segment.state != "live":
+            waiting[path.parent] += 1
+        for place in damage:
+            what = f"{counted(place.size_bytes, 'byte')} cannot be read ({place.reason})"
+            do = f"{_command('journal dump', store)}  shows what can; the drainer takes all of that"
+            yield Finding("problem", "journals", what, f"{path}, at byte {place.offset}", do)
+    drainer = "a drainer is at work" if running else "no drainer is at work"
+    summary = ", ".join(f"{count} {state}" for state, count in sorted(states.items())) or "none"
+    yield Finding("ok", "journals", f"{summary}; {drainer} on this host")
+    for folder, count in sorted(waiting.items()):
+        what = f"{counted(count, 'finished journal file')} and nobody to drain"
+        if folder != here:
+            what = f"{counted(count, 'journal file')} of another host, which only a drainer there can take"
+            yield Finding("note", "journals", what, str(folder), f"on {folder.name}: {_command('drain --once', store)}")
+        elif not running:
+            yield Finding("problem", "journals", what, str(folder), _command("drain --once", store))
+
+
+def _read(path: Path) -> tuple[SegmentReader, list[Damage]]:
+    segment = SegmentReader.open(path)
+    damage = [item for item in segment if isinstance(item, Damage)]
+    if damage and segment.state == "live":  # perhaps a record was being written just then
+        segment = SegmentReader.open(path)
+        damage = [item for item in segment if item in damage and isinstance(item, Damage)]
+    return segment, damage
+
+
+def _leftovers(store: Path) -> Iterator[Finding]:
+    found = False
+    journals = {path.stem.rpartition("-")[0] for path in journal_files(store)}
+    hidden = [*store.glob("format.*.new"), *(store / "data").rglob(".*.new"), *(store / "blobs").rglob(".*.new")]
+    hidden += [*(store / "journal").glob("*/*.new"), *(store / "journal").glob("*/*.open-new")]
+    for path in sorted(hidden):
+        if not _is_being_written(path):
+            found = True
+            do = f"rm {shlex.quote(str(path))}"
+            yield Finding("problem", "leftovers", "a file that a killed process did not finish", str(path), do)
+    for path in sorted((store / "journal").glob("*/*.open")):
+        if path.stem.rpartition("-")[0] not in journals:
+            found = True
+            do = f"rm {shlex.quote(str(path))}"
+            yield Finding("problem", "leftovers", "open ops of a writer that is gone", str(path), do)
+    if not found:
+        yield Finding("ok", "leftovers", "none")
+
+
+def _is_being_written(path: Path) -> bool:
+    """Whether the process that writes the file is there. Its number is in the name: PID.new, WRITER-PID-..."""
+    match = re.search(r"\.(\d+)\.new$", path.name) or re.match(r"\d+T\d+-(\d+)-", path.name)
+    if match is None:
+        return False
+    try:
+        os.kill(int(match[1]), 0)
+    except PermissionError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    return True
+
+
+def _parts(store: Path) -> Iterator[Finding]:
+    from rolltrace.query import open_store
+    from rolltrace.store import SCHEMAS, data_folder, list_parts, table_of
+
+    damaged = dict(open_store(store).damaged(thorough=True))
+    visible, bad = list_parts(store), 0
+    for part in visible:
+        away = f"mv {shlex.quote(str(part))} {shlex.quote(str(part) + '.bad')}"
+        if table_of(part) not in SCHEMAS:
+            bad += 1
+            what = f"a part of a table that this rolltrace does not know, {table_of(part)!r}"
+            yield Finding("problem", "parts", what, str(part), f"pip install -U rolltrace, or give it up: {away}")
+        elif part in damaged:
+            bad += 1
+            what, do = f"damaged ({damaged[part]})", f"put a copy in its place, or give it up: {away}"
+            yield Finding("problem", "parts", what, str(part), do)
+    for path in sorted(set(data_folder(store).rglob("*.parquet")) - set(visible)):
+        if not path.name.startswith(".") and path.exists():
+            bad += 1
+            merged = path.match("project=*/experiment=*/step=*/*--*.parquet")
+            what = "merged into another part and not removed yet" if merged else "not a part of this store"
+            do = _command("compact", store) if merged else f"mv {shlex.quote(str(path))} /somewhere/else"
+            yield Finding("problem", "parts", what, str(path), do)
+    if not bad:
+        yield Finding("ok", "parts", f"{counted(len(visible), 'part')}, every page as it was written")
+
+
+def _losses(store: Path) -> Iterator[Finding]:
+    from rolltrace.query import open_store
+
+    reasons: Counter[str] = Counter()
+    for row in open_store(store).losses():
+        reasons[row["reason"]] += row["count"]
+    for reason, count in sorted(reasons.items()):
+        if reason in _BY_CHOICE:
+            yield Finding("note", "losses", f"{counted(count, 'record')} left out by the setting: {reason}")
+        else:
+            do = _ADVICE.get(reason, _command("sql 'select * from losses'", store))
+            yield Finding("problem", "losses", f"{counted(count, 'record')} lost: {reason}", "", do)
+    if not reasons:
+        yield Finding("ok", "losses", "none")
+
+
+def _disk(store: Path) -> Iterator[Finding]:
+    free = shutil.disk_usage(store).free
+    waiting = sum(map(undrained_bytes, journal_files(store)))
+    what = f"{size(free)} free, {size(waiting)} to drain"
+    if free < max(_ENOUGH_FREE_BYTES, waiting):
+        yield Finding("problem", "disk", what, str(store), f"df -h {shlex.quote(str(store))}; rolltrace prune --help")
+    else:
+        yield Finding("ok", "disk", what)
+
+
+def _log(store: Path) -> Iterator[Finding]:
+    for path in sorted((store / "journal").glob("*/drainer.log")):
+        try:
+            lines = path.read_text(errors="replace").rstrip().split("\n")
+        except OSError:
+            continue
+        if any(lines):
+            what = "the drainer said: " + " | ".join(line.strip() for line in lines[-_LOG_LINES:])
+            yield Finding("note", "drainer", what, "", f"tail {shlex.quote(str(path))}")
+
+
+def _command(words: str, store: Path) -> str:
+    return f"rolltrace {words} {shlex.quote(str(store))}"

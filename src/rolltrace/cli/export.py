@@ -1,0 +1,91 @@
+"""`rolltrace export`: trajectories of a store in the formats of other tools."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TextIO
+
+from rolltrace.cli.output import add_json, add_store, json_line, progress, store_of
+from rolltrace.errors import ConfigError, StoreError
+from rolltrace.exchange import EXPORTS
+
+
+def add(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser("export", help="write trajectories for other tools", description=__doc__)
+    formats = parser.add_subparsers(metavar="FORMAT", required=True, title="formats")
+    for name, made in EXPORTS.items():
+        one = formats.add_parser(name, help=made.help, description=f"Write {made.help}.")
+        add_store(one)
+        where = "the folder to write, new or empty" if made.is_folder else "the file to write; - is standard output"
+        one.add_argument("-o", "--output", metavar="PATH", required=made.is_folder, default="-", help=where)
+        one.add_argument("--where", metavar="FILTER", help='only trajectories that meet it: "reward < 0.5"')
+        one.add_argument("--step", type=int, help="only this step")
+        one.add_argument("--experiment", help="only this experiment")
+        one.add_argument("--project", help="only this project")
+        one.add_argument(
+            "--trajectory", metavar="ID", nargs="+", action="extend", default=[],
+            help="only these; the first letters of an id are enough",
+        )  # fmt: skip
+        add_json(one)
+        one.set_defaults(run=run, format=name)
+
+
+def run(options: argparse.Namespace) -> int:
+    from rolltrace.exchange.selection import select
+    from rolltrace.query import open_store
+
+    chosen = EXPORTS[options.format]
+    to_stdout = options.output == "-"
+    if to_stdout and chosen.is_folder:
+        raise ConfigError(f"{options.format} is a folder; name it with -o FOLDER")
+    selection = select(
+        open_store(store_of(options)),
+        where=options.where,
+        step=options.step,
+        experiment=options.experiment,
+        project=options.project,
+        trajectory_ids=options.trajectory,
+        progress=progress("exporting"),
+    )
+    if chosen.is_folder:
+        done = chosen.write_folder(selection, Path(options.output))
+    elif to_stdout:
+        done = chosen.write(selection, sys.stdout)
+    else:
+        with _file(Path(options.output)) as out:
+            done = chosen.write(selection, out)
+    report = sys.stderr if to_stdout else sys.stdout
+    if options.json:
+        fields = {"format": options.format, "output": options.output, "chosen": len(selection.rows)}
+        print(json_line({**fields, "written": done.written, "skipped": dict(done.skipped)}), file=report)
+    else:
+        skipped = "".join(f"; left out {count}: {reason}" for reason, count in done.skipped.items())
+        print(f"{len(selection.rows)} trajectories chosen, {done.written} written{skipped}", file=sys.stderr)
+    return 0
+
+
+@contextmanager
+def _file(path: Path) -> Iterator[TextIO]:
+    """The file to write, which appears when it is complete; a device or pipe is written as it is."""
+    plain = path.is_file() or not path.exists()
+    hidden = path.with_name(f".{path.name}.{os.getpid()}.new") if plain else path
+    try:
+        with hidden.open("w", encoding="utf-8", newline="\n") as out:
+            yield out
+        if plain:
+            hidden.replace(path)
+    except BrokenPipeError:
+        raise
+    except OSError as fault:
+        if isinstance(fault, StoreError):
+            raise
+        raise StoreError(f"cannot write {str(path)!r}: {fault.strerror or fault}") from fault
+    finally:
+        if plain:
+            hidden.unlink(missing_ok=True)

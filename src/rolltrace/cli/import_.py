@@ -1,0 +1,71 @@
+"""`rolltrace import`: what other tools wrote, into a store."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from rolltrace.cli.output import add_json, json_line, progress
+from rolltrace.exchange import IMPORTS
+from rolltrace.settings import Settings
+
+
+def add(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser(
+        "import",
+        help="read what other tools wrote",
+        description="Read files of other tools into a store. Lines that cannot be read are reported and the rest is "
+        "imported; importing a file again changes nothing. Exit code 3 if some lines could not be read, 1 if none "
+        "could.",
+    )
+    formats = parser.add_subparsers(metavar="FORMAT", required=True, title="formats")
+    for name, made in IMPORTS.items():
+        one = formats.add_parser(name, help=made.help, description=f"Read {made.help}.")
+        one.add_argument(
+            "paths", metavar="FILE... [STORE]", nargs="+",
+            help="files, or folders of .jsonl files; of several, the last is the store if it is a folder or a new name "
+            "without an ending (default: ROLLTRACE_STORE, or ~/.rolltrace)",
+        )  # fmt: skip
+        one.add_argument("--project", help="the project they belong to")
+        one.add_argument("--experiment", help="the experiment they belong to")
+        one.add_argument("--validate", action="store_true", help="they are validation rollouts")
+        add_json(one)
+        one.set_defaults(run=run, format=name)
+
+
+def run(options: argparse.Namespace) -> int:
+    from rolltrace.exchange.importer import Target, import_files
+
+    files, named = _split([Path(path) for path in options.paths])
+    store = Settings.gather({"store": None if named is None else str(named)}).store
+    done = import_files(
+        IMPORTS[options.format].reader,
+        files,
+        Target(store, options.project, options.experiment, options.validate),
+        on_bad=lambda bad: print(_printable(f"rolltrace: {bad}"), file=sys.stderr),
+        progress=progress("importing"),
+    )
+    if options.json:
+        print(json_line({"store": str(store), **done._asdict()}))
+    else:
+        there = f", {done.already_there} were there already" if done.already_there else ""
+        bad = f", {done.malformed} could not be read" if done.malformed else ""
+        print(f"{done.imported} trajectories imported into {_printable(str(store))}{there}{bad}")
+    if not done.imported and not done.already_there:
+        return 1
+    return 3 if done.malformed else 0
+
+
+def _split(paths: list[Path]) -> tuple[list[Path], Path | None]:
+    """The files, and the store if it was named. A mistyped file must not become a store."""
+    last = paths[-1].expanduser()
+    if len(paths) > 1 and (last.is_dir() or (not last.exists() and not last.suffix)):
+        return paths[:-1], last
+    return paths, None
+
+
+def _printable(text: str) -> str:
+    return text if text.isprintable() else text.encode("unicode_escape").decode()

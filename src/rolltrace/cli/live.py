@@ -1,0 +1,88 @@
+"""`rolltrace live`: what runs right now."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from typing import Any
+
+from rolltrace.cli.output import (
+    SHORT_ID,
+    Column,
+    add_json,
+    add_store,
+    counted,
+    duration,
+    paint,
+    plain,
+    print_rows,
+    print_table,
+    store_of,
+)
+
+_EVERY_SEC = 1.0
+_TO_TOP = "\x1b[H\x1b[J"
+
+
+def add(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser(
+        "live",
+        help="what runs right now",
+        description="Trajectories that have begun and not ended: since when, in which op, in which process. "
+        "The oldest comes first.",
+        epilog="example: rolltrace live --watch",
+    )
+    add_store(parser)
+    parser.add_argument("--watch", action="store_true", help="look again every second, until Ctrl-C")
+    add_json(parser)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    from rolltrace.query import open_store
+
+    store = open_store(store_of(options))
+    try:
+        while True:
+            rows = store.live().rows()
+            if options.watch and not options.json and sys.stdout.isatty():
+                print(_TO_TOP, end="")
+            if options.json:
+                print_rows(rows)
+            else:
+                _print(rows)
+            if not options.watch:
+                return 0
+            sys.stdout.flush()
+            time.sleep(_EVERY_SEC)
+    except KeyboardInterrupt:
+        return 0 if options.watch else 130
+
+
+def _print(rows: list[dict[str, Any]]) -> None:
+    if not rows:
+        print("nothing runs")
+        return
+
+    def texts(key: str) -> list[str]:
+        return ["" if row[key] is None else plain(row[key]) for row in rows]
+
+    print_table(
+        [
+            Column("id", [row["trajectory_id"][:SHORT_ID] for row in rows]),
+            Column("age", [duration(row["age_s"]) for row in rows], right=True),
+            Column("current op", texts("current_op"), stretch=True),
+            Column("since", [duration(row["op_age_s"]) for row in rows], right=True),
+            Column("step", texts("step"), right=True),
+            Column("sample", texts("sample_index"), stretch=True),
+            Column("n", texts("rollout_n"), right=True),
+            Column("turns", texts("turns"), right=True),
+            Column("tools", texts("tool_calls"), right=True),
+            Column("worker", texts("worker")),
+            Column("name", texts("name"), stretch=True),
+            Column("experiment", texts("experiment"), stretch=True),
+        ]
+    )
+    print(paint(counted(len(rows), "running trajectory"), "dim"))

@@ -1,0 +1,242 @@
+"""`rolltrace show`: one trajectory: its tree of ops and its conversation."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rolltrace.cli.output import (
+    add_json,
+    add_store,
+    ago,
+    counted,
+    cut,
+    duration,
+    json_line,
+    number,
+    paint,
+    paint_status,
+    plain,
+    plain_lines,
+    print_rows,
+    screen_width,
+    store_of,
+)
+from rolltrace.errors import ConfigError
+
+if TYPE_CHECKING:
+    from rolltrace.query import Op, OpTokens, Trajectory
+
+_LINES = 12
+"""How much of a message is shown without --full."""
+_TOKENS = 12
+_ROLE_COLOURS = {"system": "dim", "user": "cyan", "assistant": "green", "tool": "yellow"}
+_EXAMPLES = """examples:
+  rolltrace show 3f2a1b2c                  the first letters of an id are enough
+  rolltrace show 3f2a1b2c --conversation --full | less
+  rolltrace show 3f2a1b2c runs/store --json | jq .reward"""
+
+
+def add(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser(
+        "show",
+        help="show one trajectory",
+        description="Where a trajectory stands, what it got, the tree of its ops, its conversation.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("id", help="the id of the trajectory, or its first letters")
+    add_store(parser)
+    part = parser.add_mutually_exclusive_group()
+    part.add_argument("--ops", action="store_true", help="the tree of ops only; with --json, one line per op")
+    part.add_argument(
+        "--conversation", action="store_true", help="the conversation only; with --json, a line per message"
+    )
+    part.add_argument(
+        "--tokens", action="store_true", help="the tokens of every model call; with --json, a line per call"
+    )
+    parser.add_argument("--full", action="store_true", help="do not cut long values")
+    add_json(parser)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    if Path(options.id).is_dir() and options.store is not None and not Path(options.store).is_dir():
+        raise ConfigError(f"the id comes first: rolltrace show {options.store} {options.id}")
+    from rolltrace.query import open_store
+
+    trajectory = open_store(store_of(options)).trajectory(options.id)
+    if options.json:
+        _print_json(trajectory, options)
+        return 0
+    everything = not (options.ops or options.conversation or options.tokens)
+    if not options.conversation:
+        _print_header(trajectory)
+    if everything or options.ops:
+        _print_section("ops")
+        _print_ops(trajectory, options.full)
+    if everything or options.conversation:
+        if everything:
+            _print_section("conversation")
+        _print_conversation(trajectory, options.full)
+    if options.tokens:
+        _print_section("tokens")
+        for tokens in trajectory.tokens:
+            _print_tokens(tokens, options.full)
+    return 0
+
+
+def _print_json(trajectory: Trajectory, options: argparse.Namespace) -> None:
+    if options.ops:
+        print_rows({"depth": depth, **_op_fields(op)} for op, depth, _ in _with_depth(trajectory))
+    elif options.conversation:
+        print_rows(trajectory.conversation)
+    elif options.tokens:
+        print_rows(tokens._asdict() for tokens in trajectory.tokens)
+    else:
+        fields = {
+            **vars(trajectory),
+            "ops": [_op_tree(op) for op in trajectory.ops],
+            "tokens": [tokens._asdict() for tokens in trajectory.tokens],
+            "conversation": trajectory.conversation,
+        }
+        print(json_line(fields))
+
+
+def _op_fields(op: Op) -> dict[str, Any]:
+    return {key: value for key, value in vars(op).items() if key != "children"} | {"duration_s": op.duration_s}
+
+
+def _op_tree(op: Op) -> dict[str, Any]:
+    return {**_op_fields(op), "children": [_op_tree(child) for child in op.children]}
+
+
+def _print_section(title: str) -> None:
+    print(f"\n{paint(title, 'bold')}")
+
+
+def _print_header(t: Trajectory) -> None:
+    status = plain(t.status)
+    print(f"{paint(plain(t.trajectory_id), 'bold')}  {plain(t.name)}  {paint(status, paint_status(status) or 'green')}")
+    place = [f"{plain(t.project)} / {plain(t.experiment)}"]
+    place += [
+        f"{label} {plain(value)}"
+        for label, value in (("step", t.step), ("sample", t.sample_index), ("rollout", t.rollout_n))
+        if value is not None
+    ]
+    print("  " + "  ".join(place + ["validation"] * t.validate))
+    begun = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(t.start_ns / 1e9))
+    took = f"took {duration(t.duration_s)}" if t.duration_s is not None else "no end"
+    print(f"  began {begun} ({ago(t.start_ns)}), {took}, worker {plain(t.worker)}")
+    tools = counted(t.tool_calls, "tool call") + (f" ({t.tool_errors} failed)" if t.tool_errors else "")
+    work = [counted(t.turns, "turn"), tools]
+    work += [
+        f"{count} {what} tokens"
+        for count, what in ((t.prompt_tokens, "prompt"), (t.response_tokens, "response"))
+        if count is not None
+    ]
+    if t.policy_version_min is not None:
+        both = t.policy_version_min, t.policy_version_max
+        work.append(f"policy {both[0]}" if both[0] == both[1] else f"policies {both[0]} to {both[1]}")
+    print("  " + ", ".join(work))
+    for name, score in {score["name"]: score for score in t.scores}.items():  # the newest of a name
+        terms = ", ".join(f"{plain(key)} {plain(value)}" for key, value in (score["terms"] or {}).items())
+        print(f"  {plain(name)} {paint(number(score['value']), 'bold')}{f'  ({terms})' if terms else ''}")
+    if t.flags:
+        print(f"  flags {paint(plain(', '.join(t.flags)), 'yellow')}")
+    if t.tags:
+        print("  tags " + ", ".join(f"{plain(key)}={plain(value)}" for key, value in t.tags.items()))
+    if t.parent_trajectory_id:
+        print(f"  inside {plain(t.parent_trajectory_id)}")
+    if t.transitions or t.notes:
+        print(f"  {counted(len(t.transitions), 'transition')}, {counted(len(t.notes), 'note')}: see --json")
+    if t.error:
+        print("  " + paint(f"error {plain(t.error)}", "red"))
+
+
+def _with_depth(trajectory: Trajectory) -> Iterator[tuple[Op, int, str]]:
+    """Every op before its children, with its depth and the lines of the tree before it."""
+    waiting: list[tuple[Op, int, str, str]] = [(op, 0, "", "") for op in reversed(trajectory.ops)]
+    while waiting:
+        op, depth, before, below = waiting.pop()
+        yield op, depth, before
+        last = len(op.children) - 1
+        waiting += [
+            (child, depth + 1, below + ("└─ " if at == last else "├─ "), below + ("   " if at == last else "│  "))
+            for at, child in reversed(list(enumerate(op.children)))
+        ]
+
+
+def _print_ops(trajectory: Trajectory, full: bool) -> None:
+    if not trajectory.ops:
+        print("  none")
+    for op, _, branch in _with_depth(trajectory):
+        name, kind = plain(op.name), "" if op.kind == "other" else f" {plain(op.kind)}"
+        took = "" if op.duration_s is None else f" {duration(op.duration_s)}"
+        status = "" if op.status == "ok" else f" {plain(op.status)}"
+        given, result = f" ({_short(op.inputs, full)})", ""
+        if op.error is not None:
+            result = f" ✗ {plain(op.error)}"
+        elif op.outputs is not None:
+            result = f" → {_short(op.outputs, full)}"
+        if not full:
+            room = max(40, screen_width() - len(f"  {branch}{name}{kind}{took}{status}"))
+            result = cut(result, room - min(len(given), room // 2))
+            given = cut(given, room - len(result))
+        head = f"  {paint(branch, 'dim')}{paint(name, 'bold')}{paint(kind, 'cyan')}{paint(took, 'dim')}"
+        print(f"{head}{paint(status, paint_status(status))}{given}{paint(result, 'red' if op.error else None)}")
+
+
+def _short(value: Any, full: bool) -> str:
+    """Arguments and results on one line."""
+    if isinstance(value, dict):
+        return ", ".join(f"{plain(key)}={_short_item(item, full)}" for key, item in value.items())
+    return "" if value is None else _short_item(value, full)
+
+
+def _short_item(value: Any, full: bool) -> str:
+    if not full and isinstance(value, list) and len(value) > _TOKENS and isinstance(value[0], int | float):
+        return f"[{len(value)} numbers]"
+    if isinstance(value, str):
+        return plain(value if full else value[:300])
+    return plain(value) if full else cut(plain(value), 60)
+
+
+def _print_conversation(trajectory: Trajectory, full: bool) -> None:
+    messages = trajectory.conversation
+    if not messages:
+        print("  none")
+    for message in messages:
+        role = plain(message.get("role", "?"))
+        name = f" {plain(message['name'])}" if message.get("name") else ""
+        print(paint(f"[{role}{name}]", _ROLE_COLOURS.get(role, "bold")))
+        content = message.get("content")
+        lines = plain_lines(content) if isinstance(content, str) else [] if content is None else [plain(content)]
+        calls = message.get("tool_calls")
+        lines += [f"calls {plain(call)}" for call in calls] if isinstance(calls, list) else []
+        _print_lines(lines, full)
+
+
+def _print_lines(lines: list[str], full: bool) -> None:
+    most = 4 * screen_width()
+    shown = lines if full else [cut(line, most) for line in lines[:_LINES]]
+    for line in shown:
+        print(f"  {line}".rstrip())
+    if not full and (len(lines) > _LINES or any(before != after for before, after in zip(lines, shown))):
+        more = f"{counted(len(lines) - _LINES, 'more line')}; " if len(lines) > _LINES else ""
+        print(paint(f"  … {more}all of it: --full", "dim"))
+
+
+def _print_tokens(tokens: OpTokens, full: bool) -> None:
+    print(paint(plain(tokens.name), "bold"))
+    for label in ("prompt_ids", "response_ids", "logprobs", "response_mask"):
+        values = getattr(tokens, label)
+        if values is None:
+            continue
+        shown = values if full else values[:_TOKENS]
+        text = " ".join(number(value) for value in shown) + (" …" if len(shown) < len(values) else "")
+        print(f"  {label:<13} {len(values):>7}  {text}")

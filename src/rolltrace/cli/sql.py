@@ -1,0 +1,94 @@
+"""`rolltrace sql`: one SELECT over the views of a store."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import sys
+from typing import Any
+
+from rolltrace.cli.output import (
+    Column,
+    add_json,
+    add_store,
+    counted,
+    number,
+    paint,
+    plain,
+    plain_lines,
+    print_rows,
+    print_table,
+    store_of,
+)
+
+_LONGEST_CELL = 400
+_EXAMPLES = """views: trajectories, spans, transitions, scores, notes, losses, tokens, latest_scores, groups
+
+examples:
+  rolltrace sql "select step, avg(reward) from trajectories group by step order by step"
+  rolltrace sql "describe spans"
+  rolltrace sql "select * from groups where std = 0" runs/store --csv > groups.csv"""
+
+
+def add(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser(
+        "sql",
+        help="ask with SQL",
+        description="Print the answer to one SELECT, in DuckDB's SQL, over the views of a store. It only reads. "
+        "In a table and in CSV control characters are written as \\x1b; --json is exact.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("query", metavar="SELECT", help="the statement, in quotes")
+    add_store(parser)
+    form = parser.add_mutually_exclusive_group()
+    add_json(form)
+    form.add_argument("--csv", action="store_true", help="print CSV with a line of names")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    from rolltrace.query import open_store
+
+    result = open_store(store_of(options)).sql(options.query)
+    if options.json:
+        print_rows(result.rows())
+        return 0
+    # By column: a SELECT may give the same name to two.
+    names, columns = result.columns, [column.to_pylist() for column in result.arrow().columns]
+    if options.csv:
+        out = csv.writer(sys.stdout, lineterminator="\n")
+        out.writerow([plain(name) for name in names])
+        out.writerows([_csv_cell(value) for value in row] for row in zip(*columns))
+        return 0
+    hidden = print_table(
+        [
+            Column(plain(name), [_cell(value) for value in column], right=_is_numeric(column), stretch=True)
+            for name, column in zip(names, columns)
+        ]
+    )
+    more = f"; {counted(hidden, 'more column')}: --json, --csv, or a wider terminal" if hidden else ""
+    print(paint(f"{counted(len(result), 'row')}{more}", "dim"))
+    return 0
+
+
+def _is_numeric(column: list[Any]) -> bool:
+    return all(value is None or isinstance(value, int | float) for value in column)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return number(value)
+    return plain(value[:_LONGEST_CELL] if isinstance(value, str | list) else value)
+
+
+def _csv_cell(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, dict | list | bool):
+        value = json.dumps(value, ensure_ascii=False, default=str)
+    return "\n".join(plain_lines(str(value)))

@@ -1,0 +1,125 @@
+"""`rolltrace stats`: how large a store is and what is in it."""
+
+from __future__ import annotations
+
+import argparse
+import mmap
+import os
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from rolltrace.cli.output import add_json, add_store, counted, json_line, plain, size, store_of
+from rolltrace.journal import drainer_lock, journal_files, journal_folder
+
+
+def add(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser(
+        "stats",
+        help="sizes and counts",
+        description="How much room a store takes, how many rows it has, what waits to be drained, what was lost.",
+        epilog="example: rolltrace stats --json | jq .bytes.data",
+    )
+    add_store(parser)
+    add_json(parser)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    found = _gather(store_of(options))
+    if options.json:
+        print(json_line(found))
+        return 0
+    rows, taken, losses = found["rows"], found["bytes"], found["losses"]
+    print(found["store"])
+    _line("trajectories", f"{found['trajectories']}, {found['running']} running")
+    _line("experiments", found["experiments"])
+    _line("on disk", ", ".join(f"{name} {size(count)}" for name, count in taken.items()))
+    _line("parts", f"{found['parts']} ({', '.join(f'{name} {count}' for name, count in rows.items()) or 'no'} rows)")
+    _line("undrained", f"{size(found['undrained_bytes'])} in {counted(found['journal_files'], 'journal file')}")
+    _line("drainer", "at work on this host" if found["drainer_running"] else "none at work on this host")
+    _line("lost", ", ".join(f"{plain(reason)} {count}" for reason, count in losses.items()) or "nothing")
+    if found["damaged_parts"]:
+        _line("damaged", f"{counted(len(found['damaged_parts']), 'part')}: rolltrace doctor")
+    return 0
+
+
+def _line(label: str, value: Any) -> None:
+    print(f"  {label:<13} {value}")
+
+
+def _gather(store: Path) -> dict[str, Any]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from rolltrace.query import open_store
+    from rolltrace.store import list_parts, table_of
+
+    asked = open_store(store)
+    experiments = asked.experiments().rows()
+    losses: Counter[str] = Counter()
+    for row in asked.losses():
+        losses[row["reason"]] += row["count"]
+    parts, rows, damaged = list_parts(store), Counter[str](), []
+    for part in parts:
+        try:
+            rows[table_of(part)] += pq.read_metadata(part).num_rows
+        except FileNotFoundError:  # compacted since it was listed
+            continue
+        except (OSError, pa.ArrowException):
+            damaged.append(str(part))
+    journals = journal_files(store)
+    return {
+        "store": str(store),
+        "trajectories": sum(row["trajectories"] for row in experiments),
+        "running": sum(row["running"] for row in experiments),
+        "experiments": len(experiments),
+        "bytes": {name: disk_bytes((store / name).rglob("*")) for name in ("data", "journal", "blobs")},
+        "parts": len(parts),
+        "rows": dict(rows),
+        "journal_files": len(journals),
+        "undrained_bytes": sum(map(undrained_bytes, journals)),
+        "drainer_running": drainer_is_running(store),
+        "losses": dict(losses),
+        "damaged_parts": damaged,
+    }
+
+
+def disk_bytes(paths: Iterable[Path]) -> int:
+    """What the files take on disk; one that vanishes meanwhile takes nothing."""
+    total = 0
+    for path in paths:
+        try:
+            if not path.is_dir():
+                total += path.stat().st_blocks * 512
+        except OSError:
+            continue
+    return total
+
+
+def undrained_bytes(path: Path) -> int:
+    """What the records of a journal file take. Its size says more: room is reserved ahead."""
+    from rolltrace.journal.segment import FRAME, FRAME_MAGIC, HEADER_BYTES
+
+    offset = HEADER_BYTES
+    try:
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            while offset + FRAME.size <= len(data):
+                magic, _, length = FRAME.unpack_from(data, offset)
+                if magic != FRAME_MAGIC or not length:
+                    break
+                offset = (offset + FRAME.size + length + 7) & ~7
+    except (OSError, ValueError):  # gone, not readable, empty
+        pass
+    return offset - HEADER_BYTES
+
+
+def drainer_is_running(store: Path) -> bool:
+    """Whether a drainer of this host is at work. Looking makes no files."""
+    folder = journal_folder(store)
+    if not os.access(folder / "drainer.lock", os.R_OK | os.W_OK):
+        return False
+    with drainer_lock(folder) as alone:
+        return not alone

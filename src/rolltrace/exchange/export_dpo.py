@@ -1,0 +1,91 @@
+"""Preference pairs for DPO: the best against the worst rollout of each group, where their rewards differ.
+
+`prompt` is what comes before the model's first reply, `chosen` and `rejected` are the rest of the two conversations.
+Groups without a pair are left out, and counted by reason.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+from itertools import groupby
+from typing import Any, NamedTuple, TextIO
+
+from rolltrace.exchange.export_sft import PLACE, finite
+from rolltrace.exchange.jsontext import json_text
+from rolltrace.exchange.selection import Exported, Row, Selection
+from rolltrace.query import Trajectory
+
+_GROUP = tuple(name for name in PLACE if name != "rollout_n")
+
+
+class _Split(NamedTuple):
+    prompt: list[dict[str, Any]]
+    rest: list[dict[str, Any]]
+
+
+def write(selection: Selection, out: TextIO) -> Exported:
+    """Write a line per group that has a best and a worst."""
+    count, skipped = 0, Counter[str]()
+    ends = list(_best_and_worst(selection.rows, skipped))
+    pairs = selection.read([row for pair in ends for row in pair])
+    for best in pairs:
+        pair = _pair(best.trajectory, next(pairs).trajectory)
+        if isinstance(pair, str):
+            skipped[pair] += 1
+        else:
+            out.write(json_text(pair) + "\n")
+            count += 1
+    return Exported(count, skipped)
+
+
+def _best_and_worst(rows: list[Row], skipped: Counter[str]) -> Iterator[tuple[Row, Row]]:
+    def key(row: Row) -> tuple[str, ...]:
+        return tuple(repr(row[name]) for name in _GROUP)
+
+    for _, group in groupby(sorted(rows, key=key), key=key):
+        members = list(group)
+        if members[0]["sample_index"] is None:
+            skipped["no sample_index"] += 1
+            continue
+        rated = [
+            row
+            for row in members
+            if row["reward"] is not None and not math.isnan(row["reward"]) and row["status"] != "running"
+        ]
+        if len(rated) < 2:
+            skipped["fewer than two rewards"] += 1
+            continue
+        best, worst = max(rated, key=lambda row: row["reward"]), min(rated, key=lambda row: row["reward"])
+        if best["reward"] == worst["reward"]:
+            skipped["all rewards alike"] += 1
+            continue
+        yield best, worst
+
+
+def _pair(best: Trajectory, worst: Trajectory) -> dict[str, Any] | str:
+    """The pair, or why there is none."""
+    chosen, rejected = _split(best), _split(worst)
+    if not chosen.rest or not rejected.rest:
+        return "no reply of the model"
+    if chosen.prompt != rejected.prompt:
+        return "different prompts"
+    if chosen.rest == rejected.rest:
+        return "the same conversation"
+    return {
+        "prompt": chosen.prompt,
+        "chosen": chosen.rest,
+        "rejected": rejected.rest,
+        "chosen_reward": finite(best.reward),
+        "rejected_reward": finite(worst.reward),
+        "chosen_id": best.trajectory_id,
+        "rejected_id": worst.trajectory_id,
+        **{name: getattr(best, name) for name in _GROUP},
+    }
+
+
+def _split(trajectory: Trajectory) -> _Split:
+    messages = trajectory.conversation
+    first = next((at for at, message in enumerate(messages) if message.get("role") == "assistant"), len(messages))
+    return _Split(messages[:first], messages[first:])

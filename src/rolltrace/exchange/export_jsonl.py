@@ -1,0 +1,56 @@
+"""JSON lines: one record a trajectory, with everything that was recorded. `import_jsonl` reads them back.
+
+{"rolltrace": 1, <columns of trajectories>, "ops": [{..., "children": [...]}], "conversation": [...],
+ "transitions": [...], "scores": [...], "notes": [...]}
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any, TextIO
+
+from rolltrace.exchange.jsontext import json_text
+from rolltrace.exchange.selection import Exported, Full, Selection
+from rolltrace.query import Op, Trajectory
+from rolltrace.record.tables import SPANS, WHERE
+
+VERSION = 1
+"""Of this format."""
+
+_IN_PLACE = ("parent_id", "inputs", "outputs", "prompt_ids", "response_ids", "logprobs", "response_mask")
+OP_COLUMNS = tuple(
+    column.name
+    for column in SPANS.columns
+    if column.name == "worker" or (column not in WHERE and column.name not in _IN_PLACE)
+)
+"""The plain columns of an op; its parent is the tree, and its tokens are in its inputs and outputs again."""
+_INSIDE = ("ops", "tokens")
+_COLUMNS = tuple(each.name for each in fields(Trajectory) if each.name not in _INSIDE)
+
+
+def write(selection: Selection, out: TextIO) -> Exported:
+    """Write a line per trajectory."""
+    count = 0
+    for full in selection.read():
+        out.write(json_text(record_of(full)) + "\n")
+        count += 1
+    return Exported(count)
+
+
+def record_of(full: Full) -> dict[str, Any]:
+    """A trajectory as the record that stands for it."""
+    trajectory = full.trajectory
+    record: dict[str, Any] = {"rolltrace": VERSION, **{name: getattr(trajectory, name) for name in _COLUMNS}}
+    events = {name: record.pop(name) for name in ("transitions", "scores", "notes")}
+    ops = [_op(op, full) for op in trajectory.ops]
+    return {**record, "ops": ops, "conversation": trajectory.conversation, **events}
+
+
+def _op(op: Op, full: Full) -> dict[str, Any]:
+    span = full.spans[op.op_id]
+    return {
+        **{name: span[name] for name in OP_COLUMNS},
+        "inputs": op.inputs,
+        "outputs": op.outputs,
+        "children": [_op(child, full) for child in op.children],
+    }

@@ -1,0 +1,61 @@
+"""Every format by its name. To add one: a file beside this one, and a line here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, NamedTuple, TextIO, cast
+
+if TYPE_CHECKING:
+    from rolltrace.exchange.importer import LineReader, Source
+    from rolltrace.exchange.selection import Exported, Selection
+
+
+class ExportFormat(NamedTuple):
+    """A format to export to; its module has a function `write`."""
+
+    module: str
+    help: str
+    is_folder: bool = False
+
+    def write(self, selection: Selection, out: TextIO) -> Exported:
+        """Write the chosen trajectories as text."""
+        return cast("Callable[[Selection, TextIO], Exported]", _module(self.module).write)(selection, out)
+
+    def write_folder(self, selection: Selection, folder: Path) -> Exported:
+        """Write the chosen trajectories as a folder."""
+        return cast("Callable[[Selection, Path], Exported]", _module(self.module).write)(selection, folder)
+
+
+class ImportFormat(NamedTuple):
+    """A format to import from; its module has a function `reader`."""
+
+    module: str
+    help: str
+
+    def reader(self, source: Source) -> LineReader:
+        """The reader of one file: a function of a line."""
+        return cast("Callable[[Source], LineReader]", _module(self.module).reader)(source)
+
+
+def _module(name: str) -> ModuleType:
+    return import_module(f"rolltrace.exchange.{name}")
+
+
+EXPORTS = {
+    "jsonl": ExportFormat("export_jsonl", "JSON lines, one trajectory each, with everything in it"),
+    "parquet": ExportFormat("export_parquet", "the tables of the store, as a folder of Parquet files", is_folder=True),
+    "sft": ExportFormat("export_sft", "chat-format JSON lines for supervised fine-tuning"),
+    "dpo": ExportFormat("export_dpo", "preference pairs: the best against the worst of each group"),
+    "chrome": ExportFormat("export_chrome", "a timeline for ui.perfetto.dev and chrome://tracing"),
+    "html": ExportFormat("export_html", "one HTML page of a trajectory, or a comparison of several"),
+}
+
+IMPORTS = {
+    "jsonl": ImportFormat("import_jsonl", "what `rolltrace export jsonl` wrote"),
+    "verl": ImportFormat("import_verl", "step dumps of verl's trainer.rollout_data_dir"),
+    "tinker": ImportFormat("import_tinker", "rollout summaries of tinker-cookbook"),
+    "chat": ImportFormat("import_chat", "JSON lines with messages and, where known, reward, step and ids"),
+}

@@ -1,0 +1,93 @@
+"""Reads what `export_jsonl` wrote. Trajectories keep their ids, unless they are put into another experiment."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import xxhash
+
+from rolltrace.drain.tokens import take_columns
+from rolltrace.exchange.export_jsonl import OP_COLUMNS, VERSION
+from rolltrace.exchange.import_rows import ImportedRow, Malformed, Place, row, sample, whole
+from rolltrace.exchange.importer import Line, LineReader, Source, Target
+from rolltrace.record.tables import NOTES, SCORES, SPANS, TRAJECTORIES, TRANSITIONS
+
+_ID = re.compile(r"[0-9a-f]{32}")
+
+
+def reader(source: Source) -> LineReader:
+    """A reader of records, one a line."""
+
+    def read(record: dict[str, Any], line: Line) -> list[ImportedRow]:
+        version = record.get("rolltrace")
+        if not isinstance(version, int):
+            raise Malformed('not a record of `rolltrace export jsonl`: it has no "rolltrace": 1')
+        if version > VERSION:
+            raise Malformed(f"written by a newer rolltrace (version {version}); upgrade: pip install -U rolltrace")
+        place = _place(record, source.target)
+        columns = [column.name for column in TRAJECTORIES.columns if column.name not in place.columns()]
+        own = {name: record.get(name) for name in columns}
+        own["status"] = _status(record)
+        parent = record.get("parent_trajectory_id")
+        own["parent_trajectory_id"] = None if parent is None else _moved(parent, record, place)
+        if not isinstance(own["name"], str) or not isinstance(own["start_ns"], int):
+            raise Malformed("name and start_ns are missing")
+        rows = [row(TRAJECTORIES, place, own), *_spans(_list(record, "ops"), place)]
+        for name, table in (("transitions", TRANSITIONS), ("scores", SCORES), ("notes", NOTES)):
+            rows += [row(table, place, event) for event in _list(record, name)]
+        return rows
+
+    return read
+
+
+def _place(record: dict[str, Any], target: Target) -> Place:
+    project, experiment = target.project or record.get("project"), target.experiment or record.get("experiment")
+    if not isinstance(project, str) or not isinstance(experiment, str):
+        raise Malformed("project and experiment are missing")
+    validate, worker = record.get("validate", False), record.get("worker") or "import"
+    if not isinstance(validate, bool) or not isinstance(worker, str):
+        raise Malformed("validate must be true or false, and worker text")
+    place = Place(
+        "", project, experiment, whole(record.get("step"), "step"), sample(record.get("sample_index")),
+        whole(record.get("rollout_n"), "rollout_n"), validate or target.validate, worker,
+    )  # fmt: skip
+    return place._replace(trajectory_id=_moved(record.get("trajectory_id"), record, place))
+
+
+def _moved(trajectory_id: Any, record: dict[str, Any], place: Place) -> str:
+    """The id itself, or in another experiment an id of its own: there it is another trajectory."""
+    if not isinstance(trajectory_id, str) or not _ID.fullmatch(trajectory_id):
+        raise Malformed(f"a trajectory id is 32 hexadecimal digits, not {trajectory_id!r:.60}")
+    if (place.project, place.experiment) == (record.get("project"), record.get("experiment")):
+        return trajectory_id
+    return xxhash.xxh3_128_hexdigest(repr((trajectory_id, place.project, place.experiment)).encode())
+
+
+def _spans(ops: list[dict[str, Any]], place: Place) -> Iterator[ImportedRow]:
+    waiting: list[tuple[int | None, dict[str, Any]]] = [(None, op) for op in ops]
+    while waiting:
+        parent_id, op = waiting.pop()
+        given, result = op.get("inputs"), op.get("outputs")
+        fields = take_columns(given, result)  # and puts a word in the place of what it takes
+        fields.update((name, op[name]) for name in OP_COLUMNS if op.get(name) is not None)
+        fields.update(parent_id=parent_id, inputs=given, outputs=result, status=_status(op))
+        if not isinstance(op.get("op_id"), int) or not isinstance(op.get("name"), str):
+            raise Malformed("an op has no op_id or no name")
+        if not isinstance(op.get("start_ns"), int):
+            raise Malformed(f"the op {op['name']!r:.60} has no start_ns")
+        yield row(SPANS, place, fields)
+        waiting += [(op["op_id"], child) for child in _list(op, "children")]
+
+
+def _status(record: dict[str, Any]) -> Any:
+    """What was running when it was exported is not running here."""
+    return "interrupted" if record.get("status") == "running" else record.get("status", "ok")
+
+
+def _list(record: dict[str, Any], name: str) -> list[dict[str, Any]]:
+    found = record.get(name) or []
+    if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
+        raise Malformed(f"{name} must be a list of objects")
+    return found

@@ -1,0 +1,193 @@
+"""Rows of the store's tables for an imported trajectory, checked, so that one bad line cannot spoil a whole part."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import xxhash
+
+from rolltrace.drain.redact import Redactor
+from rolltrace.record import SampleIndex, clean_text, coordinate, to_json
+from rolltrace.record.tables import SCORES, SPANS, TRAJECTORIES, TRANSITIONS, ColumnType, Table
+
+_REDACTOR = Redactor()
+_INT_BITS: dict[ColumnType, int] = {"int64": 63, "int32": 31}
+
+
+class Malformed(ValueError):
+    """A line that is not what its format says; the message tells why."""
+
+
+class ImportedRow(NamedTuple):
+    """One row, and the table it belongs to."""
+
+    table: Table
+    fields: dict[str, Any]
+
+
+class Place(NamedTuple):
+    """Which trajectory, and where it stands."""
+
+    trajectory_id: str
+    project: str
+    experiment: str
+    step: int | None = None
+    sample_index: SampleIndex | None = None
+    rollout_n: int | None = None
+    validate: bool = False
+    worker: str = "import"
+
+    def columns(self) -> dict[str, Any]:
+        """The columns that every row has."""
+        return {
+            **self._asdict(),
+            "sample_index": None if self.sample_index is None else str(self.sample_index),
+            "sample_is_int": isinstance(self.sample_index, int),
+        }
+
+
+def row(table: Table, place: Place, values: Mapping[str, Any]) -> ImportedRow:
+    """A row of a table: JSON columns are encoded, secrets are taken out, every type is checked.
+
+    Raises:
+        Malformed: a value that its column cannot hold.
+    """
+    fields = {**place.columns(), **values}
+    return ImportedRow(
+        table, {column.name: _fitting(column.name, column.type, fields.get(column.name)) for column in table.columns}
+    )
+
+
+def trajectory_row(place: Place, name: str, start_ns: int, end_ns: int, tags: dict[str, Any]) -> ImportedRow:
+    """The row of a trajectory that ended well."""
+    times = {"start_ns": start_ns, "end_ns": end_ns, "status": "ok"}
+    return row(TRAJECTORIES, place, {"name": name, **times, "tags": tags})
+
+
+def span_row(place: Place, number: int, name: str, kind: str, time_ns: int, **values: Any) -> ImportedRow:
+    """The row of an op of which only the order is known."""
+    times = {"start_ns": time_ns, "end_ns": time_ns, "status": "ok"}
+    made = {"op_id": op_id(place.trajectory_id, number), "name": name, "kind": kind, **times}
+    return row(SPANS, place, {**made, **values})
+
+
+def score_row(place: Place, value: Any, terms: Mapping[str, Any], time_ns: int) -> ImportedRow:
+    """The row of a reward."""
+    return row(SCORES, place, {"name": "reward", "value": value, "terms": dict(terms), "time_ns": time_ns})
+
+
+def transition_row(place: Place, number: int, fields: dict[str, Any], time_ns: int) -> ImportedRow:
+    """The row of an environment step."""
+    made = {"op_id": op_id(place.trajectory_id, number), "time_ns": time_ns, "reward": fields.get("reward")}
+    return row(TRANSITIONS, place, {**made, "fields": fields})
+
+
+def conversation_rows(place: Place, messages: list[dict[str, Any]], start_ns: int) -> list[ImportedRow]:
+    """One model call per assistant message, one tool call per tool message, in their order.
+
+    What others said stands in the input of the model call after it; what was said after the last one is an op of its
+    own, `messages`.
+    """
+    rows: list[ImportedRow] = []
+    calls: dict[Any, dict[str, Any]] = {}
+    told = 0
+    for at, message in enumerate(messages):
+        if message["role"] == "assistant":
+            plain = message.keys() <= {"role", "content"} and isinstance(message.get("content"), str)
+            said = {"content": message["content"]} if plain else message
+            rows.append(
+                span_row(place, at, "assistant", "llm", start_ns + at, inputs={"messages": messages[:at]}, outputs=said)
+            )
+            calls.update(_calls(message))
+            told = at + 1
+        elif message["role"] == "tool":
+            call = calls.get(_key(message.get("tool_call_id")), {})
+            name = message.get("name") or call.get("name") or "tool"
+            rows.append(
+                span_row(
+                    place,
+                    at,
+                    str(name),
+                    "tool",
+                    start_ns + at,
+                    inputs=call.get("arguments"),
+                    outputs=message.get("content"),
+                )
+            )
+    rest = [message for message in messages[told:] if message["role"] != "tool"]
+    if rest:
+        at = len(messages)
+        rows.append(span_row(place, at, "messages", "env", start_ns + at, outputs={"messages": rest}))
+    return rows
+
+
+def _calls(message: dict[str, Any]) -> dict[Any, dict[str, Any]]:
+    """The tool calls of a message by their id, as OpenAI writes them."""
+    found = message.get("tool_calls")
+    made: dict[Any, dict[str, Any]] = {}
+    for call in found if isinstance(found, list) else ():
+        function = call.get("function") if isinstance(call, dict) else None
+        if isinstance(function, dict):
+            made[_key(call.get("id"))] = {"name": function.get("name"), "arguments": function.get("arguments")}
+    return made
+
+
+def _key(value: Any) -> str:
+    return value if isinstance(value, str) else repr(value)
+
+
+def op_id(trajectory_id: str, number: int) -> int:
+    """An id for the nth op of a trajectory, the same whenever it is imported."""
+    return xxhash.xxh3_64_intdigest(f"{trajectory_id} {number}".encode()) >> 1
+
+
+def whole(value: Any, name: str) -> int | None:
+    """A coordinate that must be a whole number."""
+    if value is None:
+        return None
+    number = coordinate(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    if isinstance(number, int):
+        return number
+    raise Malformed(f"{name} must be a whole number, not {_seen(value)}")
+
+
+def sample(value: Any) -> SampleIndex | None:
+    """Which sample: a whole number or text."""
+    if value is None or (isinstance(value, int | str) and not isinstance(value, bool)):
+        return coordinate(value)
+    raise Malformed(f"sample_index must be a whole number or text, not {_seen(value)}")
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, int | float)
+
+
+def _fitting(name: str, kind: ColumnType, value: Any) -> Any:
+    if value is None:
+        return None
+    if kind == "json":
+        return json.dumps(to_json(_REDACTOR.value(value)), ensure_ascii=False, separators=(",", ":"))
+    if kind == "text" and isinstance(value, str):
+        return _REDACTOR.text(clean_text(value))
+    if kind == "bool" and isinstance(value, bool):
+        return value
+    if kind == "float64" and is_number(value):
+        try:
+            return float(value)
+        except OverflowError:
+            raise Malformed(f"{name} is too large: {_seen(value)}") from None
+    if kind in _INT_BITS and isinstance(value, int) and not isinstance(value, bool):
+        if -(1 << _INT_BITS[kind]) <= value < 1 << _INT_BITS[kind]:
+            return value
+        raise Malformed(f"{name} does not fit {kind}: {_seen(value)}")
+    if kind.endswith("[]") and hasattr(value, "type"):  # an Arrow array, from `take_columns`
+        return value
+    wanted = {"text": "text", "bool": "true or false", "float64": "a number"}.get(kind, "a whole number")
+    raise Malformed(f"{name} must be {wanted}, not {_seen(value)}")
+
+
+def _seen(value: Any) -> str:
+    text = repr(value) if not isinstance(value, int) or abs(value) < 1 << 128 else "a huge number"
+    return text if len(text) <= 60 else text[:59] + "…"

@@ -1,0 +1,290 @@
+"""Reads files of lines into a store: bad lines are reported, the rest is kept, nothing is there twice.
+
+The rows of a file become parts named by the hash of its content, so importing it again replaces them. The id of a
+trajectory that has none comes from its line, so a file that has grown or was mended adds only what is new: what the
+store has from elsewhere is left out and counted.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import xxhash
+
+from rolltrace.errors import ConfigError, StoreError
+from rolltrace.exchange.import_rows import ImportedRow, Malformed, Place
+from rolltrace.exchange.jsontext import parse
+from rolltrace.query import open_store
+from rolltrace.record.tables import TRAJECTORIES, Table
+from rolltrace.store import Partition, list_parts, prepare, source_of, write_part
+from rolltrace.store.parts import replaced_by
+
+_CHUNK_BYTES = 64 << 20
+"""How much text goes into one set of parts. If this changed, importing a file again would double its rows."""
+
+
+class Target(NamedTuple):
+    """Where imported trajectories go."""
+
+    store: Path
+    project: str | None = None
+    experiment: str | None = None
+    validate: bool = False
+    """They are validation rollouts, whatever the file says."""
+
+    def named(self) -> tuple[str, str]:
+        """Project and experiment, for formats that do not tell them."""
+        if not self.project or not self.experiment:
+            raise ConfigError("this format does not tell project and experiment; give --project and --experiment")
+        return self.project, self.experiment
+
+
+class Line(NamedTuple):
+    """One line of a file."""
+
+    number: int
+    """The first is 1."""
+    raw: bytes
+    value: object
+    time_ns: int
+    """When its trajectory began, as far as is known: when the file was written, lines in their order."""
+
+
+LineReader = Callable[[dict[str, object], Line], list[ImportedRow]]
+"""Makes the rows of one trajectory; the first is of the table `trajectories`."""
+
+
+class Source:
+    """One file to import."""
+
+    def __init__(self, path: Path, target: Target) -> None:
+        self.path = path
+        self.target = target
+        self.time_ns = path.stat().st_mtime_ns
+        self._occurrences: Counter[bytes] = Counter()
+        digest = xxhash.xxh3_128()
+        with path.open("rb") as file:
+            while block := file.read(1 << 20):
+                digest.update(block)
+        self.name = f"import-{digest.hexdigest()}{'v' if target.validate else ''}"
+
+    def part(self, chunk: int) -> str:
+        return f"{self.name}-{chunk}"
+
+    def trajectory_id(self, line: Line, *salt: object) -> str:
+        """An id for the trajectory of a line. The same line a second time is another trajectory."""
+        digest = xxhash.xxh3_128()
+        for item in (self.target.project, self.target.experiment, self.target.validate, *salt):
+            digest.update(repr(item).encode("utf-8", "backslashreplace") + b"\0")
+        digest.update(line.raw)
+        same = digest.digest()
+        number = self._occurrences[same]
+        self._occurrences[same] += 1
+        return xxhash.xxh3_128_hexdigest(same + number.to_bytes(8, "big"))
+
+    def lines(self) -> Iterator[Line | BadLine]:
+        """Every line that is not empty, or what is wrong with it."""
+        with self.path.open("rb") as file:
+            for number, raw in enumerate(file, start=1):
+                text = raw.removeprefix(b"\xef\xbb\xbf").strip() if number == 1 else raw.strip()
+                if not text:
+                    continue
+                try:
+                    yield Line(number, text, parse(text.decode()), self.time_ns + 1000 * number)
+                except RecursionError:
+                    yield BadLine(self.path, number, "nested too deeply")
+                except ValueError as fault:
+                    yield BadLine(self.path, number, f"not JSON: {fault}")
+
+
+class BadLine(NamedTuple):
+    """A line, or with number 0 a whole file, that could not be imported."""
+
+    path: Path
+    number: int
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.number}: {self.reason}" if self.number else f"{self.path}: {self.reason}"
+
+
+class ImportReport(NamedTuple):
+    """What an import did."""
+
+    imported: int
+    already_there: int
+    malformed: int
+    """Lines, and files that could not be read."""
+
+
+class _Known:
+    """Which trajectories the store has."""
+
+    def __init__(self, store: Path) -> None:
+        question = "SELECT trajectory_id FROM _trajectories UNION SELECT trajectory_id FROM spans"
+        self._ids = set(open_store(store).sql(question).arrow()["trajectory_id"].to_pylist())
+        self._of_source: dict[str, list[Path]] = defaultdict(list)
+        for part in list_parts(store, TRAJECTORIES.name):
+            for source in (source_of(part), *replaced_by(part)):
+                self._of_source[source.rpartition("-")[0]].append(part)
+
+    def elsewhere(self, source: Source) -> set[str]:
+        """The trajectories that did not come from an earlier import of this very file."""
+        import pyarrow.parquet as pq
+
+        mine: set[str] = set()
+        for part in self._of_source.get(source.name, []):
+            mine.update(pq.read_table(part, columns=["trajectory_id"], partitioning=None)["trajectory_id"].to_pylist())
+        return self._ids - mine if mine else self._ids
+
+    def add(self, ids: Iterable[str]) -> None:
+        self._ids.update(ids)
+
+
+class _Reading:
+    """How far reading has come."""
+
+    def __init__(self, progress: Callable[[int, int], None], total: int) -> None:
+        self._progress, self._total, self._done = progress, total, 0
+
+    def advance(self, size: int) -> None:
+        self._done += size
+        self._progress(min(self._done, self._total - 1), self._total)
+
+    def finish(self) -> None:
+        self._progress(self._total, self._total)
+
+
+def import_files(
+    reader_of: Callable[[Source], LineReader],
+    paths: Sequence[Path],
+    target: Target,
+    *,
+    on_bad: Callable[[BadLine], None] = lambda bad: None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> ImportReport:
+    """Import files into a store, which is made if there is none.
+
+    Args:
+        reader_of: Makes the reader of a file, from `IMPORTS`.
+        paths: The files; of a folder, all its `.jsonl` files.
+        target: Where to.
+        on_bad: Called for each line that cannot be imported.
+        progress: Called with the bytes read so far, and all there are.
+
+    Raises:
+        ConfigError: the format needs a project and an experiment that were not given.
+        StoreError: the store cannot be written.
+    """
+    if target.store.is_dir() and any(target.store.iterdir()) and not _is_store(target.store):
+        raise StoreError(f"{str(target.store)!r} is not a store; name a new folder or a store last")
+    bad: list[BadLine] = []
+
+    def report(problem: BadLine) -> None:
+        bad.append(problem)
+        on_bad(problem)
+
+    sources: list[Source] = []
+    for path in _files(paths, report):
+        try:
+            sources.append(Source(path, target))
+        except OSError as fault:
+            report(BadLine(path, 0, fault.strerror or str(fault)))
+    readers = [reader_of(source) for source in sources]
+    prepare(target.store)
+    known = _Known(target.store)
+    reading = _Reading(progress, sum(source.path.stat().st_size for source in sources))
+    imported = already_there = 0
+    for source, reader in zip(sources, readers):
+        added, skipped = _import_file(source, reader, known, report, reading)
+        imported += added
+        already_there += skipped
+    reading.finish()
+    return ImportReport(imported, already_there, len(bad))
+
+
+def _import_file(
+    source: Source,
+    reader: LineReader,
+    known: _Known,
+    report: Callable[[BadLine], None],
+    reading: _Reading,
+) -> tuple[int, int]:
+    elsewhere, seen = known.elsewhere(source), set[str]()
+    rows: list[ImportedRow] = []
+    size = skipped = chunk = 0
+    for line in source.lines():
+        if isinstance(line, BadLine):
+            report(line)
+            continue
+        try:
+            made = _read_line(reader, line, seen)
+        except Malformed as fault:
+            report(BadLine(source.path, line.number, str(fault)))
+            continue
+        except RecursionError:
+            report(BadLine(source.path, line.number, "nested too deeply"))
+            continue
+        if made[0].fields["trajectory_id"] in elsewhere:
+            skipped += 1
+        else:
+            rows += made
+        # Counted whether it was there or not: the same file is always cut into the same chunks.
+        size += sum(len(text) for each in made for text in each.fields.values() if isinstance(text, str))
+        reading.advance(len(line.raw))
+        if size >= _CHUNK_BYTES:
+            _write(source, chunk, rows)
+            rows, size, chunk = [], 0, chunk + 1
+    _write(source, chunk, rows)
+    added = len(seen) - skipped
+    known.add(seen)
+    return added, skipped
+
+
+def _read_line(reader: LineReader, line: Line, seen: set[str]) -> list[ImportedRow]:
+    if not isinstance(line.value, dict):
+        raise Malformed(f"a record is a JSON object, not {type(line.value).__name__}")
+    made = reader(line.value, line)
+    trajectory_id = made[0].fields["trajectory_id"]
+    if trajectory_id in seen:
+        raise Malformed(f"trajectory_id {trajectory_id} was in this file before")
+    seen.add(trajectory_id)
+    return made
+
+
+def _write(source: Source, chunk: int, rows: list[ImportedRow]) -> None:
+    groups: dict[tuple[Partition, str], tuple[Table, list[dict[str, object]]]] = {}
+    for table, fields in rows:
+        partition = Partition(fields["project"], fields["experiment"], fields["step"])
+        groups.setdefault((partition, table.name), (table, []))[1].append(fields)
+    try:
+        # Trajectories last: what is listed is complete.
+        for (partition, _), (table, found) in sorted(groups.items(), key=lambda each: each[1][0] is TRAJECTORIES):
+            write_part(source.target.store, partition, table, source.part(chunk), found)
+    except OSError as fault:
+        raise StoreError(f"cannot write to the store: {fault.strerror or fault}") from fault
+
+
+def _files(paths: Sequence[Path], report: Callable[[BadLine], None]) -> Iterator[Path]:
+    for path in paths:
+        if not path.is_dir():
+            yield path
+            continue
+        inside = sorted(path.glob("*.jsonl"), key=lambda each: (len(each.name), each.name))
+        if not inside:
+            report(BadLine(path, 0, "no .jsonl file in this folder"))
+        yield from inside
+
+
+def _is_store(folder: Path) -> bool:
+    return any(os.path.exists(folder / name) for name in ("format.json", "data", "journal"))
+
+
+def place_of(source: Source, line: Line, trajectory_id: str | None = None, /, **where: object) -> Place:
+    """The place of a trajectory in the project and experiment that were asked for."""
+    project, experiment = source.target.named()
+    return Place(trajectory_id or source.trajectory_id(line), project, experiment, **where)  # type: ignore[arg-type]

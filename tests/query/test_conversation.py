@@ -1,0 +1,71 @@
+"""Which messages a trajectory had, from what its ops were given and returned."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rolltrace.query import Op
+from rolltrace.query.conversation import conversation_of, reply_of
+
+
+def op(kind: str, inputs: Any, outputs: Any, **fields: Any) -> Op:
+    return Op(1, fields.pop("name", kind), kind, "ok", 0, 1, inputs, outputs, **fields)
+
+
+@pytest.mark.parametrize(
+    "outputs",
+    [
+        "yes",
+        {"role": "assistant", "content": "yes"},
+        {"content": "yes"},
+        {"text": "yes", "token_ids": [1]},
+        {"message": {"role": "assistant", "content": "yes"}},
+        {"choices": [{"message": {"role": "assistant", "content": "yes"}, "finish_reason": "stop"}]},
+        {"choices": [{"text": "yes"}]},
+        {"outputs": [{"text": "yes"}]},
+        ["yes"],
+    ],
+)
+def test_replies_of_many_shapes(outputs: Any) -> None:
+    assert reply_of(outputs) == {"role": "assistant", "content": "yes"}
+
+
+@pytest.mark.parametrize("outputs", [None, 3, [], {}, {"token_ids": [1]}, ["a", "b"], {"choices": []}])
+def test_what_is_no_reply(outputs: Any) -> None:
+    assert reply_of(outputs) is None
+
+
+def test_without_messages_it_is_made_of_prompts_replies_and_tool_results() -> None:
+    ops = [
+        op("llm", {"prompt": "q"}, "a1"),
+        op("tool", {"x": 1}, {"hits": 2}, name="search"),
+        op("llm", {"prompt": "q"}, "a2"),
+        op("tool", {}, None, name="run", error="ValueError: no"),
+        op("other", {"prompt": "ignored"}, "ignored"),
+        op("llm", {"prompt": "q2"}, {"token_ids": [1]}),
+    ]
+    assert conversation_of(ops) == [
+        {"role": "user", "content": "q"},
+        {"role": "assistant", "content": "a1"},
+        {"role": "tool", "name": "search", "content": '{"hits": 2}'},
+        {"role": "assistant", "content": "a2"},
+        {"role": "tool", "name": "run", "content": "ValueError: no"},
+        {"role": "user", "content": "q2"},
+    ]
+
+
+def test_the_last_messages_win() -> None:
+    first, last = (
+        [{"role": "user", "content": "1"}],
+        [{"role": "system", "content": "s"}, {"role": "user", "content": "2"}],
+    )
+    ops = [op("llm", {"messages": first}, "a"), op("llm", {"messages": last}, {"content": "b", "tool_calls": [1]})]
+    assert conversation_of(ops) == [*last, {"role": "assistant", "content": "b", "tool_calls": [1]}]
+
+
+@pytest.mark.parametrize("messages", [None, [], "text", [1], [{"content": "no role"}]])
+def test_strange_messages_are_no_conversation(messages: Any) -> None:
+    assert conversation_of([op("llm", {"messages": messages}, None)]) == []
+    assert conversation_of([]) == []

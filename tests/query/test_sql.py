@@ -1,0 +1,141 @@
+"""`sql()` reads the views of the store, and nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import rolltrace
+from rolltrace.query import QueryError, open_store
+from rolltrace.query.views import TRAJECTORY_COLUMNS, VIEWS, listing_statements
+from rolltrace.record.tables import TABLES
+
+from .conftest import drain, search, start, write_run
+
+
+@pytest.fixture
+def store_path(tmp_path: Path) -> Path:
+    store = tmp_path / "store"
+    write_run(store)
+    drain(store)
+    (tmp_path / "other.csv").write_text("secret\n1\n")
+    return store
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT count(*) AS n FROM trajectories",
+        "WITH few AS (FROM trajectories LIMIT 3) SELECT count(*) AS n FROM few",
+        "FROM spans SELECT count(*) AS n",
+        "DESCRIBE spans",
+        "SUMMARIZE scores",
+        "  -- a remark\n select 1 AS n;",
+    ],
+)
+def test_reading_statements_are_answered(store_path: Path, text: str) -> None:
+    assert len(open_store(store_path).sql(text)) >= 1
+
+
+def test_parameters_are_values(store_path: Path) -> None:
+    store = open_store(store_path)
+    assert store.sql("SELECT ? AS a, ? AS b", ["'; --", 2]).rows() == [{"a": "'; --", "b": 2}]
+    assert store.sql("SELECT $x AS a", {"x": 1}).rows() == [{"a": 1}]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT * FROM read_csv('/etc/passwd')",
+        "SELECT * FROM '/etc/passwd'",
+        "SELECT * FROM read_text('/proc/self/environ')",
+        "FROM glob('/etc/*')",
+        "FROM read_csv('{store}/data/../../other.csv')",
+        "FROM read_blob('{store}/journal/*/*')",
+        "FROM read_parquet('https://example.org/x.parquet')",
+        "COPY trajectories TO '{store}/data/x.csv'",
+        "COPY (SELECT 1) TO '/tmp/x.csv'",
+        "ATTACH '{store}/data/x.db'",
+        "EXPORT DATABASE '{store}/data'",
+        "INSTALL httpfs",
+        "LOAD httpfs",
+        "PRAGMA version",
+        "SET enable_external_access = true",
+        "SET threads = 1",
+        "CREATE TABLE t (a int)",
+        "CREATE OR REPLACE TEMP VIEW spans AS SELECT 1",
+        "DROP VIEW spans",
+        "INSERT INTO spans VALUES (1)",
+        "CALL pragma_version()",
+        "SELECT 1; SELECT 2",
+        "SELECT 1; DROP VIEW spans",
+        "FROM query('DROP VIEW spans')",
+        "",
+        "selec 1",
+        "SELECT nothing FROM spans",
+        "SELECT * FROM store_path",
+        "SELECT 1/",
+    ],
+)
+def test_everything_else_is_refused(store_path: Path, text: str) -> None:
+    store = open_store(store_path)
+    before = sorted(path for path in store_path.rglob("*"))
+    with pytest.raises(QueryError):
+        store.sql(text.replace("{store}", str(store_path)))
+    assert sorted(path for path in store_path.rglob("*")) == before
+    assert len(store.trajectories()) == 17
+
+
+def test_a_python_variable_is_no_table(store_path: Path) -> None:
+    outside = pa.table({"a": [1]})
+    with pytest.raises(QueryError, match="outside"):
+        open_store(store_path).sql("FROM outside")
+    assert outside.num_rows == 1
+
+
+def test_a_fault_in_the_data_of_a_query_is_the_askers(store_path: Path) -> None:
+    store = open_store(store_path)
+    with pytest.raises(QueryError, match="Conversion"):
+        store.sql("SELECT name::INT FROM spans")
+    assert store.damaged() == []
+
+
+@pytest.mark.parametrize("empty", [True, False])
+def test_the_views_have_their_documented_columns(tmp_path: Path, store_path: Path, empty: bool) -> None:
+    store = open_store(tmp_path if empty else store_path)
+    assert store.sql("FROM trajectories").columns == list(TRAJECTORY_COLUMNS)
+    for table in TABLES[1:]:
+        assert store.sql(f"FROM {table.name}").columns == [column.name for column in table.columns]
+    names = ["project", "experiment", "step", "sample_index", "validate", "size", "mean", "std", "min", "max", "spread"]
+    assert store.sql("FROM groups").columns == names
+    assert store.sql("FROM latest_scores").columns[:3] == ["trajectory_id", "name", "value"]
+    for view in VIEWS:
+        store.sql(f"SELECT count(*) FROM {view}")
+
+
+def test_a_listing_reads_no_payload(store_path: Path) -> None:
+    """The scan of the spans' parts names the columns that it reads."""
+    store = open_store(store_path)
+    store.refresh()
+    cursor = store._engine._with_live_rows(store._engine._live)
+    for statement in listing_statements(store._engine._parts):
+        cursor.execute(statement)
+    ((_, plan),) = cursor.execute("EXPLAIN SELECT * FROM _active_listing").fetchall()
+    assert "response_tokens" in plan
+    assert not any(name in plan for name in ("inputs", "outputs", "prompt_ids", "response_ids", "logprobs"))
+
+
+def test_a_part_without_the_newest_columns_reads_as_null(tmp_path: Path) -> None:
+    for _ in range(2):
+        start(tmp_path)
+        search("x")
+        rolltrace.shutdown()
+        drain(tmp_path)
+    old = sorted(tmp_path.rglob("spans--*.parquet"))[0]
+    pq.write_table(pq.read_table(old, partitioning=None).drop_columns(["finish_reason", "thread"]), old)
+    store = open_store(tmp_path)
+    assert len(store.trajectories()) == 2
+    assert [row["thread"] for row in store.sql("SELECT thread FROM spans")] == [None, None]
