@@ -76,6 +76,8 @@ class Timeout(Exception):
     """What a user's own signal handler raises."""
 
 
+# Interrupted between two instructions, Python itself may leave a folder listing open.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_timeout_raised_by_a_signal_handler_is_never_swallowed(tmp_path: Path, lenient: None) -> None:
     rolltrace.init("p", "e", "rolltrace", store=tmp_path, segment_bytes="64KiB")
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
 
-from rolltrace.cli.output import add_json, add_store, json_line, progress, store_of
+from rolltrace.cli.output import add_filters, add_json, add_store, counted, filters_of, json_line, progress, store_of
 from rolltrace.errors import ConfigError, StoreError
 from rolltrace.exchange import EXPORTS
 
@@ -24,10 +24,7 @@ def add(commands: Any) -> None:
         add_store(one)
         where = "the folder to write, new or empty" if made.is_folder else "the file to write; - is standard output"
         one.add_argument("-o", "--output", metavar="PATH", required=made.is_folder, default="-", help=where)
-        one.add_argument("--where", metavar="FILTER", help='only trajectories that meet it: "reward < 0.5"')
-        one.add_argument("--step", type=int, help="only this step")
-        one.add_argument("--experiment", help="only this experiment")
-        one.add_argument("--project", help="only this project")
+        add_filters(one)
         one.add_argument(
             "--trajectory", metavar="ID", nargs="+", action="extend", default=[],
             help="only these; the first letters of an id are enough",
@@ -46,12 +43,9 @@ def run(options: argparse.Namespace) -> int:
         raise ConfigError(f"{options.format} is a folder; name it with -o FOLDER")
     selection = select(
         open_store(store_of(options)),
-        where=options.where,
-        step=options.step,
-        experiment=options.experiment,
-        project=options.project,
         trajectory_ids=options.trajectory,
         progress=progress("exporting"),
+        **filters_of(options),
     )
     if chosen.is_folder:
         done = chosen.write_folder(selection, Path(options.output))
@@ -66,7 +60,8 @@ def run(options: argparse.Namespace) -> int:
         print(json_line({**fields, "written": done.written, "skipped": dict(done.skipped)}), file=report)
     else:
         skipped = "".join(f"; left out {count}: {reason}" for reason, count in done.skipped.items())
-        print(f"{len(selection.rows)} trajectories chosen, {done.written} written{skipped}", file=sys.stderr)
+        chosen_text = counted(len(selection.rows), "trajectory")
+        print(f"{chosen_text} chosen, {done.written} written{skipped}", file=sys.stderr)
     return 0
 
 

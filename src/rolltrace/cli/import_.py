@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from rolltrace.cli.output import add_json, json_line, progress
+from rolltrace.cli.output import add_json, counted, json_line, plain, progress
 from rolltrace.exchange import IMPORTS
 from rolltrace.settings import Settings
 
@@ -45,7 +45,7 @@ def run(options: argparse.Namespace) -> int:
         IMPORTS[options.format].reader,
         files,
         Target(store, options.project, options.experiment, options.validate),
-        on_bad=lambda bad: print(_printable(f"rolltrace: {bad}"), file=sys.stderr),
+        on_bad=lambda bad: print(plain(f"rolltrace: {bad}"), file=sys.stderr),
         progress=progress("importing"),
     )
     if options.json:
@@ -53,7 +53,7 @@ def run(options: argparse.Namespace) -> int:
     else:
         there = f", {done.already_there} were there already" if done.already_there else ""
         bad = f", {done.malformed} could not be read" if done.malformed else ""
-        print(f"{done.imported} trajectories imported into {_printable(str(store))}{there}{bad}")
+        print(f"{counted(done.imported, 'trajectory')} imported into {plain(str(store))}{there}{bad}")
     if not done.imported and not done.already_there:
         return 1
     return 3 if done.malformed else 0
@@ -65,7 +65,3 @@ def _split(paths: list[Path]) -> tuple[list[Path], Path | None]:
     if len(paths) > 1 and (last.is_dir() or (not last.exists() and not last.suffix)):
         return paths[:-1], last
     return paths, None
-
-
-def _printable(text: str) -> str:
-    return text if text.isprintable() else text.encode("unicode_escape").decode()

@@ -13,15 +13,13 @@ from rolltrace.exchange.import_rows import (
     ImportedRow,
     Malformed,
     is_number,
-    op_id,
-    row,
     score_row,
     span_row,
     trajectory_row,
+    transition_row,
     whole,
 )
 from rolltrace.exchange.importer import Line, LineReader, Source, place_of
-from rolltrace.record.tables import TRANSITIONS
 
 _VERSION = 1
 _KNOWN = frozenset({
@@ -70,8 +68,7 @@ def reader(source: Source) -> LineReader:
                     response_tokens=whole(step.get("ac_len"), "ac_len"),
                 )
             )
-            known = {"op_id": op_id(place.trajectory_id, number), "time_ns": at + number, "reward": step.get("reward")}
-            rows.append(row(TRANSITIONS, place, {**known, "fields": step}))
+            rows.append(transition_row(place, number, step, at + number))
         terms = {name: float(value) for name, value in metrics.items() if is_number(value)}
         if is_number(record.get("final_reward")):
             terms["final_reward"] = float(record["final_reward"])

@@ -89,20 +89,23 @@ def _without_id(row: Row) -> Row:
 def select(
     store: Store,
     *,
-    where: str | None = None,
-    step: int | None = None,
-    experiment: str | None = None,
-    project: str | None = None,
     trajectory_ids: Sequence[str] = (),
     progress: Callable[[int, int], None] = lambda done, total: None,
+    **conditions: Any,
 ) -> Selection:
     """The trajectories that meet all conditions, groups together; those named, in the order they are named.
+
+    Args:
+        store: The store.
+        trajectory_ids: Only these; the first letters of an id are enough.
+        progress: Called with how many trajectories were read, and how many there are.
+        **conditions: Those of `Store.trajectories`.
 
     Raises:
         FilterError: the filter cannot be understood.
         QueryError: an id that no trajectory has, or several begin with.
     """
-    rows = store.trajectories(where=where, step=step, experiment=experiment, project=project).rows()
+    rows = store.trajectories(**conditions).rows()
     if trajectory_ids:
         wanted = dict.fromkeys(store.trajectory(each).trajectory_id for each in trajectory_ids)
         by_id = {row["trajectory_id"]: row for row in rows}
