@@ -177,3 +177,11 @@ def test_a_strange_variable_is_found_with_the_nearest_real_one(monkeypatch: pyte
     monkeypatch.setenv("ROLLTRACE_BACKND", "rolltrace")
     monkeypatch.setenv("ROLLTRACE_XYZZYXYZZY", "1")
     assert unknown_variables() == {"ROLLTRACE_BACKND": ["ROLLTRACE_BACKEND"], "ROLLTRACE_XYZZYXYZZY": []}
+
+
+def test_a_config_that_cannot_be_resolved_is_a_clear_error() -> None:
+    from omegaconf import OmegaConf
+
+    config = OmegaConf.create({"trainer": {"project_name": "${nowhere}"}})
+    with pytest.raises(ConfigError, match="the config cannot be read: .*nowhere"):
+        Settings.gather({}, config)

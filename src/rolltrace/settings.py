@@ -205,6 +205,15 @@ def _nearest(variable: str, known: list[str]) -> list[str]:
 
 def read_config(config: object) -> dict[str, Any]:
     """Our settings out of a trainer's config: `actor_rollout_ref.rollout.trace.*` and `trainer.*_name`."""
+    try:
+        return _read_sections(config)
+    except ConfigError:
+        raise
+    except Exception as fault:  # OmegaConf's own, such as an interpolation that leads nowhere
+        raise ConfigError(f"the config cannot be read: {fault}") from fault
+
+
+def _read_sections(config: object) -> dict[str, Any]:
     trace = _section(config, "actor_rollout_ref", "rollout", "trace")
     trainer = _section(config, "trainer")
     if trace is None and trainer is None:

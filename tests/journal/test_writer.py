@@ -180,3 +180,10 @@ def test_a_store_that_cannot_be_made_is_a_clear_error(tmp_path: Path) -> None:
 def test_the_defaults_are_those_of_the_settings(tmp_path: Path) -> None:
     writer = JournalWriter(tmp_path, {})
     assert (writer._segment_bytes, writer._max_unsent_bytes) == (Settings().segment_bytes, Settings().max_unsent_bytes)
+
+
+def test_a_loss_before_the_first_record_reaches_the_disk(tmp_path: Path, mode: str) -> None:
+    writer = JournalWriter(tmp_path, {}, mode=mode)
+    writer.lose("sample_limit", 1)
+    (path,) = journal_files(tmp_path)
+    assert SegmentReader.open(path).losses == {"sample_limit": {"1": 1}}

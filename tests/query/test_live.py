@@ -41,11 +41,13 @@ def test_reading_goes_on_where_it_ended(tmp_path: Path, mode: str, monkeypatch: 
 def test_an_end_of_the_writer_is_noticed(tmp_path: Path, mode: str) -> None:
     start(tmp_path, journal_mode=mode)
     journals = LiveJournals(tmp_path)
-    rolltrace.rollout_trace_attr(1, step=0).__enter__()
+    left_open = rolltrace.rollout_trace_attr(1, step=0)
+    left_open.__enter__()
     for status in ("running", "interrupted"):
         assert journals.refresh()
         assert journals.tables(frozenset())["trajectories"]["status"].to_pylist() == [status]
         rolltrace.shutdown()
+    left_open.__exit__(None, None, None)
 
 
 def test_damage_in_a_live_file_costs_one_record_and_is_counted(tmp_path: Path) -> None:

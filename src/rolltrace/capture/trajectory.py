@@ -80,7 +80,7 @@ class Trajectory:
         """Whether anything is recorded."""
         return self._recorder is not None
 
-    def tag(self, **tags: Any) -> None:
+    def tag(self, /, **tags: Any) -> None:
         """Add tags, or change them: `trajectory.tag(difficulty="hard")`."""
         if self._recorder is None:
             return

@@ -97,9 +97,8 @@ def _print(found: Comparison) -> None:
     for at, each in enumerate(found.trajectories):
         place = f"step {plain(each.step)}  sample {plain(each.sample_index)}  rollout {plain(each.rollout_n)}"
         reward = "" if each.reward is None else f"  reward {number(each.reward)}"
-        print(
-            f"{paint(_label(at), 'bold')}  {plain(each.trajectory_id[:SHORT_ID])}  {place}  {plain(each.status)}{reward}"
-        )
+        name = plain(each.trajectory_id[:SHORT_ID])
+        print(f"{paint(_label(at), 'bold')}  {name}  {place}  {plain(each.status)}{reward}")
     print()
     for line in _summary(found):
         print(line)

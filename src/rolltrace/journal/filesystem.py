@@ -1,7 +1,8 @@
 """Which file systems can be memory-mapped safely.
 
 A mapped page that cannot be written back kills the process with SIGBUS. Local file systems that honour
-`posix_fallocate` never do that; network and FUSE ones do (seen on WekaFS). Unknown ones count as unsafe.
+`posix_fallocate` never do that; network and FUSE ones do (seen on WekaFS). Copy-on-write ones (btrfs, ZFS) may need
+new space for a page that was reserved and written before. Unknown ones count as unsafe.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import os
 import re
 from pathlib import Path
 
-MAPPABLE = frozenset({"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "tmpfs", "overlay"})
+MAPPABLE = frozenset({"ext2", "ext3", "ext4", "xfs", "f2fs", "tmpfs", "overlay"})
 _ESCAPE = re.compile(r"\\([0-7]{3})")
 
 

@@ -182,6 +182,11 @@ class JournalWriter:
     def lose(self, reason: str, step: int | None) -> None:
         """Count a record that never got as far as the journal, such as one over a sampling limit."""
         with self._lock:
+            if self._segment is None and not self._closed and not self._busy:
+                try:
+                    self._turn_over(self._next_capacity(), time.monotonic())  # losses are kept in a segment's header
+                except OSError:
+                    pass
             self._lose(reason, step)
 
     def _lose(self, reason: str, step: int | None, fault: OSError | None = None) -> None:

@@ -1,0 +1,229 @@
+"""`rolltrace ls`: a table for people, JSON lines for programs, and what all commands share."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import pty
+import struct
+import subprocess
+import sys
+import termios
+from fcntl import ioctl
+from pathlib import Path
+
+import pytest
+
+import rolltrace
+from rolltrace.cli import COMMANDS, main
+from rolltrace.cli.output import ago, cut, duration, size
+from rolltrace.drain import Drainer
+
+ROOT = Path(__file__).parent.parent.parent
+HOSTILE = "\x1b[31mred\x1b]0;title\x07 \x9b2J \u202egnp.exe"
+
+
+def write(store: Path) -> None:
+    rolltrace.init("p", "e", "rolltrace", store=store)
+    for step in (1, 2):
+        for sample in (3, 10, "北京-uuid"):
+            with rolltrace.rollout_trace_attr(sample, step=step, name=HOSTILE, difficulty="hard") as trajectory:
+                trajectory.reward(0.25 * step)
+    with rolltrace.rollout_trace_attr(3, step=2, validate=True) as trajectory:
+        trajectory.reward(math.nan)
+    rolltrace.shutdown()
+
+
+@pytest.fixture(params=["undrained", "drained"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    write(tmp_path)
+    if request.param == "drained":
+        drainer = Drainer(tmp_path)
+        with drainer.working():
+            drainer.drain()
+    return tmp_path
+
+
+def ask(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    assert main([str(each) for each in arguments]) == 0
+    return capsys.readouterr().out
+
+
+def rows(capsys: pytest.CaptureFixture[str], *arguments: object) -> list[dict[str, object]]:
+    return [json.loads(line) for line in ask(capsys, *arguments, "--json").splitlines()]
+
+
+def on_terminal(arguments: list[str], *, columns: int = 80, **environment: str) -> str:
+    """What a command prints on a terminal of that width."""
+    ours, theirs = pty.openpty()
+    ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    kept = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "COLUMNS", "LINES", "TERM")}
+    command = [sys.executable, "-m", "rolltrace.cli", *arguments]
+    with subprocess.Popen(command, stdout=theirs, stderr=theirs, env={**kept, **environment}):
+        os.close(theirs)
+        said = b""
+        while True:
+            try:
+                more = os.read(ours, 4096)
+            except OSError:  # the other end is closed
+                break
+            if not more:
+                break
+            said += more
+    os.close(ours)
+    return said.decode()
+
+
+def test_the_table_has_a_line_per_trajectory_and_says_how_to_show_one(
+    store: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = ask(capsys, "ls", store).splitlines()
+    assert len(lines) == 1 + 7 + 1
+    assert lines[0].split()[:3] == ["id", "step", "sample"]
+    short = lines[1].split()[0]
+    assert len(short) == 8
+    assert lines[-1] == f"7 trajectories; one: rolltrace show {short}"
+
+
+def test_json_has_every_column_and_tags_as_an_object(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = rows(capsys, "ls", store)
+    assert [(row["step"], row["sample_index"]) for row in found[:3]] == [(1, 3), (1, 10), (1, "北京-uuid")]
+    assert found[0]["tags"] == {"difficulty": "hard"}
+    assert found[0]["name"] == HOSTILE
+
+
+def test_json_stays_json_when_a_reward_is_nan(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (row,) = rows(capsys, "ls", store, "--validate")
+    assert row["reward"] == {"$float": "nan"}
+
+
+@pytest.mark.parametrize(
+    ("options", "count"),
+    [
+        (["--step", "1"], 3),
+        (["--sample", "3"], 3),
+        (["--sample", "3", "--train"], 2),
+        (["--validate"], 1),
+        (["--where", "reward > 0.3"], 3),
+        (["--experiment", "other"], 0),
+        (["--project", "p", "--experiment", "e", "--limit", "2"], 2),
+        (["--step", "-1"], 0),
+    ],
+)
+def test_filters_choose(store: Path, capsys: pytest.CaptureFixture[str], options: list[str], count: int) -> None:
+    assert len(rows(capsys, "ls", store, *options)) == count
+
+
+def test_order_and_limit(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = rows(capsys, "ls", store, "--order=-step,sample_index", "--limit", "1", "--train")
+    assert [(row["step"], row["sample_index"]) for row in found] == [(2, 3)]
+    assert "1 of 6 trajectories; all: --limit 6" in ask(capsys, "ls", store, "--train", "--limit", "1")
+
+
+def test_steps_and_experiments(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert [row["step"] for row in rows(capsys, "ls", store, "--steps", "--project", "p")] == [1, 2, 2]
+    assert ask(capsys, "ls", store, "--steps").splitlines()[-1] == "3 steps"
+    (row,) = rows(capsys, "ls", store, "--experiments")
+    assert (row["experiment"], row["trajectories"]) == ("e", 7)
+    assert ask(capsys, "ls", store, "--experiments").splitlines()[-1] == "1 experiment"
+
+
+def test_nothing_found_is_no_error(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ask(capsys, "ls", store, "--step", "99") == "no trajectories meet the filter\n"
+
+
+@pytest.mark.parametrize("options", [["--limit", "-1"], ["--steps", "--where", "step = 1"], ["--validate", "--train"]])
+def test_wrong_usage_is_exit_code_2(store: Path, options: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(["ls", str(store), *options])
+    assert stopped.value.code == 2
+
+
+@pytest.mark.parametrize("options", [["--where", "rewrd < 1"], ["--where", "reward <"], ["--order", "rewrd"]])
+def test_a_wrong_filter_is_one_line(store: Path, options: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ls", str(store), *options]) == 1
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("rolltrace: ")
+    assert len(said.err.splitlines()) == 1
+
+
+def test_traced_text_is_not_obeyed(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for options in ([], ["--json"], ["--steps"], ["--experiments"]):
+        said = ask(capsys, "ls", store, *options)
+        assert said.replace("\n", "").isprintable()
+
+
+def test_on_a_terminal_lines_fit_and_columns_align(tmp_path: Path) -> None:
+    write(tmp_path)
+    for columns in (50, 80, 160):
+        said = on_terminal(["ls", str(tmp_path)], columns=columns, NO_COLOR="1")
+        assert "\x1b" not in said
+        lines = said.splitlines()[:8]
+        wide = [sum(2 if letter in "北京" else 1 for letter in line) for line in lines]
+        assert max(wide) <= columns
+        at = lines[0].index("status")
+        assert {line.replace("北京", "北.京.")[at : at + 2] for line in lines[1:]} == {"ok"}
+
+
+def test_colour_only_on_a_terminal_that_wants_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path)
+    assert "\x1b[2m" in on_terminal(["ls", str(tmp_path)], TERM="xterm")
+    assert "\x1b" not in on_terminal(["ls", str(tmp_path)], TERM="xterm", NO_COLOR="1")
+    assert "\x1b" not in on_terminal(["ls", str(tmp_path)], TERM="dumb")
+    assert "\x1b" not in ask(capsys, "ls", tmp_path)
+
+
+def test_on_a_terminal_an_error_marks_the_place(tmp_path: Path) -> None:
+    write(tmp_path)
+    assert on_terminal(["ls", str(tmp_path), "--where", "step = 1 and rewrd < 1"]).count("^") == 1
+
+
+def test_a_terminal_without_utf8_is_served(tmp_path: Path) -> None:
+    write(tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-m", "rolltrace.cli", "ls", str(tmp_path)],
+        env={**os.environ, "PYTHONIOENCODING": "ascii"}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "\\u5317" in done.stdout
+
+
+@pytest.mark.parametrize("command", ["ls --json", "sql 'from range(100000)'", "tail -n 5", "doctor"])
+def test_a_closed_pipe_is_fine(tmp_path: Path, command: str) -> None:
+    write(tmp_path)
+    name, _, rest = command.partition(" ")
+    given = f"{rest} {tmp_path}" if name == "sql" else f"{tmp_path} {rest}"
+    script = f"{sys.executable} -m rolltrace.cli {name} {given} | head -n 1; exit ${{PIPESTATUS[0]}}"
+    if name == "tail":  # it would write again only when a trajectory finishes
+        script = script.replace("tail ", "tail --once ")
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, env=os.environ, check=False)
+    assert done.stderr == ""
+    assert done.returncode == (1 if name == "doctor" and done.returncode else 0)
+    assert len(done.stdout.splitlines()) == 1
+
+
+def test_every_command_has_help_and_a_section_in_the_docs(capsys: pytest.CaptureFixture[str]) -> None:
+    page = (ROOT / "docs/reference/cli.md").read_text()
+    for command in COMMANDS:
+        name = command.__name__.rpartition(".")[2].rstrip("_")
+        with pytest.raises(SystemExit) as stopped:
+            main([name, "--help"])
+        assert stopped.value.code == 0
+        assert f"\n## {name}\n" in page
+        section = page.partition(f"\n## {name}\n")[2].partition("\n## ")[0]
+        assert f"rolltrace {name}" in section, f"the section of {name} has no example"
+
+
+def test_lengths_of_time_and_sizes_for_people() -> None:
+    shown = [duration(seconds) for seconds in (0, 5e-6, 0.0123, 0.9999, 3.44, 59.99, 125, 11_220, 352_800, None, -1)]
+    assert shown == ["0ms", "5us", "12ms", "1.0s", "3.4s", "1m00s", "2m05s", "3h07m", "4d02h", "", "0ms"]
+    assert [size(count) for count in (0, 999, 1000, 99_960, 3_200_000_000)] == ["0 B", "999 B", "1.0 kB", "100 kB", "3.2 GB"]
+    assert ago(None) == ""
+
+
+def test_cut_counts_columns_and_not_letters() -> None:
+    assert cut("北京北京", 8) == "北京北京"
+    assert cut("北京北京", 7) == "北京北…"
+    assert cut("abc", 2) == "a…"
