@@ -6,6 +6,7 @@ before a clock starts, so what a benchmark measures is tracing and nothing else.
 """
 
 import random
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,21 +20,12 @@ LAST_PROMPT_TOKENS = 30_000
 VOCABULARY = 151_936
 
 SAMPLING = {"temperature": 1.0, "top_p": 0.95, "max_tokens": 1024, "logprobs": True}
-WORDS = [
-    "the",
-    "a",
-    "result",
-    "of",
-    "query",
-    "index",
-    "value",
-    "table",
-    "error",
-    "file",
-    "line",
-    "row",
-    "none",
-]
+_words = random.Random(0)
+WORDS = ["".join(_words.choices("etaoinshrdlucmfw", k=_words.randint(2, 9))) for _ in range(4_000)]
+WEIGHTS = [1 / rank for rank in range(1, len(WORDS) + 1)]
+"""Words as frequent as in any language: a few all the time, most of them rarely."""
+WORD_IDS = {word: int(VOCABULARY ** _words.triangular(0.3, 1, 0.75)) - 1 for word in WORDS}
+"""One token a word, frequent ones with small ids; digits and signs one by one, as Qwen's tokenizer takes them."""
 
 
 @dataclass(slots=True)
@@ -76,11 +68,12 @@ def generate(count: int, *, seed: int = 0) -> list[Trajectory]:
 
 
 def _trajectory(rng: random.Random, *, sample_index: int, rollout_n: int) -> Trajectory:
+    sample = random.Random(sample_index)  # all rollouts of a sample begin with the same prompt
     messages = [
-        {"role": "system", "content": _text(rng, 1_500)},
-        {"role": "user", "content": _text(rng, 2_000)},
+        {"role": "system", "content": _text(sample, 1_500)},
+        {"role": "user", "content": _text(sample, 4_500)},
     ]
-    ids = _tokens(rng, FIRST_PROMPT_TOKENS)
+    ids = _token_ids(" ".join(message["content"] for message in messages), FIRST_PROMPT_TOKENS)
     mask: list[int] = []
     logprobs: list[float] = []
     raw_prompt = list(messages)
@@ -102,7 +95,7 @@ def _trajectory(rng: random.Random, *, sample_index: int, rollout_n: int) -> Tra
             {"role": "tool", "content": tool.output["text"], "tool_call_id": f"call_{turn}"},
         ]
         due = FIRST_PROMPT_TOKENS + (LAST_PROMPT_TOKENS - FIRST_PROMPT_TOKENS) * (turn + 1) // TOOL_TURNS
-        observation = _tokens(rng, due - len(ids))
+        observation = _token_ids(tool.output["text"], due - len(ids))
         ids = ids + observation
         mask += [0] * len(observation)
         logprobs += [0.0] * len(observation)
@@ -125,6 +118,7 @@ def _trajectory(rng: random.Random, *, sample_index: int, rollout_n: int) -> Tra
 
 def _model_call(rng: random.Random, request_id: str, ids: list[int], messages: list[dict[str, Any]]) -> Op:
     length = rng.randint(200, 500)
+    content = _text(rng, 7 * length)
     return Op(
         name="generate",
         kind="llm",
@@ -135,7 +129,7 @@ def _model_call(rng: random.Random, request_id: str, ids: list[int], messages: l
             "sampling_params": SAMPLING,
         },
         output={
-            "response_ids": _tokens(rng, length),
+            "response_ids": _token_ids(content, length),
             "logprobs": [_logprob(rng) for _ in range(length)],
             "stop_reason": "completed",
         },
@@ -158,16 +152,16 @@ def _tool_use(rng: random.Random, response_ids: list[int]) -> tuple[Op, Op]:
         kind="tool",
         inputs={"tool_call": call, "tools_kwargs": {"timeout_sec": 30}},
         # Mostly digits, which Qwen's tokenizer takes one by one: many tokens for a few kB of text.
-        output={"text": _table(rng, rng.randint(4_000, 8_000)), "reward": 0.0, "truncated": False},
+        output={"text": _table(rng, rng.randint(6_000, 9_000)), "reward": 0.0, "truncated": False},
         wait_sec=rng.uniform(0.01, 0.1),
     )
     return parse, tool
 
 
-def _tokens(rng: random.Random, count: int) -> list[int]:
-    # Frequent tokens have small ids, and msgpack spends 1 to 5 bytes by size, so uniform ids would
-    # be larger on disk than real ones. The median here is near 1,500.
-    return [int(VOCABULARY ** rng.triangular(0, 1, 0.75)) - 1 for _ in range(count)]
+def _token_ids(text: str, count: int) -> list[int]:
+    """The first `count` tokens of a text; from its beginning again where it is too short."""
+    ids = [WORD_IDS.get(piece, ord(piece[0])) for piece in re.findall(r"[a-z]+|[^a-z ]", text)]
+    return (ids * (count // len(ids) + 1))[:count]
 
 
 def _logprob(rng: random.Random) -> float:
@@ -176,9 +170,11 @@ def _logprob(rng: random.Random) -> float:
 
 
 def _text(rng: random.Random, size: int) -> str:
-    return " ".join(rng.choices(WORDS, k=size // 5))[:size]
+    return " ".join(rng.choices(WORDS, WEIGHTS, k=size // 5))[:size]
 
 
 def _table(rng: random.Random, size: int) -> str:
-    rows = size // 27
-    return "\n".join(f"{rng.getrandbits(40):013} | {rng.random():.6f} | {rng.choice(WORDS)}" for _ in range(rows))
+    """What a tool finds: rows of numbers and words."""
+    rows = size // 40
+    numbers = ((rng.getrandbits(30), rng.random()) for _ in range(rows))
+    return "\n".join(f"{number:010} | {share:.6f} | {_text(rng, 18)}" for number, share in numbers)

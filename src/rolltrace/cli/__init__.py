@@ -13,11 +13,11 @@ import os
 import sys
 from collections.abc import Sequence
 
-from rolltrace.cli import compact, diff, doctor, drain, journal, live, ls, show, sql, stats, tail
+from rolltrace.cli import compact, diff, doctor, drain, export, import_, journal, live, ls, prune, show, sql, stats, tail
 from rolltrace.cli.output import error_text
 from rolltrace.errors import RolltraceError
 
-COMMANDS = (ls, show, diff, tail, live, sql, stats, doctor, drain, compact, journal)
+COMMANDS = (ls, show, diff, tail, live, sql, stats, doctor, export, import_, drain, compact, prune, journal)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

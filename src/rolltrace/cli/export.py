@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 from collections.abc import Iterator
@@ -50,6 +51,8 @@ def run(options: argparse.Namespace) -> int:
     if chosen.is_folder:
         done = chosen.write_folder(selection, Path(options.output))
     elif to_stdout:
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(encoding="utf-8")  # as a file would be
         done = chosen.write(selection, sys.stdout)
     else:
         with _file(Path(options.output)) as out:

@@ -40,7 +40,7 @@ def run(options: argparse.Namespace) -> int:
     from rolltrace.exchange.importer import Target, import_files
 
     files, named = _split([Path(path) for path in options.paths])
-    store = Settings.gather({"store": None if named is None else str(named)}).store
+    store = Settings.gather({"store": None if named is None else str(named)}).store.expanduser()
     done = import_files(
         IMPORTS[options.format].reader,
         files,

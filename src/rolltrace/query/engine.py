@@ -25,6 +25,7 @@ from rolltrace.query.live import LiveJournals, PartKey
 from rolltrace.query.settled import SettledSteps
 from rolltrace.query.views import SETTLED, listing_statements, live_name, statements
 from rolltrace.store import SCHEMAS, check_version, data_folder, list_parts, source_of, table_of
+from rolltrace.store.layout import COMPACTED
 from rolltrace.store.parts import replaced_by
 
 FRESH_SEC = 0.9
@@ -116,7 +117,7 @@ class Engine:
     def _drained(self) -> set[PartKey]:
         done = {PartKey(part.parent, table_of(part), source_of(part)) for part in self._parts}
         for part in self._parts:
-            if source_of(part).startswith("compact-"):
+            if source_of(part).startswith(COMPACTED):
                 if part not in self._replaced:
                     self._replaced[part] = replaced_by(part)
                 done.update(PartKey(part.parent, table_of(part), source) for source in self._replaced[part])

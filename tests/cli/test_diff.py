@@ -1,0 +1,83 @@
+"""`rolltrace diff`: where trajectories part."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import rolltrace
+from rolltrace.cli import main
+
+
+@rolltrace.rollout_trace_op(kind="llm")
+def generate(prompt: str, reply: str) -> dict[str, object]:
+    return {"text": reply, "token_ids": [ord(letter) for letter in reply]}
+
+
+@rolltrace.rollout_trace_op(kind="tool")
+def search(query: str) -> str:
+    return f"\x1b[31mfound {query}"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    rolltrace.init("p", "e", "rolltrace", store=tmp_path)
+    for n, queries in enumerate((["a", "b"], ["a", "c"], ["a"], ["a", "b"])):
+        with rolltrace.rollout_trace_attr(1, step=1, rollout_n=n) as trajectory:
+            for query in queries:
+                generate("p", f"I look for {query}")
+                search(query)
+            trajectory.reward(float(n % 3))
+    rolltrace.shutdown()
+    return tmp_path
+
+
+@pytest.fixture
+def ids(store: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    main(["ls", str(store), "--json", "--order", "rollout_n"])
+    return [json.loads(line)["trajectory_id"] for line in capsys.readouterr().out.splitlines()]
+
+
+def test_the_first_difference_is_named(store: Path, ids: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["diff", ids[0][:8], ids[1], "--store", str(store)]) == 0
+    said = capsys.readouterr().out
+    assert "first turn that differs: 1\n" in said
+    assert "first token that differs: 11 of turn 1 (A 98, B 99)" in said
+    assert "first tool call that differs: 0 of turn 1 (A search(query=b), B search(query=c))" in said
+    assert "\n= turn 0\n" in said
+    assert "\n≠ turn 1  first difference\n  A I look for b\n" in said
+    assert "\nscore reward  0  1\n" in said
+    assert said.replace("\n", "").isprintable()
+
+
+def test_one_that_ended_before_is_shown(store: Path, ids: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["diff", *ids[:3], "--store", str(store)]) == 0
+    assert "\n  C (ended before)" in capsys.readouterr().out
+
+
+def test_the_same_is_said_to_be_the_same(store: Path, ids: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["diff", ids[0], ids[3], "--store", str(store)]) == 0
+    assert "model and tools did the same in all of them" in capsys.readouterr().out
+
+
+def test_json_has_the_whole_comparison(store: Path, ids: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["diff", *ids[:3], "--store", str(store), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["trajectory_ids"] == ids[:3]
+    assert (found["identical"], found["first_diverging_turn"]) == (False, 1)
+    assert found["first_diverging_token"]["values"] == [ord("I"), ord("I"), None]
+    assert found["first_diverging_tool_call"]["calls"][1] == {"name": "search", "arguments": {"query": "c"}}
+    assert found["scores"] == {"reward": [0.0, 1.0, 2.0]}
+    assert [row["same"] for row in found["turns"]] == [True, False]
+
+
+@pytest.mark.parametrize("extra", [[], ["STORE"]])
+def test_wrong_usage_says_what_is_missing(
+    store: Path, ids: list[str], extra: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(["diff", ids[0], *[str(store) for _ in extra]])
+    assert stopped.value.code == 2
+    assert ("--store" if extra else "two ids or more") in capsys.readouterr().err

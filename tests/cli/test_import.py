@@ -1,0 +1,88 @@
+"""`rolltrace import`: which store, what is reported, exit codes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rolltrace import cli
+from rolltrace.cli import import_, main
+from rolltrace.query import open_store
+
+GOOD = json.dumps({"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]})
+NAMED = ("--project", "p", "--experiment", "e")
+
+
+@pytest.fixture(autouse=True)
+def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    if import_ not in cli.COMMANDS:
+        monkeypatch.setattr(cli, "COMMANDS", (*cli.COMMANDS, import_))
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "x.jsonl"
+    path.write_text(f"{GOOD}\n{GOOD}\n")
+    return path
+
+
+def test_files_go_into_the_store_that_is_named_last(
+    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = tmp_path / "new"
+    assert main(["import", "chat", str(file), str(store), *NAMED]) == 0
+    assert capsys.readouterr().out == f"2 trajectories imported into {store}\n"
+    assert len(open_store(store).trajectories().rows()) == 2
+    assert main(["import", "chat", *NAMED, str(file), str(store)]) == 0
+    assert len(open_store(store).trajectories().rows()) == 2
+
+
+def test_the_store_may_come_from_the_environment(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ROLLTRACE_STORE", str(tmp_path / "new"))
+    assert main(["import", "chat", str(file), *NAMED]) == 0
+    assert len(open_store(tmp_path / "new").trajectories().rows()) == 2
+
+
+def test_the_store_is_in_the_home_folder_otherwise(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    assert main(["import", "chat", str(file), *NAMED]) == 0
+    assert len(open_store(tmp_path / ".rolltrace").trajectories().rows()) == 2
+    assert not (tmp_path / "~").exists()
+
+
+def test_a_mistyped_file_does_not_become_a_store(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("ROLLTRACE_STORE", str(tmp_path / "new"))
+    assert main(["import", "chat", str(file), str(tmp_path / "y.jsnol"), *NAMED]) == 3
+    assert "y.jsnol: No such file" in capsys.readouterr().err
+    assert not (tmp_path / "y.jsnol").exists()
+
+
+def test_malformed_lines_are_named_and_give_exit_code_3(
+    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file.write_text(f'{GOOD}\n{{"messages": "\\u001b[31m"}}\nnot json\n{GOOD}\n')
+    assert main(["import", "chat", str(file), str(tmp_path / "new"), *NAMED, "--json"]) == 3
+    captured = capsys.readouterr()
+    first, second = captured.err.splitlines()
+    assert first.startswith(f"rolltrace: {file}:2: messages must be")
+    assert second.startswith(f"rolltrace: {file}:3: not JSON")
+    assert "\x1b" not in captured.err
+    assert json.loads(captured.out) == {
+        "store": str(tmp_path / "new"), "imported": 2, "already_there": 0, "malformed": 2,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ["", "\n\n", "no\nno\n"])
+def test_nothing_that_can_be_read_gives_exit_code_1(text: str, file: Path, tmp_path: Path) -> None:
+    file.write_text(text)
+    assert main(["import", "chat", str(file), str(tmp_path / "new"), *NAMED]) == 1
+
+
+def test_a_missing_project_is_one_line(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["import", "verl", str(file), str(tmp_path / "new")]) == 1
+    assert "give --project and --experiment" in capsys.readouterr().err

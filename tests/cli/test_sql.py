@@ -1,0 +1,65 @@
+"""`rolltrace sql`: a table, CSV or JSON lines."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+import rolltrace
+from rolltrace.cli import main
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    rolltrace.init("p", "e", "rolltrace", store=tmp_path)
+    for sample in range(3):
+        with rolltrace.rollout_trace_attr(sample, step=1, name='a "quoted",\n\x1b[31mname') as trajectory:
+            trajectory.reward(sample / 2)
+    rolltrace.shutdown()
+    return tmp_path
+
+
+def ask(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    assert main(["sql", *map(str, arguments)]) == 0
+    return capsys.readouterr().out
+
+
+def test_a_table_with_numbers_on_the_right(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said = ask(capsys, "select 'x' as t, sum(reward) as total, null as none from trajectories", store)
+    assert said == "t  total  none\nx    1.5\n1 row\n"
+
+
+def test_csv_can_be_read_back(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said = ask(capsys, "select name, reward, [1, 2] as l, null as n from trajectories order by 2", store, "--csv")
+    rows = list(csv.reader(io.StringIO(said)))
+    assert rows[0] == ["name", "reward", "l", "n"]
+    assert rows[2] == ['a "quoted",\n\\x1b[31mname', "0.5", "[1, 2]", ""]
+    assert "\x1b" not in said
+
+
+def test_json_is_exact(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said = ask(capsys, "select name, 'nan'::double as x from trajectories limit 1", store, "--json")
+    assert json.loads(said) == {"name": 'a "quoted",\n\x1b[31mname', "x": {"$float": "nan"}}
+    assert "\x1b" not in said
+
+
+def test_two_columns_of_one_name_are_both_shown(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ask(capsys, "select 1 as a, 2 as a", store, "--csv") == "a,a\n1,2\n"
+
+
+def test_no_rows_is_no_error(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ask(capsys, "select step from trajectories where false", store) == "step\n0 rows\n"
+    assert ask(capsys, "select step from trajectories where false", store, "--json") == ""
+
+
+@pytest.mark.parametrize("wrong", ["selct 1", "select nope from spans", "drop table spans", "select 1; select 2", ""])
+def test_a_wrong_statement_is_one_line(store: Path, wrong: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sql", wrong, str(store)]) == 1
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert len(said.err.splitlines()) == 1
+    assert said.err.startswith("rolltrace: ")

@@ -1,0 +1,81 @@
+"""Stores written with rolltrace itself, for export and import."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rolltrace
+
+HOSTILE = "<script>alert(1)</script> </pre></body> \"'& \x1b[31mred \u202e \x9b2J 北京 👩‍💻"
+
+
+@rolltrace.rollout_trace_op(kind="llm")
+def generate(messages: list[dict[str, Any]], reply: str) -> dict[str, Any]:
+    ids = list(range(len(reply)))
+    logprobs = [-0.1, math.nan, *[-0.25] * (len(reply) - 2)]
+    return {"content": reply, "token_ids": ids, "logprobs": logprobs, "policy_version": 4, "finish_reason": "stop"}
+
+
+@rolltrace.rollout_trace_op(kind="tool")
+def search(query: str) -> dict[str, Any]:
+    if query == "bad":
+        raise ValueError("no such page")
+    return {"hits": [query, HOSTILE], "numbers": [1.0, math.nan, math.inf], "raw": b"\x00", "big": 1 << 80}
+
+
+@rolltrace.rollout_trace_op(kind="tool")
+async def wait() -> None:
+    await asyncio.sleep(0.001)
+
+
+@rolltrace.rollout_trace_op
+def agent(question: str, reply: str, query: str) -> str:
+    asked = [{"role": "system", "content": "Be kind."}, {"role": "user", "content": question}]
+    generate(asked, reply)
+    try:
+        search(query)
+    except ValueError:
+        pass
+    generate([*asked, {"role": "assistant", "content": reply}, {"role": "user", "content": "Sure?"}], reply + "!")
+    return reply
+
+
+def start(store: Path, experiment: str = "e") -> None:
+    rolltrace.init("p", experiment, "rolltrace", store=store, drain="off")
+
+
+def write_run(store: Path) -> None:
+    """Two steps, two samples with two rollouts each, and what is odd."""
+    start(store)
+    for step in (1, 2):
+        for sample in (7, "uuid-8"):
+            for n in range(2):
+                with rolltrace.rollout_trace_attr(sample, step=step, rollout_n=n, difficulty=HOSTILE) as trajectory:
+                    agent("Where?", f"answer {n}", "bad" if n else "page")
+                    trajectory.note(HOSTILE, at=n)
+                    trajectory.transition({"prompt": "p"}, reward=math.inf if n else 0.5, episode_done=True)
+                    # step 1: the second is better; step 2: sample 7 is a tie
+                    trajectory.reward(0.5 if step == 2 and sample == 7 else float(n), terms={"format": 1.0})
+    with rolltrace.rollout_trace_attr("outer", step=2, validate=True) as outer:
+        with rolltrace.rollout_trace_attr("inner", step=2):
+            search("inside")
+        outer.reward(math.nan)
+    try:
+        with rolltrace.rollout_trace_attr(9, step=2):
+            raise RuntimeError(HOSTILE)
+    except RuntimeError:
+        pass
+    search("no trajectory around")
+    rolltrace.shutdown()
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    store = tmp_path / "store"
+    write_run(store)
+    return store

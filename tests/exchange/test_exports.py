@@ -1,0 +1,239 @@
+"""Every export, read back by the rules of its format."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import threading
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+import rolltrace
+from rolltrace.errors import ConfigError
+from rolltrace.exchange import EXPORTS
+from rolltrace.exchange.selection import Exported, select
+from rolltrace.query import open_store
+
+from .conftest import HOSTILE, generate, search, start, wait
+
+
+def export(store: Path, name: str, **choice: Any) -> tuple[str, Exported]:
+    out = io.StringIO()
+    done = EXPORTS[name].write(select(open_store(store), **choice), out)
+    return out.getvalue(), done
+
+
+def records(text: str) -> list[dict[str, Any]]:
+    def refuse(word: str) -> None:
+        raise AssertionError(f"{word} is not JSON")
+
+    assert text.endswith("\n")
+    return [json.loads(line, parse_constant=refuse) for line in text[:-1].split("\n")]
+
+
+def test_jsonl_has_one_valid_record_per_trajectory(run: Path) -> None:
+    text, done = export(run, "jsonl")
+    found = records(text)
+    listed = open_store(run).trajectories().rows()
+    assert [record["trajectory_id"] for record in found] == [row["trajectory_id"] for row in listed]
+    assert done.written == len(found) == 12
+    for record, row in zip(found, listed):
+        assert (record["sample_index"], record["step"], record["status"]) == (
+            row["sample_index"], row["step"], row["status"],
+        )  # fmt: skip
+
+
+def test_jsonl_holds_what_was_recorded(run: Path) -> None:
+    found = records(export(run, "jsonl", where="sample_index = 7 and step = 1 and rollout_n = 0")[0])
+    (record,) = found
+    (top,) = record["ops"]
+    first, tool, second = top["children"]
+    assert first["outputs"]["token_ids"] == list(range(8))
+    assert first["outputs"]["logprobs"][1] == {"$float": "nan"}
+    assert first["response_tokens"] == 8
+    assert tool["outputs"]["numbers"] == [1.0, {"$float": "nan"}, {"$float": "inf"}]
+    assert tool["outputs"]["hits"] == ["page", HOSTILE]
+    assert second["kind"] == "llm"
+    assert [message["role"] for message in record["conversation"]] == [
+        "system", "user", "assistant", "user", "assistant",
+    ]  # fmt: skip
+    assert record["transitions"][0]["reward"] == 0.5
+    assert record["scores"][0]["terms"] == {"format": 1.0}
+    assert record["notes"][0]["body"]["text"] == HOSTILE
+    assert record["tags"] == {"difficulty": HOSTILE}
+
+
+@pytest.mark.parametrize("name", ["jsonl", "sft", "dpo", "chrome"])
+def test_nothing_that_a_terminal_obeys_is_in_an_export(name: str, run: Path) -> None:
+    text = export(run, name)[0].replace("\n", "")
+    assert text.isprintable()
+
+
+def test_an_export_reads_what_it_is_told_to(run: Path) -> None:
+    assert {record["step"] for record in records(export(run, "jsonl", step=1)[0])} == {1}
+    ids = [row["trajectory_id"] for row in open_store(run).trajectories(step=1).rows()][::-1]
+    found = records(export(run, "jsonl", trajectory_ids=[each[:12] for each in ids])[0])
+    assert [record["trajectory_id"] for record in found] == ids
+    assert export(run, "jsonl", step=99) == ("", Exported(0))
+
+
+def test_sft_has_the_messages_and_the_reward(run: Path) -> None:
+    text, done = export(run, "sft")
+    found = records(text)
+    assert len(found) == done.written == 8
+    assert done.skipped == {"no reply of the model": 4}
+    assert found[0]["messages"][-1] == {"role": "assistant", "content": "answer 0!"}
+    assert (found[1]["reward"], found[1]["step"], found[1]["sample_index"], found[1]["rollout_n"]) == (1.0, 1, 7, 1)
+
+
+def test_sft_leaves_out_what_still_runs(tmp_path: Path) -> None:
+    start(tmp_path)
+    with rolltrace.rollout_trace_attr(1, step=1):
+        generate([{"role": "user", "content": "q"}], "answer")
+        assert export(tmp_path, "sft") == ("", Exported(0, {"still running": 1}))
+
+
+def test_dpo_pairs_the_best_with_the_worst(run: Path) -> None:
+    text, done = export(run, "dpo")
+    found = records(text)
+    assert done.written == len(found) == 3
+    assert done.skipped == {"all rewards alike": 1, "fewer than two rewards": 3, "no sample_index": 1}
+    for pair in found:
+        assert [message["role"] for message in pair["prompt"]] == ["system", "user"]
+        assert (pair["chosen_reward"], pair["rejected_reward"]) == (1.0, 0.0)
+        assert pair["chosen"][-1]["content"] == "answer 1!"
+        assert pair["rejected"][-1]["content"] == "answer 0!"
+        chosen = open_store(run).trajectory(pair["chosen_id"])
+        assert (chosen.step, chosen.sample_index, chosen.rollout_n) == (pair["step"], pair["sample_index"], 1)
+
+
+def test_dpo_does_not_pair_answers_to_different_prompts(tmp_path: Path) -> None:
+    start(tmp_path)
+    for n in range(2):
+        with rolltrace.rollout_trace_attr(1, step=1, rollout_n=n) as trajectory:
+            generate([{"role": "user", "content": f"question {n}"}], "answer")
+            trajectory.reward(n)
+    rolltrace.shutdown()
+    assert export(tmp_path, "dpo") == ("", Exported(0, {"different prompts": 1}))
+
+
+def test_chrome_events_nest_on_every_line(tmp_path: Path) -> None:
+    start(tmp_path)
+
+    async def many() -> None:
+        await asyncio.gather(*(wait() for _ in range(3)))
+
+    for n in range(2):
+        with rolltrace.rollout_trace_attr(1, step=1, rollout_n=n) as trajectory:
+            asyncio.run(many())
+            thread = threading.Thread(target=search, args=("in a thread",), name="worker")
+            thread.start()
+            thread.join()
+            trajectory.reward(1.0)
+    rolltrace.shutdown()
+    trace = json.loads(export(tmp_path, "chrome")[0])
+    events = trace["traceEvents"]
+    assert {event["ph"] for event in events} == {"M", "X", "i"}
+    assert all({"name", "pid", "tid", "ts"} <= event.keys() for event in events)
+    processes = {event["pid"]: event["args"]["name"] for event in events if event["name"] == "process_name"}
+    assert len(processes) == 2
+    threads = [event["args"]["name"] for event in events if event["name"] == "thread_name" and event["pid"] == 1]
+    assert threads == ["main", "main (2)", "main (3)", "worker"]
+    complete = [event for event in events if event["ph"] == "X"]
+    assert len(complete) == 8
+    assert min(event["ts"] for event in complete) >= 0
+    for line in {(event["pid"], event["tid"]) for event in complete}:
+        on_line = sorted((e["ts"], e["ts"] + e["dur"]) for e in complete if (e["pid"], e["tid"]) == line)
+        for (_, end), (begin, inner_end) in zip(on_line, on_line[1:]):
+            assert begin >= end or inner_end <= end
+
+
+def test_chrome_shows_what_never_ended(tmp_path: Path) -> None:
+    start(tmp_path)
+    with rolltrace.rollout_trace_attr(1, step=1):
+
+        @rolltrace.rollout_trace_op
+        def outer() -> str:
+            search("x")
+            return export(tmp_path, "chrome")[0]
+
+        trace = json.loads(outer())
+    (running,) = [event for event in trace["traceEvents"] if event["name"].endswith("outer")]
+    assert running["dur"] > 0
+    assert running["args"]["status"] == "running"
+
+
+class Page(HTMLParser):
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.attributes: set[str] = set()
+        self.text = ""
+        self.policy = ""
+        self.open: list[str] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.attributes.update(name for name, _ in attrs)
+        found = dict(attrs)
+        if found.get("http-equiv") == "Content-Security-Policy":
+            self.policy = found["content"] or ""
+        if tag != "meta":
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_html_shows_hostile_text_and_obeys_none_of_it(count: int, run: Path) -> None:
+    rows = open_store(run).trajectories(step=1).rows()
+    page = Page(export(run, "html", trajectory_ids=[row["trajectory_id"] for row in rows[:count]])[0])
+    assert page.open == []
+    allowed = "html head meta title style body h1 h2 table tr th td pre div span details summary p"
+    assert page.tags <= set(allowed.split())
+    assert page.attributes <= {"lang", "charset", "http-equiv", "content", "name", "class", "colspan"}
+    assert page.policy.startswith("default-src 'none'")
+    assert "script-src" not in page.policy
+    assert "<script>alert(1)</script>" in page.text
+    assert "北京 👩‍💻" in page.text
+    assert not {"\x1b", "\x9b", "\u202e"} & set(page.text)
+    assert ("They part in turn 1" in page.text) == (count > 1)
+
+
+def test_html_of_nothing_or_too_much_is_an_error(tmp_path: Path) -> None:
+    start(tmp_path)
+    for sample in range(17):
+        with rolltrace.rollout_trace_attr(sample, step=1):
+            search("x")
+    rolltrace.shutdown()
+    with pytest.raises(ConfigError, match="no trajectory was chosen"):
+        export(tmp_path, "html", step=5)
+    with pytest.raises(ConfigError, match="17 trajectories were chosen"):
+        export(tmp_path, "html")
+
+
+def test_parquet_is_a_store_of_the_chosen_trajectories(run: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "exported"
+    EXPORTS["parquet"].write_folder(select(open_store(run), step=1), folder)
+    assert records(export(folder, "jsonl")[0]) == records(export(run, "jsonl", step=1)[0])
+    assert pq.read_table(folder / "data")["step"].to_pylist()
+    with pytest.raises(ConfigError, match="not empty"):
+        EXPORTS["parquet"].write_folder(select(open_store(run)), folder)
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def test_parquet_takes_what_was_outside_any_trajectory_along(run: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "exported"
+    EXPORTS["parquet"].write_folder(select(open_store(run)), folder)
+    assert export(folder, "jsonl")[0] == export(run, "jsonl")[0]
