@@ -5,6 +5,8 @@
     │   └── BackendError                a backend name that is not installed
     ├── MissingExtraError (ImportError) an optional package is not installed
     ├── ContextError (ValueError)       a context string that cannot be understood
+    ├── QueryError (ValueError)         a question that cannot be answered
+    │   └── FilterError                 a filter that cannot be understood
     └── StoreError (OSError)            the store folder cannot be used
         └── FormatError                 a file of the store is damaged or written by a newer version
 
@@ -31,6 +33,17 @@ class MissingExtraError(RolltraceError, ImportError):
 
 class ContextError(RolltraceError, ValueError):
     """A string given to `use_context` was not made by `current_context`."""
+
+
+class QueryError(RolltraceError, ValueError):
+    """A question that cannot be answered: SQL that is wrong or not allowed, an unknown id or column."""
+
+
+class FilterError(QueryError):
+    """A filter cannot be understood; the message shows the place and what to write instead."""
+
+    position: int = 0
+    """Index of the character in the filter at which it went wrong."""
 
 
 class StoreError(RolltraceError, OSError):

@@ -8,14 +8,7 @@ from pathlib import Path
 import pytest
 
 import rolltrace
-from rolltrace import cli
-from rolltrace.cli import export, main
-
-
-@pytest.fixture(autouse=True)
-def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    if export not in cli.COMMANDS:
-        monkeypatch.setattr(cli, "COMMANDS", (*cli.COMMANDS, export))
+from rolltrace.cli import main
 
 
 @pytest.fixture

@@ -7,18 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from rolltrace import cli
-from rolltrace.cli import import_, main
+from rolltrace.cli import main
 from rolltrace.query import open_store
 
 GOOD = json.dumps({"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]})
 NAMED = ("--project", "p", "--experiment", "e")
-
-
-@pytest.fixture(autouse=True)
-def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    if import_ not in cli.COMMANDS:
-        monkeypatch.setattr(cli, "COMMANDS", (*cli.COMMANDS, import_))
 
 
 @pytest.fixture

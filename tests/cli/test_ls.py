@@ -35,6 +35,11 @@ def write(store: Path) -> None:
     rolltrace.shutdown()
 
 
+@pytest.fixture(autouse=True)
+def _wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+
+
 @pytest.fixture(params=["undrained", "drained"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     write(tmp_path)
@@ -219,7 +224,8 @@ def test_every_command_has_help_and_a_section_in_the_docs(capsys: pytest.Capture
 def test_lengths_of_time_and_sizes_for_people() -> None:
     shown = [duration(seconds) for seconds in (0, 5e-6, 0.0123, 0.9999, 3.44, 59.99, 125, 11_220, 352_800, None, -1)]
     assert shown == ["0ms", "5us", "12ms", "1.0s", "3.4s", "1m00s", "2m05s", "3h07m", "4d02h", "", "0ms"]
-    assert [size(count) for count in (0, 999, 1000, 99_960, 3_200_000_000)] == ["0 B", "999 B", "1.0 kB", "100 kB", "3.2 GB"]
+    sizes = [size(count) for count in (0, 999, 1000, 99_960, 3_200_000_000)]
+    assert sizes == ["0 B", "999 B", "1.0 kB", "100 kB", "3.2 GB"]
     assert ago(None) == ""
 
 

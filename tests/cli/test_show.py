@@ -17,7 +17,7 @@ HOSTILE = "\x1b]0;title\x07 first\nsecond \x9b2J"
 @rolltrace.rollout_trace_op(kind="llm")
 def generate(messages: list[dict[str, str]]) -> dict[str, object]:
     ids = list(range(40))
-    return {"text": "line\n" * 30, "token_ids": ids, "logprobs": [-0.5] * 40}
+    return {"token_ids": ids, "text": "line\n" * 30, "logprobs": [-0.5] * 40}
 
 
 @rolltrace.rollout_trace_op(kind="tool")
@@ -32,6 +32,11 @@ def agent(query: str) -> None:
         search(query)
     except ValueError:
         pass
+
+
+@pytest.fixture(autouse=True)
+def _wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
 
 
 @pytest.fixture(params=["undrained", "drained"])

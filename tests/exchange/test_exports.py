@@ -7,6 +7,7 @@ import io
 import json
 import threading
 from html.parser import HTMLParser
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,24 @@ def test_an_export_reads_what_it_is_told_to(run: Path) -> None:
     assert export(run, "jsonl", step=99) == ("", Exported(0))
 
 
+@pytest.mark.parametrize("depth", [100, 400])
+def test_ops_inside_each_other_do_not_stop_an_export(depth: int, tmp_path: Path) -> None:
+    @rolltrace.rollout_trace_op
+    def down(levels: int) -> None:
+        if levels:
+            down(levels - 1)
+
+    start(tmp_path)
+    for levels in (depth, 0):
+        with rolltrace.rollout_trace_attr(levels, step=1):
+            down(levels)
+    rolltrace.shutdown()
+    text, done = export(tmp_path, "jsonl")
+    assert len(records(text)) == done.written
+    assert done.written + done.skipped.get("nested too deeply", 0) == 2
+    assert (done.written == 2) or depth > 100
+
+
 def test_sft_has_the_messages_and_the_reward(run: Path) -> None:
     text, done = export(run, "sft")
     found = records(text)
@@ -149,7 +168,7 @@ def test_chrome_events_nest_on_every_line(tmp_path: Path) -> None:
     assert min(event["ts"] for event in complete) >= 0
     for line in {(event["pid"], event["tid"]) for event in complete}:
         on_line = sorted((e["ts"], e["ts"] + e["dur"]) for e in complete if (e["pid"], e["tid"]) == line)
-        for (_, end), (begin, inner_end) in zip(on_line, on_line[1:]):
+        for (_, end), (begin, inner_end) in pairwise(on_line):
             assert begin >= end or inner_end <= end
 
 
@@ -227,7 +246,8 @@ def test_parquet_is_a_store_of_the_chosen_trajectories(run: Path, tmp_path: Path
     folder = tmp_path / "exported"
     EXPORTS["parquet"].write_folder(select(open_store(run), step=1), folder)
     assert records(export(folder, "jsonl")[0]) == records(export(run, "jsonl", step=1)[0])
-    assert pq.read_table(folder / "data")["step"].to_pylist()
+    (part,) = folder.rglob("spans--*.parquet")
+    assert set(pq.read_table(part, partitioning=None)["step"].to_pylist()) == {1}
     with pytest.raises(ConfigError, match="not empty"):
         EXPORTS["parquet"].write_folder(select(open_store(run)), folder)
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []

@@ -96,7 +96,7 @@ def test_records_in_another_experiment_are_other_trajectories(run: Path, tmp_pat
     again = Importer(run)
     assert again("jsonl", file, project="p", experiment="copy") == ImportReport(12, 0, 0)
     rows = again.store.experiments().rows()
-    assert [(row["experiment"], row["trajectories"]) for row in rows] == [("e", 12), ("copy", 12)]
+    assert {row["experiment"]: row["trajectories"] for row in rows} == {"e": 12, "copy": 12}
     inner = again.store.trajectories(experiment="copy", sample_index="inner").rows()[0]["trajectory_id"]
     outer = again.store.trajectories(experiment="copy", sample_index="outer").rows()[0]["trajectory_id"]
     assert again.store.trajectory(inner).parent_trajectory_id == outer

@@ -13,7 +13,22 @@ import os
 import sys
 from collections.abc import Sequence
 
-from rolltrace.cli import compact, diff, doctor, drain, export, import_, journal, live, ls, prune, show, sql, stats, tail
+from rolltrace.cli import (
+    compact,
+    diff,
+    doctor,
+    drain,
+    export,
+    import_,
+    journal,
+    live,
+    ls,
+    prune,
+    show,
+    sql,
+    stats,
+    tail,
+)
 from rolltrace.cli.output import error_text
 from rolltrace.errors import RolltraceError
 

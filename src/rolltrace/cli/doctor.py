@@ -14,12 +14,12 @@ from typing import Any, Literal, NamedTuple
 
 from rolltrace.cli.output import add_json, add_store, counted, json_line, paint, plain, size, store_of
 from rolltrace.cli.stats import drainer_is_running, undrained_bytes
-from rolltrace.errors import FormatError
+from rolltrace.errors import FormatError, RolltraceError
 from rolltrace.journal import Damage, SegmentReader, journal_files, journal_folder
 
 _ENOUGH_FREE_BYTES = 512 << 20
 _LOG_LINES = 3
-_BY_CHOICE = frozenset({"sample_limit"})
+_BY_CHOICE = frozenset({"sample_limit", "pruned_payload", "pruned_whole"})
 """Losses that somebody asked for."""
 _ADVICE = {
     "journal_full": "drain faster or allow more: init(max_unsent_bytes=...); see docs/reference/config.md",
@@ -78,17 +78,18 @@ def _print(finding: Finding) -> None:
 
 def _examine(store: Path) -> Iterator[Finding]:
     readable = True
-    for finding in _format(store):
-        readable &= finding.level != "problem"
-        yield finding
-    yield from _permissions(store)
-    yield from _journals(store)
-    yield from _leftovers(store)
-    if readable:  # of a newer format we cannot judge the parts
-        yield from _parts(store)
-        yield from _losses(store)
-    yield from _disk(store)
-    yield from _log(store)
+    for check in (_format, _permissions, _journals, _leftovers, _parts, _losses, _disk, _log):
+        if not readable and check in (_parts, _losses):  # of a newer format we cannot judge
+            continue
+        try:
+            for finding in check(store):
+                readable &= finding.check != "format" or finding.level != "problem"
+                yield finding
+        except (RolltraceError, OSError, ValueError) as fault:  # one sick part must not hide the others
+            name = check.__name__.strip("_")
+            yield Finding(
+                "problem", name, f"cannot be checked: {fault}", str(store), f"ls -lR {shlex.quote(str(store))}"
+            )
 
 
 def _format(store: Path) -> Iterator[Finding]:
@@ -252,7 +253,7 @@ def _losses(store: Path) -> Iterator[Finding]:
         reasons[row["reason"]] += row["count"]
     for reason, count in sorted(reasons.items()):
         if reason in _BY_CHOICE:
-            yield Finding("note", "losses", f"{counted(count, 'record')} left out by the setting: {reason}")
+            yield Finding("note", "losses", f"{counted(count, 'record')} left out by choice: {reason}")
         else:
             do = _ADVICE.get(reason, _command("sql 'select * from losses'", store))
             yield Finding("problem", "losses", f"{counted(count, 'record')} lost: {reason}", "", do)

@@ -98,12 +98,12 @@ def _line(row: dict[str, Any]) -> str:
     ended = time.strftime("%H:%M:%S", time.localtime((row["end_ns"] or row["start_ns"]) / 1e9))
     rollout = "" if row["rollout_n"] is None else f" rollout {row['rollout_n']}"
     place = f"step {_text(row['step'])} sample {_text(row['sample_index'])}{rollout}{' val' * bool(row['validate'])}"
-    facts = f"{duration(row['duration_s']):>7}  {row['turns']:>3} turns {row['tool_calls']:>3} tools"
+    facts = f"{duration(row['duration_s']):>6}  {row['turns']:>2} turns {row['tool_calls']:>3} tools"
     status = f"{plain(row['status']):<11}"
-    reward = f"reward {number(row['reward']):<8}" if row["reward"] is not None else " " * 15
+    reward = f"reward {number(row['reward']):<7}" if row["reward"] is not None else " " * 14
     name = f"{plain(row['name'])}  {plain(row['error'] or '')}".rstrip()
     before = f"{ended}  {plain(row['trajectory_id'][:SHORT_ID])}  "
-    after = cut(f"  {reward}  {facts}  {place}  {name}", max(40, screen_width() - len(before) - len(status)))
+    after = cut(f"  {place:<26}  {reward}  {facts}  {name}", max(40, screen_width() - len(before) - len(status)))
     return f"{paint(before, 'dim')}{paint(status, paint_status(status))}{after}".rstrip()
 
 

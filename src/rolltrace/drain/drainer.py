@@ -64,8 +64,8 @@ class Drainer:
             logger.warning("left alone: %s", fault)
             return
         maker = RowMaker(segment.meta, self._redactor)
-        before, after = _carried(path, -1), _carried(path, 0)
-        still_open = _read_open(before)
+        before, after = carried_file(path, -1), carried_file(path, 0)
+        still_open = read_open(before)
         rows: list[Row] = []
         damaged = 0
         for item in segment:
@@ -150,12 +150,12 @@ def _is_last(path: Path) -> bool:
     return not path.with_name(f"{writer}-{int(number) + 1:06d}.seg").exists()
 
 
-def _carried(path: Path, shift: int) -> Path:
+def carried_file(path: Path, shift: int) -> Path:
     writer, _, number = path.stem.rpartition("-")
     return path.with_name(f"{writer}-{int(number) + shift:06d}.open")
 
 
-def _read_open(path: Path) -> OpenRecords:
+def read_open(path: Path) -> OpenRecords:
     try:
         bodies = msgspec.msgpack.decode(path.read_bytes(), type=list[bytes])
     except FileNotFoundError:

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import fields
 from typing import Any, TextIO
 
@@ -30,11 +31,16 @@ _COLUMNS = tuple(each.name for each in fields(Trajectory) if each.name not in _I
 
 def write(selection: Selection, out: TextIO) -> Exported:
     """Write a line per trajectory."""
-    count = 0
+    count, skipped = 0, Counter[str]()
     for full in selection.read():
-        out.write(json_text(record_of(full)) + "\n")
+        try:
+            line = json_text(record_of(full))
+        except RecursionError:  # hundreds of ops inside each other: no JSON reader would take it
+            skipped["nested too deeply"] += 1
+            continue
+        out.write(line + "\n")
         count += 1
-    return Exported(count)
+    return Exported(count, skipped)
 
 
 def record_of(full: Full) -> dict[str, Any]:

@@ -3,20 +3,43 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
+
+import msgspec
 
 from rolltrace.record import to_json
 
 _NOT_NUMBERS = {"nan": float("nan"), "inf": float("inf"), "-inf": float("-inf")}
+_encode = msgspec.json.Encoder().encode
 
 
 def json_text(value: Any) -> str:
     """A value as one line of strict JSON. Readable text stays so, unless a terminal could obey some of it."""
-    strict = to_json(value)
-    text = json.dumps(strict, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    strict = _strict(value)
+    text = _encode(strict).decode()
     if text.isprintable():
         return text
     return json.dumps(strict, separators=(",", ":"), allow_nan=False).replace("\x7f", "\\u007f")
+
+
+def _strict(value: Any) -> Any:
+    """As `to_json`, which looks at every number; most of them are token ids and logprobs, checked here in one go."""
+    if type(value) is dict:
+        if all(type(key) is str and key.isascii() for key in value):
+            return {key: _strict(item) for key, item in value.items()}
+    elif type(value) is list:
+        return value if value and _all_numbers(value) else [_strict(item) for item in value]
+    return to_json(value)
+
+
+def _all_numbers(values: list[Any]) -> bool:
+    if type(values[0]) not in (int, float):
+        return False
+    try:
+        return math.isfinite(sum(values)) and min(values) >= -(1 << 63) and max(values) < 1 << 64
+    except (TypeError, OverflowError):
+        return False
 
 
 def parse(line: str | bytes) -> Any:

@@ -1,9 +1,9 @@
 """Ask: DuckDB over the store and the live journals."""
 
+from rolltrace.errors import FilterError, QueryError
 from rolltrace.query.compare import Comparison, compare
 from rolltrace.query.dataset import Store, open_store
-from rolltrace.query.engine import QueryError
-from rolltrace.query.filters import FilterError, compile_where
+from rolltrace.query.filters import compile_where
 from rolltrace.query.result import Result
 from rolltrace.query.trajectory import Op, OpTokens, Trajectory
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import duckdb
 
-from rolltrace.errors import ConfigError, StoreError
+from rolltrace.errors import ConfigError, QueryError, StoreError
 from rolltrace.query.compare import Comparison, compare
 from rolltrace.query.engine import Engine, QueryError
 from rolltrace.query.filters import compile_where

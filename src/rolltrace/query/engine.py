@@ -20,7 +20,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rolltrace.errors import RolltraceError, StoreError
+from rolltrace.errors import QueryError, StoreError
 from rolltrace.query.live import LiveJournals, PartKey
 from rolltrace.query.settled import SettledSteps
 from rolltrace.query.views import SETTLED, listing_statements, live_name, statements
@@ -37,10 +37,6 @@ _OF_FILES = (duckdb.IOException, duckdb.InternalException)
 _CORRUPTION = re.compile(r"parquet|corrupt|magic bytes|decompress|zstd|(read|reading|open) file", re.IGNORECASE)
 
 
-class QueryError(RolltraceError, ValueError):
-    """A question that cannot be answered: SQL that is wrong or not allowed, an unknown id or column."""
-
-
 class Engine:
     """Answers SQL over one store. Safe to use from any thread; one query runs at a time."""
 
@@ -54,7 +50,7 @@ class Engine:
         self._footers: dict[Path, str | None] = {}
         """Parts whose footer was checked -> what is wrong with it."""
         self._damaged: dict[Path, str] = {}
-        self._replaced: dict[Path, list[str]] = {}
+        self._replaced: dict[Path, tuple[str, ...]] = {}
         self._settled = SettledSteps()
         self._cursors: dict[int | None, duckdb.DuckDBPyConnection] = {}
         self._database = self._connect()

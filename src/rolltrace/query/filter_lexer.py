@@ -11,7 +11,7 @@ import re
 import unicodedata
 from typing import Literal, NamedTuple, NoReturn
 
-from rolltrace.errors import RolltraceError
+from rolltrace.errors import FilterError
 
 MOST_CHARACTERS = 10_000
 """How long a filter may be."""
@@ -19,13 +19,6 @@ MOST_CHARACTERS = 10_000
 KEYWORDS = frozenset({"and", "or", "not", "in", "is", "null", "true", "false"})
 
 Value = bool | int | float | str
-
-
-class FilterError(RolltraceError, ValueError):
-    """A filter cannot be understood; the message shows the place and what to write instead."""
-
-    position: int = 0
-    """Index of the character in the filter at which it went wrong."""
 
 
 class Token(NamedTuple):

@@ -20,8 +20,9 @@ from __future__ import annotations
 from difflib import get_close_matches
 from typing import Any, NamedTuple, NoReturn, cast
 
+from rolltrace.errors import FilterError
 from rolltrace.query.filter_fields import FIELDS, Field, Operator, condition, need, operator_problem, value_problem
-from rolltrace.query.filter_lexer import FilterError, Token, Value, fail, quote, short, tokens
+from rolltrace.query.filter_lexer import Token, Value, fail, quote, short, tokens
 
 __all__ = ["FIELDS", "Field", "FilterError", "Predicate", "compile_where"]
 

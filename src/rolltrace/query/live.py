@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from rolltrace.drain.drainer import OpenKey, OpenRecords, _carried, _read_open
+from rolltrace.drain.drainer import OpenKey, OpenRecords, carried_file, read_open
 from rolltrace.drain.redact import Redactor
 from rolltrace.drain.rows import Row, RowMaker
 from rolltrace.errors import FormatError
@@ -25,7 +25,7 @@ from rolltrace.journal.segment import FRAME, HEADER_BYTES
 from rolltrace.record import OpEnd, OpStart, Record, TrajectoryEnd, TrajectoryStart
 from rolltrace.record.tables import LOSSES
 from rolltrace.store import SCHEMAS, Partition
-from rolltrace.store.parts import _column
+from rolltrace.store.parts import arrow_column
 
 _TRIES = 5
 _MOST_CHUNKS = 32
@@ -66,10 +66,10 @@ class LiveJournals:
         self._carried, self.unreadable = {}, {}
         changed = False
         for path in listed:
-            carried = _carried(path, -1)
+            carried = carried_file(path, -1)
             if path.with_name(f"{carried.stem}.seg") not in self._segments:
                 # Before the segment is opened: the drainer removes this file after that one.
-                self._carried[path] = _read_open(carried)
+                self._carried[path] = read_open(carried)
             segment = known.get(path) or _Segment(path)
             try:
                 changed |= segment.read(self._redactor)
@@ -219,5 +219,5 @@ def _grouped(rows: list[Row]) -> dict[tuple[str, int | None], list[Row]]:
 
 def _arrow(table: str, rows: list[Row]) -> pa.Table:
     schema = SCHEMAS[table]
-    columns = [_column([row.fields.get(field.name) for row in rows], field.type) for field in schema]
+    columns = [arrow_column([row.fields.get(field.name) for row in rows], field.type) for field in schema]
     return pa.Table.from_arrays(columns, schema=schema)

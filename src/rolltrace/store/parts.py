@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -51,11 +52,11 @@ def write_part(store: Path, partition: Partition, table: Table, source: str, row
     ordered = sorted(
         rows, key=lambda row: (row.get("trajectory_id") or "", row.get("start_ns") or row.get("time_ns") or 0)
     )
-    columns = [_column([row.get(name) for row in ordered], schema.field(name).type) for name in schema.names]
+    columns = [arrow_column([row.get(name) for row in ordered], schema.field(name).type) for name in schema.names]
     return write_table(store, partition, table, source, pa.Table.from_arrays(columns, schema=schema))
 
 
-def _column(values: list[Any], kind: pa.DataType) -> pa.Array:
+def arrow_column(values: list[Any], kind: pa.DataType) -> pa.Array:
     if not pa.types.is_list(kind):
         return pa.array(values, type=kind)
     # Lists come as Arrow arrays already: they are put behind each other without a look at their items.
@@ -123,13 +124,14 @@ def list_parts(store: Path, table: str | None = None) -> list[Path]:
     return [path for path in found if (path.parent, table_of(path), source_of(path)) not in gone]
 
 
-def replaced_by(part: Path) -> list[str]:
+@lru_cache(maxsize=65_536)  # a part never changes
+def replaced_by(part: Path) -> tuple[str, ...]:
     """The sources of the parts that a compacted part stands for, from its footer."""
     try:
         metadata = pq.read_metadata(part).metadata or {}
     except (OSError, pa.ArrowException):
-        return []
-    return [source for source in metadata.get(b"rolltrace_replaces", b"").decode().split("\n") if source]
+        return ()
+    return tuple(source for source in metadata.get(b"rolltrace_replaces", b"").decode().split("\n") if source)
 
 
 def may_be_rewritten(store: Path, part: Path) -> bool:

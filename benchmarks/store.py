@@ -1,0 +1,74 @@
+"""What draining costs and what the store takes: `python -m benchmarks.store [--quick] [--json FILE]`.
+
+The realistic workload is traced, drained and compacted. Sizes and speeds are against its raw JSON, one line per op,
+which is what a rollout dump would be.
+"""
+
+import argparse
+import json
+import resource
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import rolltrace
+from benchmarks.replay import sync_replay
+from benchmarks.table import Row, at_least, at_most, render, write_json
+from benchmarks.tracers import Rolltrace
+from benchmarks.workload import Trajectory, generate
+from rolltrace.drain import Drainer
+from rolltrace.store import compact
+
+SECTION = "store: the realistic workload, traced, drained, compacted"
+
+
+def measure(trajectories: list[Trajectory]) -> Iterator[Row]:
+    """Rows of the table."""
+    raw_bytes = sum(len(json.dumps(payload)) for each in trajectories for payload in each.payloads())
+    with tempfile.TemporaryDirectory() as folder:
+        store = Path(folder)
+        _trace(store / "warm-up", trajectories[:1])
+        Drainer(store / "warm-up").drain()
+        _trace(store / "real", trajectories)
+        drainer = Drainer(store / "real")
+        begin = time.process_time()
+        drainer.drain()
+        drain_sec = time.process_time() - begin
+        drained = _size(store / "real")
+        compact(store / "real")
+        compacted = _size(store / "real")
+    yield Row(SECTION, "raw JSON", raw_bytes / 1e6, "MB")
+    yield Row(SECTION, "drained, of raw JSON", raw_bytes / 1e6 / drain_sec, "MB/s", at_least(80))
+    yield Row(SECTION, "raw JSON / store, as drained", raw_bytes / drained, "x")
+    yield Row(SECTION, "raw JSON / store, compacted", raw_bytes / compacted, "x", at_least(20))
+    memory_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    yield Row(SECTION, "most memory, workload included", memory_mib, "MiB", at_most(1024))
+
+
+def _trace(store: Path, trajectories: list[Trajectory]) -> None:
+    rolltrace.init("bench", "store", "rolltrace", store=store, drain="off")
+    replay = sync_replay(Rolltrace())
+    for trajectory in trajectories:
+        replay(trajectory)
+    rolltrace.shutdown()
+
+
+def _size(store: Path) -> int:
+    return sum(part.stat().st_size for part in store.rglob("*.parquet"))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a few seconds, figures mean little")
+    parser.add_argument("--json", type=Path, help="also write the figures to this file")
+    options = parser.parse_args()
+    rows = list(measure(generate(8 if options.quick else 200)))
+    sys.stdout.write("\n".join(render(rows)) + "\n")
+    if options.json:
+        write_json(rows, options.json)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,79 @@
+"""`rolltrace stats`: sizes and counts that are true."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rolltrace
+from rolltrace.cli import main
+from rolltrace.drain import Drainer
+
+
+def write(store: Path) -> None:
+    rolltrace.init("p", "e", "rolltrace", store=store, max_samples_per_step_per_worker=2)
+    for sample in range(5):
+        with rolltrace.rollout_trace_attr(sample, step=1) as trajectory:
+            trajectory.note("n" * 1000)
+
+
+def drain(store: Path) -> None:
+    drainer = Drainer(store)
+    with drainer.working():
+        drainer.drain()
+
+
+def stats(store: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    assert main(["stats", str(store), "--json"]) == 0
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_what_waits_is_counted_without_reserved_room(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path)
+    found = stats(tmp_path, capsys)
+    assert (found["trajectories"], found["experiments"], found["parts"], found["journal_files"]) == (2, 1, 0, 1)
+    assert 2000 < found["undrained_bytes"] < 10_000, "the file itself has 16 MiB"
+    assert found["losses"] == {"sample_limit": 3}
+    assert found["bytes"]["journal"] > 0
+
+
+def test_what_was_drained_is_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path)
+    rolltrace.shutdown()
+    drain(tmp_path)
+    found = stats(tmp_path, capsys)
+    assert (found["trajectories"], found["journal_files"], found["undrained_bytes"]) == (2, 0, 0)
+    assert found["rows"] == {"trajectories": 2, "notes": 2, "losses": 1}
+    assert found["parts"] == 3
+    assert found["bytes"]["data"] > 0
+    assert found["losses"] == {"sample_limit": 3}
+    assert found["damaged_parts"] == []
+
+
+def test_a_drainer_at_work_is_seen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path)
+    assert stats(tmp_path, capsys)["drainer_running"] is False
+    with Drainer(tmp_path).working():
+        assert stats(tmp_path, capsys)["drainer_running"] is True
+
+
+def test_looking_makes_no_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = sorted(tmp_path.rglob("*"))
+    assert stats(tmp_path, capsys)["trajectories"] == 0
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_page_for_people(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path)
+    rolltrace.shutdown()
+    drain(tmp_path)
+    part = next(tmp_path.rglob("notes--*.parquet"))
+    part.write_bytes(part.read_bytes()[:-50])
+    assert main(["stats", str(tmp_path)]) == 0
+    said = capsys.readouterr().out
+    assert "  lost          sample_limit 3\n" in said
+    assert "  damaged       1 part: rolltrace doctor\n" in said
