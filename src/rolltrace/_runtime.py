@@ -215,7 +215,7 @@ def open(store: str | os.PathLike[str] | None = None) -> Store:
 
     if store is None and _active is not None:
         store = _active.settings.store
-    return open_store(Settings.gather({"store": store}).store)
+    return open_store(Settings.gather({"store": store}).store.expanduser())
 
 
 def flush(timeout: float | None = 30.0) -> bool:

@@ -56,7 +56,9 @@ def test_no_rows_is_no_error(store: Path, capsys: pytest.CaptureFixture[str]) ->
     assert ask(capsys, "select step from trajectories where false", store, "--json") == ""
 
 
-@pytest.mark.parametrize("wrong", ["select from where", "select nope from spans", "drop table spans", "select 1; select 2", ""])
+@pytest.mark.parametrize(
+    "wrong", ["select from where", "select nope from spans", "drop table spans", "select 1; select 2", ""]
+)
 def test_a_wrong_statement_is_one_line(store: Path, wrong: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sql", wrong, str(store)]) == 1
     said = capsys.readouterr()

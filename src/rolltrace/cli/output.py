@@ -66,7 +66,7 @@ def filters_of(options: argparse.Namespace) -> dict[str, Any]:
 
 def store_of(options: argparse.Namespace) -> Path:
     """The store a command was asked about; an error if it does not exist."""
-    store = Settings.gather({"store": options.store}).store
+    store = Settings.gather({"store": options.store}).store.expanduser()
     if not store.is_dir():
         raise StoreError(f"there is no store at {str(store)!r}; name one: rolltrace COMMAND STORE")
     return store

@@ -14,7 +14,7 @@ import duckdb
 
 from rolltrace.errors import ConfigError, QueryError, StoreError
 from rolltrace.query.compare import Comparison, compare
-from rolltrace.query.engine import Engine, QueryError
+from rolltrace.query.engine import Engine
 from rolltrace.query.filters import compile_where
 from rolltrace.query.result import IS_INT, Result
 from rolltrace.query.trajectory import Trajectory, build
