@@ -183,5 +183,5 @@ def test_a_config_that_cannot_be_resolved_is_a_clear_error() -> None:
     from omegaconf import OmegaConf
 
     config = OmegaConf.create({"trainer": {"project_name": "${nowhere}"}})
-    with pytest.raises(ConfigError, match="the config cannot be read: .*nowhere"):
+    with pytest.raises(ConfigError, match=r"the config cannot be read: .*nowhere"):
         Settings.gather({}, config)

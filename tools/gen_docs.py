@@ -58,8 +58,8 @@ A folder of Parquet files (zstd) that pandas, Polars, DuckDB, Spark or ClickHous
 Parts never change and appear by a rename. A part whose source begins with `compact-` stands for the parts named in its
 footer (`rolltrace_replaces`), which are removed right after; a tool that reads in that very moment may see both.
 Names are percent-escaped in paths; the columns have them as they are. JSON columns hold what JSON cannot say as objects
-with one `$` key: `{"$float": "nan"}`, `{"$bytes": ...}`, `{"$array": ...}`, `{"$cut": ...}`, and `{"$column": NAME}` where
-the value stands in a column of its own.
+with one `$` key: `{"$float": "nan"}`, `{"$bytes": ...}`, `{"$array": ...}`, `{"$cut": ...}`, and `{"$column": NAME}`
+where the value stands in a column of its own.
 """
 
 

@@ -124,13 +124,17 @@ def list_parts(store: Path, table: str | None = None) -> list[Path]:
     return [path for path in found if (path.parent, table_of(path), source_of(path)) not in gone]
 
 
-@lru_cache(maxsize=65_536)  # a part never changes
 def replaced_by(part: Path) -> tuple[str, ...]:
-    """The sources of the parts that a compacted part stands for, from its footer."""
+    """The sources of the parts that a compacted part stands for, from its footer; none if that cannot be read."""
     try:
-        metadata = pq.read_metadata(part).metadata or {}
-    except (OSError, pa.ArrowException):
+        return _read_replaces(part)
+    except (OSError, ValueError, pa.ArrowException):
         return ()
+
+
+@lru_cache(maxsize=65_536)  # a part never changes
+def _read_replaces(part: Path) -> tuple[str, ...]:
+    metadata = pq.read_metadata(part).metadata or {}
     return tuple(source for source in metadata.get(b"rolltrace_replaces", b"").decode().split("\n") if source)
 
 
