@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import rolltrace
-from rolltrace.journal import journal_files
-from rolltrace.store import list_parts
+from rolltrace.journal import drainer_lock, journal_files, journal_folder
+from rolltrace.store import compact, list_parts
 
 WORKER = """
 import sys, rolltrace
@@ -98,6 +98,9 @@ def test_sixteen_writers_while_the_drainer_is_killed_again_and_again(tmp_path: P
         for process in drainers(tmp_path):
             os.kill(process, signal.SIGKILL)
             killed += 1
+        with drainer_lock(journal_folder(tmp_path)) as alone:
+            if alone:
+                compact(tmp_path)
     assert [worker.returncode for worker in workers] == [0] * 16
     subprocess.run([sys.executable, "-m", "rolltrace.drain", str(tmp_path), "--once"], check=True)
     assert killed
