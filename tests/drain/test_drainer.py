@@ -47,9 +47,11 @@ def test_an_op_becomes_a_row_with_typed_tokens(tmp_path: Path) -> None:
     assert drain(tmp_path) == 1
     (span,) = rows(tmp_path, "spans")
     assert (span["name"], span["kind"], span["status"], span["step"]) == ("generate", "llm", "ok", 3)
-    assert (span["prompt_ids"], span["response_ids"], span["prompt_tokens"]) == ([10, 11], [5, 2, 3], 2)
+    assert (span["tokens"], span["prompt_tokens"], span["response_tokens"]) == ([10, 11, 5, 2, 3], 2, 3)
     assert (span["logprobs"], span["finish_reason"], span["policy_version"]) == ([-0.5, -1.0, -0.25], "stop", 7)
-    assert span["inputs"] == '{"prompt_ids":{"$column":"prompt_ids"},"number":5}'
+    assert str(span["payload"]).startswith(
+        '{"inputs":{"prompt_ids":{"$column":"prompt_ids"},"number":5},"outputs":{"token_ids"'
+    )
     assert (span["sample_index"], span["sample_is_int"], span["project"]) == ("9", True, "p")
     (row,) = rows(tmp_path, "trajectories")
     assert (row["trajectory_id"], row["tags"]) == (trajectory.id, '{"difficulty":"hard"}')
@@ -123,7 +125,7 @@ def test_secrets_are_not_in_the_store(tmp_path: Path) -> None:
     assert "hunter2" not in str(span)
     assert secret not in str(span)
     assert secret.encode() not in stored
-    assert '"Accept":"all"' in str(span["inputs"])
+    assert '"Accept":"all"' in str(span["payload"])
 
 
 def test_losses_become_rows(tmp_path: Path) -> None:
@@ -151,6 +153,6 @@ def test_a_drainer_killed_at_random_moments_neither_loses_nor_doubles(tmp_path: 
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
     drain(tmp_path)
-    found = Counter(span["response_ids"][0] for span in rows(tmp_path, "spans"))  # type: ignore[index]
+    found = Counter(span["tokens"][300] for span in rows(tmp_path, "spans"))  # type: ignore[index]
     assert found == Counter(range(600))
     assert len(rows(tmp_path, "trajectories")) == 600

@@ -62,7 +62,9 @@ def test_flush_waits_until_everything_is_in_the_store(tmp_path: Path, drain: str
         with rolltrace.rollout_trace_attr(step=1, sample_index=number):
             traced(number)
     assert rolltrace.flush(30)
-    assert sorted(str(row["outputs"]) for row in spans(tmp_path)) == sorted(f'{{"number":{n}}}' for n in range(50))
+    assert sorted(str(row["payload"]) for row in spans(tmp_path)) == sorted(
+        f'{{"inputs":{{"number":{n}}},"outputs":{{"number":{n}}}}}' for n in range(50)
+    )
 
 
 def test_the_rollouts_process_loads_no_column_library(tmp_path: Path) -> None:
@@ -105,6 +107,6 @@ def test_sixteen_writers_while_the_drainer_is_killed_again_and_again(tmp_path: P
     subprocess.run([sys.executable, "-m", "rolltrace.drain", str(tmp_path), "--once"], check=True)
     assert killed
     assert journal_files(tmp_path) == []
-    numbers = (re.findall(r"\d+", str(row["outputs"])) for row in spans(tmp_path))
+    numbers = (re.findall(r"\d+", str(row["payload"]).partition('"outputs"')[2]) for row in spans(tmp_path))
     found = Counter((int(worker), int(number)) for worker, number in numbers)
     assert found == Counter((worker, number) for worker in range(16) for number in range(400))

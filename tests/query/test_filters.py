@@ -28,7 +28,8 @@ TABLES = """
         duration_s DOUBLE, turns BIGINT, tool_calls BIGINT, tool_errors BIGINT, prompt_tokens BIGINT,
         response_tokens BIGINT, reward DOUBLE, policy_version_min BIGINT, policy_version_max BIGINT, worker VARCHAR,
         flags VARCHAR[], tags VARCHAR);
-    CREATE TABLE spans (trajectory_id VARCHAR, name VARCHAR, kind VARCHAR, inputs VARCHAR, outputs VARCHAR);
+    CREATE TABLE spans (trajectory_id VARCHAR, name VARCHAR, kind VARCHAR, inputs VARCHAR, outputs VARCHAR,
+        payload VARCHAR AS (coalesce(inputs, '') || coalesce(outputs, '')));
     CREATE TABLE latest_scores (trajectory_id VARCHAR, name VARCHAR, value DOUBLE);
     CREATE TABLE groups (
         project VARCHAR, experiment VARCHAR, step BIGINT, sample_index VARCHAR, validate BOOLEAN, size BIGINT,

@@ -11,7 +11,7 @@ import pytest
 import rolltrace
 from rolltrace.query import QueryError, open_store
 from rolltrace.query.views import TRAJECTORY_COLUMNS, VIEWS, listing_statements
-from rolltrace.record.tables import TABLES
+from rolltrace.record.tables import SPANS, TABLES
 
 from .conftest import drain, search, start, write_run
 
@@ -108,7 +108,8 @@ def test_the_views_have_their_documented_columns(tmp_path: Path, store_path: Pat
     store = open_store(tmp_path if empty else store_path)
     assert store.sql("FROM trajectories").columns == list(TRAJECTORY_COLUMNS)
     for table in TABLES[1:]:
-        assert store.sql(f"FROM {table.name}").columns == [column.name for column in table.columns]
+        made = ["prompt_ids", "response_ids", "inputs", "outputs"] if table is SPANS else []
+        assert store.sql(f"FROM {table.name}").columns == [*(column.name for column in table.columns), *made]
     names = ["project", "experiment", "step", "sample_index", "validate", "size", "mean", "std", "min", "max", "spread"]
     assert store.sql("FROM groups").columns == names
     assert store.sql("FROM latest_scores").columns[:3] == ["trajectory_id", "name", "value"]

@@ -20,7 +20,7 @@ def store(tmp_path: Path) -> Path:
     for step in (1, 2):
         for part in range(5):
             where = {"project": "p", "experiment": "e", "step": step, "trajectory_id": f"{part}"}
-            spans = [{**where, "op_id": part * 10 + n, "prompt_ids": [n] * 3, "start_ns": n} for n in range(10)]
+            spans = [{**where, "op_id": part * 10 + n, "tokens": [n] * 3, "start_ns": n} for n in range(10)]
             write_part(tmp_path, Partition("p", "e", step), SPANS, f"w-{part:06d}", spans)
             write_part(tmp_path, Partition("p", "e", step), SCORES, f"w-{part:06d}", [{**where, "value": 1.0}])
     return tmp_path

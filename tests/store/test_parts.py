@@ -64,7 +64,7 @@ def store(tmp_path: Path) -> Path:
     prepare(tmp_path)
     for step in (1, 2):
         rows = [
-            {"project": "p", "experiment": "e", "step": step, "op_id": n, "prompt_ids": [1, 2, n], "inputs": '{"a":1}'}
+            {"project": "p", "experiment": "e", "step": step, "op_id": n, "tokens": [1, 2, n], "payload": '{"a":1}'}
             for n in range(3)
         ]
         write_part(tmp_path, Partition("p", "e", step), SPANS, "w-0", rows)
@@ -74,10 +74,10 @@ def store(tmp_path: Path) -> Path:
 def test_other_tools_read_the_store_without_us(store: Path) -> None:
     pattern = f"{store}/data/*/*/*/spans--*.parquet"
     with duckdb.connect() as database:
-        found = database.execute(f"select count(*), sum(len(prompt_ids)) from '{pattern}'").fetchone()
+        found = database.execute(f"select count(*), sum(len(tokens)) from '{pattern}'").fetchone()
     assert found == (6, 18)
     frame = pl.scan_parquet(pattern).filter(pl.col("step") == 2).collect()
-    assert frame["prompt_ids"].to_list() == [[1, 2, 0], [1, 2, 1], [1, 2, 2]]
+    assert frame["tokens"].to_list() == [[1, 2, 0], [1, 2, 1], [1, 2, 2]]
     files = [str(part) for part in list_parts(store, "spans")]
     assert len(pd.concat(pd.read_parquet(file) for file in files)) == 6
     assert ds.dataset(files).to_table(filter=ds.field("step") == 1).num_rows == 3

@@ -18,7 +18,7 @@ def store(tmp_path: Path) -> Path:
     where = {"project": "p", "experiment": "e", "step": 1}
     place = Partition("p", "e", 1)
     spans = [
-        {**where, "trajectory_id": name, "op_id": n, "prompt_ids": [1] * 500, "prompt_tokens": 500, "inputs": "x" * 900}
+        {**where, "trajectory_id": name, "op_id": n, "tokens": [1] * 500, "prompt_tokens": 500, "payload": "x" * 900}
         for name in "ab"
         for n in range(3)
     ]
@@ -37,8 +37,8 @@ def test_payloads_go_and_small_columns_stay(store: Path) -> None:
     assert (pruned.trajectories, pruned.rows) == (1, 3)
     by_id = {(row["trajectory_id"], row["op_id"]): row for row in rows(store, "spans")}
     assert len(by_id) == 6
-    assert (by_id["a", 0]["inputs"], by_id["a", 0]["prompt_ids"], by_id["a", 0]["prompt_tokens"]) == (None, None, 500)
-    assert (by_id["b", 0]["inputs"], by_id["b", 0]["prompt_ids"]) == ("x" * 900, [1] * 500)
+    assert (by_id["a", 0]["payload"], by_id["a", 0]["tokens"], by_id["a", 0]["prompt_tokens"]) == (None, None, 500)
+    assert (by_id["b", 0]["payload"], by_id["b", 0]["tokens"]) == ("x" * 900, [1] * 500)
 
 
 def test_whole_trajectories_go_and_their_summary_stays(store: Path) -> None:
@@ -72,7 +72,7 @@ def test_a_part_whose_segment_still_exists_is_left_for_the_next_time(store: Path
 
 def test_pruned_parts_can_be_compacted(store: Path) -> None:
     prune(store, {"a"})
-    late = {"project": "p", "experiment": "e", "step": 1, "trajectory_id": "c", "op_id": 9, "inputs": "late"}
+    late = {"project": "p", "experiment": "e", "step": 1, "trajectory_id": "c", "op_id": 9, "payload": "late"}
     write_part(store, Partition("p", "e", 1), SPANS, "w-000001", [late])
     compact(store)
-    assert sorted(str(row["inputs"])[:4] for row in rows(store, "spans")) == ["None"] * 3 + ["late"] + ["xxxx"] * 3
+    assert sorted(str(row["payload"])[:4] for row in rows(store, "spans")) == ["None"] * 3 + ["late"] + ["xxxx"] * 3

@@ -93,8 +93,7 @@ class RowMaker:
             parent_id=record.parent_id or None,
             kind=record.kind,
             thread=getattr(record, "thread", "") or None,
-            inputs=self._json(given),
-            outputs=self._json(result),
+            payload=self._json({"inputs": given, "outputs": result}),
         )
         return Row(SPANS, at.step, fields)
 

@@ -58,10 +58,20 @@ def take_columns(inputs: Any, outputs: Any) -> dict[str, Any]:
             if isinstance(value, int if column == "policy_version" else str) and not isinstance(value, bool):
                 found[column] = value
                 break
-    if "prompt_ids" in found:
-        found["prompt_tokens"] = len(found["prompt_ids"])
-    if "response_ids" in found:
-        found["response_tokens"] = len(found["response_ids"])
+    return join_tokens(found)
+
+
+def join_tokens(found: dict[str, Any]) -> dict[str, Any]:
+    """Prompt and response as one column: what an agent loop returns as its response is what its last model call saw
+    as its prompt, and only within a column can the compression see that."""
+    halves = []
+    for column, count in (("prompt_ids", "prompt_tokens"), ("response_ids", "response_tokens")):
+        ids = found.pop(column, None)
+        if ids is not None:
+            halves.append(ids)
+            found[count] = len(ids)
+    if halves:
+        found["tokens"] = halves[0] if len(halves) == 1 else pa.concat_arrays(halves)
     return found
 
 

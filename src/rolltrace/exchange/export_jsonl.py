@@ -18,7 +18,7 @@ from rolltrace.record.tables import SPANS, WHERE
 VERSION = 1
 """Of this format."""
 
-_IN_PLACE = ("parent_id", "inputs", "outputs", "prompt_ids", "response_ids", "logprobs", "response_mask")
+_IN_PLACE = ("parent_id", "payload", "tokens", "logprobs", "response_mask")
 OP_COLUMNS = tuple(
     column.name
     for column in SPANS.columns

@@ -11,7 +11,8 @@ from typing import Any
 
 from rolltrace.errors import ConfigError, StoreError
 from rolltrace.exchange.selection import Exported, Row, Selection, batches
-from rolltrace.record.tables import LOSSES, TABLES, TRAJECTORIES, Table
+from rolltrace.query.views import stored_name
+from rolltrace.record.tables import LOSSES, TABLES, Table
 from rolltrace.store import SCHEMAS, Partition, blob_path, prepare, write_table
 
 _PER_PART = 500
@@ -45,8 +46,7 @@ def _write_partition(selection: Selection, folder: Path, partition: Partition, r
         ids = [row["trajectory_id"] for row in batch]
         for table in TABLES:
             if table is not LOSSES:
-                name = "_trajectories" if table is TRAJECTORIES else table.name
-                found = selection.table(name, partition.step, ids, order="trajectory_id").arrow()
+                found = selection.table(stored_name(table), partition.step, ids, order="trajectory_id").arrow()
                 _write(folder, partition, table, f"export-{number}", found)
                 _copy_blobs(selection.store.path, folder, found)
     lost = selection.store.sql(
@@ -63,7 +63,7 @@ def _write(folder: Path, partition: Partition, table: Table, source: str, rows: 
 
 def _copy_blobs(store: Path, folder: Path, rows: Any) -> None:
     for column in rows.schema.names:
-        if column in ("inputs", "outputs", "trace", "fields", "body", "tags"):
+        if column in ("payload", "trace", "fields", "body", "tags"):
             texts = (text for text in rows[column].to_pylist() if text is not None and "$image" in text)
             for name in {name for text in texts for name in _BLOB.findall(text)}:
                 source, target = blob_path(store, name), blob_path(folder, name)

@@ -55,6 +55,8 @@ def row(table: Table, place: Place, values: Mapping[str, Any]) -> ImportedRow:
         Malformed: a value that its column cannot hold.
     """
     fields = {**place.columns(), **values}
+    if table is SPANS:
+        fields["payload"] = {"inputs": fields.get("inputs"), "outputs": fields.get("outputs")}
     return ImportedRow(
         table, {column.name: _fitting(column.name, column.type, fields.get(column.name)) for column in table.columns}
     )

@@ -140,16 +140,14 @@ def _tree(spans: list[Row]) -> list[Op]:
 
 def _op(span: Row) -> Op:
     columns = {name: span[name] for name in TOKEN_COLUMNS}
-    given, result = (
-        None if span[name] is None else restore(json.loads(span[name]), columns) for name in ("inputs", "outputs")
-    )
+    payload = restore(json.loads(span["payload"]), columns) if span["payload"] is not None else {}
     plain = ("op_id", "name", "kind", "status", "start_ns", "end_ns", "error", "traceback", "policy_version")
     return Op(
         **{name: span[name] for name in plain},
         finish_reason=span["finish_reason"],
         worker=span["worker"],
-        inputs=given,
-        outputs=result,
+        inputs=payload.get("inputs"),
+        outputs=payload.get("outputs"),
     )
 
 

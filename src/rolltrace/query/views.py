@@ -97,6 +97,16 @@ GROUP BY project, experiment, step, sample_index, validate
 """
 """`std` is of the finite rewards: SQL has no deviation of NaN and infinity, it fails."""
 
+_SPANS = """
+SELECT *,
+    CASE WHEN prompt_tokens IS NOT NULL THEN tokens[:prompt_tokens] END AS prompt_ids,
+    CASE WHEN response_tokens IS NOT NULL THEN tokens[coalesce(prompt_tokens, 0) + 1:] END AS response_ids,
+    json_extract(payload, '$.inputs')::VARCHAR AS inputs,
+    json_extract(payload, '$.outputs')::VARCHAR AS outputs
+FROM _spans
+"""
+"""One column on disk, for the compression; two for people."""
+
 _TOKENS = """
 SELECT trajectory_id, project, experiment, step, op_id, name, start_ns, policy_version, prompt_ids, response_ids,
     logprobs, response_mask
@@ -107,6 +117,7 @@ SETTLED = "_settled"
 """The finished rows of `_listing`: those of steps that get no more data. The engine keeps them."""
 
 _DERIVED = {
+    "spans": _SPANS,
     "latest_scores": _LATEST_SCORES,
     "trajectories": f"SELECT {', '.join(TRAJECTORY_COLUMNS)} FROM _listing",
     "_groups": _GROUPS,
@@ -124,6 +135,11 @@ def live_name(table: str) -> str:
     return f"_live_{table}"
 
 
+def stored_name(table: Table) -> str:
+    """Under which name a table is seen as it is stored; those with an underscore have a view for people."""
+    return f"_{table.name}" if table in (TRAJECTORIES, SPANS) else table.name
+
+
 def listing_statements(active: list[Path]) -> Iterator[str]:
     """The statements that make `_active_listing`, over the parts of steps that are not settled."""
     for table in LISTED:
@@ -134,8 +150,7 @@ def listing_statements(active: list[Path]) -> Iterator[str]:
 def statements(parts: list[Path], *, settled: bool) -> Iterator[str]:
     """The statements that make all other views, over all parts. `settled`: there are rows registered as `SETTLED`."""
     for table in TABLES:
-        name = "_trajectories" if table is TRAJECTORIES else table.name
-        yield f"CREATE TEMP VIEW {name} AS {_select(table, parts)}"
+        yield f"CREATE TEMP VIEW {stored_name(table)} AS {_select(table, parts)}"
     rest = f" UNION ALL SELECT * FROM {SETTLED}" if settled else ""
     yield f"CREATE TEMP VIEW _listing AS SELECT * FROM _active_listing{rest}"
     for name, select in _DERIVED.items():

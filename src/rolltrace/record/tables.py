@@ -77,14 +77,12 @@ SPANS = Table(
         Column("thread", "text", "thread it ran in, when not the main one"),
         Column("policy_version", "int64", "which weights produced its tokens"),
         Column("finish_reason", "text", "why the model stopped"),
-        Column("prompt_tokens", "int32", "length of prompt_ids"),
-        Column("response_tokens", "int32", "length of response_ids"),
-        Column("prompt_ids", "int32[]", "token ids the model saw"),
-        Column("response_ids", "int32[]", "token ids the model produced"),
+        Column("prompt_tokens", "int32", "how many token ids the model saw; null if unknown"),
+        Column("response_tokens", "int32", "how many token ids it produced; null if unknown"),
+        Column("tokens", "int32[]", "the token ids it saw, then those it produced"),
         Column("logprobs", "float32[]", "logprob of each response token"),
         Column("response_mask", "int8[]", "1 where a response token is trained on"),
-        Column("inputs", "json", "arguments, without what the token columns hold"),
-        Column("outputs", "json", "result, without what the token columns hold"),
+        Column("payload", "json", "an object with `inputs` and `outputs`, without what the token columns hold"),
     ),
 )
 

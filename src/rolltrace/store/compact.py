@@ -88,7 +88,7 @@ def _merge(store: Path, table: str, parts: list[Path]) -> None:
     replaces = [source for part in parts for source in (source_of(part), *replaced_by(part))]
     source = f"{COMPACTED}{xxhash.xxh3_64_hexdigest(' '.join(sorted(replaces)).encode())}"
     project, experiment, step = rows["project"][0].as_py(), rows["experiment"][0].as_py(), rows["step"][0].as_py()
-    write_table(store, Partition(project, experiment, step), kind, source, rows, replaces=replaces)
+    write_table(store, Partition(project, experiment, step), kind, source, rows, replaces=replaces, level=9)
     for part in parts:
         part.unlink(missing_ok=True)
 
