@@ -7,8 +7,11 @@ import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+import msgspec
+
+from rolltrace.drain.prefix import Prefixes
 from rolltrace.drain.redact import Redactor
-from rolltrace.drain.tokens import take_columns
+from rolltrace.drain.tokens import PROMPT_NAMES, take_columns
 from rolltrace.record import (
     Coordinates,
     Error,
@@ -23,6 +26,8 @@ from rolltrace.record import (
     to_json,
 )
 from rolltrace.record.tables import NOTES, SCORES, SPANS, TRAJECTORIES, TRANSITIONS, Table
+
+_parts_decoder = msgspec.msgpack.Decoder(dict[str, msgspec.Raw])
 
 
 class Row(NamedTuple):
@@ -43,6 +48,7 @@ class RowMaker:
             "worker": str(meta.get("writer", "unknown")),
         }
         self._redactor = redactor
+        self._prefixes = Prefixes()
 
     def rows(self, record: Record) -> Iterator[Row]:
         """The rows of a record that is complete in itself. Starts and blobs have none."""
@@ -84,7 +90,7 @@ class RowMaker:
 
     def _span(self, record: OpStart | OpEnd, status: str, end_ns: int | None, error: Error | None, outputs: Any) -> Row:
         at, fields = self._where(record)
-        given = decode_value(record.inputs)
+        given = self._inputs(record)
         result = None if outputs is None else decode_value(outputs)
         fields.update(self._ending(record, status, end_ns, error))
         fields.update(take_columns(given, result))
@@ -96,6 +102,18 @@ class RowMaker:
             payload=self._json({"inputs": given, "outputs": result}),
         )
         return Row(SPANS, at.step, fields)
+
+    def _inputs(self, record: OpStart | OpEnd) -> Any:
+        """The inputs as values; token ids that repeat those of the turn before come as an Arrow array."""
+        try:
+            parts = _parts_decoder.decode(record.inputs)
+        except msgspec.MsgspecError:  # no dict with names: inputs that the user made
+            return decode_value(record.inputs)
+        given: dict[str, Any] = {}
+        for name, part in parts.items():
+            ids = self._prefixes.read(record.trajectory_id, bytes(part)) if name in PROMPT_NAMES else None
+            given[name] = decode_value(part) if ids is None else ids
+        return given
 
     def _trajectory(
         self, record: TrajectoryStart | TrajectoryEnd, status: str, end_ns: int | None, error: Error | None

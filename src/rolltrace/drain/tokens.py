@@ -25,6 +25,8 @@ NAMES: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 """Column -> the keys that verl, tinker, vLLM, SGLang and OpenAI-style outputs have for it."""
 
+PROMPT_NAMES = frozenset(NAMES["prompt_ids"])
+
 SCALARS: dict[str, tuple[str, ...]] = {
     "policy_version": ("policy_version", "weight_version", "model_version", "param_version"),
     "finish_reason": ("finish_reason", "stop_reason"),
@@ -91,6 +93,8 @@ def _places(value: Any) -> list[dict[str, Any]]:
 
 def _typed(value: Any, column: str) -> pa.Array | None:
     """The values as an Arrow array; None if they are not a flat list of fitting numbers."""
+    if isinstance(value, pa.Array):
+        return value
     if isinstance(value, Array):
         if len(value.shape) != 1:
             return None
