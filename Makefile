@@ -37,6 +37,7 @@ check: $(READY) ## formatting, lint, types, layers, spelling
 bench: $(READY) ## measure, with the peers in the same run
 	$(BIN)/python -m benchmarks.hot_path
 	$(BIN)/python -m benchmarks.store
+	$(BIN)/python -m benchmarks.query
 
 gen: $(READY) ## write the docs that are derived from code
 	$(BIN)/python tools/gen_docs.py

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -27,6 +26,7 @@ from rolltrace.record import (
 )
 from rolltrace.record.tables import NOTES, SCORES, SPANS, TRAJECTORIES, TRANSITIONS, Table
 
+_encode_json = msgspec.json.Encoder().encode
 _parts_decoder = msgspec.msgpack.Decoder(dict[str, msgspec.Raw])
 
 
@@ -146,7 +146,7 @@ class RowMaker:
         """JSON text of a decoded payload, secrets taken out; None for nothing."""
         if value is None:
             return None
-        return json.dumps(to_json(self._redactor.value(value)), ensure_ascii=False, separators=(",", ":"))
+        return _encode_json(to_json(self._redactor.value(value))).decode()
 
 
 def _number(value: Any) -> float | None:
