@@ -24,7 +24,7 @@ from rolltrace.errors import QueryError, StoreError
 from rolltrace.query.live import LiveJournals, PartKey
 from rolltrace.query.settled import SettledSteps
 from rolltrace.query.views import SETTLED, listing_statements, live_name, statements
-from rolltrace.store import SCHEMAS, check_version, data_folder, list_parts, source_of, table_of
+from rolltrace.store import SCHEMAS, check_version, checksum_problem, data_folder, list_parts, source_of, table_of
 from rolltrace.store.layout import COMPACTED
 from rolltrace.store.parts import replaced_by
 
@@ -197,6 +197,8 @@ def problem_of(part: Path, database: duckdb.DuckDBPyConnection | None = None) ->
     """What is wrong with a part; None if it can be read. With a database, all of it is read and checksums compared."""
     thorough = database is not None
     try:
+        if thorough and (problem := checksum_problem(part)) is not None:
+            return problem
         with pq.ParquetFile(part, page_checksum_verification=thorough) as file:
             expected = SCHEMAS[table_of(part)]
             for field in file.schema_arrow:

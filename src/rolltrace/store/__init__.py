@@ -1,5 +1,6 @@
 """Keep: a folder of Parquet parts that any tool can read."""
 
+from rolltrace.store.checksum import checksum_problem
 from rolltrace.store.compact import compact, finished_steps
 from rolltrace.store.layout import Partition, blob_path, check_version, data_folder, prepare, source_of, table_of
 from rolltrace.store.parts import SCHEMAS, list_parts, write_part, write_table
@@ -11,6 +12,7 @@ __all__ = [
     "Pruned",
     "blob_path",
     "check_version",
+    "checksum_problem",
     "compact",
     "data_folder",
     "finished_steps",

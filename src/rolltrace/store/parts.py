@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rolltrace.record.tables import FORMAT, TABLES, ColumnType, Table
+from rolltrace.store.checksum import add_checksum
 from rolltrace.store.layout import COMPACTED, Partition, data_folder, part_name, source_of, table_of
 
 _ARROW: dict[ColumnType, pa.DataType] = {
@@ -108,6 +109,7 @@ def write_table(
             row_group_size=_ROWS_PER_GROUP,
             write_page_checksum=True,
         )
+        add_checksum(hidden)
         _sync(hidden)
         hidden.rename(path)
         _sync(folder)
