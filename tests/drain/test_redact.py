@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rolltrace.drain import Redactor
+from rolltrace.errors import ConfigError
 from rolltrace.record import Cut, Opaque
 
 SECRETS = {
@@ -63,3 +65,26 @@ def test_the_rules_can_be_set() -> None:
         "text": "[redacted: badge number]",
         "password": "kept",
     }
+
+
+def test_a_store_can_have_rules_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "redact.json").write_text('{"keys": ["badge"], "shapes": {"badge number": "B-[0-9]{4}"}}')
+    found = Redactor.of(tmp_path).value({"badge": "x", "password": "y", "text": "B-1234", "n": [1]})
+    assert found == {
+        "badge": "[redacted: badge]",
+        "password": "[redacted: password]",
+        "text": "[redacted: badge number]",
+        "n": [1],
+    }
+
+
+def test_the_rules_of_a_store_can_replace_the_usual_ones(tmp_path: Path) -> None:
+    (tmp_path / "redact.json").write_text('{"keys": ["badge"], "replace": true}')
+    assert Redactor.of(tmp_path).value({"password": "kept", "badge": "x"})["password"] == "kept"
+
+
+@pytest.mark.parametrize("text", ["nonsense", '{"shapes": {"a": "("}}', '{"kyes": []}'])
+def test_rules_that_cannot_be_used_are_a_clear_error(tmp_path: Path, text: str) -> None:
+    (tmp_path / "redact.json").write_text(text)
+    with pytest.raises(ConfigError, match=r"redact\.json cannot be used"):
+        Redactor.of(tmp_path)

@@ -56,13 +56,18 @@ def test_without_messages_it_is_made_of_prompts_replies_and_tool_results() -> No
     ]
 
 
-def test_the_last_messages_win() -> None:
+def test_messages_that_begin_otherwise_are_added() -> None:
     first, last = (
         [{"role": "user", "content": "1"}],
         [{"role": "system", "content": "s"}, {"role": "user", "content": "2"}],
     )
     ops = [op("llm", {"messages": first}, "a"), op("llm", {"messages": last}, {"content": "b", "tool_calls": [1]})]
-    assert conversation_of(ops) == [*last, {"role": "assistant", "content": "b", "tool_calls": [1]}]
+    assert conversation_of(ops) == [
+        *first,
+        {"role": "assistant", "content": "a"},
+        *last,
+        {"role": "assistant", "content": "b", "tool_calls": [1]},
+    ]
 
 
 @pytest.mark.parametrize("messages", [None, [], "text", [1], [{"content": "no role"}]])

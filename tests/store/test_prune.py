@@ -48,6 +48,16 @@ def test_whole_trajectories_go_and_their_summary_stays(store: Path) -> None:
     assert len(rows(store, "scores")) == 2
 
 
+def test_model_and_tool_calls_keep_what_the_summary_counts(store: Path) -> None:
+    where = {"project": "p", "experiment": "e", "step": 1, "trajectory_id": "c"}
+    calls = [{**where, "op_id": n, "kind": kind, "payload": "x"} for n, kind in enumerate(["llm", "tool", "other"])]
+    write_part(store, Partition("p", "e", 1), SPANS, "w-000007", calls)
+    assert prune(store, {"c"}, whole=True).trajectories == 1
+    left = [row for row in rows(store, "spans") if row["trajectory_id"] == "c"]
+    assert [(row["kind"], row["payload"]) for row in left] == [("llm", None), ("tool", None)]
+    assert prune(store, {"c"}, whole=True).trajectories == 0
+
+
 def test_what_was_removed_is_counted_per_step(store: Path) -> None:
     prune(store, {"a", "b"})
     (loss,) = rows(store, "losses")

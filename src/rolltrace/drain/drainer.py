@@ -35,7 +35,7 @@ class Drainer:
     def __init__(self, store: Path, *, redactor: Redactor | None = None) -> None:
         self.store = store
         self._folder = journal_folder(store)
-        self._redactor = redactor or Redactor()
+        self._redactor = redactor or Redactor.of(store)
         self.segments = 0
         self.bytes = 0
         prepare(store)

@@ -7,8 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from rolltrace.errors import ConfigError
 from rolltrace.record import Cut, Opaque
 
 SECRET_KEYS = (
@@ -42,6 +46,14 @@ _SHORTEST_KEPT = 256
 _MOST_KEPT = 1024
 
 
+class _Rules(msgspec.Struct, forbid_unknown_fields=True):
+    """What `redact.json` may hold."""
+
+    keys: list[str] = []
+    shapes: dict[str, str] = {}
+    replace: bool = False
+
+
 class Redactor:
     """Applies the rules of one drainer."""
 
@@ -56,6 +68,24 @@ class Redactor:
         """What became of long texts: a conversation says the same again at each turn."""
         self.count = 0
         """How many secrets were taken out."""
+
+    @classmethod
+    def of(cls, store: Path) -> Redactor:
+        """The rules of a store: the usual ones, and those in its `redact.json` if there is one.
+
+        Raises:
+            ConfigError: the file cannot be understood. Nothing is drained then: better late than with a secret in it.
+        """
+        page = store / "redact.json"
+        try:
+            rules = msgspec.json.decode(page.read_bytes(), type=_Rules)
+            shapes = {} if rules.replace else dict(SECRET_SHAPES)
+            shapes.update((name, (("",), re.compile(shape).pattern)) for name, shape in rules.shapes.items())
+        except FileNotFoundError:
+            return cls()
+        except (msgspec.MsgspecError, re.error, OSError) as fault:
+            raise ConfigError(f"the rules in {page} cannot be used: {fault}") from fault
+        return cls([*(() if rules.replace else SECRET_KEYS), *rules.keys], shapes)
 
     def value(self, value: Any) -> Any:
         """The value without secrets; numbers, and lists of them, as they are."""

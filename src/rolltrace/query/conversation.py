@@ -1,8 +1,8 @@
 """The conversation of a trajectory, read off its ops.
 
 The rule, in the order it is tried:
-1. The last model call that was given `messages` (a list of dicts with a role) has the whole conversation in them. Its
-   reply follows, and after it the results of the tools that were called since.
+1. A model call that was given `messages` (a list of dicts with a role) which begin as the conversation does has all of
+   it in them; one whose messages begin otherwise adds them. Its reply follows, then the results of tools called since.
 2. Otherwise each model call adds its prompt text, if it is not the one before, as `user`, and its reply as
    `assistant`; each tool call adds its result as `tool`.
 
@@ -27,11 +27,17 @@ _WRAPPERS = ("message", "choices", "outputs", "sequences", "output")
 
 def conversation_of(ops: Sequence[Op]) -> list[Message]:
     """The messages of these ops, which stand in the order they began."""
-    for at in range(len(ops) - 1, -1, -1):
-        messages = messages_of(ops[at].inputs) if ops[at].kind == "llm" else None
+    told: list[Message] = []
+    for op in ops:
+        messages = messages_of(op.inputs) if op.kind == "llm" else None
         if messages is not None:
-            return [*messages, *_reply(ops[at]), *(_tool(op) for op in ops[at + 1 :] if op.kind == "tool")]
-    return list(_from_texts(ops))
+            again = not told or messages[0] == told[0]
+            told = [*messages, *_reply(op)] if again else [*told, *messages, *_reply(op)]
+        elif told and op.kind == "llm":
+            told += _reply(op)
+        elif told and op.kind == "tool":
+            told.append(_tool(op))
+    return told or list(_from_texts(ops))
 
 
 def _from_texts(ops: Sequence[Op]) -> Iterator[Message]:

@@ -44,7 +44,7 @@ class LiveJournals:
 
     def __init__(self, store: Path) -> None:
         self._store = store
-        self._redactor = Redactor()
+        self._redactor = Redactor.of(store)
         self._segments: dict[Path, _Segment] = {}
         self._carried: dict[Path, OpenRecords] = {}
         self.unreadable: dict[Path, str] = {}

@@ -48,7 +48,9 @@ def prune(
     whole: bool = False,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Pruned:
-    """Remove the payloads of these trajectories, or with `whole` their ops, transitions and notes altogether.
+    """Remove the payloads of these trajectories, or with `whole` their transitions, notes and ops altogether.
+
+    Model and tool calls keep their small columns even then: turns, tool calls and tokens are part of the summary.
 
     The caller holds the drainer's lock. Parts that are still being drained are left for the next time.
     """
@@ -61,21 +63,29 @@ def prune(
         table = pq.read_table(part, partitioning=None)
         hit = pc.is_in(table["trajectory_id"], value_set=ids)
         count = pc.sum(hit).as_py() or 0
-        if not count or not _has_payload(table.filter(hit), whole):
+        gone = pc.and_(hit, pc.invert(_summed(table))) if whole else pa.scalar(False)
+        if not count or not (_has_payload(table.filter(hit)) or (whole and pc.any(gone).as_py())):
             continue
         for row in table.filter(hit).select(["project", "experiment", "step", "trajectory_id"]).to_pylist():
             place = (row["project"], row["experiment"], row["step"])
             seen.setdefault(place, set()).add(row["trajectory_id"])
         rows += count
-        size += part.stat().st_size - _replace(store, part, table, hit, whole)
+        size += part.stat().st_size - _replace(store, part, _without(table, hit, gone if whole else None), table)
     for place, found in seen.items():
         _count(store, Partition(*place), found, "pruned_whole" if whole else "pruned_payload")
     progress(len(parts), len(parts))
     return Pruned(len(set().union(*seen.values())), rows, size)
 
 
-def _has_payload(rows: pa.Table, whole: bool) -> bool:
-    return whole or any(rows[name].null_count < len(rows) for name in _payload_columns(rows))
+def _summed(rows: pa.Table) -> pa.ChunkedArray:
+    """Which rows a listing counts: model and tool calls, whose small columns are part of the summary."""
+    if "kind" not in rows.column_names:
+        return pa.chunked_array([pa.array([False] * len(rows), type=pa.bool_())])
+    return pc.fill_null(pc.is_in(rows["kind"], value_set=pa.array(["llm", "tool"])), False)
+
+
+def _has_payload(rows: pa.Table) -> bool:
+    return any(rows[name].null_count < len(rows) for name in _payload_columns(rows))
 
 
 def _payload_columns(rows: pa.Table) -> list[str]:
@@ -83,16 +93,18 @@ def _payload_columns(rows: pa.Table) -> list[str]:
     return [name for name in rows.column_names if name in bulky or name == "traceback"]
 
 
-def _replace(store: Path, part: Path, table: pa.Table, hit: pa.ChunkedArray, whole: bool) -> int:
+def _without(table: pa.Table, hit: pa.ChunkedArray, gone: pa.ChunkedArray | None) -> pa.Table:
+    """The table with the payloads of the rows that were hit taken out, and without the rows that are gone."""
+    kept = table
+    for name in _payload_columns(table):
+        at = kept.column_names.index(name)
+        empty = pa.nulls(len(kept), kept.schema.field(name).type)
+        kept = kept.set_column(at, kept.schema.field(name), pc.if_else(hit, empty, kept[name].combine_chunks()))
+    return kept if gone is None else kept.filter(pc.invert(gone))
+
+
+def _replace(store: Path, part: Path, kept: pa.Table, table: pa.Table) -> int:
     """Write the part anew without what was chosen; the size of the new one."""
-    if whole:
-        kept = table.filter(pc.invert(hit))
-    else:
-        kept = table
-        for name in _payload_columns(table):
-            at = kept.column_names.index(name)
-            empty = pa.nulls(len(kept), kept.schema.field(name).type)
-            kept = kept.set_column(at, kept.schema.field(name), pc.if_else(hit, empty, kept[name].combine_chunks()))
     kind = next(each for each in TABLES if each.name == table_of(part))
     replaces = [source_of(part), *replaced_by(part)]
     source = f"{COMPACTED}{xxhash.xxh3_64_hexdigest(' '.join(['pruned', *sorted(replaces)]).encode())}"
