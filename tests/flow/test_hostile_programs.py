@@ -55,9 +55,6 @@ def test_what_is_hooked_is_recorded_as_it_was(tmp_path: Path) -> None:
     """A converter that runs Python code in the middle of an encoding sees a copy, not the caller's list."""
     values: list[object] = [np.float32(n) for n in range(100)]
 
-    class Meddling(dict):  # type: ignore[type-arg]
-        pass
-
     class Trigger:
         @property
         def __dict__(self) -> dict[str, object]:  # type: ignore[override]

@@ -7,7 +7,6 @@ writer's next segment in a small file beside the journals; when the writer is go
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections import defaultdict
 from collections.abc import Callable
@@ -20,7 +19,7 @@ from rolltrace._guard import logger
 from rolltrace.drain.redact import Redactor
 from rolltrace.drain.rows import Row, RowMaker
 from rolltrace.errors import FormatError
-from rolltrace.journal import Damage, Entry, SegmentReader, drainer_lock, journal_files, journal_folder
+from rolltrace.journal import Damage, Entry, SegmentReader, drainer_lock, is_live, journal_files, journal_folder
 from rolltrace.record import Blob, OpEnd, OpStart, TrajectoryEnd, TrajectoryStart, decode_record, encode_record
 from rolltrace.record.tables import LOSSES, Table
 from rolltrace.store import Partition, blob_path, prepare, write_part
@@ -46,7 +45,7 @@ class Drainer:
 
     def waiting(self) -> list[Path]:
         """The segments of this host that can be drained now, oldest first."""
-        return [path for path in journal_files(self.store) if path.parent == self._folder and not _is_live(path)]
+        return [path for path in journal_files(self.store) if path.parent == self._folder and not is_live(path)]
 
     def drain(self, progress: Callable[[int, int], None] = lambda done, total: None) -> int:
         """Drain all that waits; how many segments that were. The caller holds the lock."""
@@ -127,21 +126,6 @@ class Drainer:
         hidden = path.with_name(f".{path.name}.{os.getpid()}.new")
         hidden.write_bytes(encode_record(blob))
         hidden.rename(path)
-
-
-def _is_live(path: Path) -> bool:
-    """Whether its writer still holds it. Sealed and abandoned segments are nobody's."""
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return True
-    try:
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        return False
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(fd)
 
 
 def _is_last(path: Path) -> bool:

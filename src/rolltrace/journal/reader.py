@@ -150,6 +150,15 @@ class SegmentReader:
             yield Damage(offset, rest, "torn: the writer was stopped in the middle of a record, or the file was cut")
 
 
+def is_live(path: Path) -> bool:
+    """Whether a writer still holds the file, or it cannot be told. Sealed and abandoned ones are nobody's."""
+    try:
+        with path.open("rb") as file:
+            return not _is_unlocked(file.fileno())
+    except OSError:
+        return True
+
+
 def _is_unlocked(fd: int) -> bool:
     try:
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
