@@ -21,7 +21,7 @@ from rolltrace.journal import drainer_lock, journal_folder
 store = Path(sys.argv[1])
 with drainer_lock(journal_folder(store)) as alone:
     if alone:
-        from rolltrace.drain.process import follow
+        from rolltrace.keeper.process import follow
         follow(store)
 """
 """Forks before anything is loaded, so that whoever starts it waits only for a bare interpreter and leaves no zombie;
@@ -47,7 +47,7 @@ def drain_in_thread(store: Path) -> None:
 
 def _drain(store: Path) -> None:
     try:
-        from rolltrace.drain.process import follow  # loads the column libraries: only in this mode
+        from rolltrace.keeper.process import follow  # loads the column libraries: only in this mode
 
         while True:
             with drainer_lock(journal_folder(store)) as alone:

@@ -148,7 +148,7 @@ def test_a_drainer_killed_at_random_moments_neither_loses_nor_doubles(tmp_path: 
     rolltrace.shutdown()
     chance = random.Random(seed)
     for _ in range(8):
-        process = subprocess.Popen([sys.executable, "-m", "rolltrace.drain", str(tmp_path)])
+        process = subprocess.Popen([sys.executable, "-m", "rolltrace.keeper", str(tmp_path)])
         time.sleep(0.3 + chance.random() * 0.5)  # when it is killed is the point; nothing is asserted about time
         os.kill(process.pid, signal.SIGKILL)
         process.wait()

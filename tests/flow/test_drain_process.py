@@ -50,7 +50,7 @@ def drainers(store: Path) -> list[int]:
             words = (folder / "cmdline").read_bytes().split(b"\0")
         except OSError:
             continue
-        if str(store).encode() in words and any(b"rolltrace.drain" in word for word in words):
+        if str(store).encode() in words and any(b"rolltrace.keeper" in word for word in words):
             found.append(int(folder.name))
     return found
 
@@ -73,7 +73,8 @@ def test_the_rollouts_process_loads_no_column_library(tmp_path: Path) -> None:
         "rolltrace.init('p', 'e', 'rolltrace', store=sys.argv[1], drain='process')\n"
         "rolltrace.rollout_trace_op(abs)(-1)\n"
         "assert rolltrace.flush(30)\n"
-        "assert not {'pyarrow', 'duckdb', 'numpy', 'rolltrace.store', 'rolltrace.drain'} & set(sys.modules)\n"
+        "heavy = {'pyarrow', 'duckdb', 'numpy', 'rolltrace.store', 'rolltrace.drain', 'rolltrace.keeper'}\n"
+        "assert not heavy & set(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=True)
     assert len(spans(tmp_path)) == 1
@@ -104,7 +105,7 @@ def test_sixteen_writers_while_the_drainer_is_killed_again_and_again(tmp_path: P
             if alone:
                 compact(tmp_path)
     assert [worker.returncode for worker in workers] == [0] * 16
-    subprocess.run([sys.executable, "-m", "rolltrace.drain", str(tmp_path), "--once"], check=True)
+    subprocess.run([sys.executable, "-m", "rolltrace.keeper", str(tmp_path), "--once"], check=True)
     assert killed
     assert journal_files(tmp_path) == []
     numbers = (re.findall(r"\d+", str(row["payload"]).partition('"outputs"')[2]) for row in spans(tmp_path))

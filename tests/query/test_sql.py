@@ -108,7 +108,11 @@ def test_the_views_have_their_documented_columns(tmp_path: Path, store_path: Pat
     store = open_store(tmp_path if empty else store_path)
     assert store.sql("FROM trajectories").columns == list(TRAJECTORY_COLUMNS)
     for table in TABLES[1:]:
-        made = ["prompt_ids", "response_ids", "inputs", "outputs"] if table is SPANS else []
+        made = (
+            ["prompt_ids", "response_ids", "prompt_text", "response_text", "inputs", "outputs"]
+            if table is SPANS
+            else []
+        )
         assert store.sql(f"FROM {table.name}").columns == [*(column.name for column in table.columns), *made]
     names = ["project", "experiment", "step", "sample_index", "validate", "size", "mean", "std", "min", "max", "spread"]
     assert store.sql("FROM groups").columns == names

@@ -59,11 +59,11 @@ def test_a_field_added_by_a_newer_version_is_skipped(record: Record) -> None:
 
 
 def test_a_field_that_an_older_version_did_not_write_gets_its_default() -> None:
-    end = OpEnd(ID, WHERE, 5, 0, "generate", "llm", 1, 2, "ok", None, NOTHING, NOTHING, "worker")
+    end = OpEnd(ID, WHERE, 5, 0, "generate", "llm", 1, 2, "ok", None, NOTHING, NOTHING, "worker", "abc")
     fields = msgspec.msgpack.decode(encode_record(end), type=list[Raw])
-    older = decode_record(msgspec.msgpack.encode(fields[:-1]))
+    older = decode_record(msgspec.msgpack.encode(fields[:-2]))
     assert isinstance(older, OpEnd)
-    assert older.thread == ""
+    assert (older.thread, older.tokenizer) == ("", "")
 
 
 def test_a_payload_inside_a_record_is_the_value_that_was_there() -> None:

@@ -22,8 +22,8 @@ def add(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from rolltrace.drain.process import run as follow_all
-    from rolltrace.drain.process import run_once
+    from rolltrace.keeper.process import run as follow_all
+    from rolltrace.keeper.process import run_once
 
     store = store_of(options)
     return run_once(store, progress("draining")) if options.once else follow_all(store)

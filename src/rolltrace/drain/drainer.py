@@ -12,10 +12,13 @@ from collections import defaultdict
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
 from rolltrace._guard import logger
+from rolltrace.drain.checks import Checks, Past
+from rolltrace.drain.memory import Memory
 from rolltrace.drain.redact import Redactor
 from rolltrace.drain.rows import Row, RowMaker
 from rolltrace.errors import FormatError
@@ -35,6 +38,7 @@ class Drainer:
         self.store = store
         self._folder = journal_folder(store)
         self._redactor = redactor or Redactor.of(store)
+        self._memory = Memory(store)
         self.segments = 0
         self.bytes = 0
         prepare(store)
@@ -62,9 +66,9 @@ class Drainer:
         except FormatError as fault:
             logger.warning("left alone: %s", fault)
             return
-        maker = RowMaker(segment.meta, self._redactor)
         before, after = carried_file(path, -1), carried_file(path, 0)
-        still_open = read_open(before)
+        still_open, past = read_carried(before)
+        maker = RowMaker(segment.meta, self._redactor, self._memory, Checks.of(segment.meta, past))
         rows: list[Row] = []
         damaged = 0
         for item in segment:
@@ -73,11 +77,12 @@ class Drainer:
                 continue
             self._take(item, maker, still_open, rows)
         if _is_last(path):  # its writer has closed the journal or was killed: nothing will end these any more
-            rows += [maker.unfinished(record, "interrupted") for record in still_open.values()]
+            for record in still_open.values():
+                rows += maker.unfinished(record, "interrupted")
             still_open = {}
         self._write(segment, rows, damaged)
         if still_open:
-            _write_open(after, still_open)
+            _write_carried(after, still_open, past)
         self.segments += 1
         self.bytes += len(segment.data)
         path.unlink(missing_ok=True)
@@ -139,21 +144,35 @@ def carried_file(path: Path, shift: int) -> Path:
     return path.with_name(f"{writer}-{int(number) + shift:06d}.open")
 
 
-def read_open(path: Path) -> OpenRecords:
+class Carried(NamedTuple):
+    """What a writer's next segment needs of those before."""
+
+    still_open: OpenRecords
+    past: Past
+
+
+def read_carried(path: Path) -> Carried:
     try:
-        bodies = msgspec.msgpack.decode(path.read_bytes(), type=list[bytes])
+        saved = msgspec.msgpack.decode(path.read_bytes(), type=_Saved)
     except FileNotFoundError:
-        return {}
-    records = [decode_record(body) for body in bodies]
-    return {
+        return Carried({}, Past())
+    records = [decode_record(body) for body in saved.records]
+    still_open: OpenRecords = {
         ("op", each.op_id) if isinstance(each, OpStart) else ("trajectory", each.trajectory_id): each
         for each in records
         if isinstance(each, OpStart | TrajectoryStart)
     }
+    return Carried(still_open, Past.load(saved.past))
 
 
-def _write_open(path: Path, records: OpenRecords) -> None:
+class _Saved(msgspec.Struct, array_like=True):
+    records: list[bytes]
+    past: bytes
+
+
+def _write_carried(path: Path, records: OpenRecords, past: Past) -> None:
     hidden = path.with_suffix(".open-new")
-    hidden.write_bytes(msgspec.msgpack.encode([encode_record(record) for record in records.values()]))
+    saved = _Saved([encode_record(record) for record in records.values()], past.dump())
+    hidden.write_bytes(msgspec.msgpack.encode(saved))
     os.chmod(hidden, 0o600)
     hidden.rename(path)

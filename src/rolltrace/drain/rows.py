@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import msgspec
 
+from rolltrace.drain.checks import Checks, Finding, OpFacts
+from rolltrace.drain.memory import Memory
 from rolltrace.drain.prefix import Prefixes
 from rolltrace.drain.redact import Redactor
 from rolltrace.drain.tokens import PROMPT_NAMES, take_columns
@@ -24,7 +26,7 @@ from rolltrace.record import (
     decode_value,
     to_json,
 )
-from rolltrace.record.tables import NOTES, SCORES, SPANS, TRAJECTORIES, TRANSITIONS, Table
+from rolltrace.record.tables import FLAGS, LOSSES, NOTES, SCORES, SPANS, TEXTS, TRAJECTORIES, TRANSITIONS, WHERE, Table
 
 _encode_json = msgspec.json.Encoder().encode
 _parts_decoder = msgspec.msgpack.Decoder(dict[str, msgspec.Raw])
@@ -41,35 +43,38 @@ class Row(NamedTuple):
 class RowMaker:
     """Makes rows of the records of one writer."""
 
-    def __init__(self, meta: dict[str, Any], redactor: Redactor) -> None:
+    def __init__(self, meta: dict[str, Any], redactor: Redactor, memory: Memory, checks: Checks) -> None:
         self._origin = {
             "project": str(meta.get("project", "unknown")),
             "experiment": str(meta.get("experiment", "unknown")),
             "worker": str(meta.get("writer", "unknown")),
         }
         self._redactor = redactor
+        self._memory = memory
+        self._checks = checks
         self._prefixes = Prefixes()
 
     def rows(self, record: Record) -> Iterator[Row]:
         """The rows of a record that is complete in itself. Starts and blobs have none."""
         if isinstance(record, OpEnd):
-            yield self._span(record, record.status, record.end_ns, record.error, record.outputs)
+            yield from self._span(record, record.status, record.end_ns, record.error, record.outputs)
         elif isinstance(record, TrajectoryEnd):
-            yield self._trajectory(record, record.status, record.end_ns, record.error)
+            yield from self._trajectory(record, record.status, record.end_ns, record.error)
         elif isinstance(record, Event):
-            yield self._event(record)
+            yield from self._event(record)
 
-    def unfinished(self, record: OpStart | TrajectoryStart, status: str) -> Row:
-        """The row of an op or trajectory that began and has no end: `running`, or `interrupted` by a kill."""
+    def unfinished(self, record: OpStart | TrajectoryStart, status: str) -> Iterator[Row]:
+        """The rows of an op or trajectory that began and has no end: `running`, or `interrupted` by a kill."""
         if isinstance(record, OpStart):
-            return self._span(record, status, None, None, None)
-        return self._trajectory(record, status, None, None)
+            yield from self._span(record, status, None, None, None)
+        else:
+            yield from self._trajectory(record, status, None, None)
 
     def _where(self, record: Any) -> tuple[Coordinates, dict[str, Any]]:
         at = decode_coordinates(record.coordinates)
         return at, {
             **self._origin,
-            "trajectory_id": record.trajectory_id.hex(),
+            "trajectory_id": record.trajectory_id.hex() or None,
             "step": at.step,
             "sample_index": None if at.sample_index is None else str(at.sample_index),
             "sample_is_int": isinstance(at.sample_index, int),
@@ -88,7 +93,9 @@ class RowMaker:
             "traceback": clean(error.traceback) if error else None,
         }
 
-    def _span(self, record: OpStart | OpEnd, status: str, end_ns: int | None, error: Error | None, outputs: Any) -> Row:
+    def _span(
+        self, record: OpStart | OpEnd, status: str, end_ns: int | None, error: Error | None, outputs: Any
+    ) -> Iterator[Row]:
         at, fields = self._where(record)
         given = self._inputs(record)
         result = None if outputs is None else decode_value(outputs)
@@ -101,7 +108,22 @@ class RowMaker:
             thread=getattr(record, "thread", "") or None,
             payload=self._json({"inputs": given, "outputs": result}),
         )
-        return Row(SPANS, at.step, fields)
+        if tokenizer := getattr(record, "tokenizer", ""):
+            fields["tokenizer"] = tokenizer
+            fields.update(self._memory.texts.columns(tokenizer, record.trajectory_id, fields))
+        if isinstance(record, OpEnd):
+            self._memory.shared.remember(record)
+        yield Row(SPANS, at.step, fields)
+        yield from self._flags(at, fields, self._checks.of_op(OpFacts(fields, given, result)), record.op_id)
+
+    def _flags(
+        self, at: Coordinates, fields: dict[str, Any], findings: Iterable[Finding], op_id: int | None
+    ) -> Iterator[Row]:
+        for finding in findings:
+            made = {column.name: fields[column.name] for column in WHERE}
+            made["time_ns"] = fields.get("start_ns") or fields.get("time_ns")
+            made.update(flag=finding.flag, op_id=op_id or None, detail=self._json(finding.detail))
+            yield Row(FLAGS, at.step, made)
 
     def _inputs(self, record: OpStart | OpEnd) -> Any:
         """The inputs as values; token ids that repeat those of the turn before come as an Arrow array."""
@@ -117,7 +139,7 @@ class RowMaker:
 
     def _trajectory(
         self, record: TrajectoryStart | TrajectoryEnd, status: str, end_ns: int | None, error: Error | None
-    ) -> Row:
+    ) -> Iterator[Row]:
         at, fields = self._where(record)
         fields.update(self._ending(record, status, end_ns, error))
         fields.update(
@@ -125,22 +147,49 @@ class RowMaker:
             parent_op_id=record.parent_op_id or None,
             tags=self._json(decode_value(record.tags)),
         )
-        return Row(TRAJECTORIES, at.step, fields)
+        yield Row(TRAJECTORIES, at.step, fields)
+        yield from self._flags(at, fields, self._checks.of_trajectory(fields), None)
 
-    def _event(self, record: Event) -> Row:
+    def _event(self, record: Event) -> Iterator[Row]:
         at, fields = self._where(record)
-        body = decode_value(record.body)
         fields["time_ns"] = record.time_ns
-        if record.event == "reward" and isinstance(body, dict):
-            fields.update(name="reward", value=_number(body.get("value")), terms=self._json(body.get("terms")))
-            return Row(SCORES, at.step, fields)
         fields["op_id"] = record.op_id or None
-        if record.event == "transition" and isinstance(body, dict):
+        if record.event == "transition":
+            body = self._memory.shared.transition(record)
             trace = body.pop("trace", None)
-            fields.update(reward=_number(body.get("reward")), trace=self._json(trace), fields=self._json(body))
-            return Row(TRANSITIONS, at.step, fields)
-        fields.update(event=record.event, body=self._json(body))
-        return Row(NOTES, at.step, fields)
+            done, stop = body.get("episode_done"), body.get("stop_reason")
+            fields.update(
+                reward=_number(body.get("reward")),
+                episode_done=done if isinstance(done, bool) else None,
+                stop_reason=None if stop is None else self._redactor.text(str(stop)),
+                backfill=bool(body.get("backfill")),
+                trace=self._json(trace),
+                fields=self._json(body),
+            )
+            yield Row(TRANSITIONS, at.step, fields)
+            yield from self._flags(at, fields, self._checks.of_transition(trace, body), record.op_id)
+            return
+        body = decode_value(record.body)
+        if record.event in ("reward", "score") and isinstance(body, dict):
+            value = body.get("value")
+            fields.update(
+                name=str(body.get("name", "reward")),
+                value=_number(value),
+                label=self._redactor.text(value) if isinstance(value, str) else None,
+                terms=self._json(body.get("terms")),
+                reason=None if body.get("reason") is None else self._redactor.text(str(body["reason"])),
+            )
+            yield Row(SCORES, at.step, fields)
+        elif record.event == "text" and isinstance(body, dict):
+            fields.update(body)
+            fields["text"] = self._redactor.text(str(body.get("text")))
+            yield Row(TEXTS, at.step, fields)
+        elif record.event == "drop" and isinstance(body, dict):
+            fields.update(reason=str(body.get("reason")), count=body.get("count"))
+            yield Row(LOSSES, at.step, fields)
+        else:
+            fields.update(event=record.event, body=self._json(body))
+            yield Row(NOTES, at.step, fields)
 
     def _json(self, value: Any) -> str | None:
         """JSON text of a decoded payload, secrets taken out; None for nothing."""

@@ -1,7 +1,7 @@
 """JSON lines: one record a trajectory, with everything that was recorded. `import_jsonl` reads them back.
 
 {"rolltrace": 1, <columns of trajectories>, "ops": [{..., "children": [...]}], "conversation": [...],
- "transitions": [...], "scores": [...], "notes": [...]}
+ "transitions": [...], "scores": [...], "notes": [...], "findings": [...]}
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def record_of(full: Full) -> dict[str, Any]:
     """A trajectory as the record that stands for it."""
     trajectory = full.trajectory
     record: dict[str, Any] = {"rolltrace": VERSION, **{name: getattr(trajectory, name) for name in _COLUMNS}}
-    events = {name: record.pop(name) for name in ("transitions", "scores", "notes")}
+    events = {name: record.pop(name) for name in ("transitions", "scores", "notes", "findings")}
     ops = [_op(op, full) for op in trajectory.ops]
     return {**record, "ops": ops, "conversation": trajectory.conversation, **events}
 

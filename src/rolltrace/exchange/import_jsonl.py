@@ -12,8 +12,9 @@ from rolltrace.drain.tokens import take_columns
 from rolltrace.exchange.export_jsonl import OP_COLUMNS, VERSION
 from rolltrace.exchange.import_rows import ImportedRow, Malformed, Place, row, sample, whole
 from rolltrace.exchange.importer import Line, LineReader, Source, Target
-from rolltrace.record.tables import NOTES, SCORES, SPANS, TRAJECTORIES, TRANSITIONS
+from rolltrace.record.tables import FLAGS, NOTES, SCORES, SPANS, TRAJECTORIES, TRANSITIONS
 
+_EVENTS = {"transitions": TRANSITIONS, "scores": SCORES, "notes": NOTES, "findings": FLAGS}
 _ID = re.compile(r"[0-9a-f]{32}")
 
 
@@ -35,7 +36,7 @@ def reader(source: Source) -> LineReader:
         if not isinstance(own["name"], str) or not isinstance(own["start_ns"], int):
             raise Malformed("name and start_ns are missing")
         rows = [row(TRAJECTORIES, place, own), *_spans(_list(record, "ops"), place)]
-        for name, table in (("transitions", TRANSITIONS), ("scores", SCORES), ("notes", NOTES)):
+        for name, table in _EVENTS.items():
             rows += [row(table, place, event) for event in _list(record, name)]
         return rows
 

@@ -74,7 +74,7 @@ class Selection:
         spans = by_trajectory("spans", "start_ns, op_id")
         events = [
             by_trajectory(name, "time_ns", f"trajectory_id, {_WITHOUT_PLACE}")
-            for name in ("transitions", "scores", "notes")
+            for name in ("transitions", "scores", "notes", "flags")
         ]
         for summary, each in zip(batch, ids):
             inside = [[_without_id(row) for row in rows[each]] for rows in events]

@@ -140,7 +140,7 @@ class Store:
             found[0],
             own[0] if own else None,
             rows("spans", "start_ns, op_id"),
-            *(rows(table, "time_ns", _WITHOUT_PLACE) for table in ("transitions", "scores", "notes")),
+            *(rows(table, "time_ns", _WITHOUT_PLACE) for table in ("transitions", "scores", "notes", "flags")),
         )
 
     def group(

@@ -24,6 +24,7 @@ from rolltrace.errors import QueryError, StoreError
 from rolltrace.query.live import LiveJournals, PartKey
 from rolltrace.query.settled import SettledSteps
 from rolltrace.query.views import SETTLED, listing_statements, live_name, statements
+from rolltrace.record.tables import TEXTS
 from rolltrace.store import SCHEMAS, check_version, checksum_problem, data_folder, list_parts, source_of, table_of
 from rolltrace.store.layout import COMPACTED
 from rolltrace.store.parts import replaced_by
@@ -129,7 +130,8 @@ class Engine:
             cursor = self._with_live_rows(self._live)
             if settled is not None:
                 cursor.register(SETTLED, settled)
-            for statement in (*listing_statements(active), *statements(parts, settled=settled is not None)):
+            made = statements(parts, settled=settled is not None, texts=len(self._live[TEXTS.name]) > 0)
+            for statement in (*listing_statements(active), *made):
                 cursor.execute(statement)
             self._cursors[step] = cursor
         return cursor

@@ -16,7 +16,9 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from rolltrace.drain.drainer import OpenKey, OpenRecords, carried_file, read_open
+from rolltrace.drain.checks import Checks, Past
+from rolltrace.drain.drainer import Carried, OpenKey, OpenRecords, carried_file, read_carried
+from rolltrace.drain.memory import Memory
 from rolltrace.drain.redact import Redactor
 from rolltrace.drain.rows import Row, RowMaker
 from rolltrace.errors import FormatError
@@ -45,8 +47,9 @@ class LiveJournals:
     def __init__(self, store: Path) -> None:
         self._store = store
         self._redactor = Redactor.of(store)
+        self._memory = Memory(store)
         self._segments: dict[Path, _Segment] = {}
-        self._carried: dict[Path, OpenRecords] = {}
+        self._carried: dict[Path, Carried] = {}
         self.unreadable: dict[Path, str] = {}
         """Journal files that cannot be opened, and why."""
 
@@ -67,12 +70,14 @@ class LiveJournals:
         changed = False
         for path in listed:
             carried = carried_file(path, -1)
-            if path.with_name(f"{carried.stem}.seg") not in self._segments:
+            before = self._segments.get(path.with_name(f"{carried.stem}.seg"))
+            if before is None:
                 # Before the segment is opened: the drainer removes this file after that one.
-                self._carried[path] = read_open(carried)
+                self._carried[path] = read_carried(carried)
             segment = known.get(path) or _Segment(path)
             try:
-                changed |= segment.read(self._redactor)
+                past = self._carried[path].past if before is None else before.past
+                changed |= segment.read(self._redactor, self._memory, past)
             except FileNotFoundError:  # drained since it was listed
                 continue
             except FormatError as fault:
@@ -109,12 +114,12 @@ class LiveJournals:
         for _, group in groupby(self._segments.values(), key=lambda each: each.path.stem.rpartition("-")[0]):
             is_open: OpenRecords = {}
             for segment in group:
-                is_open.update(self._carried.get(segment.path, {}))
+                is_open.update(self._carried[segment.path].still_open if segment.path in self._carried else {})
                 for key in segment.ended:
                     is_open.pop(key, None)
                 is_open.update(segment.opened)
             status = "running" if segment.state == "live" else "interrupted"
-            yield segment, [segment.maker.unfinished(record, status) for record in is_open.values()]
+            yield segment, [row for record in is_open.values() for row in segment.maker.unfinished(record, status)]
 
 
 class _Segment:
@@ -128,6 +133,7 @@ class _Segment:
         self.ended: set[OpenKey] = set()
         """What ended here and had begun in an earlier segment."""
         self.maker: RowMaker
+        self.past = Past()
         self.project = self.experiment = "unknown"
         self._meta: dict[str, Any] = {}
         self._losses: dict[str, dict[str, int]] = {}
@@ -135,8 +141,8 @@ class _Segment:
         self._offset = HEADER_BYTES
         self._look: object = None
 
-    def read(self, redactor: Redactor) -> bool:
-        """Read on from where the last reading ended; whether there was anything new."""
+    def read(self, redactor: Redactor, memory: Memory, past: Past) -> bool:
+        """Read on from where the last reading ended; whether there was anything new. `past`: of the segment before."""
         if self.state != "live":
             return False
         look = self._changes()
@@ -147,7 +153,8 @@ class _Segment:
             self._meta = reader.meta
             self.project = str(reader.meta.get("project", "unknown"))
             self.experiment = str(reader.meta.get("experiment", "unknown"))
-            self.maker = RowMaker(reader.meta, redactor)
+            self.past = past.copy()
+            self.maker = RowMaker(reader.meta, redactor, memory, Checks.of(reader.meta, self.past))
         self.state, self._losses = reader.state, reader.losses
         rows: list[Row] = []
         for item in reader.read_from(self._offset):

@@ -99,6 +99,8 @@ class Trajectory:
     scores: list[Row] = field(default_factory=list, repr=False)
     """Every score that was given, oldest first: the newest of a name counts."""
     notes: list[Row] = field(default_factory=list, repr=False)
+    findings: list[Row] = field(default_factory=list, repr=False)
+    """What the checks found: flag, op_id, detail. `flags` are the names of these."""
 
     def walk(self) -> Iterator[Op]:
         """All ops, each before its children."""
@@ -112,7 +114,13 @@ class Trajectory:
 
 
 def build(
-    summary: Row, own: Row | None, spans: list[Row], transitions: list[Row], scores: list[Row], notes: list[Row]
+    summary: Row,
+    own: Row | None,
+    spans: list[Row],
+    transitions: list[Row],
+    scores: list[Row],
+    notes: list[Row],
+    findings: list[Row],
 ) -> Trajectory:
     """A trajectory from its rows; `own` is its row of the `trajectories` table, if it has one."""
     inside: Row = {name: (own or {}).get(name) for name in ("traceback", "parent_trajectory_id", "parent_op_id")}
@@ -125,6 +133,7 @@ def build(
         transitions=[_parsed(row, "trace", "fields") for row in transitions],
         scores=[_parsed(row, "terms") for row in scores],
         notes=[_parsed(row, "body") for row in notes],
+        findings=[_parsed(row, "detail") for row in findings],
     )
 
 

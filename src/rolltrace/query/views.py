@@ -1,7 +1,7 @@
 """The documented views, as SQL, and which Parquet parts stand behind them.
 
     trajectories    one row per trajectory, from its own row or, outside any `rollout_trace_attr`, from its top op
-    spans, transitions, scores, notes, losses      the tables of the store (record/tables.py)
+    spans, transitions, scores, notes, losses, flags, texts      the tables of the store (record/tables.py)
     tokens          the token columns of the ops that have any
     latest_scores   the newest value of each score of a trajectory
     groups          rewards of all rollouts of one sample in one step
@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from rolltrace.record.tables import SCORES, SPANS, TABLES, TIMES, TRAJECTORIES, WHERE, Table
+from rolltrace.record.tables import FLAGS, SCORES, SPANS, TABLES, TEXTS, TIMES, TRAJECTORIES, WHERE, Table
 from rolltrace.store import table_of
 
 TRAJECTORY_COLUMNS = (
@@ -25,7 +25,7 @@ TRAJECTORY_COLUMNS = (
 )  # fmt: skip
 """The columns of `trajectories`, in order."""
 
-LISTED = (TRAJECTORIES, SPANS, SCORES)
+LISTED = (TRAJECTORIES, SPANS, SCORES, FLAGS)
 """The tables that a listing is made of."""
 
 _SHARED = ", ".join(f"s.{column.name}" for column in (*WHERE, *TIMES) if column.name != "traceback")
@@ -63,10 +63,7 @@ SELECT
     response_tokens::BIGINT AS response_tokens,
     value AS reward,
     policy_version_min, policy_version_max,
-    list_concat(
-        CASE WHEN status = 'interrupted' THEN ['interrupted'] ELSE []::VARCHAR[] END,
-        CASE WHEN tool_errors > 0 THEN ['tool_error'] ELSE []::VARCHAR[] END
-    ) AS flags,
+    coalesce(found.flags, []::VARCHAR[]) AS flags,
     tags, worker, sample_is_int AS _is_int
 FROM every
 LEFT JOIN calls USING (trajectory_id)
@@ -74,6 +71,9 @@ LEFT JOIN (
     SELECT trajectory_id, value FROM _active_scores WHERE name = 'reward'
     QUALIFY row_number() OVER (PARTITION BY trajectory_id ORDER BY time_ns DESC) = 1
 ) USING (trajectory_id)
+LEFT JOIN (
+    SELECT trajectory_id, list_sort(list(DISTINCT flag)) AS flags FROM _active_flags GROUP BY trajectory_id
+) found USING (trajectory_id)
 """
 """`prompt_tokens` is the prompt of the last model call, `response_tokens` the sum over all of them."""
 
@@ -101,11 +101,22 @@ _SPANS = """
 SELECT *,
     CASE WHEN prompt_tokens IS NOT NULL THEN tokens[:prompt_tokens] END AS prompt_ids,
     CASE WHEN response_tokens IS NOT NULL THEN tokens[coalesce(prompt_tokens, 0) + 1:] END AS response_ids,
+    CASE WHEN prompt_tokens IS NOT NULL THEN substring(text, 1, prompt_chars) END AS prompt_text,
+    CASE WHEN response_tokens IS NOT NULL THEN substring(text, prompt_chars + 1) END AS response_text,
     json_extract(payload, '$.inputs')::VARCHAR AS inputs,
     json_extract(payload, '$.outputs')::VARCHAR AS outputs
-FROM _spans
+FROM _spans_with_text
 """
 """One column on disk, for the compression; two for people."""
+
+_LATE_TEXTS = """
+SELECT s.* REPLACE (
+    coalesce(s.text, x.text) AS text,
+    coalesce(s.prompt_chars, x.prompt_chars) AS prompt_chars,
+    coalesce(s.piece_chars, x.piece_chars) AS piece_chars
+)
+FROM _spans s LEFT JOIN texts x ON x.trajectory_id = s.trajectory_id AND x.op_id = s.op_id
+"""
 
 _TOKENS = """
 SELECT trajectory_id, project, experiment, step, op_id, name, start_ns, policy_version, prompt_ids, response_ids,
@@ -126,7 +137,10 @@ _DERIVED = {
 }
 """Views over other views, each after those that it reads."""
 
-VIEWS = ("trajectories", "spans", "transitions", "scores", "notes", "losses", "tokens", "latest_scores", "groups")
+VIEWS = (
+    "trajectories", "spans", "transitions", "scores", "notes", "losses", "flags", "texts", "tokens", "latest_scores",
+    "groups",
+)  # fmt: skip
 """The documented ones."""
 
 
@@ -147,10 +161,18 @@ def listing_statements(active: list[Path]) -> Iterator[str]:
     yield f"CREATE TEMP VIEW _active_listing AS {_LISTING}"
 
 
-def statements(parts: list[Path], *, settled: bool) -> Iterator[str]:
-    """The statements that make all other views, over all parts. `settled`: there are rows registered as `SETTLED`."""
+def statements(parts: list[Path], *, settled: bool, texts: bool) -> Iterator[str]:
+    """The statements that make all other views, over all parts.
+
+    Args:
+        parts: The parts.
+        settled: There are rows registered as `SETTLED`.
+        texts: There are live rows of `texts`. Where there are none at all, nothing is paid for joining them.
+    """
     for table in TABLES:
         yield f"CREATE TEMP VIEW {stored_name(table)} AS {_select(table, parts)}"
+    texts = texts or any(table_of(part) == TEXTS.name for part in parts)
+    yield f"CREATE TEMP VIEW _spans_with_text AS {_LATE_TEXTS if texts else 'SELECT * FROM _spans'}"
     rest = f" UNION ALL SELECT * FROM {SETTLED}" if settled else ""
     yield f"CREATE TEMP VIEW _listing AS SELECT * FROM _active_listing{rest}"
     for name, select in _DERIVED.items():

@@ -76,10 +76,15 @@ class OpEnd(_Record, tag="op_end", frozen=True):
     outputs: Raw
     thread: str = ""
     """Name of the thread, when it is not the main one."""
+    tokenizer: str = ""
+    """Fingerprint of the tokenizer of its tokens, when they are to be decoded by the drainer."""
 
 
 class Event(_Record, tag="event", frozen=True):
-    """Something said about a trajectory while it runs: a tag, a reward, a transition, a note."""
+    """Something said about a trajectory: a tag, a reward or another score, a transition, a note, a decoded text.
+
+    A score may come from anywhere, long after: with no trajectory id (empty) but coordinates, or the other way round.
+    """
 
     event: str
     time_ns: int

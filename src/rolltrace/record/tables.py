@@ -83,6 +83,23 @@ SPANS = Table(
         Column("logprobs", "float32[]", "logprob of each response token"),
         Column("response_mask", "int8[]", "1 where a response token is trained on"),
         Column("payload", "json", "an object with `inputs` and `outputs`, without what the token columns hold"),
+        Column("tokenizer", "text", "fingerprint of the tokenizer of its tokens: STORE/tokenizers/FINGERPRINT.json"),
+        Column("text", "text", "the text of `tokens`; null without token2text"),
+        Column("prompt_chars", "int32", "how many characters of `text` are the prompt's"),
+        Column("piece_chars", "int32[]", "how many characters of `text` each token ends; 0 inside a character"),
+    ),
+)
+
+TEXTS = Table(
+    "texts",
+    "One row per op whose tokens were decoded by its own process, later: its tokenizer has no tokenizer.json.",
+    (
+        *WHERE,
+        Column("op_id", "int64", "the op"),
+        Column("time_ns", "int64", "when it was decoded"),
+        Column("text", "text", "as in `spans`"),
+        Column("prompt_chars", "int32", "as in `spans`"),
+        Column("piece_chars", "int32[]", "as in `spans`"),
     ),
 )
 
@@ -95,19 +112,37 @@ TRANSITIONS = Table(
         Column("time_ns", "int64", "nanoseconds since 1970"),
         Column("trace", "json", "prompt, policy_response, reward_data, env_state, extra"),
         Column("reward", "float64", "reward of this step"),
-        Column("fields", "json", "everything else that was given: episode_done, metrics, logs, stop_reason"),
+        Column("fields", "json", "everything else that was given: metrics, logs, ..."),
+        Column("episode_done", "bool", "the episode is over; null if not said"),
+        Column("stop_reason", "text", "why it is over"),
+        Column("backfill", "bool", "said later: fills what the step before it left empty"),
     ),
 )
 
 SCORES = Table(
     "scores",
-    "One row each time a reward or another score was given; the newest of a name counts.",
+    "One row each time a reward or another score was given; the newest of a name counts. A score that was given by "
+    "coordinates has no `trajectory_id`, one that was given by id may have no coordinates.",
     (
         *WHERE,
         Column("name", "text", "reward, advantage, ..."),
         Column("value", "float64", "the number"),
         Column("terms", "json", "the parts it is made of"),
         Column("time_ns", "int64", "when it was given"),
+        Column("label", "text", "what was said instead of a number: a fate, a label, a human's note"),
+        Column("reason", "text", "why"),
+    ),
+)
+
+FLAGS = Table(
+    "flags",
+    "One row per problem that a check found (docs/reference/flags.md).",
+    (
+        *WHERE,
+        Column("flag", "text", "which problem"),
+        Column("op_id", "int64", "the op that has it; null if it is the trajectory's"),
+        Column("time_ns", "int64", "when that op or the trajectory began"),
+        Column("detail", "json", "what was seen"),
     ),
 )
 
@@ -133,7 +168,9 @@ LOSSES = Table(
         Column("worker", "text", "which process"),
         Column("reason", "text", "sample_limit, journal_full, disk_full, damaged, ..."),
         Column("count", "int64", "how many records"),
+        Column("sample_index", "text", "a sample whose trajectories of this step and worker are not kept; else null"),
+        Column("validate", "bool", "of that sample"),
     ),
 )
 
-TABLES = (TRAJECTORIES, SPANS, TRANSITIONS, SCORES, NOTES, LOSSES)
+TABLES = (TRAJECTORIES, SPANS, TRANSITIONS, SCORES, NOTES, LOSSES, FLAGS, TEXTS)

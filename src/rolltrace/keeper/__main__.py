@@ -1,8 +1,8 @@
-"""`python -m rolltrace.drain STORE [--once]`: what `_launch` starts."""
+"""`python -m rolltrace.keeper STORE [--once]`: what `_launch` starts."""
 
 import sys
 from pathlib import Path
 
-from rolltrace.drain.process import run, run_once
+from rolltrace.keeper.process import run, run_once
 
 sys.exit(run_once(Path(sys.argv[1])) if "--once" in sys.argv else run(Path(sys.argv[1])))

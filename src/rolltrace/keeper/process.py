@@ -1,6 +1,6 @@
 """The drainer as a process of its own: started on demand, one per host and store, gone when idle.
 
-    python -m rolltrace.drain STORE
+    python -m rolltrace.keeper STORE
 
 Whoever begins a journal file sees to it that a drainer runs (`_launch`). It holds a lock while it lives, so two that
 start at once are one a moment later; when it is killed, the next file that any writer begins starts it again.
