@@ -1,0 +1,46 @@
+"""What a backend is: plain synchronous code that gives finished trajectories to one vendor.
+
+Threads, retries, positions, budgets and counting are the sender's, not its own. What it is given may have been given
+before, after a crash: it derives the vendor's ids from ours, so that a repeat replaces and never doubles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from rolltrace.query import Trajectory
+
+
+class Refused(NamedTuple):
+    """A trajectory that the vendor will never take, and why."""
+
+    trajectory_id: str
+    reason: str
+
+
+class Backend(Protocol):
+    """One vendor. The class is the entry point; it is made with no arguments and reads the vendor's own environment
+    variables (`MLFLOW_TRACKING_URI`, `WANDB_API_KEY`, ...).
+
+    Raises, from any method:
+        rolltrace.errors.BackendError: it cannot work until somebody does something: a wrong key, a missing setting.
+            The sender stops and shows the message.
+        Any other exception: an outage. The sender waits and tries again.
+    """
+
+    def send(self, trajectories: Sequence[Trajectory]) -> Sequence[Refused]:
+        """Give these to the vendor, ops and scores included. When it returns, the vendor has them.
+
+        Gives back the ones that the vendor will never take, however often they are sent; usually none.
+        """
+        ...
+
+    def update(self, trajectories: Sequence[Trajectory]) -> None:
+        """These were sent before and have newer scores now: bring those up to date."""
+        ...
+
+    def close(self) -> None:
+        """No more calls will come."""
+        ...
