@@ -3,6 +3,7 @@
 from rolltrace.capture.op import rollout_trace_op
 from rolltrace.capture.propagate import current_context, follow_threads, use_context
 from rolltrace.capture.recorder import SAMPLE_LIMIT, Recorder, Sink
+from rolltrace.capture.score import score
 from rolltrace.capture.trajectory import Trajectory, rollout_trace_attr
 
 __all__ = [
@@ -14,5 +15,6 @@ __all__ = [
     "follow_threads",
     "rollout_trace_attr",
     "rollout_trace_op",
+    "score",
     "use_context",
 ]

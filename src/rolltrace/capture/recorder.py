@@ -61,6 +61,7 @@ class Recorder:
         self._wall_ns = wall_ns
         self.tick_ns = tick_ns
         self.set_clock()
+        self._last_event_ns = 0
         self.random_bytes = random_bytes
         self.snapshotter = Snapshotter(
             max_bytes=settings.max_bytes,
@@ -97,6 +98,12 @@ class Recorder:
         trajectory begins, because the time of day may be set, and a laptop may sleep.
         """
         self.wall_offset_ns = self._wall_ns() - self.tick_ns()
+
+    def event_ns(self) -> int:
+        """Now, and later than before: of two scores that this process gives, the second is the newest, whatever
+        happens to the clock."""
+        self._last_event_ns = max(self.tick_ns() + self.wall_offset_ns, self._last_event_ns + 1)
+        return self._last_event_ns
 
     def write(self, record: msgspec.Struct, step: int | None) -> None:
         self.append(encode_record(record), step)

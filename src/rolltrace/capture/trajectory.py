@@ -22,6 +22,7 @@ from rolltrace.record import (
     clean_text,
     coordinate,
     encode_record,
+    score_body,
 )
 
 if TYPE_CHECKING:
@@ -92,8 +93,13 @@ class Trajectory:
             caught("tag")
 
     def reward(self, value: float | None, *, terms: dict[str, float] | None = None) -> None:
-        """Record the reward and the terms it is made of."""
-        self._say("reward", {"value": value, "terms": terms or {}})
+        """Record the reward and the terms it is made of. For other scores, and later: `rolltrace.score`."""
+        if self._recorder is None:
+            return
+        try:
+            self._say("reward", score_body(value, terms))
+        except Exception:
+            caught("reward")
 
     def transition(self, trace: Any = None, /, **fields: Any) -> None:
         """Record one environment step. A callable is called only when tracing is on."""
@@ -116,10 +122,7 @@ class Trajectory:
             place = scope.current.get()
             op_id = place.op_id if place is not None and place.trajectory is self else 0
             raw = Raw(recorder.snapshot(body))
-            recorder.write(
-                Event(self.trace_id, self.coordinates, event, recorder.tick_ns() + recorder.wall_offset_ns, op_id, raw),
-                self.step,
-            )
+            recorder.write(Event(self.trace_id, self.coordinates, event, recorder.event_ns(), op_id, raw), self.step)
         except Exception:
             caught(event)
 

@@ -60,6 +60,10 @@ class Drainer:
         progress(len(waiting), len(waiting))
         return len(waiting)
 
+    def drain_one(self, path: Path) -> None:
+        """Drain one segment that its writer has closed. The caller holds the lock."""
+        self._drain_segment(path)
+
     def _drain_segment(self, path: Path) -> None:
         try:
             segment = SegmentReader.open(path)

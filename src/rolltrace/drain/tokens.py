@@ -33,6 +33,8 @@ SCALARS: dict[str, tuple[str, ...]] = {
 }
 WRAPPERS = ("outputs", "choices", "sequences", "output")
 """Where vLLM, OpenAI-style and tinker outputs keep the one completion."""
+SIDES = ("extra_fields", "metrics", "meta_info")
+"""Where verl and SGLang outputs keep scalars about it."""
 
 _TYPES = {
     "prompt_ids": pa.int32(),
@@ -54,13 +56,26 @@ def take_columns(inputs: Any, outputs: Any) -> dict[str, Any]:
                 found[column] = values
                 place[name] = {"$column": column}
                 break
+    sides = [side for place in places for name in SIDES if isinstance(side := place.get(name), dict)]
     for column, names in SCALARS.items():
-        for place in places:
+        for place in (*places, *sides):
             value = next((place[name] for name in names if name in place), None)
-            if isinstance(value, int if column == "policy_version" else str) and not isinstance(value, bool):
-                found[column] = value
+            scalar = _version(value) if column == "policy_version" else value if isinstance(value, str) else None
+            if scalar is not None:
+                found[column] = scalar
                 break
     return join_tokens(found)
+
+
+def _version(value: Any) -> int | None:
+    """A whole number, as a trainer may write it: 3, 3.0, "3", or an array of no dimensions."""
+    if isinstance(value, Array) and value.shape == ():
+        value = value.tolist()
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, str) and value.isascii() and value.isdigit():
+        value = int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 63 else None
 
 
 def join_tokens(found: dict[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Ask: DuckDB over the store and the live journals."""
 
 from rolltrace.errors import FilterError, QueryError
-from rolltrace.query.compare import Comparison, compare
+from rolltrace.query.compare import Comparison, Parting, compare
 from rolltrace.query.dataset import Store, open_store
 from rolltrace.query.filters import compile_where
 from rolltrace.query.result import Result
@@ -12,6 +12,7 @@ __all__ = [
     "FilterError",
     "Op",
     "OpTokens",
+    "Parting",
     "QueryError",
     "Result",
     "Store",

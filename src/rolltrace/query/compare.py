@@ -7,6 +7,7 @@ token or call any more, because a trajectory ended, is a difference too.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -78,9 +79,17 @@ class ToolDivergence:
     calls: list[ToolCall | None]
 
 
+class Parting(NamedTuple):
+    """Where a trajectory parts from the best one; None and None if it does not."""
+
+    turn: int | None
+    token: TokenDivergence | None
+    """Its `values` are those of the best one and of this one."""
+
+
 @dataclass(frozen=True)
 class Comparison:
-    """What `Store.compare` gives."""
+    """What `Store.compare` and `Store.compare_group` give."""
 
     trajectories: list[Trajectory]
     turns: list[TurnRow]
@@ -89,8 +98,12 @@ class Comparison:
     first_diverging_tool_call: ToolDivergence | None
     attributes: dict[str, list[Any]]
     """Those that differ: name -> one value per trajectory."""
-    scores: dict[str, list[float | None]]
+    scores: dict[str, list[float | str | None]]
     """The newest of each score, those that differ."""
+    best: int
+    """Which trajectory has the highest reward; the first, if none has any."""
+    partings: list[Parting]
+    """For each trajectory, where it leaves the way of the best one."""
 
     @property
     def identical(self) -> bool:
@@ -103,18 +116,18 @@ def compare(trajectories: Sequence[Trajectory]) -> Comparison:
     if len(trajectories) < 2:
         raise ConfigError(f"comparing needs two trajectories or more, not {len(trajectories)}")
     split = [turns_of(each) for each in trajectories]
-    rows = [
-        TurnRow(index, list(turns), _all_same([_substance(turn) for turn in turns]))
-        for index, turns in enumerate(zip_longest(*split))
-    ]
+    rows = _rows(split)
+    best = max(range(len(split)), key=lambda at: _rank(trajectories[at].reward))
     return Comparison(
         trajectories=list(trajectories),
         turns=rows,
-        first_diverging_turn=next((row.index for row in rows if not row.same), None),
+        first_diverging_turn=_first_turn(rows),
         first_diverging_token=_first_token(rows),
         first_diverging_tool_call=_first_tool_call(rows),
         attributes=_differing({name: [getattr(each, name) for each in trajectories] for name in ATTRIBUTES}),
         scores=_differing(_scores(trajectories)),
+        best=best,
+        partings=[_parting(split[best], turns) for turns in split],
     )
 
 
@@ -130,6 +143,26 @@ def turns_of(trajectory: Trajectory) -> list[Turn]:
         elif op.kind == "tool" and turns:
             turns[-1].tools.append(op)
     return turns
+
+
+def _rows(split: Sequence[list[Turn]]) -> list[TurnRow]:
+    return [
+        TurnRow(index, list(turns), _all_same([_substance(turn) for turn in turns]))
+        for index, turns in enumerate(zip_longest(*split))
+    ]
+
+
+def _rank(reward: float | None) -> float:
+    return -math.inf if reward is None or math.isnan(reward) else reward
+
+
+def _parting(best: list[Turn], other: list[Turn]) -> Parting:
+    rows = _rows([best, other])
+    return Parting(_first_turn(rows), _first_token(rows))
+
+
+def _first_turn(rows: list[TurnRow]) -> int | None:
+    return next((row.index for row in rows if not row.same), None)
 
 
 def _substance(turn: Turn | None) -> Any:
@@ -162,8 +195,11 @@ def _first_tool_call(rows: list[TurnRow]) -> ToolDivergence | None:
     return None
 
 
-def _scores(trajectories: Sequence[Trajectory]) -> dict[str, list[float | None]]:
-    newest = [{row["name"]: row["value"] for row in each.scores} for each in trajectories]
+def _scores(trajectories: Sequence[Trajectory]) -> dict[str, list[float | str | None]]:
+    newest = [
+        {row["name"]: row["value"] if row["label"] is None else row["label"] for row in each.scores}
+        for each in trajectories
+    ]
     return {name: [each.get(name) for each in newest] for name in sorted(set().union(*newest))}
 
 

@@ -5,21 +5,24 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Sequence
-from difflib import get_close_matches
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import duckdb
 
+from rolltrace.capture import Trajectory as Handle
 from rolltrace.errors import ConfigError, QueryError, StoreError
+from rolltrace.query.arguments import conditions_of, numbers_of_rollouts, order_of, whole
 from rolltrace.query.compare import Comparison, compare
 from rolltrace.query.engine import Engine
 from rolltrace.query.filters import compile_where
+from rolltrace.query.group_views import GROUP_COLUMNS, GROUP_KEY, SAME_GROUP, groups_select, pass_columns
 from rolltrace.query.result import IS_INT, Result
+from rolltrace.query.scoring import addressee_of, addressee_of_row, write_score
 from rolltrace.query.trajectory import Trajectory, build
 from rolltrace.query.views import TRAJECTORY_COLUMNS, VIEWS
-from rolltrace.record import SampleIndex, coordinate
+from rolltrace.record import SampleIndex, score_body
 from rolltrace.record.tables import WHERE
 from rolltrace.store import check_version
 
@@ -62,15 +65,24 @@ class Store:
         )
 
     def steps(self, *, experiment: str | None = None, project: str | None = None) -> Result:
-        """One row per step of each experiment, training and validation apart: counts and rewards."""
-        where, values = _conditions(experiment=experiment, project=project)
+        """One row per step of each experiment, training and validation apart: counts and rewards.
+
+        `pass_rate` is the share of rewards above 0, `zero_variance_share` that of the groups with two rewards or more
+        in which all are the same: those teach GRPO nothing.
+        """
+        where, values = conditions_of(experiment=experiment, project=project)
         return self._ask(
-            "SELECT project, experiment, step, validate, count(*) AS trajectories, "
+            "SELECT t.project, t.experiment, t.step, t.validate, count(*) AS trajectories, "
             "count(DISTINCT sample_index) AS samples, count(*) FILTER (status = 'error') AS errors, "
             "count(*) FILTER (status = 'running') AS running, avg(reward) AS reward_mean, min(reward) AS reward_min, "
-            "max(reward) AS reward_max, avg(turns) AS turns_mean, min(start_ns) AS start_ns, max(end_ns) AS end_ns "
-            f"FROM _listing t WHERE {where} GROUP BY project, experiment, step, validate "
-            "ORDER BY project, experiment, step NULLS LAST, validate",
+            "max(reward) AS reward_max, "
+            "count(*) FILTER (reward > 0 AND NOT isnan(reward)) / nullif(count(reward), 0) AS pass_rate, "
+            "any_value(g.share) AS zero_variance_share, avg(turns) AS turns_mean, min(start_ns) AS start_ns, "
+            "max(end_ns) AS end_ns FROM _listing t LEFT JOIN (SELECT project, experiment, step, validate, "
+            "avg(zero_variance::INT) FILTER (scored > 1) AS share FROM _groups GROUP BY ALL) g "
+            "ON g.project = t.project AND g.experiment = t.experiment AND g.step IS NOT DISTINCT FROM t.step "
+            f"AND g.validate = t.validate WHERE {where} GROUP BY t.project, t.experiment, t.step, t.validate "
+            "ORDER BY t.project, t.experiment, t.step NULLS LAST, t.validate",
             values,
         )
 
@@ -106,7 +118,7 @@ class Store:
             FilterError: the filter cannot be understood.
             QueryError: there is no such column to sort by.
         """
-        conditions, values = _conditions(
+        conditions, values = conditions_of(
             step=step, sample_index=sample_index, rollout_n=rollout_n, validate=validate, experiment=experiment,
             project=project,
         )  # fmt: skip
@@ -114,11 +126,12 @@ class Store:
             predicate = compile_where(where)
             conditions += f" AND ({predicate.sql})"
             values += predicate.parameters
-        paging = "" if limit is None else f" LIMIT {_whole('limit', limit)}"
-        paging += f" OFFSET {_whole('offset', offset)}" if offset else ""
+        paging = "" if limit is None else f" LIMIT {whole('limit', limit)}"
+        paging += f" OFFSET {whole('offset', offset)}" if offset else ""
         columns = ", ".join(f"t.{name}" for name in (*TRAJECTORY_COLUMNS, IS_INT))
-        sql = f"SELECT {columns} FROM _listing t WHERE {conditions} ORDER BY {_order(order or _DEFAULT_ORDER)}{paging}"
-        return self._ask(sql, values, None if step is None else _whole("step", step))
+        ordered = order_of(order or _DEFAULT_ORDER, "trajectories", TRAJECTORY_COLUMNS, ("start_ns", "trajectory_id"))
+        sql = f"SELECT {columns} FROM _listing t WHERE {conditions} ORDER BY {ordered}{paging}"
+        return self._ask(sql, values, None if step is None else whole("step", step))
 
     def trajectory(self, trajectory_id: str) -> Trajectory:
         """One trajectory with its ops, conversation, tokens, scores; the first letters of its id are enough.
@@ -132,7 +145,7 @@ class Store:
             sql = f"SELECT {columns} FROM {table} WHERE trajectory_id = ? ORDER BY {order}"
             return self._ask(sql, [full_id], step).rows()
 
-        found = rows("_listing", "start_ns")
+        found = rows("_listing", "start_ns", ", ".join((*TRAJECTORY_COLUMNS, IS_INT)))
         if not found:  # pruned since we found it
             raise QueryError(f"there is no trajectory {full_id} any more")
         own = rows("_trajectories", "end_ns DESC NULLS LAST")
@@ -140,20 +153,78 @@ class Store:
             found[0],
             own[0] if own else None,
             rows("spans", "start_ns, op_id"),
-            *(rows(table, "time_ns", _WITHOUT_PLACE) for table in ("transitions", "scores", "notes", "flags")),
+            *(rows(table, "time_ns, worker", _WITHOUT_PLACE) for table in ("transitions", "scores", "notes", "flags")),
         )
 
     def group(
-        self, step: int, sample_index: SampleIndex, *, experiment: str | None = None, validate: bool | None = None
+        self,
+        step: int,
+        sample_index: SampleIndex,
+        *,
+        experiment: str | None = None,
+        project: str | None = None,
+        validate: bool | None = None,
     ) -> Result:
         """All rollouts of one sample in one step."""
         return self.trajectories(
-            step=step, sample_index=sample_index, experiment=experiment, validate=validate, order="rollout_n,start_ns"
+            step=step, sample_index=sample_index, experiment=experiment, project=project, validate=validate,
+            order="rollout_n,start_ns",
+        )  # fmt: skip
+
+    def groups(
+        self,
+        *,
+        step: int | None = None,
+        sample_index: SampleIndex | None = None,
+        experiment: str | None = None,
+        project: str | None = None,
+        validate: bool | None = None,
+        where: str | None = None,
+        order: str | None = None,
+        limit: int | None = None,
+        threshold: float = 0.0,
+        k: int | Sequence[int] | None = None,
+    ) -> Result:
+        """One row per group, all rollouts of one sample in one step: rewards, lengths, flags.
+
+        Args:
+            step, sample_index, experiment, project, validate: As in `trajectories`.
+            where: A filter: the groups that hold such a trajectory. `group.std = 0` asks about the group itself.
+            order: Columns to sort by; `-` before one turns it around: `"-std,step"`.
+            limit: How many rows at most.
+            threshold: A reward above it counts as passed.
+            k: One number or several: for each a column `pass@k`, the chance that one of k rollouts passes (estimated
+                without bias from those that have a reward; missing where there are fewer than k).
+
+        Raises:
+            FilterError: the filter cannot be understood.
+            QueryError: there is no such column to sort by, or k is no number of rollouts.
+        """
+        if isinstance(threshold, bool) or not isinstance(threshold, int | float):
+            raise QueryError(f"threshold must be a number, not {threshold!r}")
+        chances = pass_columns(numbers_of_rollouts(k))
+        conditions, values = conditions_of(
+            "g", step=step, sample_index=sample_index, experiment=experiment, project=project, validate=validate
         )
+        if where is not None:
+            predicate = compile_where(where)
+            conditions += f" AND EXISTS (SELECT 1 FROM _listing t WHERE {SAME_GROUP} AND ({predicate.sql}))"
+            values += predicate.parameters
+        columns = [f"g.{name}" for name in (*GROUP_COLUMNS, IS_INT)]
+        columns += [f'{sql} AS "{name}"' for name, sql in chances.items()]
+        names = (*GROUP_COLUMNS, *chances)
+        ending = order_of(order or ",".join(GROUP_KEY), "groups", names, GROUP_KEY)
+        paging = "" if limit is None else f" LIMIT {whole('limit', limit)}"
+        # Under the name of the view, so that a filter on `group.pass_rate` means this threshold too.
+        sql = (
+            f"WITH groups AS ({groups_select('?::DOUBLE')}) SELECT * FROM "
+            f"(SELECT {', '.join(columns)} FROM groups g WHERE {conditions}) t ORDER BY {ending}{paging}"
+        )
+        return self._ask(sql, [float(threshold), *values], None if step is None else whole("step", step))
 
     def history(self, sample_index: SampleIndex, *, experiment: str | None = None) -> Result:
         """One sample over the steps: how many rollouts, and their rewards."""
-        where, values = _conditions(sample_index=sample_index, experiment=experiment)
+        where, values = conditions_of(sample_index=sample_index, experiment=experiment)
         return self._ask(
             f"SELECT * FROM _groups t WHERE {where} ORDER BY project, experiment, step NULLS LAST, validate",
             values,
@@ -164,6 +235,83 @@ class Store:
         if isinstance(trajectory_ids, str):
             raise ConfigError("compare needs a list of trajectory ids, not one")
         return compare([self.trajectory(each) for each in trajectory_ids])
+
+    def compare_group(
+        self,
+        step: int,
+        sample_index: SampleIndex,
+        *,
+        experiment: str | None = None,
+        project: str | None = None,
+        validate: bool | None = None,
+    ) -> Comparison:
+        """All rollouts of one sample in one step side by side, and where each parts from the best of them.
+
+        Raises:
+            QueryError: there are fewer than two, or several runs have this step and sample.
+        """
+        rows = self.group(
+            step, sample_index, experiment=experiment, project=project, validate=validate
+        ).rows()  # fmt: skip
+        for name in ("project", "experiment", "validate"):
+            found = sorted({row[name] for row in rows})
+            if len(found) > 1:
+                raise QueryError(
+                    f"several groups are step {step}, sample {sample_index}; choose one with {name}=: "
+                    f"{', '.join(repr(value) for value in found)}"
+                )
+        if len(rows) < 2:
+            raise QueryError(
+                f"comparing needs two rollouts or more; step {step}, sample {sample_index} has {len(rows) or 'none'}"
+            )
+        return self.compare([row["trajectory_id"] for row in rows])
+
+    def score(
+        self,
+        target: str | Handle | Trajectory | tuple[Any, ...],
+        name: str,
+        value: Any,
+        *,
+        terms: Mapping[str, Any] | None = None,
+        reason: str | None = None,
+        project: str | None = None,
+        experiment: str | None = None,
+    ) -> None:
+        """Give a trajectory of this store a score, as `rolltrace.score` does, but with tracing off: after the run.
+
+        Made for people and a few scores at a time. To score thousands, turn tracing on and call `rolltrace.score`.
+
+        Args:
+            target: The id of a trajectory (its first letters are enough), the trajectory itself, or its coordinates,
+                `(step, sample_index, rollout_n)` or `(step, sample_index, rollout_n, validate)`.
+            name: `reward`, `fate`, `note` or any other.
+            value: A number, or text, which becomes a label.
+            terms: The parts it is made of.
+            reason: Why.
+            project, experiment: The run that coordinates belong to, if the store has several that they may mean.
+
+        Raises:
+            ConfigError: target, name, value or terms make no sense.
+            QueryError: no trajectory has this id, several begin with it, or several runs have these coordinates.
+            StoreError: the store cannot be written.
+        """
+        body = score_body(value, terms, reason, name=name)
+        if isinstance(target, Trajectory | Handle):
+            target = target.trajectory_id if isinstance(target, Trajectory) else target.id
+        about = None
+        if isinstance(target, str):
+            try:
+                full_id, _ = self._find(target)
+                about = addressee_of_row(*self._ask("SELECT * FROM _rows WHERE trajectory_id = ?", [full_id]))
+            except QueryError:
+                if project is None or experiment is None:
+                    raise  # most likely a slip of the hand; a run that is named may have it yet
+        write_score(self.path, about or addressee_of(self._ask, target, project, experiment), name, body)
+        self.refresh()
+
+    def unmatched_scores(self) -> Result:
+        """Scores of trajectories that this store does not have: not traced, or not here yet. The oldest comes first."""
+        return self._ask("SELECT *, sample_is_int AS _is_int FROM unmatched_scores ORDER BY time_ns, worker")
 
     def live(self) -> Result:
         """What runs right now: since how long, in which op, in which process. The oldest comes first."""
@@ -193,8 +341,15 @@ class Store:
         """Look for new data now, and not only when the last look is a second old."""
         self._engine.refresh(now=True)
 
-    def sql(self, text: str, parameters: Sequence[Any] | dict[str, Any] | None = None) -> Result:
+    def sql(
+        self, text: str, parameters: Sequence[Any] | dict[str, Any] | None = None, *, step: int | None = None
+    ) -> Result:
         """The answer to one SELECT over the views; see `query.views` for what there is.
+
+        Args:
+            text: The statement.
+            parameters: The values of its `?`, or by name of its `$name`.
+            step: Look only at what belongs to this step, which is faster than a condition in the statement.
 
         Raises:
             QueryError: the statement is wrong, or does more than read the views.
@@ -209,7 +364,7 @@ class Store:
                 f"sql() only reads: give it one SELECT, WITH, FROM, DESCRIBE or SUMMARIZE, not {what}; "
                 f"there are {', '.join(VIEWS)}"
             )
-        return self._ask(text, parameters or ())
+        return self._ask(text, parameters or (), step)
 
     def _ask(self, sql: str, parameters: Sequence[Any] | dict[str, Any] = (), step: int | None = None) -> Result:
         return Result(self._engine.query(sql, parameters, step))
@@ -233,36 +388,3 @@ class Store:
             candidates = [*ids[:8], *["..."] * (len(ids) > 8)]
             raise QueryError(f"several trajectories begin with {wanted}: {', '.join(candidates)}")
         return ids[0], rows[0]["step"]
-
-
-def _conditions(*, sample_index: SampleIndex | None = None, **wanted: Any) -> tuple[str, list[Any]]:
-    conditions, values = ["true"], []
-    if sample_index is not None:
-        wanted["sample_index"] = str(coordinate(sample_index))
-    for column, value in wanted.items():
-        if value is not None:
-            conditions.append(f"t.{column} = ?")
-            values.append(_whole(column, value) if column in ("step", "rollout_n") else value)
-    return " AND ".join(conditions), values
-
-
-def _whole(name: str, value: Any) -> int:
-    number = coordinate(value)
-    if not isinstance(number, int) or (name in ("limit", "offset") and number < 0):
-        raise QueryError(f"{name} must be a whole number, not {value!r}")
-    return number
-
-
-def _order(text: str) -> str:
-    terms = []
-    for word in text.split(","):
-        column, turned = word.strip().removeprefix("-").strip(), word.strip().startswith("-")
-        if column not in TRAJECTORY_COLUMNS:
-            near = get_close_matches(column, TRAJECTORY_COLUMNS, 1)
-            hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(TRAJECTORY_COLUMNS)}"
-            raise QueryError(f"trajectories cannot be sorted by {column!r}; {hint}")
-        direction = "DESC" if turned else "ASC"
-        if column == "sample_index":  # numbers as numbers, and before other texts
-            terms.append(f"try_cast(t.sample_index AS BIGINT) {direction} NULLS LAST")
-        terms.append(f"t.{column} {direction} NULLS LAST")
-    return ", ".join([*terms, "t.start_ns", "t.trajectory_id"])

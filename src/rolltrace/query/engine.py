@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,15 +22,17 @@ import pyarrow.parquet as pq
 
 from rolltrace.errors import QueryError, StoreError
 from rolltrace.query.live import LiveJournals, PartKey
-from rolltrace.query.settled import SettledSteps
-from rolltrace.query.views import SETTLED, listing_statements, live_name, statements
-from rolltrace.record.tables import TEXTS
+from rolltrace.query.settled import SettledSteps, folder_of
+from rolltrace.query.views import LATE, LISTED, ROWS, late_statement, listing_statements, live_name, statements
+from rolltrace.record.tables import SCORES, TEXTS, TRANSITIONS
 from rolltrace.store import SCHEMAS, check_version, checksum_problem, data_folder, list_parts, source_of, table_of
 from rolltrace.store.layout import COMPACTED
 from rolltrace.store.parts import replaced_by
 
 FRESH_SEC = 0.9
 """A query sees data that is at most this old."""
+_WITHOUT_STEP = frozenset({SCORES.name, TRANSITIONS.name})
+"""The tables whose rows may be given by id alone, long after: those lie in `step=none`, whatever their trajectory's."""
 _MOST_CURSORS = 16
 _TRIES = 4
 _OF_THE_QUESTION = (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException, duckdb.PermissionException)
@@ -53,6 +55,8 @@ class Engine:
         self._damaged: dict[Path, str] = {}
         self._replaced: dict[Path, tuple[str, ...]] = {}
         self._settled = SettledSteps()
+        self._late: tuple[list[Path], pa.Table | None] = ([], None)
+        """Late scores, and the parts that they are from."""
         self._cursors: dict[int | None, duckdb.DuckDBPyConnection] = {}
         self._database = self._connect()
 
@@ -125,19 +129,49 @@ class Engine:
         if cursor is None:
             if len(self._cursors) >= _MOST_CURSORS:
                 self._cursors.pop(next(iter(self._cursors))).close()
-            parts = self._parts_of(step)
-            settled, active = self._settled.split(parts, self._live, self._list)
+            listing, late = self._listing(step), self._late_scores()
             cursor = self._with_live_rows(self._live)
-            if settled is not None:
-                cursor.register(SETTLED, settled)
-            made = statements(parts, settled=settled is not None, texts=len(self._live[TEXTS.name]) > 0)
-            for statement in (*listing_statements(active), *made):
+            cursor.register(ROWS, listing)
+            if late is not None:
+                cursor.register(LATE, late)
+            live_scores = self._live[SCORES.name]
+            made = statements(
+                self._parts_of(step),
+                late=late is not None,
+                late_live=live_scores["step"].null_count > 0,
+                texts=len(self._live[TEXTS.name]) > 0,
+            )
+            for statement in made:
                 cursor.execute(statement)
             self._cursors[step] = cursor
         return cursor
 
     def _parts_of(self, step: int | None) -> list[Path]:
-        return [part for part in self._parts if step is None or part.parent.name == f"step={step}"]
+        """The parts of a step, and those in which rows without coordinates may belong to it."""
+        if step is None:
+            return self._parts
+        late = folder_of(None)
+        return [
+            part
+            for part in self._parts
+            if part.parent.name == folder_of(step) or (part.parent.name == late and table_of(part) in _WITHOUT_STEP)
+        ]
+
+    def _listing(self, step: int | None) -> pa.Table:
+        """The listing of a step, or of all; without late scores."""
+        own = [part for part in self._parts if step is None or part.parent.name == folder_of(step)]
+        settled, active = self._settled.split(own, self._live, self._list)
+        if settled is not None and not active and not any(len(self._live[table.name]) for table in LISTED):
+            return settled
+        moving = self._list(active, live=True)
+        return moving if settled is None else pa.concat_tables([settled, moving])
+
+    def _late_scores(self) -> pa.Table | None:
+        parts = [part for part in self._parts if part.parent.name == folder_of(None) and table_of(part) == SCORES.name]
+        if parts != self._late[0]:
+            found = self._ask(late_statement(parts)) if parts else None
+            self._late = (parts, found if found is not None and len(found) else None)
+        return self._late[1]
 
     def _with_live_rows(self, live: dict[str, pa.Table]) -> duckdb.DuckDBPyConnection:
         cursor = self._database.cursor()
@@ -145,13 +179,19 @@ class Engine:
             cursor.register(live_name(table), rows)
         return cursor
 
-    def _list(self, parts: list[Path]) -> pa.Table:
-        """The listing of these parts alone, by step."""
-        cursor = self._with_live_rows({name: rows.slice(0, 0) for name, rows in self._live.items()})
+    def _list(self, parts: list[Path], *, live: bool = False) -> pa.Table:
+        """The listing of these parts, by step; with the live rows or without."""
+        return self._ask("SELECT * FROM _active_listing ORDER BY step", listing_statements(parts), live=live)
+
+    def _ask(self, question: str, views: Iterable[str] = (), *, live: bool = False) -> pa.Table:
+        """The answer to a question of our own, over views of its own."""
+        cursor = self._with_live_rows(
+            self._live if live else {name: rows.slice(0, 0) for name, rows in self._live.items()}
+        )
         try:
-            for statement in listing_statements(parts):
+            for statement in views:
                 cursor.execute(statement)
-            return cursor.sql("SELECT * FROM _active_listing ORDER BY step").to_arrow_table()
+            return cursor.sql(question).to_arrow_table()
         finally:
             cursor.close()
 

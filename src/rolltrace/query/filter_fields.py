@@ -11,6 +11,7 @@ import math
 from typing import Any, Literal, NamedTuple
 
 from rolltrace.query.filter_lexer import Value, quote
+from rolltrace.query.group_views import SAME_GROUP
 
 Operator = Literal["=", "<", "<=", ">", ">=", "~", "in", "is not null"]
 """The others are these, negated."""
@@ -55,8 +56,12 @@ FIELDS = {
         Field("prompt_tokens", "number", "t.prompt_tokens", "prompt tokens"),
         Field("response_tokens", "number", "t.response_tokens", "response tokens"),
         Field("reward", "number", "t.reward", "newest reward"),
+        Field("advantage", "number", "t.advantage", "newest advantage"),
+        Field("fate", "text", "t.fate", "what training did with it, such as `'trained'` or `'filtered'`"),
+        Field("fate_reason", "text", "t.fate_reason", "why"),
         Field("policy_version_min", "number", "t.policy_version_min", "oldest weights that produced its tokens"),
         Field("policy_version_max", "number", "t.policy_version_max", "newest weights that produced its tokens"),
+        Field("staleness", "number", "t.staleness", "step minus the oldest weights that produced its tokens"),
         Field("worker", "text", "t.worker", "host and process that wrote it"),
         Field("flag", "text", "one_flag", "some flag that rolltrace set"),
         Field("tool", "text", "s.name", "name of some tool op"),
@@ -65,27 +70,38 @@ FIELDS = {
         Field("text", "text", "s.payload", "inputs or outputs of some op; only `~` and `!~`"),
         Field("tag.NAME", "tags", "json_extract_string(t.tags, ?)", "the tag NAME; the literal says how to compare"),
         Field("score.NAME", "number", "x.value", "newest score called NAME"),
+        Field("label.NAME", "text", "x.label", "newest text of the score NAME: a label, a human's note"),
         Field("group.size", "number", "g.size", "how many rollouts its group has"),
+        Field("group.scored", "number", "g.scored", "how many of them have a reward"),
         Field("group.mean", "number", "g.mean", "mean reward of its group"),
         Field("group.std", "number", "g.std", "standard deviation of the rewards of its group"),
         Field("group.min", "number", "g.min", "smallest reward of its group"),
         Field("group.max", "number", "g.max", "largest reward of its group"),
         Field("group.spread", "number", "g.spread", "largest minus smallest reward of its group"),
+        Field("group.zero_variance", "bool", "g.zero_variance", "its group has two rewards or more, all the same"),
+        Field("group.passed", "number", "g.passed", "how many rewards of its group are above 0"),
+        Field("group.pass_rate", "number", "g.pass_rate", "their share of the rewards of its group"),
+        Field("group.response_tokens_mean", "number", "g.response_tokens_mean", "mean response length of its group"),
+        Field("group.response_tokens_min", "number", "g.response_tokens_min", "shortest response of its group"),
+        Field("group.response_tokens_max", "number", "g.response_tokens_max", "longest response of its group"),
+        Field("group.turns_mean", "number", "g.turns_mean", "mean number of llm ops in its group"),
+        Field("group.duration_s_max", "number", "g.duration_s_max", "seconds that the slowest of its group took"),
+        Field("group.errors", "number", "g.errors", "how many of its group ended in an error"),
     )
 }
 """Every field by its name."""
 
 _OPS = "EXISTS (SELECT 1 FROM spans s WHERE s.trajectory_id = t.trajectory_id AND "
+_SCORES = "EXISTS (SELECT 1 FROM latest_scores x WHERE x.trajectory_id = t.trajectory_id AND x.name = ? AND "
 _LOOKUPS = {
     "flag": "len(list_filter(t.flags, lambda one_flag: {})) > 0",
     "tool": _OPS + "s.kind = 'tool' AND {})",
     "op": _OPS + "{})",
     "kind": _OPS + "{})",
     "text": _OPS + "({}))",
-    "score": "EXISTS (SELECT 1 FROM latest_scores x WHERE x.trajectory_id = t.trajectory_id AND x.name = ? AND {})",
-    "group": "EXISTS (SELECT 1 FROM groups g WHERE g.project IS NOT DISTINCT FROM t.project"
-    " AND g.experiment IS NOT DISTINCT FROM t.experiment AND g.step IS NOT DISTINCT FROM t.step"
-    " AND g.sample_index IS NOT DISTINCT FROM t.sample_index AND g.validate IS NOT DISTINCT FROM t.validate AND {})",
+    "score": _SCORES + "{})",
+    "label": _SCORES + "{})",
+    "group": f"EXISTS (SELECT 1 FROM groups g WHERE {SAME_GROUP} AND {{}})",
 }
 """Where values are found that do not stand in a column of their own. The test holds if one of them meets it.
 
@@ -93,7 +109,8 @@ Not as scalar subqueries: 50 of those on `groups` took DuckDB 2.0 13 s to plan.
 """
 
 _INTEGERS = frozenset({"step", "rollout_n", "start_ns", "end_ns", "turns", "tool_calls", "tool_errors"}) | frozenset(
-    {"prompt_tokens", "response_tokens", "policy_version_min", "policy_version_max", "group.size"}
+    {"prompt_tokens", "response_tokens", "policy_version_min", "policy_version_max", "staleness"}
+    | {f"group.{name}" for name in ("size", "scored", "passed", "response_tokens_min", "response_tokens_max", "errors")}
 )
 """Numbers that are never NaN, and whose plain comparisons DuckDB can use to skip files."""
 
@@ -101,7 +118,7 @@ _TYPE_WORDS = {"number": "a number", "text": "text", "bool": "true or false"}
 
 
 def need(field: Field) -> str | None:
-    """What a field reads besides the plain columns: flag, tag, tool, op, kind, text, score or group."""
+    """What a field reads besides the plain columns: flag, tag, tool, op, kind, text, score, label or group."""
     first = field.name.partition(".")[0]
     return first if first in _LOOKUPS or field.type == "tags" else None
 

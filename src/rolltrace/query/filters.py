@@ -48,7 +48,7 @@ class Predicate(NamedTuple):
     parameters: list[Any]
     """One for each `?` of the SQL, in its order."""
     needs: frozenset[str]
-    """What it reads besides the plain columns: some of flag, tag, tool, op, kind, text, score, group."""
+    """What it reads besides the plain columns: some of flag, tag, tool, op, kind, text, score, label, group."""
 
 
 def compile_where(text: str) -> Predicate:

@@ -1,8 +1,9 @@
 """Listings of steps that get no more data, computed once.
 
-A trajectory has one step, so all its rows are in the folders of that step or in the journals. While no journal has rows
-of a step and its parts are the same, its rows of the listing are the same, and a query need not look at its ops again:
-in a long run, only the steps at the front are computed anew.
+A trajectory has one step, so all its rows are in the folders of that step or in the journals; only scores that were
+given by id alone are elsewhere, and join on top (query/score_views.py). While no journal has rows of a step and its
+parts are the same, its rows of the listing are the same, and a query need not look at its ops again: in a long run,
+only the steps at the front are computed anew.
 """
 
 from __future__ import annotations

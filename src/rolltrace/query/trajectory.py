@@ -87,6 +87,12 @@ class Trajectory:
     flags: list[str]
     tags: dict[str, Any]
     worker: str
+    advantage: float | None = None
+    fate: str | None = None
+    """What training did with it: trained, filtered, ..."""
+    fate_reason: str | None = None
+    staleness: int | None = None
+    """How many versions its oldest weights are behind its step."""
     traceback: str | None = None
     parent_trajectory_id: str | None = None
     """The trajectory it was begun in."""

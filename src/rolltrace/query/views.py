@@ -3,11 +3,13 @@
     trajectories    one row per trajectory, from its own row or, outside any `rollout_trace_attr`, from its top op
     spans, transitions, scores, notes, losses, flags, texts      the tables of the store (record/tables.py)
     tokens          the token columns of the ops that have any
-    latest_scores   the newest value of each score of a trajectory
-    groups          rewards of all rollouts of one sample in one step
+    latest_scores   the newest value of each score of a trajectory (query/score_views.py)
+    unmatched_scores                    those of trajectories that nobody traced, or that are not known yet
+    groups          all rollouts of one sample in one step together (query/group_views.py)
 
-Each table is a view over its parts and over the live rows of the journals. Names that begin with `_` are ours: they
-may change. The views of a listing read small columns only: no inputs, outputs or token lists.
+Each table is a view over its parts and over the live rows of the journals; a score has the id and coordinates of its
+trajectory, however it was given. Names that begin with `_` are ours: they may change. The views of a listing read small
+columns only: no inputs, outputs or token lists.
 """
 
 from __future__ import annotations
@@ -15,13 +17,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from rolltrace.query.group_views import GROUP_VIEWS
+from rolltrace.query.score_views import (
+    SCORE_VIEWS,
+    SHOWN,
+    SHOWN_SCORES,
+    last_at_coordinates,
+    newest_shown,
+    with_id,
+    with_late,
+    without_coordinates,
+)
 from rolltrace.record.tables import FLAGS, SCORES, SPANS, TABLES, TEXTS, TIMES, TRAJECTORIES, WHERE, Table
 from rolltrace.store import table_of
 
 TRAJECTORY_COLUMNS = (
     "trajectory_id", "project", "experiment", "step", "sample_index", "rollout_n", "validate", "name", "status",
     "error", "start_ns", "end_ns", "duration_s", "turns", "tool_calls", "tool_errors", "prompt_tokens",
-    "response_tokens", "reward", "policy_version_min", "policy_version_max", "flags", "tags", "worker",
+    "response_tokens", "reward", "policy_version_min", "policy_version_max", "flags", "tags", "worker", "advantage",
+    "fate", "fate_reason", "staleness",
 )  # fmt: skip
 """The columns of `trajectories`, in order."""
 
@@ -38,9 +52,11 @@ WITH own AS (
     FROM _active_spans s ANTI JOIN _active_trajectories USING (trajectory_id)
     QUALIFY row_number() OVER (PARTITION BY trajectory_id ORDER BY parent_id IS NOT NULL, start_ns) = 1
 ), every AS (
-    SELECT * EXCLUDE (traceback, parent_trajectory_id, parent_op_id) FROM own
+    SELECT * EXCLUDE (traceback, parent_op_id) FROM own
     UNION ALL BY NAME
     SELECT * FROM loose
+), last AS (
+    {last_at_coordinates("every", "parent_trajectory_id IS NOT NULL")}
 ), calls AS (
     SELECT
         trajectory_id,
@@ -61,41 +77,22 @@ SELECT
     coalesce(tool_errors, 0) AS tool_errors,
     prompt_tokens,
     response_tokens::BIGINT AS response_tokens,
-    value AS reward,
     policy_version_min, policy_version_max,
     coalesce(found.flags, []::VARCHAR[]) AS flags,
-    tags, worker, sample_is_int AS _is_int
+    tags, worker,
+    {", ".join(shown.column for shown in SHOWN)},
+    step - policy_version_min AS staleness,
+    sample_is_int AS _is_int,
+    parent_trajectory_id IS NOT NULL AS _nested,
+    {", ".join(f"_{name}_at" for name in SHOWN_SCORES)}
 FROM every
 LEFT JOIN calls USING (trajectory_id)
-LEFT JOIN (
-    SELECT trajectory_id, value FROM _active_scores WHERE name = 'reward'
-    QUALIFY row_number() OVER (PARTITION BY trajectory_id ORDER BY time_ns DESC) = 1
-) USING (trajectory_id)
+LEFT JOIN ({newest_shown(f"({with_id('_active_scores', 'last')})")}) USING (trajectory_id)
 LEFT JOIN (
     SELECT trajectory_id, list_sort(list(DISTINCT flag)) AS flags FROM _active_flags GROUP BY trajectory_id
 ) found USING (trajectory_id)
 """
 """`prompt_tokens` is the prompt of the last model call, `response_tokens` the sum over all of them."""
-
-_LATEST_SCORES = """
-SELECT trajectory_id, name, value, terms, time_ns FROM scores
-QUALIFY row_number() OVER (PARTITION BY trajectory_id, name ORDER BY time_ns DESC) = 1
-"""
-
-_GROUPS = """
-SELECT
-    project, experiment, step, sample_index, validate,
-    count(*) AS size,
-    avg(reward) AS mean,
-    stddev_pop(reward) FILTER (isfinite(reward)) AS std,
-    min(reward) AS min,
-    max(reward) AS max,
-    max(reward) - min(reward) AS spread,
-    bool_and(_is_int) AS _is_int
-FROM _listing WHERE sample_index IS NOT NULL
-GROUP BY project, experiment, step, sample_index, validate
-"""
-"""`std` is of the finite rewards: SQL has no deviation of NaN and infinity, it fails."""
 
 _SPANS = """
 SELECT *,
@@ -124,22 +121,24 @@ SELECT trajectory_id, project, experiment, step, op_id, name, start_ns, policy_v
 FROM spans WHERE prompt_ids IS NOT NULL OR response_ids IS NOT NULL
 """
 
-SETTLED = "_settled"
-"""The finished rows of `_listing`: those of steps that get no more data. The engine keeps them."""
+ROWS = "_rows"
+"""Under which name the engine registers the listing; `_listing` is this with late scores."""
+LATE = "_late"
+"""Under which name it registers the late scores of the parts, in the form of `newest_shown`, if there are any."""
+_LATE_LIVE = "_late_live"
 
 _DERIVED = {
+    **SCORE_VIEWS,
     "spans": _SPANS,
-    "latest_scores": _LATEST_SCORES,
     "trajectories": f"SELECT {', '.join(TRAJECTORY_COLUMNS)} FROM _listing",
-    "_groups": _GROUPS,
-    "groups": "SELECT * EXCLUDE (_is_int) FROM _groups",
+    **GROUP_VIEWS,
     "tokens": _TOKENS,
 }
 """Views over other views, each after those that it reads."""
 
 VIEWS = (
     "trajectories", "spans", "transitions", "scores", "notes", "losses", "flags", "texts", "tokens", "latest_scores",
-    "groups",
+    "unmatched_scores", "groups",
 )  # fmt: skip
 """The documented ones."""
 
@@ -151,7 +150,7 @@ def live_name(table: str) -> str:
 
 def stored_name(table: Table) -> str:
     """Under which name a table is seen as it is stored; those with an underscore have a view for people."""
-    return f"_{table.name}" if table in (TRAJECTORIES, SPANS) else table.name
+    return f"_{table.name}" if table in (TRAJECTORIES, SPANS, SCORES) else table.name
 
 
 def listing_statements(active: list[Path]) -> Iterator[str]:
@@ -161,20 +160,31 @@ def listing_statements(active: list[Path]) -> Iterator[str]:
     yield f"CREATE TEMP VIEW _active_listing AS {_LISTING}"
 
 
-def statements(parts: list[Path], *, settled: bool, texts: bool) -> Iterator[str]:
-    """The statements that make all other views, over all parts.
+def late_statement(parts: list[Path]) -> str:
+    """The question whose answer the engine registers as `LATE`, over those of these parts that hold scores."""
+    return newest_shown(without_coordinates(f"({_select(SCORES, parts)})"))
+
+
+def statements(parts: list[Path], *, late: bool, late_live: bool, texts: bool) -> Iterator[str]:
+    """The statements that make all other views, over all parts. What there is none of costs no join.
 
     Args:
         parts: The parts.
-        settled: There are rows registered as `SETTLED`.
-        texts: There are live rows of `texts`. Where there are none at all, nothing is paid for joining them.
+        late: There are rows registered as `LATE`.
+        late_live: There are live scores without coordinates.
+        texts: There are live rows of `texts`.
     """
     for table in TABLES:
         yield f"CREATE TEMP VIEW {stored_name(table)} AS {_select(table, parts)}"
     texts = texts or any(table_of(part) == TEXTS.name for part in parts)
     yield f"CREATE TEMP VIEW _spans_with_text AS {_LATE_TEXTS if texts else 'SELECT * FROM _spans'}"
-    rest = f" UNION ALL SELECT * FROM {SETTLED}" if settled else ""
-    yield f"CREATE TEMP VIEW _listing AS SELECT * FROM _active_listing{rest}"
+    listing = f"SELECT * FROM {ROWS}"
+    if late:
+        listing = with_late(ROWS, LATE)
+    if late_live:
+        yield f"CREATE TEMP VIEW {_LATE_LIVE} AS {newest_shown(without_coordinates(live_name(SCORES.name)))}"
+        listing = with_late(f"({listing})", _LATE_LIVE)
+    yield f"CREATE TEMP VIEW _listing AS {listing}"
     for name, select in _DERIVED.items():
         yield f"CREATE TEMP VIEW {name} AS {select}"
 

@@ -16,6 +16,7 @@ from rolltrace.record.events import (
     encode_record,
 )
 from rolltrace.record.schema import OP_KINDS, Coordinates, OpKind, SampleIndex, Status, clean_text, coordinate
+from rolltrace.record.score import score_body, target_of
 from rolltrace.record.snapshot import Snapshotter
 from rolltrace.record.values import Array, ArraySummary, Cut, Image, Marker, Opaque, to_json
 
@@ -47,5 +48,7 @@ __all__ = [
     "decode_record",
     "decode_value",
     "encode_record",
+    "score_body",
+    "target_of",
     "to_json",
 ]

@@ -1,0 +1,112 @@
+"""Which scores a trajectory has, as SQL: late ones join when somebody reads, and the newest of a name counts.
+
+A score is given by id, with the coordinates of its trajectory or without any, or by coordinates alone. One that has
+coordinates lies in the folder of its step, like the rest of its trajectory. One that has none lies in `step=none`,
+where the listing of a step does not look: it is joined on top, and so a listing says of each score that it shows when
+that was given (`_..._at`). "Newest" is the same everywhere: by time, then by writer.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Shown(NamedTuple):
+    """A column of `trajectories` that a score fills."""
+
+    column: str
+    score: str
+    field: str
+
+
+SHOWN = (
+    Shown("reward", "reward", "value"),
+    Shown("advantage", "advantage", "value"),
+    Shown("fate", "fate", "label"),
+    Shown("fate_reason", "fate", "reason"),
+)
+SHOWN_SCORES = tuple(dict.fromkeys(shown.score for shown in SHOWN))
+
+_COORDINATES = ("project", "experiment", "step", "sample_index", "rollout_n", "validate")
+"""What a score that has no id shares with its trajectory."""
+_SAID = "{'ns': time_ns, 'writer': worker, 'value': value, 'label': label, 'reason': reason, 'terms': terms}"
+"""Compared field by field, so the largest is the newest."""
+
+
+def newest_shown(scores: str) -> str:
+    """One row per trajectory: what a listing shows of these scores, and when that was said."""
+    names = ", ".join(f"'{name}'" for name in SHOWN_SCORES)
+    newest = ", ".join(f"max({_SAID}) FILTER (name = '{name}') AS _{name}" for name in SHOWN_SCORES)
+    fields = ", ".join(f"_{shown.score}.{shown.field} AS {shown.column}" for shown in SHOWN)
+    times = ", ".join(
+        f"CASE WHEN _{name} IS NOT NULL THEN {{'ns': _{name}.ns, 'writer': _{name}.writer}} END AS _{name}_at"
+        for name in SHOWN_SCORES
+    )
+    return (
+        f"SELECT trajectory_id, {fields}, {times} FROM ("
+        f"SELECT trajectory_id, {newest} FROM {scores} WHERE name IN ({names}) GROUP BY trajectory_id)"
+    )
+
+
+def without_coordinates(scores: str) -> str:
+    """Those that were given by id alone."""
+    return f"(SELECT * FROM {scores} WHERE step IS NULL AND trajectory_id IS NOT NULL)"
+
+
+def with_late(listing: str, late: str) -> str:
+    """A listing on which late scores, in the form of `newest_shown`, are laid."""
+    keeps = {name: f"late._{name}_at IS NULL OR t._{name}_at >= late._{name}_at" for name in SHOWN_SCORES}
+    columns = [(shown.column, shown.score) for shown in SHOWN] + [(f"_{name}_at", name) for name in SHOWN_SCORES]
+    newest = ", ".join(
+        f"CASE WHEN {keeps[score]} THEN t.{column} ELSE late.{column} END AS {column}" for column, score in columns
+    )
+    return (
+        f"SELECT t.* REPLACE ({newest}) FROM {listing} t LEFT JOIN {late} late ON late.trajectory_id = t.trajectory_id"
+    )
+
+
+def last_at_coordinates(trajectories: str, nested: str) -> str:
+    """The trajectory that a score without id means: that of its coordinates; of a rollout that was tried again, the
+    last try; and not one that was begun inside another, whose coordinates it may have taken over."""
+    names = ", ".join(_COORDINATES)
+    return (
+        f"SELECT {names}, trajectory_id, true AS _without_id FROM {trajectories} QUALIFY row_number() "
+        f"OVER (PARTITION BY {names} ORDER BY {nested}, start_ns DESC, trajectory_id) = 1"
+    )
+
+
+def with_id(scores: str, last: str) -> str:
+    """The scores, those without id with that of the row of `last_at_coordinates` that they mean."""
+    # An equality even for "has no id", because DuckDB joins by equalities only without comparing all with all.
+    same = " AND ".join(f"s.{name} IS NOT DISTINCT FROM last.{name}" for name in _COORDINATES)
+    return (
+        "SELECT s.* REPLACE (coalesce(s.trajectory_id, last.trajectory_id) AS trajectory_id) FROM "
+        f"{scores} s LEFT JOIN {last} last ON (s.trajectory_id IS NULL) = last._without_id AND {same}"
+    )
+
+
+_PLACE = {**{name: name for name in _COORDINATES}, "sample_is_int": "_is_int"}
+_WITH_PLACE = f"""
+SELECT s.* REPLACE ({", ".join(f"coalesce(t.{theirs}, s.{name}) AS {name}" for name, theirs in _PLACE.items())}),
+    t.trajectory_id IS NOT NULL AS _known
+FROM ({with_id("_scores", "_last_at_coordinates")}) s LEFT JOIN _rows t ON t.trajectory_id = s.trajectory_id
+"""
+"""Every score with its trajectory and the coordinates of that, as far as they are known."""
+
+_LATEST = f"""
+SELECT trajectory_id, name, newest.value AS value, newest.terms AS terms, newest.ns AS time_ns,
+    newest.label AS label, newest.reason AS reason
+FROM (
+    SELECT trajectory_id, name, max({_SAID}) AS newest FROM _scores_with_place WHERE _known
+    GROUP BY trajectory_id, name
+)
+"""
+
+SCORE_VIEWS = {
+    "_last_at_coordinates": last_at_coordinates("_rows", "_nested"),
+    "_scores_with_place": _WITH_PLACE,
+    "scores": "SELECT * EXCLUDE (_known) FROM _scores_with_place",
+    "latest_scores": _LATEST,
+    "unmatched_scores": "SELECT * EXCLUDE (_known) FROM _scores_with_place WHERE NOT _known",
+}
+"""Over `_scores`, as they are stored, and `_rows`, the listing without late scores; each after those that it reads."""

@@ -1,0 +1,87 @@
+"""What a score says: a number or a word, the parts it is made of, and why.
+
+One place decides what may be said, for the handle of a trajectory, for `rolltrace.score` and for a person at a store.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from rolltrace._guard import pass_on_signals
+from rolltrace.errors import ConfigError
+from rolltrace.record.schema import Coordinates, clean_text, coordinate
+
+_ID = re.compile(r"[0-9a-fA-F]{32}")
+_PLAIN = (bool, int, float, type(None))
+
+
+class Target(NamedTuple):
+    """Whom a score is about: a trajectory by its id, or by its coordinates; the other is empty."""
+
+    trajectory_id: bytes
+    coordinates: Coordinates
+
+
+def target_of(given: Any) -> Target:
+    """Read a trajectory id, or `(step, sample_index, rollout_n)` with or without `validate`.
+
+    Raises:
+        ConfigError: it is neither.
+    """
+    if isinstance(given, str) and _ID.fullmatch(given):
+        return Target(bytes.fromhex(given), Coordinates())
+    if isinstance(given, tuple) and len(given) in (3, 4) and any(each is not None for each in given[:3]):
+        try:
+            step, sample_index, rollout_n = (coordinate(each) for each in given[:3])
+            where = Coordinates(_whole(step), sample_index, _whole(rollout_n), bool(given[3:] and given[3]))
+            return Target(b"", where)
+        except Exception:  # of many kinds: a coordinate may be any object
+            pass_on_signals()
+    raise ConfigError(
+        "a score is about a trajectory id (32 hexadecimal digits), a handle, or a tuple "
+        f"(step, sample_index, rollout_n) or (step, sample_index, rollout_n, validate); not {given!r:.100}"
+    )
+
+
+def _whole(value: int | str | None) -> int | None:
+    return None if value is None else int(value)
+
+
+def score_body(value: Any, terms: Any = None, reason: Any = None, *, name: Any = "reward") -> dict[str, Any]:
+    """A score in the form that is recorded.
+
+    Raises:
+        ConfigError: the name is no text, the value is neither a number nor text, or the terms are no mapping.
+    """
+    if not isinstance(name, str) or not name:
+        raise ConfigError(f"a score needs a name such as 'reward', not {name!r:.100}")
+    if terms is not None and not isinstance(terms, Mapping):
+        raise ConfigError(f"the terms of {name!r:.60} must be a dict such as {{'format': 0.5}}, not {terms!r:.100}")
+    body = {"value": _value(name, value), "terms": {str(key): _scalar(item) for key, item in (terms or {}).items()}}
+    return body if reason is None else {**body, "reason": clean_text(str(reason))}
+
+
+def _value(name: str, value: Any) -> bool | int | float | str | None:
+    found = _scalar(value)
+    if isinstance(found, str):
+        return clean_text(found)
+    if isinstance(found, _PLAIN):
+        return found
+    try:
+        return float(found)  # a Fraction, a Decimal, a long double
+    except Exception:  # of many kinds: `__float__` is the caller's code
+        pass_on_signals()
+        raise ConfigError(f"the score {name!r:.60} must be a number, text or None, not {value!r:.100}") from None
+
+
+def _scalar(value: Any) -> Any:
+    """What a NumPy or torch scalar holds, on whatever device: who gives a score wants the number, not a marker."""
+    if isinstance(value, (str, *_PLAIN)) or not hasattr(value, "item"):
+        return value
+    try:
+        return value.item()
+    except Exception:  # several items, most likely
+        pass_on_signals()
+        return value
