@@ -15,15 +15,26 @@ from importlib import import_module as _import_module
 from typing import Any as _Any
 
 from rolltrace._runtime import Stats, flush, init, init_from_environment, open, shutdown, stats
-from rolltrace.capture import Trajectory, current_context, rollout_trace_attr, rollout_trace_op, use_context
+from rolltrace.capture import (
+    RolloutTrace,
+    Trajectory,
+    backfill,
+    current_context,
+    rollout_trace_attr,
+    rollout_trace_op,
+    trace_env,
+    use_context,
+)
 from rolltrace.config import RolloutTraceConfig
 from rolltrace.errors import RolltraceError
 
 __all__ = [
+    "RolloutTrace",
     "RolloutTraceConfig",
     "RolltraceError",
     "Stats",
     "Trajectory",
+    "backfill",
     "current_context",
     "flush",
     "init",
@@ -32,6 +43,7 @@ __all__ = [
     "rollout_trace_op",
     "shutdown",
     "stats",
+    "trace_env",
     "use_context",
 ]
 
