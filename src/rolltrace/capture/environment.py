@@ -61,30 +61,36 @@ def trace_env(env: E, *, state: Callable[[E], Any] | None = None) -> E:
 class TracedEnv:
     """What `trace_env` gives. It says it is of the environment's class, and has all its attributes."""
 
-    __slots__ = ("__weakref__", "_rolltrace_shells", "_rolltrace_watch")
+    __slots__ = ("__weakref__", "_rolltrace_watch", *sorted(_WATCHED))
+    """The watched methods, once they were asked for: a slot is found at once, where `__getattr__` comes last."""
 
     def __init__(self, watch: Watch) -> None:
         object.__setattr__(self, "_rolltrace_watch", watch)
-        object.__setattr__(self, "_rolltrace_shells", {})
 
     def __getattr__(self, name: str) -> Any:
         if name in _OURS:
             raise AttributeError(name)
-        value = getattr(_watch_of(self).env, name)
-        if name not in _WATCHED or not callable(value):
-            return value
-        shells = object.__getattribute__(self, "_rolltrace_shells")
-        method, shell = shells.get(name, (None, None))
-        if method != value:  # not seen yet, or replaced since
-            shell = _shell(_watch_of(self), name, value)
-            shells[name] = value, shell
-        return shell
+        watch = _watch_of(self)
+        value = getattr(watch.env, name)
+        if name in _WATCHED and callable(value):
+            value = _shell(watch, name, value)
+            object.__setattr__(self, name, value)
+        return value
 
     def __setattr__(self, name: str, value: Any) -> None:
         setattr(_watch_of(self).env, name, value)
+        self._ask_anew(name)
 
     def __delattr__(self, name: str) -> None:
         delattr(_watch_of(self).env, name)
+        self._ask_anew(name)
+
+    def _ask_anew(self, name: str) -> None:
+        if name in _WATCHED:
+            try:
+                object.__delattr__(self, name)
+            except AttributeError:  # nobody asked for it yet
+                pass
 
     def __dir__(self) -> list[str]:
         return dir(_watch_of(self).env)
@@ -148,11 +154,14 @@ async def _aenter(self: TracedEnv) -> Any:
 
 def _shell(watch: Watch, name: str, method: Any) -> Any:
     make = _async_shell if inspect.iscoroutinefunction(method) else _plain_shell
-    return functools.wraps(method, updated=())(make(watch, name, method))
+    return functools.wraps(method, updated=())(make(watch, name))
 
 
-def _plain_shell(watch: Watch, name: str, method: Any) -> Any:
+def _plain_shell(watch: Watch, name: str) -> Any:
+    env = watch.env
+
     def shell(*args: Any, **kwargs: Any) -> Any:
+        method = getattr(env, name)  # at each call: it may be replaced
         if scope.recorder is None or scope.current.get() is scope.MUTED:
             return method(*args, **kwargs)
         call = Call(watch, name, args, kwargs)
@@ -169,8 +178,11 @@ def _plain_shell(watch: Watch, name: str, method: Any) -> Any:
     return shell
 
 
-def _async_shell(watch: Watch, name: str, method: Any) -> Any:
+def _async_shell(watch: Watch, name: str) -> Any:
+    env = watch.env
+
     async def shell(*args: Any, **kwargs: Any) -> Any:
+        method = getattr(env, name)
         if scope.recorder is None or scope.current.get() is scope.MUTED:
             return await method(*args, **kwargs)
         call = Call(watch, name, args, kwargs)

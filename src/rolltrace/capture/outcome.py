@@ -93,10 +93,15 @@ def of_first(result: Any, *, has_info: bool) -> Outcome:
 
 
 def _understood(found: dict[str, Any]) -> Outcome:
-    taken = {word: next((name for name in names if name in found), None) for word, names in _NAMES.items()}
-    said = {word: found.pop(name) for word, name in taken.items() if name is not None}
+    has_logs = "logs" in found
+    said = {}
+    for word, names in _NAMES.items():
+        for name in names:
+            if name in found:
+                said[word] = found.pop(name)
+                break
     info = said.get("logs")
-    if isinstance(info, Mapping) and taken["logs"] != "logs":  # gymnasium has one place for all that is not a number
+    if info and isinstance(info, Mapping) and not has_logs:  # gymnasium has one place for all that is not a number
         info = dict(info)
         for word in ("stop_reason", "metrics", "reward_data"):
             name = next((name for name in _NAMES[word] if name in info), None)
