@@ -94,48 +94,47 @@ def of_first(result: Any, *, has_info: bool) -> Outcome:
 
 def _understood(found: dict[str, Any]) -> Outcome:
     has_logs = "logs" in found
-    said = {}
-    for word, names in _NAMES.items():
-        for name in names:
-            if name in found:
-                said[word] = found.pop(name)
-                break
-    info = said.get("logs")
-    if info and isinstance(info, Mapping) and not has_logs:  # gymnasium has one place for all that is not a number
-        info = dict(info)
+    said = {word: _take(found, word) for word in _NAMES}
+    info = said["logs"]
+    if isinstance(info, Mapping) and info and not has_logs:  # gymnasium has one place for all that is no number
+        info = said["logs"] = dict(info)
         for word in ("stop_reason", "metrics", "reward_data"):
-            name = next((name for name in _NAMES[word] if name in info), None)
-            if name is not None and said.get(word) is None:
-                said[word] = info.pop(name)
-        said["logs"] = info
-    if isinstance(said.get("reward"), Mapping) and said.get("reward_data") is None:  # a number for each term
+            if said[word] is None:
+                said[word] = _take(info, word)
+    if isinstance(said["reward"], Mapping) and said["reward_data"] is None:  # a number for each term
         said["reward_data"] = said.pop("reward")
-    ends = [plain_number(said[word]) for word in ("terminated", "truncated") if word in said]
-    if ends and said.get("episode_done") is None and all(isinstance(end, bool) for end in ends):
+    ends = [plain_number(said[word]) for word in ("terminated", "truncated") if said[word] is not None]
+    if ends and said["episode_done"] is None and all(isinstance(end, bool) for end in ends):
         said["episode_done"] = any(ends)
-    if said.get("stop_reason") is None:
+    if said["stop_reason"] is None:
         said["stop_reason"] = _stop_reason(said)
-    stop_condition = said.pop("stop_condition", None)
     return Outcome(
-        observation=said.pop("observation", None),
-        beside={"stop_condition": stop_condition},
-        reward_data=said.pop("reward_data", None),
+        observation=said.pop("observation"),
+        beside={"stop_condition": said.pop("stop_condition")},
+        reward_data=said.pop("reward_data"),
         rest=found or None,
         fields={word: value for word, value in said.items() if value is not None and not _is_empty(value)},
     )
 
 
+def _take(found: dict[str, Any], word: str) -> Any:
+    for name in _NAMES[word]:
+        if name in found:
+            return found.pop(name)
+    return None
+
+
 def _stop_reason(said: dict[str, Any]) -> str | None:
-    metrics = said.get("metrics")
+    metrics = said["metrics"]
     if isinstance(metrics, Mapping):
         for name, value in metrics.items():
             if isinstance(name, str) and name.startswith(_STOP_METRIC) and _true(value):
                 return name[len(_STOP_METRIC) :]
-        if _true(said.get("episode_done", True)):
+        if said["episode_done"] is None or _true(said["episode_done"]):
             for name in _STOP_METRICS:
                 if _true(metrics.get(name)):
                     return name
-    return "truncated" if _true(said.get("truncated")) else None
+    return "truncated" if _true(said["truncated"]) else None
 
 
 def _true(value: Any) -> bool:
