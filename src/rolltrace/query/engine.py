@@ -22,15 +22,17 @@ import pyarrow.parquet as pq
 
 from rolltrace.errors import QueryError, StoreError
 from rolltrace.query.live import LiveJournals, PartKey
-from rolltrace.query.settled import SettledSteps
+from rolltrace.query.settled import SettledSteps, folder_of
 from rolltrace.query.views import SETTLED, listing_statements, live_name, statements
-from rolltrace.record.tables import TEXTS
+from rolltrace.record.tables import FLAGS, SCORES, TEXTS, TRANSITIONS
 from rolltrace.store import SCHEMAS, check_version, checksum_problem, data_folder, list_parts, source_of, table_of
 from rolltrace.store.layout import COMPACTED
 from rolltrace.store.parts import replaced_by
 
 FRESH_SEC = 0.9
 """A query sees data that is at most this old."""
+LATE = frozenset({SCORES.name, TRANSITIONS.name, FLAGS.name})
+"""Tables that may say something about a trajectory of any step and lie under none."""
 _MOST_CURSORS = 16
 _TRIES = 4
 _OF_THE_QUESTION = (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException, duckdb.PermissionException)
@@ -137,7 +139,15 @@ class Engine:
         return cursor
 
     def _parts_of(self, step: int | None) -> list[Path]:
-        return [part for part in self._parts if step is None or part.parent.name == f"step={step}"]
+        """The parts of a step, and those of what was said later, by the id of a trajectory alone."""
+        if step is None:
+            return self._parts
+        mine, late = f"step={step}", folder_of(None)
+        return [
+            part
+            for part in self._parts
+            if part.parent.name == mine or (part.parent.name == late and table_of(part) in LATE)
+        ]
 
     def _with_live_rows(self, live: dict[str, pa.Table]) -> duckdb.DuckDBPyConnection:
         cursor = self._database.cursor()
