@@ -8,6 +8,9 @@ import rolltrace
 from rolltrace import errors
 
 SIGNATURES = {
+    "backfill": "(trajectories: 'Iterable[Which]', traces: 'Mapping[Any, MadeTrace] | "
+    "Iterable[tuple[Which, MadeTrace]]', *, rewards: 'Mapping[Any, Any] | Iterable[tuple[Which, Any]] | None' = None) "
+    "-> 'None'",
     "current_context": "() -> 'str'",
     "flush": "(timeout: 'float | None' = 30.0) -> 'bool'",
     "init": "(project_name: 'str | Mapping[str, Any] | None' = None, experiment_name: 'str | None' = None, "
@@ -22,9 +25,10 @@ SIGNATURES = {
     "inputs: 'Selection' = True, outputs: 'Selection' = True) -> 'Any'",
     "shutdown": "() -> 'None'",
     "stats": "() -> 'Stats'",
+    "trace_env": "(env: 'E', *, state: 'Callable[[E], Any] | None' = None) -> 'E'",
     "use_context": "(text: 'str | None') -> 'None'",
 }
-CLASSES = {"RolloutTraceConfig", "RolltraceError", "Stats", "Trajectory"}
+CLASSES = {"RolloutTrace", "RolloutTraceConfig", "RolltraceError", "Stats", "Trajectory"}
 
 
 def test_the_public_names_are_these() -> None:

@@ -15,15 +15,27 @@ from importlib import import_module as _import_module
 from typing import Any as _Any
 
 from rolltrace._runtime import Stats, flush, init, init_from_environment, open, shutdown, stats
-from rolltrace.capture import Trajectory, current_context, rollout_trace_attr, rollout_trace_op, score, use_context
+from rolltrace.capture import (
+    RolloutTrace,
+    Trajectory,
+    backfill,
+    current_context,
+    rollout_trace_attr,
+    rollout_trace_op,
+    score,
+    trace_env,
+    use_context,
+)
 from rolltrace.config import RolloutTraceConfig
 from rolltrace.errors import RolltraceError
 
 __all__ = [
+    "RolloutTrace",
     "RolloutTraceConfig",
     "RolltraceError",
     "Stats",
     "Trajectory",
+    "backfill",
     "current_context",
     "flush",
     "init",
@@ -33,6 +45,7 @@ __all__ = [
     "score",
     "shutdown",
     "stats",
+    "trace_env",
     "use_context",
 ]
 

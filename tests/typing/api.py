@@ -64,6 +64,13 @@ async def use() -> None:
         trajectory.reward(1.0, terms={"format": 0.5})
         trajectory.tag(turns=3)
         trajectory.transition(lambda: {"prompt": []}, reward=1.0)
+        trace = rolltrace.RolloutTrace(prompt=[], policy_response="", reward_data={"format": 1.0}, extra=None)
+        trajectory.transition(
+            trace, reward=0.5, episode_done=True, metrics={"a": 1}, logs={}, stop_reason="length", turn=3
+        )
+        assert_type(rolltrace.trace_env(Agent(), state=lambda agent: agent.method(1)), Agent)
+        rolltrace.backfill([trajectory], {trajectory.id: trace}, rewards={trajectory.id: 0.5})
+        rolltrace.backfill([trajectory, "0" * 32], [(trajectory, trace), ("0" * 32, lambda: {"extra": 1})])
         trajectory.note("fine", author="me")
         assert_type(trajectory.id, str)
     async with rolltrace.rollout_trace_attr(trace=False):

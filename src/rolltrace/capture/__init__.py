@@ -1,20 +1,26 @@
 """Make records. The hot path: nothing here waits, opens a connection or imports a vendor's library."""
 
+from rolltrace.capture.backfill import backfill
+from rolltrace.capture.environment import trace_env
 from rolltrace.capture.op import rollout_trace_op
 from rolltrace.capture.propagate import current_context, follow_threads, use_context
 from rolltrace.capture.recorder import SAMPLE_LIMIT, Recorder, Sink
 from rolltrace.capture.score import score
 from rolltrace.capture.trajectory import Trajectory, rollout_trace_attr
+from rolltrace.capture.transition import RolloutTrace
 
 __all__ = [
     "SAMPLE_LIMIT",
     "Recorder",
+    "RolloutTrace",
     "Sink",
     "Trajectory",
+    "backfill",
     "current_context",
     "follow_threads",
     "rollout_trace_attr",
     "rollout_trace_op",
     "score",
+    "trace_env",
     "use_context",
 ]

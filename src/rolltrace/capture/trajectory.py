@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextvars import Token
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -12,6 +12,7 @@ from msgspec import Raw
 from rolltrace._guard import caught
 from rolltrace.capture import scope
 from rolltrace.capture.failure import describe, status_of
+from rolltrace.capture.transition import plain_number, transition_body
 from rolltrace.errors import ConfigError
 from rolltrace.record import (
     Coordinates,
@@ -101,12 +102,47 @@ class Trajectory:
         except Exception:
             caught("reward")
 
-    def transition(self, trace: Any = None, /, **fields: Any) -> None:
-        """Record one environment step. A callable is called only when tracing is on."""
-        if self._recorder is None:
+    def transition(
+        self,
+        trace: Any = None,
+        *,
+        reward: Any = None,
+        episode_done: bool | None = None,
+        metrics: Mapping[str, Any] | None = None,
+        logs: Mapping[str, Any] | None = None,
+        stop_reason: str | None = None,
+        **more: Any,
+    ) -> None:
+        """Record one environment step.
+
+        Args:
+            trace: A `RolloutTrace`, a dict of such fields, or a function that makes one: it is called only when
+                tracing is on. If it raises, that is counted as a fault and the step is recorded without a trace.
+            reward: The reward of this step.
+            episode_done: Whether the episode is over.
+            metrics: Numbers about the step.
+            logs: Anything to read about the step.
+            stop_reason: Why the episode is over.
+            **more: Further fields.
+        """
+        recorder = self._recorder
+        if recorder is None:
             return
         try:
-            self._say("transition", {**fields, "trace": trace() if callable(trace) else trace})
+            try:
+                made = trace() if callable(trace) else trace
+            except Exception:
+                made = None
+                caught("transition")
+            fields = {
+                "reward": plain_number(reward),
+                "episode_done": plain_number(episode_done),
+                "metrics": metrics,
+                "logs": logs,
+                "stop_reason": stop_reason,
+                **more,
+            }
+            self._write(recorder, "transition", transition_body(recorder, made, fields))
         except Exception:
             caught("transition")
 
@@ -119,12 +155,14 @@ class Trajectory:
         if recorder is None:
             return
         try:
-            place = scope.current.get()
-            op_id = place.op_id if place is not None and place.trajectory is self else 0
-            raw = Raw(recorder.snapshot(body))
-            recorder.write(Event(self.trace_id, self.coordinates, event, recorder.event_ns(), op_id, raw), self.step)
+            self._write(recorder, event, Raw(recorder.snapshot(body)))
         except Exception:
             caught(event)
+
+    def _write(self, recorder: Recorder, event: str, body: Raw) -> None:
+        place = scope.current.get()
+        op_id = place.op_id if place is not None and place.trajectory is self else 0
+        recorder.write(Event(self.trace_id, self.coordinates, event, recorder.event_ns(), op_id, body), self.step)
 
 
 _UNTRACED = Trajectory(None)

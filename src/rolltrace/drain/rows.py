@@ -162,7 +162,7 @@ class RowMaker:
                 reward=_number(body.get("reward")),
                 episode_done=done if isinstance(done, bool) else None,
                 stop_reason=None if stop is None else self._redactor.text(str(stop)),
-                backfill=bool(body.get("backfill")),
+                backfill=bool(body.pop("backfill", False)),
                 trace=self._json(trace),
                 fields=self._json(body),
             )

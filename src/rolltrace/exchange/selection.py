@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from rolltrace.query import Store, Trajectory
+from rolltrace.query.engine import WITHOUT_STEP
 from rolltrace.query.trajectory import build
 from rolltrace.record.tables import WHERE
 
@@ -54,7 +55,7 @@ class Selection:
 
     def table(self, name: str, step: int | None, ids: Sequence[str], columns: str = "*", order: str = "1") -> Any:
         """The rows of a table that belong to these trajectories, all of one step."""
-        at = "step IS NULL" if step is None else "step = ?"
+        at = "step IS NULL" if step is None else "(step = ? OR step IS NULL)" if name in WITHOUT_STEP else "step = ?"
         marks = ", ".join("?" * len(ids))
         return self.store.sql(
             f"SELECT {columns} FROM {name} WHERE {at} AND trajectory_id IN ({marks}) ORDER BY {order}",

@@ -24,14 +24,14 @@ from rolltrace.errors import QueryError, StoreError
 from rolltrace.query.live import LiveJournals, PartKey
 from rolltrace.query.settled import SettledSteps, folder_of
 from rolltrace.query.views import LATE, LISTED, ROWS, late_statement, listing_statements, live_name, statements
-from rolltrace.record.tables import SCORES, TEXTS, TRANSITIONS
+from rolltrace.record.tables import FLAGS, SCORES, TEXTS, TRANSITIONS
 from rolltrace.store import SCHEMAS, check_version, checksum_problem, data_folder, list_parts, source_of, table_of
 from rolltrace.store.layout import COMPACTED
 from rolltrace.store.parts import replaced_by
 
 FRESH_SEC = 0.9
 """A query sees data that is at most this old."""
-_WITHOUT_STEP = frozenset({SCORES.name, TRANSITIONS.name})
+WITHOUT_STEP = frozenset({SCORES.name, TRANSITIONS.name, FLAGS.name})
 """The tables whose rows may be given by id alone, long after: those lie in `step=none`, whatever their trajectory's."""
 _MOST_CURSORS = 16
 _TRIES = 4
@@ -154,7 +154,7 @@ class Engine:
         return [
             part
             for part in self._parts
-            if part.parent.name == folder_of(step) or (part.parent.name == late and table_of(part) in _WITHOUT_STEP)
+            if part.parent.name == folder_of(step) or (part.parent.name == late and table_of(part) in WITHOUT_STEP)
         ]
 
     def _listing(self, step: int | None) -> pa.Table:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from rolltrace.query.conversation import Message, conversation_of
+from rolltrace.query.transitions import read_transitions
 
 TOKEN_COLUMNS = ("prompt_ids", "response_ids", "logprobs", "response_mask")
 Row = dict[str, Any]
@@ -102,6 +103,7 @@ class Trajectory:
     tokens: list[OpTokens] = field(default_factory=list, repr=False)
     """Of every op that has any, oldest first."""
     transitions: list[Row] = field(default_factory=list, repr=False)
+    """One per environment step, oldest first, with what was said later about it: see `query.transitions`."""
     scores: list[Row] = field(default_factory=list, repr=False)
     """Every score that was given, oldest first: the newest of a name counts."""
     notes: list[Row] = field(default_factory=list, repr=False)
@@ -131,20 +133,20 @@ def build(
     """A trajectory from its rows; `own` is its row of the `trajectories` table, if it has one."""
     inside: Row = {name: (own or {}).get(name) for name in ("traceback", "parent_trajectory_id", "parent_op_id")}
     tags = summary["tags"]
+    ops = {span["op_id"]: _op(span) for span in spans}
     return Trajectory(
         **{**summary, "tags": {} if tags is None else restore(json.loads(tags), {})},
         **inside,
-        ops=_tree(spans),
+        ops=_tree(spans, ops),
         tokens=[_tokens(span) for span in spans if any(span[name] is not None for name in TOKEN_COLUMNS)],
-        transitions=[_parsed(row, "trace", "fields") for row in transitions],
+        transitions=read_transitions([_parsed(row, "trace", "fields") for row in transitions], ops),
         scores=[_parsed(row, "terms") for row in scores],
         notes=[_parsed(row, "body") for row in notes],
         findings=[_parsed(row, "detail") for row in findings],
     )
 
 
-def _tree(spans: list[Row]) -> list[Op]:
-    ops = {span["op_id"]: _op(span) for span in spans}
+def _tree(spans: list[Row], ops: dict[int, Op]) -> list[Op]:
     top: list[Op] = []
     for span in spans:
         parent = ops.get(span["parent_id"])

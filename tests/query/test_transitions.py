@@ -1,0 +1,148 @@
+"""Transitions as they are read: values in the place of pointers, late judgements in the place of nothing."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rolltrace
+from rolltrace import RolloutTrace, backfill
+from rolltrace.query import open_store
+from rolltrace.store.prune import prune
+
+from .conftest import drain, generate, start
+
+MESSAGES = [{"role": "user", "content": "Where is the station? " * 5}]
+
+
+def rollout(store: Path, say: Any, *, step: int | None = 1) -> str:
+    """A trajectory of one model call, and whatever else is said about it; its id."""
+    start(store)
+    with rolltrace.rollout_trace_attr(7, step=step) as handle:
+        generate(MESSAGES, [1, 2])
+        say(handle)
+    rolltrace.shutdown()
+    return handle.id
+
+
+def later(store: Path, name: str, trace: Any, **more: Any) -> None:
+    """Another process, which knows the trajectory by its id."""
+    start(store)
+    backfill([name], {name: trace}, **more)
+    rolltrace.shutdown()
+
+
+@pytest.fixture(params=["undrained", "drained", "drained in between"])
+def state(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def read(store: Path, name: str) -> list[dict[str, Any]]:
+    return open_store(store).trajectory(name).transitions
+
+
+@pytest.mark.parametrize("step", [1, None])
+def test_a_judgement_by_id_fills_the_last_step(tmp_path: Path, state: str, step: int | None) -> None:
+    def say(handle: Any) -> None:
+        handle.transition(RolloutTrace(prompt="first"), reward=0.0)
+        handle.transition(RolloutTrace(prompt=MESSAGES, policy_response="r"), episode_done=True)
+
+    name = rollout(tmp_path, say, step=step)
+    if state == "drained in between":
+        drain(tmp_path)
+    later(tmp_path, name, RolloutTrace(reward_data={"wins": 2}), rewards={name: 0.5})
+    if state != "undrained":
+        drain(tmp_path)
+    first, second = read(tmp_path, name)
+    assert (first["trace"], first["reward"]) == ({"prompt": "first"}, 0.0)
+    assert second["trace"] == {"prompt": MESSAGES, "policy_response": "r", "reward_data": {"wins": 2}}
+    assert (second["reward"], second["episode_done"], second["backfill"]) == (0.5, True, False)
+    assert second["fields"] == {"episode_done": True, "reward": 0.5}
+    rows = open_store(tmp_path).sql("SELECT step, reward, backfill FROM transitions ORDER BY time_ns").rows()
+    assert [(row["step"], row["reward"], row["backfill"]) for row in rows] == [
+        (step, 0.0, False),
+        (step, None, False),
+        (None, 0.5, True),
+    ]
+
+
+def test_what_is_there_already_is_not_changed(tmp_path: Path) -> None:
+    def say(handle: Any) -> None:
+        handle.transition(RolloutTrace(prompt="p", reward_data={"a": 1.0}), reward=0.0, judge=math.nan)
+
+    name = rollout(tmp_path, say)
+    later(tmp_path, name, RolloutTrace(prompt="p", reward_data={"a": 2.0}), rewards={name: 0.7})
+    later(tmp_path, name, RolloutTrace(reward_data={"a": 3.0}, extra="x"))
+    (step,) = read(tmp_path, name)
+    assert (step["reward"], step["trace"]) == (0.0, {"prompt": "p", "reward_data": {"a": 1.0}, "extra": "x"})
+    assert step["fields"]["backfill"] == [
+        {"reward": 0.7, "trace": {"reward_data": {"a": 2.0}}},
+        {"trace": {"reward_data": {"a": 3.0}}},
+    ]
+
+
+def test_without_a_step_before_it_stands_alone(tmp_path: Path) -> None:
+    name = rollout(tmp_path, lambda handle: None)
+    later(tmp_path, name, RolloutTrace(reward_data={"wins": 2}))
+    (alone,) = read(tmp_path, name)
+    assert (alone["backfill"], alone["trace"], alone["fields"]) == (True, {"reward_data": {"wins": 2}}, {})
+
+
+def test_a_judgement_of_the_handle_lies_beside_the_trajectory(tmp_path: Path) -> None:
+    def say(handle: Any) -> None:
+        handle.transition(RolloutTrace(prompt="p"))
+        backfill([handle], [(handle, RolloutTrace(extra="judged"))])
+        handle.transition(RolloutTrace(prompt="q"))
+
+    name = rollout(tmp_path, say)
+    drain(tmp_path)
+    assert [step["trace"] for step in read(tmp_path, name)] == [{"prompt": "p", "extra": "judged"}, {"prompt": "q"}]
+    assert {row["step"] for row in open_store(tmp_path).sql("SELECT step FROM transitions").rows()} == {1}
+
+
+def test_a_judgement_may_point_to_an_op(tmp_path: Path, state: str) -> None:
+    name = rollout(tmp_path, lambda handle: handle.transition({}, reward=1.0))
+    if state == "drained in between":
+        drain(tmp_path)
+    later(tmp_path, name, RolloutTrace(prompt=MESSAGES))
+    if state != "undrained":
+        drain(tmp_path)
+    assert [step["trace"] for step in read(tmp_path, name)] == [{"prompt": MESSAGES}]
+
+
+def test_a_pointer_to_what_was_pruned_stays_visible(tmp_path: Path) -> None:
+    name = rollout(tmp_path, lambda handle: handle.transition(RolloutTrace(prompt=MESSAGES)))
+    drain(tmp_path)
+    found = open_store(tmp_path).trajectory(name)
+    assert found.transitions[0]["trace"] == {"prompt": MESSAGES}
+    for part in sorted((tmp_path / "data").rglob("spans--*.parquet")):
+        part.unlink()
+    (step,) = read(tmp_path, name)
+    assert step["trace"]["prompt"]["$op"] == {"op_id": found.ops[0].op_id, "path": ["inputs", "messages"]}
+
+
+def test_a_pruned_trajectory_can_still_be_read(tmp_path: Path) -> None:
+    name = rollout(tmp_path, lambda handle: handle.transition(RolloutTrace(prompt=MESSAGES), reward=0.5))
+    later(tmp_path, name, RolloutTrace(extra="x" * 100))
+    drain(tmp_path)
+    prune(tmp_path, {name})
+    (step,) = read(tmp_path, name)
+    assert (step["trace"], step["reward"]) == (None, 0.5)
+
+
+def test_an_export_has_values_and_late_judgements(tmp_path: Path) -> None:
+    from io import StringIO
+
+    from rolltrace.exchange.export_jsonl import write
+    from rolltrace.exchange.selection import select
+
+    name = rollout(tmp_path, lambda handle: handle.transition(RolloutTrace(prompt=MESSAGES)))
+    later(tmp_path, name, RolloutTrace(reward_data={"wins": 2}))
+    drain(tmp_path)
+    out = StringIO()
+    assert write(select(open_store(tmp_path)), out).written == 1
+    assert '"wins": 2' in out.getvalue() or '"wins":2' in out.getvalue()
+    assert "$op" not in out.getvalue()
