@@ -8,6 +8,7 @@ import rolltrace
 from rolltrace import errors
 
 SIGNATURES = {
+    "choose_samples": "(sample_indices: 'Iterable[T]', *, limit: 'int | None' = None) -> 'set[T]'",
     "current_context": "() -> 'str'",
     "flush": "(timeout: 'float | None' = 30.0) -> 'bool'",
     "init": "(project_name: 'str | Mapping[str, Any] | None' = None, experiment_name: 'str | None' = None, "

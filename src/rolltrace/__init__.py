@@ -15,7 +15,14 @@ from importlib import import_module as _import_module
 from typing import Any as _Any
 
 from rolltrace._runtime import Stats, flush, init, init_from_environment, open, shutdown, stats
-from rolltrace.capture import Trajectory, current_context, rollout_trace_attr, rollout_trace_op, use_context
+from rolltrace.capture import (
+    Trajectory,
+    choose_samples,
+    current_context,
+    rollout_trace_attr,
+    rollout_trace_op,
+    use_context,
+)
 from rolltrace.config import RolloutTraceConfig
 from rolltrace.errors import RolltraceError
 
@@ -24,6 +31,7 @@ __all__ = [
     "RolltraceError",
     "Stats",
     "Trajectory",
+    "choose_samples",
     "current_context",
     "flush",
     "init",

@@ -3,6 +3,7 @@
 from rolltrace.capture.op import rollout_trace_op
 from rolltrace.capture.propagate import current_context, follow_threads, use_context
 from rolltrace.capture.recorder import SAMPLE_LIMIT, Recorder, Sink
+from rolltrace.capture.sampling import choose_samples
 from rolltrace.capture.trajectory import Trajectory, rollout_trace_attr
 
 __all__ = [
@@ -10,6 +11,7 @@ __all__ = [
     "Recorder",
     "Sink",
     "Trajectory",
+    "choose_samples",
     "current_context",
     "follow_threads",
     "rollout_trace_attr",

@@ -18,14 +18,16 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rolltrace.errors import QueryError, StoreError
 from rolltrace.query.live import LiveJournals, PartKey
 from rolltrace.query.settled import SettledSteps
-from rolltrace.query.views import SETTLED, listing_statements, live_name, statements
-from rolltrace.record.tables import TEXTS
+from rolltrace.query.views import DROPPED, SETTLED, listing_statements, live_name, statements
+from rolltrace.record.tables import LOSSES, TEXTS
 from rolltrace.store import SCHEMAS, check_version, checksum_problem, data_folder, list_parts, source_of, table_of
+from rolltrace.store.dropped import dropped_in
 from rolltrace.store.layout import COMPACTED
 from rolltrace.store.parts import replaced_by
 
@@ -130,14 +132,27 @@ class Engine:
             cursor = self._with_live_rows(self._live)
             if settled is not None:
                 cursor.register(SETTLED, settled)
-            made = statements(parts, settled=settled is not None, texts=len(self._live[TEXTS.name]) > 0)
-            for statement in (*listing_statements(active), *made):
+            dropped = self._dropped(parts)
+            if dropped:
+                cursor.register(DROPPED, pa.table({"trajectory_id": pa.array(dropped, type=pa.string())}))
+            made = statements(
+                parts,
+                settled=settled is not None,
+                texts=len(self._live[TEXTS.name]) > 0,
+                dropped=bool(dropped),
+            )
+            for statement in (*listing_statements(active, dropped=bool(dropped)), *made):
                 cursor.execute(statement)
             self._cursors[step] = cursor
         return cursor
 
     def _parts_of(self, step: int | None) -> list[Path]:
         return [part for part in self._parts if step is None or part.parent.name == f"step={step}"]
+
+    def _dropped(self, parts: list[Path]) -> list[str]:
+        """The ids of trajectories that were begun and then not kept."""
+        live: list[str] = pc.drop_null(self._live[LOSSES.name]["trajectory_id"]).to_pylist()
+        return live + [each for part in parts if table_of(part) == LOSSES.name for each in dropped_in(part)]
 
     def _with_live_rows(self, live: dict[str, pa.Table]) -> duckdb.DuckDBPyConnection:
         cursor = self._database.cursor()

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from rolltrace.record.tables import FLAGS, SCORES, SPANS, TABLES, TEXTS, TIMES, TRAJECTORIES, WHERE, Table
+from rolltrace.record.tables import FLAGS, LOSSES, SCORES, SPANS, TABLES, TEXTS, TIMES, TRAJECTORIES, WHERE, Table
 from rolltrace.store import table_of
 
 TRAJECTORY_COLUMNS = (
@@ -127,6 +127,9 @@ FROM spans WHERE prompt_ids IS NOT NULL OR response_ids IS NOT NULL
 SETTLED = "_settled"
 """The finished rows of `_listing`: those of steps that get no more data. The engine keeps them."""
 
+DROPPED = "_dropped"
+"""The ids of trajectories that were begun and then not kept. The engine registers them, if there are any."""
+
 _DERIVED = {
     "spans": _SPANS,
     "latest_scores": _LATEST_SCORES,
@@ -154,38 +157,45 @@ def stored_name(table: Table) -> str:
     return f"_{table.name}" if table in (TRAJECTORIES, SPANS) else table.name
 
 
-def listing_statements(active: list[Path]) -> Iterator[str]:
+def listing_statements(active: list[Path], *, dropped: bool = False) -> Iterator[str]:
     """The statements that make `_active_listing`, over the parts of steps that are not settled."""
     for table in LISTED:
-        yield f"CREATE TEMP VIEW _active_{table.name} AS {_select(table, active)}"
+        yield f"CREATE TEMP VIEW _active_{table.name} AS {_select(table, active, dropped)}"
     yield f"CREATE TEMP VIEW _active_listing AS {_LISTING}"
 
 
-def statements(parts: list[Path], *, settled: bool, texts: bool) -> Iterator[str]:
+def statements(parts: list[Path], *, settled: bool, texts: bool, dropped: bool) -> Iterator[str]:
     """The statements that make all other views, over all parts.
 
     Args:
         parts: The parts.
         settled: There are rows registered as `SETTLED`.
         texts: There are live rows of `texts`. Where there are none at all, nothing is paid for joining them.
+        dropped: There are ids registered as `DROPPED`.
     """
     for table in TABLES:
-        yield f"CREATE TEMP VIEW {stored_name(table)} AS {_select(table, parts)}"
+        yield f"CREATE TEMP VIEW {stored_name(table)} AS {_select(table, parts, dropped)}"
     texts = texts or any(table_of(part) == TEXTS.name for part in parts)
     yield f"CREATE TEMP VIEW _spans_with_text AS {_LATE_TEXTS if texts else 'SELECT * FROM _spans'}"
-    rest = f" UNION ALL SELECT * FROM {SETTLED}" if settled else ""
+    # The settled rows may be older than a drop. Each is made of one trajectory, so it is right to leave it out here.
+    rest = f" UNION ALL SELECT * FROM {SETTLED}{_WITHOUT_DROPPED if dropped else ''}" if settled else ""
     yield f"CREATE TEMP VIEW _listing AS SELECT * FROM _active_listing{rest}"
     for name, select in _DERIVED.items():
         yield f"CREATE TEMP VIEW {name} AS {select}"
 
 
-def _select(table: Table, parts: list[Path]) -> str:
+_WITHOUT_DROPPED = f" ANTI JOIN {DROPPED} USING (trajectory_id)"
+
+
+def _select(table: Table, parts: list[Path], dropped: bool) -> str:
+    """The rows of a table, live and stored, without those of dropped trajectories."""
+    leave_out = _WITHOUT_DROPPED if dropped and table is not LOSSES else ""
     parts = [part for part in parts if table_of(part) == table.name]
     columns = ", ".join(f'"{column.name}"' for column in table.columns)
     live = f"SELECT {columns} FROM {live_name(table.name)}"
     if not parts:
-        return live
+        return live + leave_out
     # The live rows have every column, so one that no part has yet is there too, as null.
     files = ", ".join("'" + str(part).replace("'", "''") + "'" for part in parts)
     stored = f"SELECT * FROM read_parquet([{files}], union_by_name=true, hive_partitioning=false)"
-    return f"SELECT {columns} FROM ({live} UNION ALL BY NAME {stored})"
+    return f"SELECT {columns} FROM ({live} UNION ALL BY NAME {stored}){leave_out}"
