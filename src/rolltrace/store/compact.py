@@ -57,19 +57,26 @@ def compact(
     return gone
 
 
-def finished_steps(store: Path) -> Callable[[Path], bool]:
-    """A test for step folders: whether a later step of the same experiment has begun."""
-    newest: dict[Path, int] = {}
+def finished_steps(store: Path, *, later: int = 1) -> Callable[[Path], bool]:
+    """A test for step folders: whether so many later steps of the same experiment have begun."""
+    begun: dict[Path, list[int]] = defaultdict(list)
     for folder in data_folder(store).glob("project=*/experiment=*/step=*"):
-        step = folder.name.removeprefix("step=")
-        if step.lstrip("-").isdigit():
-            newest[folder.parent] = max(int(step), newest.get(folder.parent, int(step)))
+        step = step_of(folder)
+        if step is not None:
+            begun[folder.parent].append(step)
+    newest = {experiment: sorted(steps)[-later:] for experiment, steps in begun.items()}
 
     def finished(folder: Path) -> bool:
-        step = folder.name.removeprefix("step=")
-        return step.lstrip("-").isdigit() and int(step) < newest.get(folder.parent, int(step))
+        step, last = step_of(folder), newest.get(folder.parent, [])
+        return step is not None and len(last) == later and step < last[0]
 
     return finished
+
+
+def step_of(folder: Path) -> int | None:
+    """Which step a folder is of; None for those of no step."""
+    step = folder.name.removeprefix("step=")
+    return int(step) if step.lstrip("-").isdigit() else None
 
 
 def _batches(parts: Iterable[Path]) -> Iterable[list[Path]]:
