@@ -11,6 +11,7 @@ SIGNATURES = {
     "backfill": "(trajectories: 'Iterable[Which]', traces: 'Mapping[Any, MadeTrace] | "
     "Iterable[tuple[Which, MadeTrace]]', *, rewards: 'Mapping[Any, Any] | Iterable[tuple[Which, Any]] | None' = None) "
     "-> 'None'",
+    "choose_samples": "(sample_indices: 'Iterable[T]', *, limit: 'int | None' = None) -> 'set[T]'",
     "current_context": "() -> 'str'",
     "flush": "(timeout: 'float | None' = 30.0) -> 'bool'",
     "init": "(project_name: 'str | Mapping[str, Any] | None' = None, experiment_name: 'str | None' = None, "

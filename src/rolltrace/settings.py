@@ -113,7 +113,11 @@ class Settings:
     max_samples_per_step_per_worker: int | None = _setting(
         None,
         _count,
-        "how many samples each worker traces in a step, with all their rollouts; unset means all",
+        "how many samples each worker traces in a step, with all their rollouts, chosen by a hash of the sample; "
+        "unset means all",
+    )
+    sample_seed: int = _setting(
+        0, _count, "which samples these are: another number chooses others, the same one the same in every run"
     )
     drain: str = _setting(
         "process",

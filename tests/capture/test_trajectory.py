@@ -12,7 +12,7 @@ import pytest
 from rolltrace import rollout_trace_attr, rollout_trace_op
 from rolltrace.capture import scope
 from rolltrace.record import Coordinates, TrajectoryStart, decode_coordinates, decode_value
-from rolltrace.testing import Recording, recording
+from rolltrace.testing import Recording
 
 
 @rollout_trace_op
@@ -226,46 +226,3 @@ async def test_a_silent_task_does_not_silence_its_neighbour(traced: Recording) -
 
     await asyncio.gather(*map(rollout, range(4)))
     assert {op.coordinates.rollout_n for op in traced.ops} == {0, 2}
-
-
-def test_the_sample_limit_keeps_all_rollouts_of_the_chosen_samples() -> None:
-    with recording(max_samples_per_step_per_worker=2) as traced:
-        for train_step in (1, 2):
-            for n in range(3):
-                for sample in ("a", "b", "c", "d"):
-                    with rollout_trace_attr(sample_index=sample, step=train_step, rollout_n=n):
-                        step()
-    kept = {tuple(op.coordinates[:3]) for op in traced.ops}
-    assert kept == {(s, sample, n) for s in (1, 2) for sample in ("a", "b") for n in range(3)}
-    assert traced.sink.losses == {"sample_limit": {"1": 6, "2": 6}}
-
-
-def test_a_sample_limit_of_zero_keeps_none() -> None:
-    with recording(max_samples_per_step_per_worker=0) as traced, rollout_trace_attr(sample_index=1, step=5):
-        step()
-    assert (traced.records, traced.sink.losses) == ([], {"sample_limit": {"5": 1}})
-
-
-def test_validation_has_a_sample_limit_of_its_own() -> None:
-    with recording(max_samples_per_step_per_worker=1) as traced:
-        for validate in (False, True):
-            for sample in (1, 2):
-                with rollout_trace_attr(sample_index=sample, step=1, validate=validate):
-                    step()
-    assert [(op.coordinates.sample_index, op.coordinates.validate) for op in traced.ops] == [
-        (1, False),
-        (1, True),
-    ]
-
-
-def test_the_sample_limit_holds_when_threads_compete() -> None:
-    with recording(max_samples_per_step_per_worker=3) as traced:
-
-        def rollout(sample: int) -> None:
-            with rollout_trace_attr(sample_index=sample, step=1):
-                step()
-
-        with ThreadPoolExecutor(8) as pool:
-            list(pool.map(rollout, range(40)))
-    assert len(traced.ops) == 3
-    assert traced.sink.losses == {"sample_limit": {"1": 37}}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from rolltrace.record.tables import SCORES, SPANS
+from rolltrace.record.tables import LOSSES, SCORES, SPANS
 from rolltrace.store import Partition, compact, finished_steps, list_parts, prepare, write_part
 from rolltrace.store.layout import COMPACTED, source_of
 
@@ -74,3 +74,57 @@ def test_rows_of_one_trajectory_stand_together(store: Path) -> None:
     (part,) = [part for part in list_parts(store, "spans") if part.parent.name == "step=1"]
     ids = pq.read_table(part, partitioning=None)["trajectory_id"].to_pylist()
     assert ids == sorted(ids)
+
+
+def test_several_later_steps_can_be_asked_for(store: Path) -> None:
+    folder = Partition("p", "e", 1).folder(store)
+    assert finished_steps(store)(folder)
+    assert not finished_steps(store, later=2)(folder)
+    Partition("p", "e", 9).folder(store).mkdir()
+    assert finished_steps(store, later=2)(folder)
+    assert not finished_steps(store, later=2)(Partition("p", "e", 2).folder(store))
+
+
+def drop(store: Path, *trajectories: str, step: int = 1) -> None:
+    where = {"project": "p", "experiment": "e", "step": step, "reason": "sample_limit", "count": 1}
+    rows = [{**where, "trajectory_id": each} for each in trajectories]
+    write_part(store, Partition("p", "e", step), LOSSES, "w-000001", rows)
+
+
+def test_rows_of_dropped_trajectories_are_removed(store: Path) -> None:
+    drop(store, "1", "3")
+    compact(store)
+    assert op_ids(store) == Counter([*range(10), *range(20, 30), *range(40, 50)])
+    assert op_ids(store, 2) == Counter(range(50)), "each step says for itself what was dropped"
+    assert sum(pq.read_metadata(part).num_rows for part in list_parts(store, "losses")) == 2
+
+
+def test_rows_of_dropped_trajectories_are_removed_when_there_is_nothing_to_merge(store: Path) -> None:
+    compact(store)
+    drop(store, "1")
+    compact(store, fewest_parts=4)
+    assert op_ids(store) == Counter([*range(10), *range(20, 50)])
+    parts = list_parts(store)
+    compact(store, fewest_parts=4)
+    assert list_parts(store) == parts
+
+
+def test_a_part_of_which_nothing_is_left_is_no_trouble(store: Path) -> None:
+    drop(store, *map(str, range(5)))
+    compact(store)
+    assert op_ids(store) == Counter()
+    late = {"project": "p", "experiment": "e", "step": 1, "trajectory_id": "9", "op_id": 99}
+    write_part(store, Partition("p", "e", 1), SPANS, "w-000009", [late])
+    compact(store)
+    assert op_ids(store) == Counter([99])
+    compact(store, fewest_parts=1)
+    assert op_ids(store) == Counter([99])
+
+
+def test_rows_of_no_trajectory_are_never_dropped(store: Path) -> None:
+    score = {"project": "p", "experiment": "e", "step": 1, "value": 5.0}
+    write_part(store, Partition("p", "e", 1), SCORES, "w-000007", [score])
+    drop(store, "1")
+    compact(store)
+    values = [row for part in list_parts(store, "scores") for row in pq.read_table(part, partitioning=None).to_pylist()]
+    assert [row["value"] for row in values if row["trajectory_id"] is None] == [5.0]

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
-from rolltrace.record.tables import SCORES, SPANS, TRAJECTORIES
-from rolltrace.store import Partition, compact, list_parts, prepare, prune, write_part
+from rolltrace.journal import journal_folder
+from rolltrace.record.tables import FLAGS, NOTES, SCORES, SPANS, TEXTS, TRAJECTORIES, TRANSITIONS
+from rolltrace.store import (
+    Partition,
+    compact,
+    finish_pruning,
+    list_parts,
+    prepare,
+    prunable,
+    prune,
+    pruning_is_planned,
+    write_part,
+)
 
 
 @pytest.fixture
@@ -86,3 +101,113 @@ def test_pruned_parts_can_be_compacted(store: Path) -> None:
     write_part(store, Partition("p", "e", 1), SPANS, "w-000001", [late])
     compact(store)
     assert sorted(str(row["payload"])[:4] for row in rows(store, "spans")) == ["None"] * 3 + ["late"] + ["xxxx"] * 3
+
+
+def test_texts_go_and_the_words_of_an_error_stay(store: Path) -> None:
+    where = {"project": "p", "experiment": "e", "step": 1, "trajectory_id": "t", "op_id": 5}
+    place = Partition("p", "e", 1)
+    said = {"text": "a long text", "piece_chars": [1, 2], "prompt_chars": 3}
+    failed = {"error": "ValueError: x", "traceback": "Traceback ...", "finish_reason": "length", "tokenizer": "f00"}
+    write_part(store, place, SPANS, "w-000003", [{**where, **said, **failed, "kind": "llm", "logprobs": [0.5]}])
+    write_part(store, place, TEXTS, "w-000003", [{**where, **said}])
+    write_part(store, place, TRANSITIONS, "w-000003", [{**where, "trace": "{}", "reward": 1.5, "stop_reason": "done"}])
+    write_part(store, place, NOTES, "w-000003", [{**where, "event": "note", "body": "{}"}])
+    write_part(store, place, FLAGS, "w-000003", [{**where, "flag": "cut", "detail": "{}"}])
+    assert prune(store, {"t"}).trajectories == 1
+    (span,) = [row for row in rows(store, "spans") if row["trajectory_id"] == "t"]
+    assert [span[name] for name in ("text", "piece_chars", "traceback", "logprobs")] == [None] * 4
+    assert {name: span[name] for name in failed if name != "traceback"} == {
+        "error": "ValueError: x", "finish_reason": "length", "tokenizer": "f00"
+    }  # fmt: skip
+    (transition,) = rows(store, "transitions")
+    assert (transition["trace"], transition["reward"], transition["stop_reason"]) == (None, 1.5, "done")
+    assert rows(store, "texts") == []
+    assert [row["body"] for row in rows(store, "notes")] == [None]
+    assert [row["detail"] for row in rows(store, "flags")] == ["{}"], "flags are part of the summary"
+
+
+def test_a_reason_can_be_given(store: Path) -> None:
+    prune(store, {"a"}, reason="retention")
+    assert [row["reason"] for row in rows(store, "losses")] == ["retention"]
+
+
+def test_only_the_steps_that_are_meant_are_looked_at(store: Path) -> None:
+    assert prune(store, {"a"}, steps=lambda folder: folder.name == "step=2") == (0, 0, 0)
+    assert prune(store, {"a"}, steps=lambda folder: folder.name == "step=1").trajectories == 1
+
+
+def test_what_could_be_pruned_is_what_has_something_to_lose(store: Path) -> None:
+    assert prunable(store, {"a", "b", "unknown"}) == {Partition("p", "e", 1): {"a", "b"}}
+    prune(store, {"a"})
+    assert prunable(store, {"a", "b"}) == {Partition("p", "e", 1): {"b"}}
+    assert prunable(store, {"a"}, whole=True) == {Partition("p", "e", 1): {"a"}}
+
+
+class Killed(BaseException):
+    """Stands for a kill at this very moment."""
+
+
+@contextmanager
+def killed_at(operation: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """The process is killed just before its nth rename or removal of a file. Gives how many there were."""
+    done = [0]
+
+    def counting(name: str) -> Callable[..., Any]:
+        real = getattr(Path, name)
+
+        def act(path: Path, *args: Any, **options: Any) -> Any:
+            if not (path.name.startswith(".") and name == "unlink"):  # tidying up is not what a killed process does
+                done[0] += 1
+                if done[0] == operation:
+                    raise Killed
+            return real(path, *args, **options)
+
+        return act
+
+    with monkeypatch.context() as patch:
+        for name in ("rename", "unlink"):
+            patch.setattr(Path, name, counting(name))
+        try:
+            yield done
+        except Killed:
+            pass
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_killed_at_any_moment_and_done_again_gives_the_same(
+    store: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, whole: bool
+) -> None:
+    where = {"project": "p", "experiment": "e", "step": 2, "payload": "y" * 99}
+    for part in range(2):
+        spans = [{**where, "trajectory_id": name, "op_id": part} for name in "cd"]
+        write_part(store, Partition("p", "e", 2), SPANS, f"w-00000{part}", spans)
+    copies = tmp_path_factory.mktemp("copies")
+    for operation in range(1, 100):
+        copy = Path(shutil.copytree(store, copies / str(operation)))
+        with killed_at(operation, monkeypatch) as done:
+            prune(copy, {"a", "c", "d"}, whole=whole, reason="retention")
+        prune(copy, {"a", "c", "d"}, whole=whole, reason="retention")
+        assert {row["step"]: row["count"] for row in rows(copy, "losses")} == {1: 1, 2: 2}, f"killed at {operation}"
+        left = {row["trajectory_id"] for row in rows(copy, "spans") if row["payload"] is not None}
+        assert left == {"b"}
+        assert len(rows(copy, "spans")) == (3 if whole else 10)
+        assert not pruning_is_planned(copy)
+        if done[0] < operation:
+            break
+    assert operation > 8
+
+
+def test_a_plan_that_a_killed_run_left_is_carried_out(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with killed_at(2, monkeypatch):  # the plan is there, no part is
+        prune(store, {"a"})
+    assert pruning_is_planned(store)
+    finish_pruning(store)
+    assert [row["count"] for row in rows(store, "losses")] == [1]
+    assert not pruning_is_planned(store)
+
+
+def test_a_plan_that_cannot_be_read_is_no_plan(store: Path) -> None:
+    journal_folder(store).mkdir(parents=True)
+    (journal_folder(store) / "prune.plan").write_text("nonsense")
+    assert prune(store, {"a"}).trajectories == 1
+    assert not pruning_is_planned(store)

@@ -5,6 +5,7 @@ from rolltrace.capture.environment import trace_env
 from rolltrace.capture.op import rollout_trace_op
 from rolltrace.capture.propagate import current_context, follow_threads, use_context
 from rolltrace.capture.recorder import SAMPLE_LIMIT, Recorder, Sink
+from rolltrace.capture.sampling import choose_samples
 from rolltrace.capture.score import score
 from rolltrace.capture.trajectory import Trajectory, rollout_trace_attr
 from rolltrace.capture.transition import RolloutTrace
@@ -16,6 +17,7 @@ __all__ = [
     "Sink",
     "Trajectory",
     "backfill",
+    "choose_samples",
     "current_context",
     "follow_threads",
     "rollout_trace_attr",

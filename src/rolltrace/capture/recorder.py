@@ -8,23 +8,25 @@ from __future__ import annotations
 import builtins
 import itertools
 import os
-import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
+from rolltrace.capture.sampling import Sample, Sampling
 from rolltrace.journal import Losses
-from rolltrace.record import Blob, Snapshotter, encode_record
+from rolltrace.record import Blob, Coordinates, Event, Snapshotter, encode_record
 from rolltrace.settings import Settings
+
+if TYPE_CHECKING:
+    from rolltrace.capture.trajectory import Trajectory
 
 SAMPLE_LIMIT = "sample_limit"
 """The reason for which a trajectory over `max_samples_per_step_per_worker` counts as lost."""
 _HAND_OVER_SEC = 5.0
 _MOST_BLOBS_REMEMBERED = 65_536
-_SAMPLED_STEPS_REMEMBERED = 64
 
 
 class Sink(Protocol):
@@ -83,8 +85,8 @@ class Recorder:
         first = int.from_bytes(self.random_bytes(8), "little") >> 2 | 1
         self.next_op_id = itertools.count(first).__next__
         self._blobs: OrderedDict[str, None] = OrderedDict()
-        self._sampling = threading.RLock()
-        self._sampled: OrderedDict[tuple[int | None, bool], set[Any]] = OrderedDict()
+        most = self.settings.max_samples_per_step_per_worker
+        self._sampling = None if most is None else Sampling(most, self.settings.sample_seed)
 
     @property
     def cuts(self) -> int:
@@ -108,21 +110,25 @@ class Recorder:
     def write(self, record: msgspec.Struct, step: int | None) -> None:
         self.append(encode_record(record), step)
 
-    def admits(self, step: int | None, sample_index: Any, validate: bool) -> bool:
-        """Whether this sample is within the limit of its step. All rollouts of a sample share the answer."""
-        most = self.settings.max_samples_per_step_per_worker
-        if most is None:
+    def admits(self, begun: Trajectory, where: Coordinates, inside: Trajectory | None) -> bool:
+        """Whether this trajectory is within the limit of its step. All rollouts of a sample share the answer."""
+        if self._sampling is None:
             return True
-        with self._sampling:
-            chosen = self._sampled.setdefault((step, validate), set())
-            if len(chosen) < most:
-                chosen.add(sample_index)
-            if len(self._sampled) > _SAMPLED_STEPS_REMEMBERED:
-                self._sampled.popitem(last=False)
-            if sample_index in chosen:
-                return True
-        self.sink.lose(SAMPLE_LIMIT, step)
-        return False
+        sample, displaced = self._sampling.admit(begun.trace_id, where, None if inside is None else inside.sample)
+        begun.sample = sample
+        if displaced is not None:
+            self._drop(displaced)
+        if sample is None:
+            self.sink.lose(SAMPLE_LIMIT, where.step)
+        return sample is not None
+
+    def _drop(self, sample: Sample) -> None:
+        """Say that what was recorded of a sample is not to be kept, nor what its open trajectories will yet record."""
+        for where, ids in sample.begun.items():
+            names = [ids[at : at + 16].hex() for at in range(0, len(ids), 16)]
+            body = msgspec.Raw(encode_record({"reason": SAMPLE_LIMIT, "count": len(names), "trajectories": names}))
+            now_ns = self.tick_ns() + self.wall_offset_ns
+            self.write(Event(b"", msgspec.Raw(encode_record(where)), "drop", now_ns, 0, body), where.step)
 
     def trajectory_ended(self) -> None:
         """A good moment to hand over what is in the journal, so that it reaches the store soon."""

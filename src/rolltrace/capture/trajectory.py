@@ -28,6 +28,7 @@ from rolltrace.record import (
 
 if TYPE_CHECKING:
     from rolltrace.capture.recorder import Recorder
+    from rolltrace.capture.sampling import Sample
 
 T = TypeVar("T")
 _NO_COORDINATES = Coordinates()
@@ -45,6 +46,7 @@ class Trajectory:
         "op_id",
         "parent_id",
         "parent_trace_id",
+        "sample",
         "step",
         "tags",
         "trace_id",
@@ -65,6 +67,8 @@ class Trajectory:
         """The op that ops directly inside have as parent: 0, or an op of another process."""
         self.parent_trace_id: bytes | None = None
         self.parent_id = 0
+        self.sample: Sample | None = None
+        """Which chosen sample it counts for; None when all are kept."""
         self.tags: dict[str, Raw] = {}
         """Encoded, each as it was when it was given."""
 
@@ -228,9 +232,9 @@ class rollout_trace_attr:
             _understood("rollout_n", rollout_n, whole, "a whole number"),
             bool(_understood("validate", validate, bool, "true or false")),
         )
-        if not recorder.admits(where.step, where.sample_index, where.validate):
-            return None
         handle = Trajectory(recorder, where)
+        if not recorder.admits(handle, where, None if outer is None else outer.trajectory):
+            return None
         handle.tags.update((name, Raw(recorder.snapshot(value))) for name, value in self._tags.items())
         if outer is not None and outer.trajectory is not None:
             handle.parent_trace_id, handle.parent_id = outer.trajectory.trace_id, outer.op_id

@@ -24,6 +24,7 @@ from rolltrace.cli import (
     live,
     ls,
     prune,
+    retain,
     show,
     sql,
     stats,
@@ -32,7 +33,7 @@ from rolltrace.cli import (
 from rolltrace.cli.output import error_text
 from rolltrace.errors import RolltraceError
 
-COMMANDS = (ls, show, diff, tail, live, sql, stats, doctor, export, import_, drain, compact, prune, journal)
+COMMANDS = (ls, show, diff, tail, live, sql, stats, doctor, export, import_, drain, compact, prune, retain, journal)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -19,7 +19,7 @@ from rolltrace.journal import Damage, SegmentReader, journal_files, journal_fold
 
 _ENOUGH_FREE_BYTES = 512 << 20
 _LOG_LINES = 3
-_BY_CHOICE = frozenset({"sample_limit", "pruned_payload", "pruned_whole"})
+_BY_CHOICE = frozenset({"sample_limit", "pruned_payload", "pruned_whole", "retention"})
 """Losses that somebody asked for."""
 _ADVICE = {
     "journal_full": "drain faster or allow more: init(max_unsent_bytes=...); see docs/reference/config.md",

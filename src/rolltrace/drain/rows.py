@@ -185,8 +185,10 @@ class RowMaker:
             fields["text"] = self._redactor.text(str(body.get("text")))
             yield Row(TEXTS, at.step, fields)
         elif record.event == "drop" and isinstance(body, dict):
-            fields.update(reason=str(body.get("reason")), count=body.get("count"))
-            yield Row(LOSSES, at.step, fields)
+            for dropped in body.get("trajectories", ()):
+                yield Row(
+                    LOSSES, at.step, {**fields, "reason": str(body.get("reason")), "count": 1, "trajectory_id": dropped}
+                )
         else:
             fields.update(event=record.event, body=self._json(body))
             yield Row(NOTES, at.step, fields)

@@ -15,7 +15,8 @@ from pathlib import Path
 from rolltrace._guard import logger
 from rolltrace.drain.drainer import Drainer
 from rolltrace.journal import drainer_lock, journal_files, journal_folder
-from rolltrace.store import compact, finished_steps
+from rolltrace.keeper.policy import policy_changed_ns
+from rolltrace.store import compact, finished_steps, pruning_is_planned
 
 _LOOK_EVERY_SEC = 0.5
 _IDLE_SEC = 60.0
@@ -35,6 +36,7 @@ def follow(store: Path, *, idle_sec: float = _IDLE_SEC) -> None:
     drainer = Drainer(store)
     last_news = time.monotonic()
     compact_due = True
+    policy_of_ns = policy_changed_ns(store)
     while True:
         try:
             news = drainer.drain()
@@ -45,12 +47,24 @@ def follow(store: Path, *, idle_sec: float = _IDLE_SEC) -> None:
         if news:
             last_news = now
             compact_due = True
+        elif policy_changed_ns(store) != policy_of_ns:
+            policy_of_ns = policy_changed_ns(store)
+            compact_due = True
         elif compact_due:  # nothing to drain at the moment: a good time
             compact(store, steps=finished_steps(store), fewest_parts=_PARTS_WORTH_MERGING)
-            compact_due = False
+            compact_due = _keep_house(store)
         elif now - last_news > (idle_sec if journal_files(store) else idle_sec / 10):
             return
         time.sleep(_LOOK_EVERY_SEC)
+
+
+def _keep_house(store: Path) -> bool:
+    """Apply the store's policy, if it has one; whether there is more to do."""
+    if policy_changed_ns(store) is None and not pruning_is_planned(store):
+        return False
+    from rolltrace.keeper.retention import keep_house  # loads the query side: only where it is needed
+
+    return keep_house(store)
 
 
 def run_once(store: Path, progress: Callable[[int, int], None] = lambda done, total: None) -> int:

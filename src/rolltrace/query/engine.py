@@ -18,14 +18,16 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rolltrace.errors import QueryError, StoreError
 from rolltrace.query.live import LiveJournals, PartKey
 from rolltrace.query.settled import SettledSteps, folder_of
-from rolltrace.query.views import LATE, LISTED, ROWS, late_statement, listing_statements, live_name, statements
-from rolltrace.record.tables import FLAGS, SCORES, TEXTS, TRANSITIONS
+from rolltrace.query.views import DROPPED, LATE, LISTED, ROWS, late_statement, listing_statements, live_name, statements
+from rolltrace.record.tables import FLAGS, LOSSES, SCORES, TEXTS, TRANSITIONS
 from rolltrace.store import SCHEMAS, check_version, checksum_problem, data_folder, list_parts, source_of, table_of
+from rolltrace.store.dropped import dropped_in
 from rolltrace.store.layout import COMPACTED
 from rolltrace.store.parts import replaced_by
 
@@ -134,12 +136,16 @@ class Engine:
             cursor.register(ROWS, listing)
             if late is not None:
                 cursor.register(LATE, late)
-            live_scores = self._live[SCORES.name]
+            parts = self._parts_of(step)
+            dropped = self._dropped(parts)
+            if dropped:
+                cursor.register(DROPPED, pa.table({"trajectory_id": pa.array(dropped, type=pa.string())}))
             made = statements(
-                self._parts_of(step),
+                parts,
                 late=late is not None,
-                late_live=live_scores["step"].null_count > 0,
+                late_live=self._live[SCORES.name]["step"].null_count > 0,
                 texts=len(self._live[TEXTS.name]) > 0,
+                dropped=bool(dropped),
             )
             for statement in made:
                 cursor.execute(statement)
@@ -172,6 +178,11 @@ class Engine:
             found = self._ask(late_statement(parts)) if parts else None
             self._late = (parts, found if found is not None and len(found) else None)
         return self._late[1]
+
+    def _dropped(self, parts: list[Path]) -> list[str]:
+        """The ids of trajectories that were begun and then not kept."""
+        live: list[str] = pc.drop_null(self._live[LOSSES.name]["trajectory_id"]).to_pylist()
+        return live + [each for part in parts if table_of(part) == LOSSES.name for each in dropped_in(part)]
 
     def _with_live_rows(self, live: dict[str, pa.Table]) -> duckdb.DuckDBPyConnection:
         cursor = self._database.cursor()

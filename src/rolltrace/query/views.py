@@ -28,7 +28,7 @@ from rolltrace.query.score_views import (
     with_late,
     without_coordinates,
 )
-from rolltrace.record.tables import FLAGS, SCORES, SPANS, TABLES, TEXTS, TIMES, TRAJECTORIES, WHERE, Table
+from rolltrace.record.tables import FLAGS, LOSSES, SCORES, SPANS, TABLES, TEXTS, TIMES, TRAJECTORIES, WHERE, Table
 from rolltrace.store import table_of
 
 TRAJECTORY_COLUMNS = (
@@ -127,6 +127,9 @@ LATE = "_late"
 """Under which name it registers the late scores of the parts, in the form of `newest_shown`, if there are any."""
 _LATE_LIVE = "_late_live"
 
+DROPPED = "_dropped"
+"""The ids of trajectories that were begun and then not kept. The engine registers them, if there are any."""
+
 _DERIVED = {
     **SCORE_VIEWS,
     "spans": _SPANS,
@@ -156,16 +159,16 @@ def stored_name(table: Table) -> str:
 def listing_statements(active: list[Path]) -> Iterator[str]:
     """The statements that make `_active_listing`, over the parts of steps that are not settled."""
     for table in LISTED:
-        yield f"CREATE TEMP VIEW _active_{table.name} AS {_select(table, active)}"
+        yield f"CREATE TEMP VIEW _active_{table.name} AS {_select(table, active, False)}"
     yield f"CREATE TEMP VIEW _active_listing AS {_LISTING}"
 
 
 def late_statement(parts: list[Path]) -> str:
     """The question whose answer the engine registers as `LATE`, over those of these parts that hold scores."""
-    return newest_shown(without_coordinates(f"({_select(SCORES, parts)})"))
+    return newest_shown(without_coordinates(f"({_select(SCORES, parts, False)})"))
 
 
-def statements(parts: list[Path], *, late: bool, late_live: bool, texts: bool) -> Iterator[str]:
+def statements(parts: list[Path], *, late: bool, late_live: bool, texts: bool, dropped: bool) -> Iterator[str]:
     """The statements that make all other views, over all parts. What there is none of costs no join.
 
     Args:
@@ -173,14 +176,16 @@ def statements(parts: list[Path], *, late: bool, late_live: bool, texts: bool) -
         late: There are rows registered as `LATE`.
         late_live: There are live scores without coordinates.
         texts: There are live rows of `texts`.
+        dropped: There are ids registered as `DROPPED`.
     """
     for table in TABLES:
-        yield f"CREATE TEMP VIEW {stored_name(table)} AS {_select(table, parts)}"
+        yield f"CREATE TEMP VIEW {stored_name(table)} AS {_select(table, parts, dropped)}"
     texts = texts or any(table_of(part) == TEXTS.name for part in parts)
     yield f"CREATE TEMP VIEW _spans_with_text AS {_LATE_TEXTS if texts else 'SELECT * FROM _spans'}"
-    listing = f"SELECT * FROM {ROWS}"
+    # The listing may be older than a drop. Each row is made of one trajectory, so it is right to leave it out here.
+    listing = f"SELECT * FROM {ROWS}{_WITHOUT_DROPPED if dropped else ''}"
     if late:
-        listing = with_late(ROWS, LATE)
+        listing = with_late(f"({listing})", LATE)
     if late_live:
         yield f"CREATE TEMP VIEW {_LATE_LIVE} AS {newest_shown(without_coordinates(live_name(SCORES.name)))}"
         listing = with_late(f"({listing})", _LATE_LIVE)
@@ -189,13 +194,18 @@ def statements(parts: list[Path], *, late: bool, late_live: bool, texts: bool) -
         yield f"CREATE TEMP VIEW {name} AS {select}"
 
 
-def _select(table: Table, parts: list[Path]) -> str:
+_WITHOUT_DROPPED = f" ANTI JOIN {DROPPED} USING (trajectory_id)"
+
+
+def _select(table: Table, parts: list[Path], dropped: bool) -> str:
+    """The rows of a table, live and stored, without those of dropped trajectories."""
+    leave_out = _WITHOUT_DROPPED if dropped and table is not LOSSES else ""
     parts = [part for part in parts if table_of(part) == table.name]
     columns = ", ".join(f'"{column.name}"' for column in table.columns)
     live = f"SELECT {columns} FROM {live_name(table.name)}"
     if not parts:
-        return live
+        return live + leave_out
     # The live rows have every column, so one that no part has yet is there too, as null.
     files = ", ".join("'" + str(part).replace("'", "''") + "'" for part in parts)
     stored = f"SELECT * FROM read_parquet([{files}], union_by_name=true, hive_partitioning=false)"
-    return f"SELECT {columns} FROM ({live} UNION ALL BY NAME {stored})"
+    return f"SELECT {columns} FROM ({live} UNION ALL BY NAME {stored}){leave_out}"

@@ -168,8 +168,9 @@ LOSSES = Table(
         Column("worker", "text", "which process"),
         Column("reason", "text", "sample_limit, journal_full, disk_full, damaged, ..."),
         Column("count", "int64", "how many records"),
-        Column("sample_index", "text", "a sample whose trajectories of this step and worker are not kept; else null"),
-        Column("validate", "bool", "of that sample"),
+        Column("sample_index", "text", "its sample, when one trajectory is meant"),
+        Column("validate", "bool", "whether that was a validation rollout"),
+        Column("trajectory_id", "text", "a trajectory that was begun and then not kept: no other table shows it"),
     ),
 )
 

@@ -1,10 +1,10 @@
 """Keep: a folder of Parquet parts that any tool can read."""
 
 from rolltrace.store.checksum import checksum_problem
-from rolltrace.store.compact import compact, finished_steps
+from rolltrace.store.compact import compact, finished_steps, step_of
 from rolltrace.store.layout import Partition, blob_path, check_version, data_folder, prepare, source_of, table_of
 from rolltrace.store.parts import SCHEMAS, list_parts, write_part, write_table
-from rolltrace.store.prune import Pruned, prune
+from rolltrace.store.prune import Pruned, finish_pruning, prunable, prune, pruning_is_planned
 
 __all__ = [
     "SCHEMAS",
@@ -15,11 +15,15 @@ __all__ = [
     "checksum_problem",
     "compact",
     "data_folder",
+    "finish_pruning",
     "finished_steps",
     "list_parts",
     "prepare",
+    "prunable",
     "prune",
+    "pruning_is_planned",
     "source_of",
+    "step_of",
     "table_of",
     "write_part",
     "write_table",

@@ -3,6 +3,7 @@
 The merged part appears by a rename and names in its footer the parts that it stands for; from that moment readers leave
 those out, and they are removed. A kill in between leaves parts that nobody counts, removed by the next run.
 A part whose journal segment still exists is left alone: its drainer may yet write it again.
+Rows of trajectories that were begun and then not kept are removed on the way.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import xxhash
 
-from rolltrace.record.tables import TABLES
+from rolltrace.record.tables import LOSSES, TABLES
+from rolltrace.store.dropped import dropped_in, holds_dropped, without_dropped
 from rolltrace.store.layout import COMPACTED, Partition, data_folder, source_of, table_of
 from rolltrace.store.parts import as_today, list_parts, may_be_rewritten, replaced_by, write_table
 
@@ -37,31 +39,44 @@ def compact(
     """
     _remove_replaced(store)
     groups: dict[tuple[Path, str], list[Path]] = defaultdict(list)
+    dropped: dict[Path, frozenset[str]] = defaultdict(frozenset)
     for part in list_parts(store):
-        if steps(part.parent) and not may_be_rewritten(store, part):
+        if not steps(part.parent):
+            continue
+        if table_of(part) == LOSSES.name:
+            dropped[part.parent] |= frozenset(dropped_in(part))
+        if not may_be_rewritten(store, part):
             groups[part.parent, table_of(part)].append(part)
     gone = 0
-    for (_, table), parts in sorted(groups.items()):
+    for (folder, table), parts in sorted(groups.items()):
+        leave_out = dropped[folder] if table != LOSSES.name else frozenset()
         for batch in _batches(parts):
-            if len(batch) >= fewest_parts:
-                _merge(store, table, batch)
+            if len(batch) >= fewest_parts or (leave_out and any(holds_dropped(part, leave_out) for part in batch)):
+                _merge(store, table, batch, leave_out)
                 gone += len(batch) - 1
     return gone
 
 
-def finished_steps(store: Path) -> Callable[[Path], bool]:
-    """A test for step folders: whether a later step of the same experiment has begun."""
-    newest: dict[Path, int] = {}
+def finished_steps(store: Path, *, later: int = 1) -> Callable[[Path], bool]:
+    """A test for step folders: whether so many later steps of the same experiment have begun."""
+    begun: dict[Path, list[int]] = defaultdict(list)
     for folder in data_folder(store).glob("project=*/experiment=*/step=*"):
-        step = folder.name.removeprefix("step=")
-        if step.lstrip("-").isdigit():
-            newest[folder.parent] = max(int(step), newest.get(folder.parent, int(step)))
+        step = step_of(folder)
+        if step is not None:
+            begun[folder.parent].append(step)
+    newest = {experiment: sorted(steps)[-later:] for experiment, steps in begun.items()}
 
     def finished(folder: Path) -> bool:
-        step = folder.name.removeprefix("step=")
-        return step.lstrip("-").isdigit() and int(step) < newest.get(folder.parent, int(step))
+        step, last = step_of(folder), newest.get(folder.parent, [])
+        return step is not None and len(last) == later and step < last[0]
 
     return finished
+
+
+def step_of(folder: Path) -> int | None:
+    """Which step a folder is of; None for those of no step."""
+    step = folder.name.removeprefix("step=")
+    return int(step) if step.lstrip("-").isdigit() else None
 
 
 def _batches(parts: Iterable[Path]) -> Iterable[list[Path]]:
@@ -78,16 +93,19 @@ def _batches(parts: Iterable[Path]) -> Iterable[list[Path]]:
     yield batch
 
 
-def _merge(store: Path, table: str, parts: list[Path]) -> None:
+def _merge(store: Path, table: str, parts: list[Path], leave_out: frozenset[str]) -> None:
     kind = next(each for each in TABLES if each.name == table)
     rows = pa.concat_tables([as_today(pq.read_table(part, partitioning=None), kind) for part in parts])
+    if not len(rows):
+        return
+    project, experiment, step = rows["project"][0].as_py(), rows["experiment"][0].as_py(), rows["step"][0].as_py()
+    rows = without_dropped(rows, leave_out)
     order = [name for name in ("trajectory_id", "start_ns", "time_ns") if name in rows.column_names]
     if order:
         rows = rows.take(pc.sort_indices(rows, sort_keys=[(name, "ascending") for name in order]))
     # What a compacted part stood for stays named: a leftover of it must not come back to life.
     replaces = [source for part in parts for source in (source_of(part), *replaced_by(part))]
     source = f"{COMPACTED}{xxhash.xxh3_64_hexdigest(' '.join(sorted(replaces)).encode())}"
-    project, experiment, step = rows["project"][0].as_py(), rows["experiment"][0].as_py(), rows["step"][0].as_py()
     write_table(store, Partition(project, experiment, step), kind, source, rows, replaces=replaces, level=9)
     for part in parts:
         part.unlink(missing_ok=True)

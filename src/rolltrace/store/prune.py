@@ -1,34 +1,33 @@
 """Give space back: payloads, or all rows but the summary, of trajectories that somebody chose.
 
-The summary rows (trajectories, scores, losses) always stay, and each step gets a row in `losses` that says how many
-were pruned. Parts are replaced one by one, as in compaction: a kill in between leaves some pruned and the rest whole.
+The summary rows (trajectories, scores, flags, losses) always stay, and each step gets a row in `losses` that says how
+many were pruned. Parts are replaced one by one, as in compaction. What is to be done is written down first, in a plan
+beside the journals of this host: a kill in between leaves some parts pruned and the rest whole, and whoever prunes next
+carries the plan out to its end, so that each trajectory is counted once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import xxhash
 
-from rolltrace.record.tables import LOSSES, TABLES
+from rolltrace.journal import journal_folder
+from rolltrace.record.tables import LOSSES
 from rolltrace.store.layout import COMPACTED, Partition, source_of, table_of
-from rolltrace.store.parts import (
-    BULKY,
-    as_today,
-    list_parts,
-    may_be_rewritten,
-    replaced_by,
-    write_part,
-    write_table,
-)
+from rolltrace.store.parts import as_today, list_parts, may_be_rewritten, replaced_by, write_part, write_table
+from rolltrace.store.strip import DETAIL, strip
 
-DETAIL = ("spans", "transitions", "notes")
-"""The tables that have payloads; the others are the summary."""
+_PLAN = "prune.plan"
+
+Progress = Callable[[int, int], None]
 
 
 class Pruned(NamedTuple):
@@ -46,71 +45,124 @@ def prune(
     chosen: set[str],
     *,
     whole: bool = False,
-    progress: Callable[[int, int], None] = lambda done, total: None,
+    reason: str | None = None,
+    steps: Callable[[Path], bool] = lambda folder: True,
+    progress: Progress = lambda done, total: None,
 ) -> Pruned:
     """Remove the payloads of these trajectories, or with `whole` their transitions, notes and ops altogether.
 
     Model and tool calls keep their small columns even then: turns, tool calls and tokens are part of the summary.
 
     The caller holds the drainer's lock. Parts that are still being drained are left for the next time.
+
+    Args:
+        store: The store.
+        chosen: The trajectories.
+        whole: Remove rows, not only payloads.
+        reason: Why, in `losses`; `pruned_payload` or `pruned_whole` if not given.
+        steps: Which step folders to look at; all if not given.
+        progress: Told how many parts are done, of how many.
     """
+    finish_pruning(store)
+    found = prunable(store, chosen, whole=whole, steps=steps)
+    if not found:
+        return Pruned(0, 0, 0)
+    plan = _Plan(whole, reason or ("pruned_whole" if whole else "pruned_payload"), list(found.items()))
+    _write_plan(store, plan)
+    pruned = _carry_out(store, plan, progress)
+    _plan_file(store).unlink(missing_ok=True)
+    return pruned
+
+
+def prunable(
+    store: Path, chosen: set[str], *, whole: bool = False, steps: Callable[[Path], bool] = lambda folder: True
+) -> dict[Partition, set[str]]:
+    """Those of these trajectories that have something to remove, by step."""
     ids = pa.array(sorted(chosen), type=pa.string())
-    parts = [part for part in list_parts(store) if table_of(part) in DETAIL and not may_be_rewritten(store, part)]
-    seen: dict[tuple[str, str, int | None], set[str]] = {}
+    found: dict[Partition, set[str]] = {}
+    for part in _parts(store, steps):
+        names = pq.read_table(part, columns=["trajectory_id"], partitioning=None)["trajectory_id"]
+        if pc.any(pc.is_in(names, value_set=ids)).as_py():
+            rows = pq.read_table(part, partitioning=None)
+            stripped = strip(rows, DETAIL[table_of(part)], ids, whole=whole)
+            if stripped.ids:
+                found.setdefault(_partition(rows), set()).update(stripped.ids)
+    return found
+
+
+def pruning_is_planned(store: Path) -> bool:
+    """Whether a killed run left something to do."""
+    return _plan_file(store).exists()
+
+
+def finish_pruning(store: Path) -> None:
+    """Carry out what a killed run had planned. The caller holds the drainer's lock."""
+    file = _plan_file(store)
+    try:
+        plan = msgspec.json.decode(file.read_bytes(), type=_Plan)
+    except FileNotFoundError:
+        return
+    except msgspec.MsgspecError:  # not ours: it appears by a rename, so ours is whole
+        file.unlink()
+        return
+    _carry_out(store, plan, lambda done, total: None)
+    file.unlink(missing_ok=True)
+
+
+class _Plan(msgspec.Struct, array_like=True):
+    whole: bool
+    reason: str
+    steps: list[tuple[Partition, set[str]]]
+    """The trajectories that have something to remove."""
+
+
+def _plan_file(store: Path) -> Path:
+    return journal_folder(store) / _PLAN
+
+
+def _write_plan(store: Path, plan: _Plan) -> None:
+    file = _plan_file(store)
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    hidden = file.with_name(f"{_PLAN}.{os.getpid()}.new")
+    hidden.write_bytes(msgspec.json.encode(plan))
+    hidden.rename(file)
+
+
+def _carry_out(store: Path, plan: _Plan, progress: Progress) -> Pruned:
+    ids = {place.folder(store): pa.array(sorted(found), type=pa.string()) for place, found in plan.steps}
+    parts = list(_parts(store, ids.__contains__))
     rows = size = 0
     for done, part in enumerate(parts):
         progress(done, len(parts))
         table = pq.read_table(part, partitioning=None)
-        hit = pc.is_in(table["trajectory_id"], value_set=ids)
-        count = pc.sum(hit).as_py() or 0
-        gone = pc.and_(hit, pc.invert(_summed(table))) if whole else pa.scalar(False)
-        if not count or not (_has_payload(table.filter(hit)) or (whole and pc.any(gone).as_py())):
-            continue
-        for row in table.filter(hit).select(["project", "experiment", "step", "trajectory_id"]).to_pylist():
-            place = (row["project"], row["experiment"], row["step"])
-            seen.setdefault(place, set()).add(row["trajectory_id"])
-        rows += count
-        size += part.stat().st_size - _replace(store, part, _without(table, hit, gone if whole else None), table)
-    for place, found in seen.items():
-        _count(store, Partition(*place), found, "pruned_whole" if whole else "pruned_payload")
+        stripped = strip(table, DETAIL[table_of(part)], ids[part.parent], whole=plan.whole)
+        if stripped.changed:
+            rows += stripped.changed
+            size += part.stat().st_size - _replace(store, part, stripped.rows, _partition(table))
+    for place, found in plan.steps:
+        _count(store, place, found, plan.reason)
     progress(len(parts), len(parts))
-    return Pruned(len(set().union(*seen.values())), rows, size)
+    return Pruned(len(set().union(*(found for _, found in plan.steps))), rows, size)
 
 
-def _summed(rows: pa.Table) -> pa.ChunkedArray:
-    """Which rows a listing counts: model and tool calls, whose small columns are part of the summary."""
-    if "kind" not in rows.column_names:
-        return pa.chunked_array([pa.array([False] * len(rows), type=pa.bool_())])
-    return pc.fill_null(pc.is_in(rows["kind"], value_set=pa.array(["llm", "tool"])), False)
+def _parts(store: Path, steps: Callable[[Path], bool]) -> Iterator[Path]:
+    """The parts of these steps that may be pruned now."""
+    for part in list_parts(store):
+        if table_of(part) in DETAIL and steps(part.parent) and not may_be_rewritten(store, part):
+            yield part
 
 
-def _has_payload(rows: pa.Table) -> bool:
-    return any(rows[name].null_count < len(rows) for name in _payload_columns(rows))
+def _partition(rows: pa.Table) -> Partition:
+    first = rows.slice(0, 1).select(["project", "experiment", "step"]).to_pylist()[0]
+    return Partition(first["project"], first["experiment"], first["step"])
 
 
-def _payload_columns(rows: pa.Table) -> list[str]:
-    bulky = {column.name for table in TABLES for column in table.columns if column.type in BULKY}
-    return [name for name in rows.column_names if name in bulky or name == "traceback"]
-
-
-def _without(table: pa.Table, hit: pa.ChunkedArray, gone: pa.ChunkedArray | None) -> pa.Table:
-    """The table with the payloads of the rows that were hit taken out, and without the rows that are gone."""
-    kept = table
-    for name in _payload_columns(table):
-        at = kept.column_names.index(name)
-        empty = pa.nulls(len(kept), kept.schema.field(name).type)
-        kept = kept.set_column(at, kept.schema.field(name), pc.if_else(hit, empty, kept[name].combine_chunks()))
-    return kept if gone is None else kept.filter(pc.invert(gone))
-
-
-def _replace(store: Path, part: Path, kept: pa.Table, table: pa.Table) -> int:
+def _replace(store: Path, part: Path, kept: pa.Table, partition: Partition) -> int:
     """Write the part anew without what was chosen; the size of the new one."""
-    kind = next(each for each in TABLES if each.name == table_of(part))
+    kind = DETAIL[table_of(part)]
     replaces = [source_of(part), *replaced_by(part)]
     source = f"{COMPACTED}{xxhash.xxh3_64_hexdigest(' '.join(['pruned', *sorted(replaces)]).encode())}"
-    first = table.slice(0, 1).to_pylist()[0]
-    partition = Partition(first["project"], first["experiment"], first["step"])
-    fresh = write_table(store, partition, kind, source, as_today(kept, kind), replaces=replaces)
+    fresh = write_table(store, partition, kind, source, as_today(kept, kind), replaces=replaces, level=9)
     part.unlink(missing_ok=True)
     return fresh.stat().st_size
 

@@ -1,0 +1,416 @@
+"""The samples of a step are chosen by a hash: whatever the order, in every worker, in every run; whole groups."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import rolltrace
+from rolltrace.capture import sampling, scope
+from rolltrace.drain import Drainer
+from rolltrace.errors import ConfigError
+from rolltrace.query import open_store
+from rolltrace.store import compact
+from rolltrace.testing import recording
+
+SAMPLES = (0, 1, 2, "3f2a-uuid", 4, 5)
+GROUP = 3
+STATES = ("live", "closed", "drained", "compacted")
+TABLES = ("trajectories", "spans", "scores", "notes", "transitions", "flags")
+
+WORKER = """
+import json, sys, rolltrace
+store, order = sys.argv[1], json.loads(sys.argv[2])
+rolltrace.init("p", "e", "rolltrace", store=store, drain="off", max_samples_per_step_per_worker=3)
+for sample, n in order:
+    with rolltrace.rollout_trace_attr(sample, step=1, rollout_n=n) as trajectory:
+        trajectory.reward(1.0)
+"""
+
+Kept = set[tuple[Any, ...]]
+
+
+@rolltrace.rollout_trace_op(kind="tool")
+def use_tool(text: str, fail: bool = False) -> str:
+    if fail:
+        raise ValueError(text)
+    return text
+
+
+def rollout(sample: Any, n: int = 0, *, step: int | None = 1, validate: bool = False, **more: Any) -> None:
+    with rolltrace.rollout_trace_attr(sample, step=step, rollout_n=n, validate=validate, **more) as trajectory:
+        try:
+            use_tool(f"{sample} {n}", fail=n == 0)
+        except ValueError:
+            pass
+        trajectory.reward(float(n))
+        trajectory.note("a note")
+        trajectory.transition({"prompt": "p"}, reward=1.0)
+
+
+def start(store: Path, limit: int | None, **more: Any) -> None:
+    rolltrace.init("p", "e", "rolltrace", store=store, drain="off", max_samples_per_step_per_worker=limit, **more)
+
+
+def bring_into(state: str, store: Path) -> None:
+    if state == "live":
+        return
+    rolltrace.shutdown()
+    if state == "closed":
+        return
+    drainer = Drainer(store)
+    with drainer.working():
+        drainer.drain()
+        if state == "compacted":
+            compact(store)
+
+
+def kept(store: Path) -> Kept:
+    """What a reader sees: (step, sample, rollout, validate) of all trajectories; every table has the same ones."""
+    asked = open_store(store)
+    rows = asked.trajectories().rows()
+    ids = {row["trajectory_id"] for row in rows}
+    for table in TABLES:
+        assert {row["trajectory_id"] for row in asked.sql(f"SELECT trajectory_id FROM {table}")} <= ids, table
+    return {(row["step"], row["sample_index"], row["rollout_n"], row["validate"]) for row in rows}
+
+
+def lost(store: Path) -> int:
+    return sum(row["count"] for row in open_store(store).losses() if row["reason"] == "sample_limit")
+
+
+def samples(found: Kept) -> set[Any]:
+    return {sample for _, sample, _, _ in found}
+
+
+def smallest(count: int, among: Iterable[Any] = SAMPLES, seed: int = 0) -> list[Any]:
+    """The samples in the order of their hashes, as far as `count`."""
+    return sorted(among, key=lambda each: sampling.rank_of(str(each), seed))[:count]
+
+
+def descending(among: Iterable[Any]) -> list[Any]:
+    """The order in which every sample displaces one before it."""
+    return smallest(1000, among)[::-1]
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    order=st.permutations([(sample, n) for sample in SAMPLES for n in range(GROUP)]),
+    limit=st.integers(1, 7),
+    state=st.sampled_from(STATES),
+)
+def test_the_order_of_arrival_does_not_matter(order: list[tuple[Any, int]], limit: int, state: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        store = Path(folder)
+        start(store, limit)
+        for sample, n in order:
+            rollout(sample, n)
+        bring_into(state, store)
+        rolltrace.shutdown()
+        assert kept(store) == {(1, sample, n, False) for sample in smallest(limit) for n in range(GROUP)}
+        assert lost(store) == len(order) - len(kept(store))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    order=st.permutations([(sample, n) for sample in range(12) for n in range(2)]),
+    limit=st.integers(0, 13),
+    seed=st.integers(0, 3),
+)
+def test_the_choice_is_that_of_the_smallest_hashes(order: list[tuple[int, int]], limit: int, seed: int) -> None:
+    with recording(max_samples_per_step_per_worker=limit, sample_seed=seed) as traced:
+        for sample, n in order:
+            with rolltrace.rollout_trace_attr(sample, step=1, rollout_n=n):
+                pass
+        chosen = rolltrace.choose_samples(range(12))
+    dropped = {each for said in traced.events if said.event == "drop" for each in said.body["trajectories"]}
+    left = [each.coordinates for each in traced.trajectories if each.id not in dropped]
+    assert {each.sample_index for each in left} == chosen == set(smallest(limit, range(12), seed))
+    assert Counter(each.sample_index for each in left) == dict.fromkeys(chosen, 2)
+    refused = traced.sink.losses.get("sample_limit", {}).get("1", 0)
+    assert refused + len(dropped) + len(left) == len(order)
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_samples_that_were_displaced_are_not_read_back(tmp_path: Path, state: str) -> None:
+    start(tmp_path, 2)
+    for n in range(GROUP):
+        for sample in descending(SAMPLES):
+            rollout(sample, n)
+    bring_into(state, tmp_path)
+    assert kept(tmp_path) == {(1, sample, n, False) for sample in smallest(2) for n in range(GROUP)}
+    assert lost(tmp_path) == GROUP * len(SAMPLES) - 2 * GROUP
+
+
+def test_compaction_removes_displaced_rows_for_good(tmp_path: Path) -> None:
+    start(tmp_path, 1)
+    for sample in descending(SAMPLES):
+        rollout(sample)
+    bring_into("drained", tmp_path)
+    before = sum(file.stat().st_size for file in tmp_path.rglob("spans--*.parquet"))
+    bring_into("compacted", tmp_path)
+    assert before > sum(file.stat().st_size for file in tmp_path.rglob("spans--*.parquet"))
+    (row,) = open_store(tmp_path).sql("SELECT count(*) AS rows, count(DISTINCT trajectory_id) AS ids FROM spans")
+    assert (row["rows"], row["ids"]) == (1, 1)
+    assert lost(tmp_path) == len(SAMPLES) - 1
+
+
+def test_rows_that_were_in_the_store_already_go_when_their_sample_is_displaced(tmp_path: Path) -> None:
+    start(tmp_path, 1)
+    first, other = smallest(2)
+    rollout(other)
+    with rolltrace.rollout_trace_attr(other, step=1), rolltrace.rollout_trace_attr(name="helper"):
+        use_tool("inside")
+    assert scope.recorder is not None
+    scope.recorder.sink.turn_over()
+    drainer = Drainer(tmp_path)
+    with drainer.working():
+        drainer.drain()
+    store = open_store(tmp_path)
+    assert len(store.trajectories()) == 3
+    assert len(store.trajectories(step=1)) == 2
+    rollout(first)
+    store.refresh()
+    assert [row["sample_index"] for row in store.trajectories()] == [first]
+    assert [row["sample_index"] for row in store.trajectories(step=1)] == [first]
+    assert [row["sample_index"] for row in store.sql("SELECT sample_index FROM groups")] == [str(first)]
+    assert lost(tmp_path) == 3
+
+
+def test_two_workers_agree_whatever_comes_first(tmp_path: Path) -> None:
+    order = [(sample, n) for n in range(GROUP) for sample in SAMPLES]
+    for each in (order, order[::-1]):
+        subprocess.run([sys.executable, "-c", WORKER, str(tmp_path), json.dumps(each)], check=True)
+    found = Counter(
+        (row["worker"], row["sample_index"]) for row in open_store(tmp_path).trajectories() if row["reward"] == 1.0
+    )
+    assert len({worker for worker, _ in found}) == 2
+    assert set(found.values()) == {GROUP}
+    for chosen in ({s for w, s in found if w == worker} for worker, _ in found):
+        assert chosen == set(smallest(3))
+
+
+def test_the_choice_is_the_same_in_every_version() -> None:
+    assert rolltrace.choose_samples(range(20), limit=4) == {0, 4, 5, 8}
+    assert rolltrace.choose_samples([str(each) for each in range(20)], limit=4) == {"0", "4", "5", "8"}
+
+
+def test_the_same_samples_are_followed_over_the_steps(tmp_path: Path) -> None:
+    start(tmp_path, 2)
+    for step in range(4):
+        for sample in SAMPLES[step % 3 :] + SAMPLES[: step % 3]:
+            rollout(sample, step=step)
+    assert kept(tmp_path) == {(step, sample, 0, False) for step in range(4) for sample in smallest(2)}
+
+
+def test_another_seed_chooses_others() -> None:
+    chosen = set()
+    for seed in range(8):
+        with recording(max_samples_per_step_per_worker=3, sample_seed=seed):
+            chosen.add(frozenset(rolltrace.choose_samples(range(100))))
+    assert len(chosen) == 8
+
+
+def test_a_limit_of_zero_keeps_none_and_counts_all(tmp_path: Path) -> None:
+    start(tmp_path, 0)
+    for sample in (*SAMPLES, None):
+        rollout(sample)
+    assert kept(tmp_path) == set()
+    assert lost(tmp_path) == len(SAMPLES) + 1
+
+
+def test_a_negative_limit_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="max_samples_per_step_per_worker must be a whole number, 0 or more, not -1"):
+        start(tmp_path, -1)
+
+
+def test_validation_has_a_limit_of_its_own(tmp_path: Path) -> None:
+    start(tmp_path, 2)
+    for validate in (False, True, False):
+        for sample in descending(SAMPLES):
+            rollout(sample, validate=validate)
+    assert kept(tmp_path) == {(1, sample, 0, validate) for sample in smallest(2) for validate in (False, True)}
+    assert lost(tmp_path) == 3 * len(SAMPLES) - 3 * 2
+
+
+def test_a_number_and_its_text_are_the_same_sample(tmp_path: Path) -> None:
+    start(tmp_path, 1)
+    first, other = smallest(2, range(10))
+    rollout(other)
+    rollout(str(first), 0)
+    rollout(first, 1)
+    assert {(sample, n) for _, sample, n, _ in kept(tmp_path)} == {(str(first), 0), (first, 1)}
+
+
+def test_trajectories_without_a_sample_are_one_sample_together(tmp_path: Path) -> None:
+    start(tmp_path, 1)
+    for n in range(4):
+        rollout(None, n)
+    assert kept(tmp_path) == {(1, None, n, False) for n in range(4)}
+    assert lost(tmp_path) == 0
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_a_trajectory_that_is_displaced_while_it_runs_is_not_kept(tmp_path: Path, state: str) -> None:
+    start(tmp_path, 1)
+    first, other = smallest(2)
+    with rolltrace.rollout_trace_attr(other, step=1) as trajectory:
+        use_tool("before")
+        rollout_outside(first)
+        use_tool("after")
+        trajectory.reward(1.0)
+    rollout(other, 1)
+    bring_into(state, tmp_path)
+    assert kept(tmp_path) == {(1, first, 0, False)}
+    assert lost(tmp_path) == 2
+
+
+def test_a_displaced_trajectory_that_never_ends_is_not_kept(tmp_path: Path) -> None:
+    start(tmp_path, 1)
+    first, other = smallest(2)
+    left_open = rolltrace.rollout_trace_attr(other, step=1)
+    left_open.__enter__()
+    use_tool("before")
+    rollout_outside(first)
+    assert kept(tmp_path) == {(1, first, 0, False)}
+    bring_into("drained", tmp_path)
+    left_open.__exit__(None, None, None)
+    assert kept(tmp_path) == {(1, first, 0, False)}
+
+
+def test_ops_of_a_displaced_trajectory_in_another_process_are_not_kept(tmp_path: Path) -> None:
+    start(tmp_path, 1)
+    first, other = smallest(2)
+    with rolltrace.rollout_trace_attr(other, step=1):
+        context = rolltrace.current_context()
+    rollout(first)
+    rolltrace.shutdown()
+    start(tmp_path, 1)  # a writer of its own, as in another process
+    with rolltrace.use_context(context):
+        use_tool("far away")
+    rolltrace.shutdown()
+    assert kept(tmp_path) == {(1, first, 0, False)}
+    bring_into("compacted", tmp_path)
+    assert kept(tmp_path) == {(1, first, 0, False)}
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_what_is_begun_inside_without_a_sample_goes_with_its_trajectory(tmp_path: Path, state: str) -> None:
+    start(tmp_path, 1)
+    first, other = smallest(2)
+    for sample in (other, first, other):
+        with rolltrace.rollout_trace_attr(sample, step=1), rolltrace.rollout_trace_attr(name="helper", of=sample):
+            use_tool("inside")
+            with rolltrace.rollout_trace_attr(name="helper of the helper"):
+                use_tool("further inside")
+    bring_into(state, tmp_path)
+    found = open_store(tmp_path).trajectories(order="start_ns").rows()
+    assert [(row["name"], row["sample_index"]) for row in found] == [
+        ("rollout_trace", first),
+        ("helper", None),
+        ("helper of the helper", None),
+    ]
+    assert kept(tmp_path) == {(1, first, None, False), (None, None, None, False)}
+
+
+def test_nothing_begins_inside_a_trajectory_that_was_displaced(tmp_path: Path) -> None:
+    start(tmp_path, 1)
+    first, other = smallest(2)
+    with rolltrace.rollout_trace_attr(other, step=1):
+        rollout_outside(first)
+        with rolltrace.rollout_trace_attr(name="helper") as helper:
+            assert not helper.traced
+    assert kept(tmp_path) == {(1, first, 0, False)}
+    assert lost(tmp_path) == 2
+
+
+def test_the_limit_holds_when_threads_compete(tmp_path: Path) -> None:
+    start(tmp_path, 3)
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(rollout, [sample for sample in range(40) for _ in range(2)], [0, 1] * 40))
+    assert kept(tmp_path) == {(1, sample, n, False) for sample in smallest(3, range(40)) for n in range(2)}
+    assert lost(tmp_path) == 80 - 6
+
+
+def test_memory_stays_bounded_over_many_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sampling, "_STEPS_OPEN", 3)
+    monkeypatch.setattr(sampling, "_STEPS_CLOSED", 5)
+    with recording(max_samples_per_step_per_worker=2) as traced:
+        for step in range(50):
+            for sample in range(6):
+                with rolltrace.rollout_trace_attr(sample, step=step):
+                    pass
+        chosen = traced.recorder._sampling
+    assert chosen is not None
+    assert (len(chosen._open), len(chosen._closed)) == (3, 5)
+
+
+def test_a_step_that_comes_back_after_many_others_goes_on_with_its_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sampling, "_STEPS_OPEN", 3)
+    first, second, third = smallest(3)
+    with recording(max_samples_per_step_per_worker=1) as traced:
+        for step, sample in [
+            (0, second),
+            *((step, first) for step in range(1, 9)),
+            (0, second),
+            (0, first),
+            (0, third),
+        ]:
+            with rolltrace.rollout_trace_attr(sample, step=step):
+                pass
+    found = [each.coordinates.sample_index for each in traced.trajectories if each.coordinates.step == 0]
+    assert found == [second, second]
+    assert traced.sink.losses == {"sample_limit": {"0": 2}}
+
+
+def test_choosing_needs_no_tracing() -> None:
+    assert rolltrace.choose_samples([3, "a", 3]) == {3, "a"}
+    assert rolltrace.choose_samples(range(5), limit=0) == set()
+    assert len(rolltrace.choose_samples(range(5), limit=2)) == 2
+
+
+@pytest.mark.parametrize("limit", [-1, 1.5, True, "2"])
+def test_a_limit_that_makes_no_sense_is_an_error(limit: Any) -> None:
+    with pytest.raises(ConfigError, match="limit must be a whole number, 0 or more"):
+        rolltrace.choose_samples(range(5), limit=limit)
+
+
+def test_numpy_scalars_are_chosen_as_the_numbers_they_are() -> None:
+    numpy = pytest.importorskip("numpy")
+    chosen = rolltrace.choose_samples(numpy.arange(20), limit=4)
+    assert chosen == rolltrace.choose_samples(range(20), limit=4)
+    assert numpy.int64(4) in chosen
+
+
+def test_with_the_batch_known_nothing_is_displaced(tmp_path: Path) -> None:
+    start(tmp_path, 2)
+    chosen = rolltrace.choose_samples(SAMPLES)
+    for sample in descending(SAMPLES):
+        rollout(sample, trace=sample in chosen)
+    assert samples(kept(tmp_path)) == chosen == set(smallest(2))
+    assert lost(tmp_path) == 0
+
+
+def rollout_outside(sample: Any) -> None:
+    """A rollout that is not inside the one that is going on here."""
+    run_alone(lambda: rollout(sample))
+
+
+def run_alone(work: Callable[[], None]) -> None:
+    import contextvars
+
+    thread = threading.Thread(target=lambda: contextvars.Context().run(work))
+    thread.start()
+    thread.join()

@@ -1,0 +1,349 @@
+"""The policy of a store is applied to finished steps, by the real keeper; whatever happens, the counts are right."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+import rolltrace
+from rolltrace.drain import Drainer
+from rolltrace.journal import drainer_lock, journal_folder
+from rolltrace.keeper.policy import Policy, write_policy
+from rolltrace.keeper.process import follow
+from rolltrace.keeper.retention import Retained, decide, retain
+from rolltrace.query import open_store
+from rolltrace.store import compact, list_parts
+
+STEPS, SAMPLES, GROUP = range(1, 5), range(5), 3
+SPREAD, FAILING = 1, 2
+"""The sample of which the rollouts have different rewards, and the one of which one fails."""
+ERRORS_AND_EXTREMES = Policy(keep=("errors", "extremes"))
+Place = tuple[int, int]
+NOISE = random.Random(0)
+
+
+@rolltrace.rollout_trace_op(kind="llm")
+def generate(prompt_ids: list[int], text: str) -> dict[str, Any]:
+    return {"token_ids": prompt_ids[::-1], "text": text}
+
+
+@rolltrace.rollout_trace_op
+def think(text: str) -> str:
+    return text
+
+
+def rollout(step: int | None, sample: Any, n: int, *, reward: float | None = None, fail: bool = False) -> str:
+    """One trajectory; its id."""
+    entry = rolltrace.rollout_trace_attr(step=step, sample_index=sample, rollout_n=n)
+    try:
+        with entry as trajectory:
+            generate(list(range(300)), f"{step} {sample} {n} " * 50)
+            think(NOISE.randbytes(2000).hex())
+            trajectory.transition({"prompt": "p" * 200}, reward=0.5)
+            trajectory.note("note")
+            if reward is not None:
+                trajectory.reward(reward)
+            if fail:
+                raise RuntimeError("failed")
+    except RuntimeError:
+        pass
+    return trajectory.id
+
+
+def write_run(store: Path, steps: range = STEPS) -> None:
+    rolltrace.init("p", "e", "rolltrace", store=store, drain="off", segment_bytes="64KiB")
+    for step in steps:
+        for sample in SAMPLES:
+            for n in range(GROUP):
+                reward = float(n) if sample == SPREAD else 1.0
+                rollout(step, sample, n, reward=reward, fail=sample == FAILING and n == 0)
+    rolltrace.shutdown()
+
+
+def drain(store: Path) -> None:
+    drainer = Drainer(store)
+    with drainer.working():
+        drainer.drain()
+
+
+@pytest.fixture(scope="session")
+def finished_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Steps 1 to 4, five groups of three rollouts each, drained. To be copied."""
+    store = tmp_path_factory.mktemp("run") / "store"
+    write_run(store)
+    drain(store)
+    return store
+
+
+@pytest.fixture
+def store(finished_run: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(finished_run, tmp_path / "store"))
+
+
+def apply(store: Path, policy: Policy = ERRORS_AND_EXTREMES) -> Retained:
+    with drainer_lock(journal_folder(store)) as alone:
+        assert alone
+        return retain(store, policy)
+
+
+def without_payload(store: Path) -> set[Place]:
+    """The (step, sample) of which all trajectories lost their payloads. No group has lost a part of them."""
+    found: dict[Place, set[bool]] = {}
+    for row in open_store(store).sql("SELECT step, sample_index, inputs, tokens, kind FROM spans").rows():
+        place = (row["step"], int(row["sample_index"]))
+        found.setdefault(place, set()).add(row["inputs"] is None and row["tokens"] is None)
+    assert all(len(states) == 1 for states in found.values())
+    return {place for place, states in found.items() if states == {True}}
+
+
+def losses(store: Path) -> dict[int, int]:
+    return {row["step"]: row["count"] for row in open_store(store).losses() if row["reason"] == "retention"}
+
+
+def summary(store: Path) -> list[dict[str, Any]]:
+    return open_store(store).trajectories().rows()
+
+
+def size(store: Path) -> int:
+    return sum(part.stat().st_size for part in list_parts(store))
+
+
+DROPPED = {(step, sample) for step in STEPS[:-1] for sample in SAMPLES if sample not in (SPREAD, FAILING)}
+"""What `ERRORS_AND_EXTREMES` does not keep of the finished steps."""
+COUNTED = dict.fromkeys(STEPS[:-1], GROUP * 3)
+
+
+def test_what_the_policy_does_not_keep_loses_its_payloads(store: Path) -> None:
+    before, size_before = summary(store), size(store)
+    done = apply(store)
+    assert (done.pruned.trajectories, done.steps) == (len(DROPPED) * GROUP, 3)
+    assert without_payload(store) == DROPPED
+    assert losses(store) == COUNTED
+    assert summary(store) == before
+    assert size(store) < size_before
+
+
+def test_with_whole_the_ops_go_too_and_the_summary_stays(store: Path) -> None:
+    before = summary(store)
+    apply(store, Policy(keep=("errors", "extremes"), whole=True))
+    rows = open_store(store).sql("SELECT step, sample_index, kind FROM spans").rows()
+    dropped = [row["kind"] for row in rows if (row["step"], int(row["sample_index"])) in DROPPED]
+    assert dropped == ["llm"] * (len(DROPPED) * GROUP)
+    assert len(open_store(store).sql("SELECT * FROM transitions")) == (4 * 5 - len(DROPPED)) * GROUP
+    assert summary(store) == before
+    assert losses(store) == COUNTED
+
+
+def test_applying_it_again_changes_nothing(store: Path) -> None:
+    apply(store)
+    parts = list_parts(store)
+    assert apply(store).steps == 0
+    (journal_folder(store) / "retention.done").unlink()
+    again = apply(store)
+    assert (again.steps, again.pruned.trajectories) == (3, 0)
+    assert list_parts(store) == parts
+
+
+def test_compaction_is_no_reason_to_look_again(store: Path) -> None:
+    apply(store)
+    compact(store)
+    assert apply(store).steps == 0
+    assert losses(store) == COUNTED
+    assert without_payload(store) == DROPPED
+
+
+def test_another_policy_is_applied_to_the_same_steps(store: Path) -> None:
+    apply(store)
+    done = apply(store, Policy(keep=("errors",)))
+    assert (done.steps, done.pruned.trajectories) == (3, 3 * GROUP)
+    assert losses(store) == dict.fromkeys(STEPS[:-1], GROUP * 4)
+
+
+def test_more_steps_can_be_waited_for(store: Path) -> None:
+    apply(store, Policy(keep=("errors", "extremes"), after_steps=3))
+    assert set(losses(store)) == {1}
+
+
+def test_a_share_of_the_rest_is_kept_the_same_samples_in_every_step(store: Path) -> None:
+    apply(store, Policy(keep=(), share=0.5))
+    gone = {step: {sample for each, sample in without_payload(store) if each == step} for step in STEPS[:-1]}
+    assert gone[1] == gone[2] == gone[3]
+    assert 0 < len(gone[1]) < len(SAMPLES)
+
+
+def test_other_experiments_are_left_alone_when_some_are_named(store: Path) -> None:
+    assert apply(store, Policy(experiments=("other",))).steps == 0
+    assert apply(store, Policy(experiments=("other", "e"))).steps == 3
+
+
+def test_looking_changes_nothing(store: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in sorted(store.rglob("*"))}
+    decision = decide(store, ERRORS_AND_EXTREMES)
+    assert len(decision.drop) == len(DROPPED) * GROUP
+    assert decision.keep == {"extremes": 3 * GROUP, "errors": 3 * GROUP}
+    assert {path: path.stat().st_mtime_ns for path in sorted(store.rglob("*"))} == before
+
+
+def test_a_group_waits_for_its_reward_and_goes_when_it_has_come(tmp_path: Path) -> None:
+    rolltrace.init("p", "e", "rolltrace", store=tmp_path, drain="off")
+    rollout(1, 1, 0, reward=1.0)
+    entry = rolltrace.rollout_trace_attr(step=1, sample_index=2, rollout_n=0)
+    with entry as late:
+        generate([1, 2, 3], "text")
+    rollout(2, 1, 0, reward=1.0)
+    assert rolltrace.capture.scope.recorder is not None
+    rolltrace.capture.scope.recorder.sink.turn_over()
+    drain(tmp_path)
+    apply(tmp_path)
+    assert without_payload(tmp_path) == {(1, 1)}
+    assert apply(tmp_path).steps == 0
+    late.reward(1.0)
+    rolltrace.shutdown()
+    drain(tmp_path)
+    apply(tmp_path)
+    assert without_payload(tmp_path) == {(1, 1), (1, 2)}
+    assert losses(tmp_path) == {1: 2}
+
+
+def test_without_any_rewards_the_rest_of_the_policy_applies(tmp_path: Path) -> None:
+    rolltrace.init("p", "e", "rolltrace", store=tmp_path, drain="off")
+    for step in (1, 2):
+        rollout(step, 1, 0)
+        rollout(step, 2, 0, fail=True)
+    rolltrace.shutdown()
+    drain(tmp_path)
+    apply(tmp_path)
+    assert without_payload(tmp_path) == {(1, 1)}
+
+
+def test_rewards_of_other_steps_are_a_reason_to_wait(tmp_path: Path) -> None:
+    rolltrace.init("p", "e", "rolltrace", store=tmp_path, drain="off")
+    rollout(1, 1, 0)
+    rollout(2, 1, 0, reward=1.0)
+    rolltrace.shutdown()
+    drain(tmp_path)
+    apply(tmp_path)
+    assert without_payload(tmp_path) == set()
+
+
+def test_live_data_is_never_touched(store: Path) -> None:
+    rolltrace.init("p", "e", "rolltrace", store=store, drain="off")
+    still_there = rollout(1, 0, 99, reward=1.0)
+    running = rolltrace.rollout_trace_attr(step=2, sample_index=0, rollout_n=99)
+    running.__enter__()
+    apply(store)
+    assert without_payload(store) == DROPPED - {(1, 0), (2, 0)}
+    running.__exit__(None, None, None)
+    rolltrace.shutdown()
+    drain(store)
+    apply(store)
+    assert without_payload(store) == DROPPED - {(2, 0)}, "the one that ran has no reward"
+    assert losses(store) == {**COUNTED, 1: GROUP * 3 + 1, 2: GROUP * 2}
+    assert open_store(store).trajectory(still_there).reward == 1.0
+
+
+def test_a_part_whose_segment_still_exists_makes_its_step_wait(store: Path) -> None:
+    (part, *_) = [part for part in list_parts(store, "spans") if part.parent.name == "step=2"]
+    segment = journal_folder(store) / f"{part.name.removeprefix('spans--').removesuffix('.parquet')}.seg"
+    segment.write_bytes(b"")
+    touched = {int(path.parent.name.removeprefix("step=")) for path in list_parts(store) if path.name.endswith(
+        part.name.partition("--")[2]
+    )}  # fmt: skip
+    apply(store)
+    assert set(losses(store)) == {1, 2, 3} - touched
+    segment.unlink()
+    apply(store)
+    assert losses(store) == COUNTED
+
+
+def test_a_late_score_is_shown_after_the_drop(store: Path) -> None:
+    apply(store)
+    (row, *_) = open_store(store).trajectories(step=1, sample_index=0)
+    rolltrace.init("p", "e", "rolltrace", store=store, drain="off")
+    context = f'00-{row["trajectory_id"]}-{0:016x}-01;{{"step":1,"sample_index":0}}'
+    with rolltrace.use_context(context):
+        place = rolltrace.capture.scope.current.get()
+        assert place is not None
+        assert place.trajectory is not None
+        place.trajectory.reward(7.0)
+    rolltrace.shutdown()
+    assert open_store(store).trajectory(row["trajectory_id"]).reward == 7.0
+    drain(store)
+    assert open_store(store).trajectory(row["trajectory_id"]).reward == 7.0
+    assert (1, 0) in without_payload(store)
+
+
+def test_what_was_begun_inside_goes_with_its_trajectory(tmp_path: Path) -> None:
+    rolltrace.init("p", "e", "rolltrace", store=tmp_path, drain="off")
+    for step in (1, 2):
+        with rolltrace.rollout_trace_attr(step=step, sample_index=1) as outer:
+            think("outside")
+            with rolltrace.rollout_trace_attr(step=step, name="helper"):
+                think("inside")
+            outer.reward(1.0)
+    rolltrace.shutdown()
+    drain(tmp_path)
+    apply(tmp_path)
+    rows = open_store(tmp_path).sql("SELECT step, inputs FROM spans").rows()
+    assert {row["step"] for row in rows if row["inputs"] is None} == {1}
+    assert losses(tmp_path) == {1: 2}
+
+
+def test_a_real_drainer_process_applies_it_to_finished_steps(tmp_path: Path) -> None:
+    write_policy_file(tmp_path, '{"keep": ["errors", "extremes"]}')
+    write_run(tmp_path)
+    subprocess.run([sys.executable, "-m", "rolltrace.keeper", str(tmp_path)], check=True)
+    assert without_payload(tmp_path) == DROPPED
+    assert losses(tmp_path) == COUNTED
+
+
+def test_the_keeper_goes_on_until_all_steps_are_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rolltrace.keeper.retention._STEPS_AT_ONCE", 1)
+    write_run(tmp_path)
+    write_policy(tmp_path, ERRORS_AND_EXTREMES)
+    with drainer_lock(journal_folder(tmp_path)):
+        follow(tmp_path, idle_sec=0.0)
+    assert losses(tmp_path) == COUNTED
+
+
+def test_a_policy_that_cannot_be_used_keeps_everything_and_nobody_from_draining(
+    tmp_path: Path, lenient: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    write_run(tmp_path)
+    write_policy_file(tmp_path, '{"keep": ["eror"]}')
+    with drainer_lock(journal_folder(tmp_path)):
+        follow(tmp_path, idle_sec=0.0)
+    assert without_payload(tmp_path) == set()
+    assert len(summary(tmp_path)) == 4 * 5 * 3
+    assert "did you mean 'errors'?" in caplog.text
+
+
+def test_killed_for_real_and_done_again_gives_the_same(store: Path) -> None:
+    write_policy(store, ERRORS_AND_EXTREMES)
+    chance = random.Random(1)
+    for _ in range(4):
+        process = subprocess.Popen([sys.executable, "-m", "rolltrace.keeper", str(store)])
+        time.sleep(0.5 + chance.random())  # when it is killed is the point; nothing is asserted about time
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    with drainer_lock(journal_folder(store)):
+        follow(store, idle_sec=0.0)
+    assert losses(store) == COUNTED
+    assert without_payload(store) == DROPPED
+    rows = [pq.read_metadata(part).num_rows for part in list_parts(store, "trajectories")]
+    assert sum(rows) == 4 * 5 * 3
+
+
+def write_policy_file(store: Path, text: str) -> None:
+    store.mkdir(exist_ok=True)
+    (store / "retention.json").write_text(text)
