@@ -7,7 +7,7 @@ from collections import Counter
 from datetime import datetime
 from typing import Any
 
-from rolltrace.backends.weave_calls import call_id
+from rolltrace.backends.weave.calls import call_id
 from rolltrace.query import Op, Store, Trajectory
 from rolltrace.record import to_json
 

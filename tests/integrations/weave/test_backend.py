@@ -11,7 +11,7 @@ import pytest
 
 import rolltrace
 from rolltrace.backends.weave import WeaveBackend
-from rolltrace.backends.weave_calls import call_id
+from rolltrace.backends.weave.calls import call_id
 from rolltrace.errors import BackendError
 from rolltrace.query import Trajectory
 

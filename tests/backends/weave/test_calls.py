@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import rolltrace
-from rolltrace.backends.weave_calls import Call, call_id, calls_of, object_name, scores_of
+from rolltrace.backends.weave.calls import Call, call_id, calls_of, object_name, scores_of
 from rolltrace.query import Trajectory
 
 Record = Callable[[Callable[[], None]], list[Trajectory]]

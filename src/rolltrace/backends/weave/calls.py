@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 from typing import Any, NamedTuple
 
-from rolltrace.backends.fit import fit, json_bytes
+from rolltrace.backends.weave.fit import fit, json_bytes
 from rolltrace.query import Op, Trajectory
 from rolltrace.record import to_json
 

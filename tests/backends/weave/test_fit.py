@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rolltrace.backends.fit import fit, json_bytes
+from rolltrace.backends.weave.fit import fit, json_bytes
 
 
 def test_a_value_that_fits_is_given_back_as_it_is() -> None:

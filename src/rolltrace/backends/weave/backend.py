@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rolltrace._guard import logger
 from rolltrace.backends.backend import Refused
-from rolltrace.backends.weave_api import Project, RefusedRequest, WeaveApi
-from rolltrace.backends.weave_calls import Call, Score, call_id, calls_of, object_name, scores_of
+from rolltrace.backends.weave.calls import Call, Score, call_id, calls_of, object_name, scores_of
+from rolltrace.backends.weave.service import Project, RefusedRequest, WeaveService
 
 if TYPE_CHECKING:
     from rolltrace.query import Trajectory
@@ -41,7 +41,7 @@ class WeaveBackend:
     """Sends to Weave, with the settings of its own client: WANDB_API_KEY, WANDB_ENTITY, WANDB_BASE_URL, ..."""
 
     def __init__(self) -> None:
-        self._api = WeaveApi()
+        self._service = WeaveService()
         self._published: dict[tuple[Project, str, str], str] = {}
         """Project, kind and name of what our calls and scores refer to -> how Weave names it."""
 
@@ -51,7 +51,7 @@ class WeaveBackend:
             there = self._calls_there(project, group)
             calls = (call for each in group for call in calls_of(each) if call.id not in there)
             items = (self._call_item(project, call) for call in calls)
-            refused |= _deliver(items, partial(self._api.add_calls, project))
+            refused |= _deliver(items, partial(self._service.add_calls, project))
             refused |= self._bring_scores(project, [each for each in group if each.trajectory_id not in refused])
         return [Refused(trajectory_id, reason) for trajectory_id, reason in refused.items()]
 
@@ -71,14 +71,14 @@ class WeaveBackend:
     def _groups(self, trajectories: Iterable[Trajectory]) -> Iterator[tuple[Project, list[Trajectory]]]:
         once = {each.trajectory_id: each for each in trajectories}
         for name, group in groupby(sorted(once.values(), key=lambda each: each.project), lambda each: each.project):
-            project = self._api.project(name)
+            project = self._service.project(name)
             while some := list(islice(group, _MOST_TRAJECTORIES)):
                 yield project, some
 
     def _calls_there(self, project: Project, group: Sequence[Trajectory]) -> set[str]:
         traces = [call_id(each.trajectory_id) for each in group]
         question = {"project_id": project.id, "filter": {"trace_ids": traces}, "columns": ["id"]}
-        return {call["id"] for call in self._api.post("/calls/stream_query", question)}
+        return {call["id"] for call in self._service.post("/calls/stream_query", question)}
 
     def _call_item(self, project: Project, call: Call) -> _Item:
         fields = {**call.fields, "project_id": project.id, "op_name": self._op(project, object_name(call.op))}
@@ -91,9 +91,9 @@ class WeaveBackend:
         stale = [{"$eq": [{"$getField": "id"}, {"$literal": each}]} for each in sorted(there - wanted.keys())]
         for start in range(0, len(stale), _MOST_REQUEST_ITEMS):
             some = {"$or": stale[start : start + _MOST_REQUEST_ITEMS]}
-            self._api.post("/feedback/purge", {"project_id": project.id, "query": {"$expr": some}})
+            self._service.post("/feedback/purge", {"project_id": project.id, "query": {"$expr": some}})
         missing = (score for score in wanted.values() if score.id not in there)
-        return _deliver((self._score_item(project, score) for score in missing), self._api.add_feedback)
+        return _deliver((self._score_item(project, score) for score in missing), self._service.add_feedback)
 
     def _scores_there(self, project: Project, group: Sequence[Trajectory]) -> set[str]:
         """The ids of the scores that we have given these; people and other programs may have given some too."""
@@ -101,7 +101,7 @@ class WeaveBackend:
         of_calls = {"$in": [{"$getField": "weave_ref"}, calls]}
         ours = {"$eq": [{"$getField": "creator"}, {"$literal": _CREATOR}]}
         query = {"$expr": {"$and": [of_calls, ours]}}
-        (answer,) = self._api.post("/feedback/query", {"project_id": project.id, "fields": ["id"], "query": query})
+        (answer,) = self._service.post("/feedback/query", {"project_id": project.id, "fields": ["id"], "query": query})
         return {row["id"] for row in answer["result"]}
 
     def _score_item(self, project: Project, score: Score) -> _Item:
@@ -121,7 +121,7 @@ class WeaveBackend:
         if (project, "op", name) not in self._published:
             if len(self._published) >= _MOST_OPS:
                 return name
-            source = self._api.add_file(project, "obj.py", _OP_SOURCE)
+            source = self._service.add_file(project, "obj.py", _OP_SOURCE)
             value = {"_type": "CustomWeaveType", "weave_type": {"type": "Op"}, "files": {"obj.py": source}}
             self._publish(project, "op", name, value)
         return self._published[project, "op", name]
@@ -134,7 +134,7 @@ class WeaveBackend:
     def _publish(self, project: Project, kind: str, name: str, value: dict[str, Any]) -> None:
         """Publishing the same again changes nothing."""
         made = {"project_id": project.id, "object_id": name, "val": value}
-        (answer,) = self._api.post("/obj/create", {"obj": made})
+        (answer,) = self._service.post("/obj/create", {"obj": made})
         self._published[project, kind, name] = project.reference(kind, f"{name}:{answer['digest']}")
 
 

@@ -51,7 +51,7 @@ class Project(NamedTuple):
         return f"weave:///{self.id}/{kind}/{name}"
 
 
-class WeaveApi:
+class WeaveService:
     """One account. Made from the environment.
 
     Raises:
