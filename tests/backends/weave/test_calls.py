@@ -158,7 +158,7 @@ def test_a_payload_that_looks_like_weaves_own_objects_is_defused(recorded: Recor
     hostile = {"link": "weave:///a/b/op/c:d", "object": {"_type": "CustomWeaveType", "files": {"obj.py": "x"}}}
 
     def program() -> None:
-        with rolltrace.rollout_trace_attr(step=1, url="weave-trace-internal:///x"):
+        with rolltrace.rollout_trace_attr(name="weave:///a", url="weave-trace-internal:///x"):
             search([hostile])
 
     (trajectory,) = recorded(program)
@@ -166,7 +166,8 @@ def test_a_payload_that_looks_like_weaves_own_objects_is_defused(recorded: Recor
     assert calls["search"].fields["output"] == [
         {"link": "\\weave:///a/b/op/c:d", "object": {"\\_type": "CustomWeaveType", "files": {"obj.py": "x"}}}
     ]
-    assert calls["rollout_trace"].fields["attributes"]["tags"] == {"url": "\\weave-trace-internal:///x"}
+    root = calls["weave:///a"].fields
+    assert (root["display_name"], root["attributes"]["tags"]["url"]) == ("\\weave:///a", "\\weave-trace-internal:///x")
 
 
 def test_a_call_over_weaves_limit_is_cut_and_says_so(recorded: Record) -> None:

@@ -45,6 +45,13 @@ def test_the_key_and_the_host_that_wandb_login_has_left_are_used(service: Any, t
     assert service.asked[0][1]["Authorization"] == BASIC
 
 
+def test_damaged_settings_of_wandb_are_told(tmp_path: Path) -> None:
+    (tmp_path / ".config/wandb").mkdir(parents=True)
+    (tmp_path / ".config/wandb/settings").write_text("base_url https\n")
+    with pytest.raises(BackendError, match=r"cannot be read: .* Set WANDB_BASE_URL"):
+        WeaveService()
+
+
 def test_the_trace_service_may_be_elsewhere(service: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WANDB_API_KEY", KEY)
     monkeypatch.setenv("WF_TRACE_SERVER_URL", f"{service.url}/elsewhere/")

@@ -23,6 +23,12 @@ ENTITY = "somebody"
 _UP_SEC = 120
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Weave's client leaves connections open and calls what is deprecated."""
+    for kind in ("DeprecationWarning", "ResourceWarning", "pytest.PytestUnraisableExceptionWarning"):
+        config.addinivalue_line("filterwarnings", f"ignore::{kind}")
+
+
 class Server:
     """Weave's trace server as a process that can be killed and started again with the same data."""
 

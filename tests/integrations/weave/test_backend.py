@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +19,6 @@ from rolltrace.query import Trajectory
 
 from .conftest import Server, run_workers, start_worker
 from .reading import assert_same, plain, scores_in, trajectories_of
-
-pytestmark = pytest.mark.filterwarnings("ignore")  # those of Weave's client are not ours
 
 
 def traced(store: Path, workers: int = 2, count: int = 8) -> list[Trajectory]:
@@ -110,6 +110,19 @@ def test_ops_are_found_by_name(tmp_path: Path, project: str, client: Any) -> Non
     WeaveBackend().send(trajectories)
     found = list(client.get_calls(filter={"op_names": [f"weave:///somebody/{project}/op/search:*"]}))
     assert len(found) == sum(op.name == "search" for each in trajectories for op in each.walk()) == 8
+
+
+def test_the_example_of_the_docs_runs(tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (Path(__file__).parents[3] / "docs/howto/weave.md").read_text()
+    (example,) = re.findall(r"^    import weave\n(?:    .*\n|\n)+", page, re.MULTILINE)
+    monkeypatch.setenv("PROJECT", "maths")
+    run_workers(tmp_path, 2, 16)
+    WeaveBackend().send(trajectories_of(rolltrace.open(tmp_path)))
+    names: dict[str, Any] = {}
+    exec(textwrap.dedent(example).replace('"attributes.sample_index", 7', '"attributes.sample_index", 13'), names)
+    found = {name: len(list(names[name])) for name in ("group", "low", "flagged", "searches")}
+    names["weave"].finish()
+    assert found == {"group": 2, "low": 10, "flagged": 12, "searches": 64}
 
 
 def test_a_later_score_takes_the_place_of_the_earlier_one(tmp_path: Path, project: str, client: Any) -> None:

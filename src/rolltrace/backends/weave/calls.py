@@ -106,6 +106,7 @@ def _defused(value: Any) -> Any:
 
 
 def _call(trajectory: Trajectory, name: str, fields: Json) -> Call:
+    fields["display_name"] = _defused(fields["display_name"])
     fields["attributes"] = fit(defused(fields["attributes"]), _MOST_ATTRIBUTE_BYTES)
     payload = {"inputs": defused(fields["inputs"]), "output": defused(fields["output"])}
     rest = json_bytes({**fields, "inputs": None, "output": None})

@@ -175,10 +175,14 @@ def _meaning(url: str, status: int, said: str) -> Exception:
 
 
 def _written_base_url() -> str:
-    """What `wandb login --host` has left."""
+    """What `wandb login --host` has left. Not what a file in the working folder says: the key goes there."""
     folder = os.environ.get("WANDB_CONFIG_DIR") or os.path.join(os.path.expanduser("~"), ".config", "wandb")
-    written = configparser.ConfigParser()
-    written.read([os.path.join(folder, "settings"), os.path.join("wandb", "settings")])
+    written = configparser.RawConfigParser()
+    try:
+        written.read(os.path.join(folder, "settings"))
+    except configparser.Error as fault:
+        why = str(fault).splitlines()[0]
+        raise BackendError(f"the settings of wandb in {folder!r} cannot be read: {why} Set WANDB_BASE_URL") from None
     return written.get("default", "base_url", fallback="https://api.wandb.ai")
 
 
