@@ -6,6 +6,8 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 TORCH := .venvs/torch
 RAY := .venvs/ray
+WEAVE := .venvs/weave
+WEAVE_SERVER := .venvs/weave-server
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check bench gen test-integrations build clean
@@ -43,9 +45,10 @@ gen: $(READY) ## write the docs that are derived from code
 	$(BIN)/python tools/gen_docs.py
 
 # The real frameworks, each in an environment of its own.
-test-integrations: $(TORCH)/.ready $(RAY)/.ready ## test with the real torch and Ray (slow, large downloads)
+test-integrations: $(TORCH)/.ready $(RAY)/.ready $(WEAVE)/.ready $(WEAVE_SERVER)/.ready ## test with the real torch, Ray and Weave (slow, large downloads)
 	$(TORCH)/bin/python -m pytest tests/integrations/torch
 	$(RAY)/bin/python -m pytest tests/integrations/ray
+	$(WEAVE)/bin/python -m pytest tests/integrations/weave
 
 # This very version has a CPU build; a newer one would bring several GB of CUDA packages.
 $(TORCH)/.ready: pyproject.toml
@@ -59,6 +62,20 @@ $(RAY)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(RAY)
 	$(RAY)/bin/python -m pip install --quiet --upgrade "pip>=25.1"
 	$(RAY)/bin/python -m pip install --quiet "ray>=2.40" --editable . --group test
+	@touch $@
+
+# rolltrace needs nothing of Weave's; the tests read back with its client.
+$(WEAVE)/.ready: pyproject.toml
+	$(PYTHON) -m venv $(WEAVE)
+	$(WEAVE)/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(WEAVE)/bin/python -m pip install --quiet weave==0.54.0 --editable . --group test
+	@touch $@
+
+# The last release that has the server in it, and what the server needs besides.
+$(WEAVE_SERVER)/.ready: Makefile
+	$(PYTHON) -m venv $(WEAVE_SERVER)
+	$(WEAVE_SERVER)/bin/python -m pip install --quiet weave==0.52.42 \
+	  clickhouse-connect emoji fastapi numpy python-multipart redis sqlparse uvicorn
 	@touch $@
 
 build: $(READY) ## build the wheel and the source archive

@@ -1,0 +1,164 @@
+"""The Weave backend: a trajectory is a trace, its scores are scores of the root call.
+
+What Weave has already is asked before anything is sent: a call that is sent twice fails on one of its servers and shows
+up twice, for a while, on another.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from itertools import groupby, islice
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rolltrace._guard import logger
+from rolltrace.backends.backend import Refused
+from rolltrace.backends.weave.calls import Call, Score, call_id, calls_of, object_name, scores_of
+from rolltrace.backends.weave.service import Project, RefusedRequest, WeaveService
+
+if TYPE_CHECKING:
+    from rolltrace.query import Trajectory
+
+_MOST_REQUEST_BYTES = 8 << 20
+"""Weave takes 32 MiB; less, so that one request does not hold up a slow line for minutes."""
+_MOST_REQUEST_ITEMS = 500
+_MOST_TRAJECTORIES = 100
+_MOST_OPS = 500
+"""A program that names its ops by what they are given does not fill Weave's list of ops."""
+_OP_SOURCE = b"def op(*args, **kwargs):\n    ...  # recorded by rolltrace, which keeps no source\n"
+_CREATOR = "rolltrace"
+
+
+class _Item(NamedTuple):
+    """A part of a request, and whose it is."""
+
+    trajectory_id: str
+    body: bytes
+
+
+class WeaveBackend:
+    """Sends to Weave, with the settings of its own client: WANDB_API_KEY, WANDB_ENTITY, WANDB_BASE_URL, ..."""
+
+    def __init__(self) -> None:
+        self._service = WeaveService()
+        self._published: dict[tuple[Project, str, str], str] = {}
+        """Project, kind and name of what our calls and scores refer to -> how Weave names it."""
+
+    def send(self, trajectories: Sequence[Trajectory]) -> Sequence[Refused]:
+        refused: dict[str, str] = {}
+        for project, group in self._groups(trajectories):
+            there = self._calls_there(project, group)
+            calls = (call for each in group for call in calls_of(each) if call.id not in there)
+            items = (self._call_item(project, call) for call in calls)
+            refused |= _deliver(items, partial(self._service.add_calls, project))
+            refused |= self._bring_scores(project, [each for each in group if each.trajectory_id not in refused])
+        return [Refused(trajectory_id, reason) for trajectory_id, reason in refused.items()]
+
+    def update(self, trajectories: Sequence[Trajectory]) -> None:
+        for project, group in self._groups(trajectories):
+            for trajectory_id, reason in self._bring_scores(project, group).items():
+                logger.warning("Weave does not take a score of trajectory %s: %s", trajectory_id, reason)
+
+    def size_of(self, trajectory: Trajectory) -> int:
+        """About how many bytes Weave will count for it."""
+        calls = sum(len(json.dumps(call.fields)) for call in calls_of(trajectory))
+        return calls + sum(len(json.dumps(score.output)) for score in scores_of(trajectory))
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+    def _groups(self, trajectories: Iterable[Trajectory]) -> Iterator[tuple[Project, list[Trajectory]]]:
+        once = {each.trajectory_id: each for each in trajectories}
+        for name, group in groupby(sorted(once.values(), key=lambda each: each.project), lambda each: each.project):
+            project = self._service.project(name)
+            while some := list(islice(group, _MOST_TRAJECTORIES)):
+                yield project, some
+
+    def _calls_there(self, project: Project, group: Sequence[Trajectory]) -> set[str]:
+        traces = [call_id(each.trajectory_id) for each in group]
+        question = {"project_id": project.id, "filter": {"trace_ids": traces}, "columns": ["id"]}
+        return {call["id"] for call in self._service.post("/calls/stream_query", question)}
+
+    def _call_item(self, project: Project, call: Call) -> _Item:
+        fields = {**call.fields, "project_id": project.id, "op_name": self._op(project, object_name(call.op))}
+        return _Item(call.trajectory_id, json.dumps(fields).encode())
+
+    def _bring_scores(self, project: Project, group: Sequence[Trajectory]) -> dict[str, str]:
+        """Make the scores in Weave those that we have; gives the trajectories with one that it will never take."""
+        wanted = {score.id: score for each in group for score in scores_of(each)}
+        there = self._scores_there(project, group)
+        stale = [{"$eq": [{"$getField": "id"}, {"$literal": each}]} for each in sorted(there - wanted.keys())]
+        for start in range(0, len(stale), _MOST_REQUEST_ITEMS):
+            some = {"$or": stale[start : start + _MOST_REQUEST_ITEMS]}
+            self._service.post("/feedback/purge", {"project_id": project.id, "query": {"$expr": some}})
+        missing = (score for score in wanted.values() if score.id not in there)
+        return _deliver((self._score_item(project, score) for score in missing), self._service.add_feedback)
+
+    def _scores_there(self, project: Project, group: Sequence[Trajectory]) -> set[str]:
+        """The ids of the scores that we have given these; people and other programs may have given some too."""
+        calls = [{"$literal": project.reference("call", call_id(each.trajectory_id))} for each in group]
+        of_calls = {"$in": [{"$getField": "weave_ref"}, calls]}
+        ours = {"$eq": [{"$getField": "creator"}, {"$literal": _CREATOR}]}
+        query = {"$expr": {"$and": [of_calls, ours]}}
+        (answer,) = self._service.post("/feedback/query", {"project_id": project.id, "fields": ["id"], "query": query})
+        return {row["id"] for row in answer["result"]}
+
+    def _score_item(self, project: Project, score: Score) -> _Item:
+        name = object_name(score.name)
+        feedback = {
+            "id": score.id,
+            "project_id": project.id,
+            "weave_ref": project.reference("call", call_id(score.trajectory_id)),
+            "creator": _CREATOR,
+            "feedback_type": f"wandb.runnable.{name}",  # what Weave has columns for
+            "runnable_ref": self._scorer(project, name),
+            "payload": {"output": score.output},
+        }
+        return _Item(score.trajectory_id, json.dumps(feedback).encode())
+
+    def _op(self, project: Project, name: str) -> str:
+        if (project, "op", name) not in self._published:
+            if len(self._published) >= _MOST_OPS:
+                return name
+            source = self._service.add_file(project, "obj.py", _OP_SOURCE)
+            value = {"_type": "CustomWeaveType", "weave_type": {"type": "Op"}, "files": {"obj.py": source}}
+            self._publish(project, "op", name, value)
+        return self._published[project, "op", name]
+
+    def _scorer(self, project: Project, name: str) -> str:
+        if (project, "object", name) not in self._published:
+            self._publish(project, "object", name, {"name": name, "description": "A score recorded by rolltrace"})
+        return self._published[project, "object", name]
+
+    def _publish(self, project: Project, kind: str, name: str, value: dict[str, Any]) -> None:
+        """Publishing the same again changes nothing."""
+        made = {"project_id": project.id, "object_id": name, "val": value}
+        (answer,) = self._service.post("/obj/create", {"obj": made})
+        self._published[project, kind, name] = project.reference(kind, f"{name}:{answer['digest']}")
+
+
+def _deliver(items: Iterable[_Item], post: Callable[[list[bytes]], None]) -> dict[str, str]:
+    """Send these in requests that are not too large; gives the trajectories with something refused, and why."""
+    refused: dict[str, str] = {}
+    batch: list[_Item] = []
+    size = 0
+    for item in items:
+        if batch and (size + len(item.body) > _MOST_REQUEST_BYTES or len(batch) == _MOST_REQUEST_ITEMS):
+            refused |= _deliver_batch(batch, post)
+            batch, size = [], 0
+        batch.append(item)
+        size += len(item.body)
+    return refused | (_deliver_batch(batch, post) if batch else {})
+
+
+def _deliver_batch(batch: Sequence[_Item], post: Callable[[list[bytes]], None]) -> dict[str, str]:
+    """Weave takes all of a request or nothing, so a refused one is halved until the culprit stands alone."""
+    try:
+        post([item.body for item in batch])
+    except RefusedRequest as fault:
+        if len(batch) == 1:
+            return {batch[0].trajectory_id: str(fault)}
+        half = len(batch) // 2
+        return _deliver_batch(batch[:half], post) | _deliver_batch(batch[half:], post)
+    return {}
