@@ -55,7 +55,7 @@ def number_as_text(trace: Any, body: Mapping[str, Any]) -> Iterator[Finding]:
             if len(value) <= _LONGEST and _FORMATTED.fullmatch(value):
                 found[place] = value
         elif isinstance(value, Mapping):
-            waiting += [(f"{place}.{key}", item) for key, item in reversed(value.items())]
+            waiting += [(f"{place}.{key}", item) for key, item in reversed(list(value.items()))]
         elif isinstance(value, list):
             waiting += [(f"{place}[{at}]", item) for at, item in reversed(list(enumerate(value[:_MOST_LOOKED_AT])))]
     if found:
