@@ -47,4 +47,3 @@ def _numbers(value: Any) -> str:
     if not isinstance(value, dict):
         return "" if value is None else plain(value)
     return ", ".join(f"{plain(key)} {plain(item)}" for key, item in value.items())
-
