@@ -59,7 +59,8 @@ Parts never change and appear by a rename. A part whose source begins with `comp
 footer (`rolltrace_replaces`), which are removed right after; a tool that reads in that very moment may see both.
 Names are percent-escaped in paths; the columns have them as they are. JSON columns hold what JSON cannot say as objects
 with one `$` key: `{"$float": "nan"}`, `{"$bytes": ...}`, `{"$array": ...}`, `{"$cut": ...}`, and `{"$column": NAME}`
-where the value stands in a column of its own.
+where the value stands in a column of its own. In a transition, `{"$op": {"op_id": ID, "path": ["inputs", "messages"]}}`
+stands for what that op of the same trajectory has there, and without an `op_id` for what the same `trace` has.
 """
 
 

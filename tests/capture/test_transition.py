@@ -84,8 +84,8 @@ def test_every_field_can_be_given(traced: Recording) -> None:
 
 
 def test_an_unknown_field_is_a_type_error() -> None:
-    with pytest.raises(TypeError, match="promt"):
-        RolloutTrace(promt="p")  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="question"):
+        RolloutTrace(question="p")  # type: ignore[call-arg]
 
 
 def test_a_field_cannot_be_changed_afterwards(traced: Recording) -> None:

@@ -136,3 +136,49 @@ def test_an_id_that_is_none_is_one_line(store: Path, capsys: pytest.CaptureFixtu
 def test_store_before_id_is_explained(store: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", str(store), name]) == 1
     assert f"the id comes first: rolltrace show {name} {store}" in capsys.readouterr().err
+
+
+@pytest.fixture
+def stepped(tmp_path: Path) -> tuple[str, str]:
+    """A store with a trajectory of four steps, and its id."""
+    rolltrace.init("p", "e", "rolltrace", store=tmp_path)
+    with rolltrace.rollout_trace_attr(7, step=3) as trajectory:
+        terms = {"format": 1.0, "answer": 0.123456789}
+        trajectory.transition(rolltrace.RolloutTrace("p", "left", terms), reward=0.123456789, metrics={"turns": 2})
+        trajectory.transition({}, reward=float("nan"), episode_done=True, stop_reason=f"cut {HOSTILE}")
+        trajectory.transition(None, error={"message": "it broke"}, stop_reason="ValueError")
+        trajectory.transition(rolltrace.RolloutTrace("p", "x" * 1000))
+    rolltrace.shutdown()
+    return str(tmp_path), trajectory.id
+
+
+def test_transitions_are_one_line_each_with_raw_numbers(
+    stepped: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    store, name = stepped
+    main(["show", name, store, "--transitions"])
+    section = capsys.readouterr().out.partition("transitions\n")[2]
+    first, second, third, fourth = section.splitlines()[-4:]
+    assert first == "  0 reward 0.123456789 (format 1.0, answer 0.123456789) [turns 2] → left"
+    assert second.startswith("  1 reward nan done stopped by cut \\x1b]0;title")
+    assert third == "  2 stopped by ValueError ✗ it broke"
+    assert fourth.endswith("x…")
+    assert len(fourth) <= 200
+
+
+def test_transitions_are_shown_with_everything_else(
+    stepped: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    store, name = stepped
+    main(["show", name, store, "--full"])
+    out = capsys.readouterr().out
+    assert "\ntransitions\n  0 reward" in out
+    assert "x" * 1000 in out
+
+
+def test_transitions_as_json(stepped: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    store, name = stepped
+    main(["show", name, store, "--transitions", "--json"])
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [row["reward"] for row in rows] == [0.123456789, {"$float": "nan"}, None, None]
+    assert rows[0]["trace"]["reward_data"] == {"format": 1.0, "answer": 0.123456789}

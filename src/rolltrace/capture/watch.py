@@ -120,7 +120,9 @@ class Call:
             self._extra["arguments"] = Raw(recorder.snapshot({"args": others, **rest} if others else rest))
         if watch.state is not None:
             try:
-                self._parts["env_state"] = Raw(recorder.snapshot(watch.state(watch.env)))
+                state = watch.state(watch.env)
+                if state is not None:
+                    self._parts["env_state"] = Raw(recorder.snapshot(state))
             except Exception:
                 caught("trace_env state")
 

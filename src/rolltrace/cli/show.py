@@ -25,6 +25,7 @@ from rolltrace.cli.output import (
     screen_width,
     store_of,
 )
+from rolltrace.cli.show_transitions import print_transitions
 from rolltrace.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -59,6 +60,9 @@ def add(commands: Any) -> None:
     part.add_argument(
         "--tokens", action="store_true", help="the tokens of every model call; with --json, a line per call"
     )
+    part.add_argument(
+        "--transitions", action="store_true", help="the environment steps only; with --json, a line per step"
+    )
     parser.add_argument("--full", action="store_true", help="do not cut long values")
     add_json(parser)
     parser.set_defaults(run=run)
@@ -73,12 +77,15 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         _print_json(trajectory, options)
         return 0
-    everything = not (options.ops or options.conversation or options.tokens)
+    everything = not (options.ops or options.conversation or options.tokens or options.transitions)
     if not options.conversation:
         _print_header(trajectory)
     if everything or options.ops:
         _print_section("ops")
         _print_ops(trajectory, options.full)
+    if options.transitions or (everything and trajectory.transitions):
+        _print_section("transitions")
+        print_transitions(trajectory, options.full)
     if everything or options.conversation:
         if everything:
             _print_section("conversation")
@@ -97,6 +104,8 @@ def _print_json(trajectory: Trajectory, options: argparse.Namespace) -> None:
         print_rows(trajectory.conversation)
     elif options.tokens:
         print_rows(tokens._asdict() for tokens in trajectory.tokens)
+    elif options.transitions:
+        print_rows(trajectory.transitions)
     else:
         fields = {
             **vars(trajectory),

@@ -110,7 +110,7 @@ TRANSITIONS = Table(
         *WHERE,
         Column("op_id", "int64", "the op in which it was recorded"),
         Column("time_ns", "int64", "nanoseconds since 1970"),
-        Column("trace", "json", "prompt, policy_response, reward_data, env_state, extra"),
+        Column("trace", "json", "prompt, policy_response, reward_data, env_state, extra; `$op` where an op has it"),
         Column("reward", "float64", "reward of this step"),
         Column("fields", "json", "everything else that was given: metrics, logs, ..."),
         Column("episode_done", "bool", "the episode is over; null if not said"),

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 import torch
 
+from rolltrace import rollout_trace_attr
 from rolltrace.record import Array, ArraySummary, Snapshotter, decode_value, to_json
+from rolltrace.testing import recording
 
 
 def seen(value: Any, **limits: Any) -> Any:
@@ -129,3 +131,20 @@ def test_tensors_in_a_batch_have_strict_json() -> None:
         "size": torch.zeros(2, 3).shape,
     }
     json.dumps(to_json(seen(batch)), allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    "reward",
+    [torch.tensor(0.5), torch.tensor([0.5]), torch.tensor(0.5, requires_grad=True), torch.tensor(0.5).bfloat16()],
+)
+def test_a_reward_that_is_a_tensor_of_one_is_a_number(reward: torch.Tensor) -> None:
+    with recording() as traced, rollout_trace_attr() as trajectory:
+        trajectory.transition({}, reward=reward, episode_done=torch.tensor(True))
+    body = traced.events[0].body
+    assert (body["reward"], type(body["reward"]), body["episode_done"]) == (0.5, float, True)
+
+
+def test_a_reward_on_a_device_is_not_waited_for() -> None:
+    with recording() as traced, rollout_trace_attr() as trajectory:
+        trajectory.transition({}, reward=torch.tensor(0.5, device="meta"))
+    assert traced.events[0].body["reward"].device == "meta"
