@@ -1,9 +1,15 @@
-"""What a check is, and the set of them that looks at each row as it is made."""
+"""What a check sees, and what it says."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from rolltrace.drain.tokens import token_places
 
 
 class Finding(NamedTuple):
@@ -11,9 +17,12 @@ class Finding(NamedTuple):
 
     flag: str
     detail: Mapping[str, Any] | None = None
+    op_id: int | None = None
+    """The op that has it, when that is not the one that was looked at."""
 
 
-class OpFacts(NamedTuple):
+@dataclass(frozen=True)
+class OpFacts:
     """An op as a check sees it."""
 
     fields: Mapping[str, Any]
@@ -21,37 +30,28 @@ class OpFacts(NamedTuple):
     inputs: Any
     outputs: Any
 
+    @cached_property
+    def is_model_call(self) -> bool:
+        """Whether a model answered in it: it is said to, or it gives back token ids.
 
-class Past:
-    """What checks remember of trajectories that are not over yet. Carried from segment to segment, so keep it small."""
+        Ops of no declared kind count, because verl's own decorator has none; what only takes tokens, such as a parser
+        of tool calls, does not.
+        """
+        kind = self.fields["kind"]
+        if kind == "other" and self.fields.get("response_tokens") is not None:
+            pointer = {"$column": "response_ids"}
+            return any(
+                type(value) is dict and value == pointer
+                for place in token_places(self.outputs)
+                for value in place.values()
+            )
+        return bool(kind == "llm")
 
-    @classmethod
-    def load(cls, saved: bytes) -> Past:
-        return cls()
 
-    def dump(self) -> bytes:
-        return b""
-
-    def copy(self) -> Past:
-        return Past.load(self.dump())
-
-
-class Checks:
-    """The checks that are switched on for one writer."""
-
-    @classmethod
-    def of(cls, meta: Mapping[str, Any], past: Past) -> Checks:
-        return cls()
-
-    def of_op(self, op: OpFacts) -> Iterator[Finding]:
-        if op.fields.get("kind") == "tool" and op.fields.get("status") == "error":
-            yield Finding("tool_error")
-        if op.fields.get("status") == "interrupted":
-            yield Finding("interrupted")
-
-    def of_transition(self, trace: Any, body: Mapping[str, Any]) -> Iterator[Finding]:
-        return iter(())
-
-    def of_trajectory(self, fields: Mapping[str, Any]) -> Iterator[Finding]:
-        if fields["status"] == "interrupted":
-            yield Finding("interrupted")
+def raw(array: pa.Array) -> memoryview:
+    """The bytes of an array of numbers, not copied."""
+    buffer = array.buffers()[1]
+    if buffer is None:
+        return memoryview(b"")
+    width = array.type.bit_width // 8
+    return memoryview(buffer)[array.offset * width : (array.offset + len(array)) * width]
