@@ -31,6 +31,7 @@ def test_a_flag_is_described(flag: Any) -> None:
         (True, "all"),
         ("on", "all"),
         ("off", "off"),
+        ("OFF", "off"),
         (False, "off"),
         ([], "off"),
         ("prefix_break", "prefix_break"),

@@ -131,9 +131,10 @@ def is_on(selection: str, name: str) -> bool:
 def check_selection(label: str, value: Any) -> str:
     """The setting `checks`, checked: `all`, `off`, names to keep, or names to drop, each with a leading `-`."""
     words = _words(label, value)
-    if words in ([ALL], ["on"], ["true"]):
+    switch = words[0].lower() if len(words) == 1 else "" if words else OFF
+    if switch in (ALL, "on", "true"):
         return ALL
-    if words in ([], [OFF], ["false"]):
+    if switch in (OFF, "false"):
         return OFF
     dropped = [word for word in words if word.startswith("-")]
     if dropped and len(dropped) < len(words):

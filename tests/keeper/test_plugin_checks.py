@@ -293,3 +293,21 @@ def test_a_trajectory_that_is_gone_is_passed_over(site: Site, store: Path) -> No
         part.unlink()
     assert plugins.check_next()
     assert flags(store) == []
+
+
+def test_many_trajectories_are_checked_some_at_a_time(site: Site, store: Path) -> None:
+    site.install("many_searches")
+    rolltrace.init("p", "e", "rolltrace", store=store, drain="off")
+    for sample in range(120):
+        with rolltrace.rollout_trace_attr(step=sample % 2, sample_index=sample):
+            if sample % 40 == 0:
+                search("a")
+                search("b")
+    rolltrace.shutdown()
+    plugins = PluginChecks(store)
+    Drainer(store, on_ended=plugins.on_ended).drain()
+    found = []
+    while plugins.check_next():
+        found.append(len(flags(store)))
+    assert found == [2, 3, 3]
+    assert flags(store) == [(0, "many_searches"), (40, "many_searches"), (80, "many_searches")]

@@ -45,7 +45,7 @@ _TYPES = {
 def take_columns(inputs: Any, outputs: Any) -> dict[str, Any]:
     """The token columns and scalars of an op. Replaces what it takes in `inputs` and `outputs`."""
     found: dict[str, Any] = {}
-    places = [place for value in (outputs, inputs) for place in token_places(value)]
+    places = [place for value in (outputs, inputs) for place in _places(value)]
     for column, names in NAMES.items():
         for place in places:
             name = next((name for name in names if name in place), "")
@@ -77,7 +77,7 @@ def join_tokens(found: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def token_places(value: Any) -> list[dict[str, Any]]:
+def _places(value: Any) -> list[dict[str, Any]]:
     """The dicts in which token fields may stand: the value itself, then the one completion inside it."""
     if not isinstance(value, dict):
         return []

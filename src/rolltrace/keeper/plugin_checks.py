@@ -4,8 +4,8 @@
     many_searches = "my_package.checks:many_searches"
 
 The drainer says which trajectories ended in a segment. That is remembered in a small file beside the journals until
-they are checked, and what is found goes to a part that is named after the segment: after a kill at any point, nothing
-is lost and nothing is there twice. A fault in a plug-in costs its look at one trajectory, which is flagged
+they are checked, and what is found goes to a part that is named after that file: after a kill at any point, nothing is
+lost and nothing is there twice. A fault in a plug-in costs its look at one trajectory, which is flagged
 `check_failed`.
 """
 
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from rolltrace.query import Store, Trajectory
 
 Check = Callable[["Trajectory"], Iterable[Any] | None]
+_AT_ONCE = 50
+"""How many trajectories are checked before draining has its turn again."""
 _FLAG_NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 _decoder = msgspec.msgpack.Decoder(Ended)
 
@@ -90,14 +92,16 @@ class PluginChecks:
         names = [name for name in self._checks if is_on(ended.checks, name)]
         if not ended.trajectory_ids or not names:
             return
-        path = self._folder / f"{ended.segment}.ended"
-        hidden = path.with_suffix(".ended-new")
-        hidden.write_bytes(msgspec.msgpack.encode(ended))
-        os.chmod(hidden, 0o600)
-        hidden.rename(path)
+        for number, at in enumerate(range(0, len(ended.trajectory_ids), _AT_ONCE)):
+            batch = ended._replace(trajectory_ids=ended.trajectory_ids[at : at + _AT_ONCE])
+            path = self._folder / f"{ended.segment}.{number:06d}.ended"
+            hidden = path.with_suffix(".ended-new")
+            hidden.write_bytes(msgspec.msgpack.encode(batch))
+            os.chmod(hidden, 0o600)
+            hidden.rename(path)
 
     def check_next(self) -> bool:
-        """Check the trajectories of one segment; False if there is none."""
+        """Check some trajectories; False if none wait."""
         path = min(self._folder.glob("*.ended"), default=None) if self._checks else None
         if path is None:
             return False
@@ -106,28 +110,24 @@ class PluginChecks:
         except msgspec.MsgspecError as fault:
             logger.warning("%s cannot be read, its trajectories are not checked: %s", path, fault)
         else:
-            self._check(ended)
+            self._check(ended, f"plugin-{path.stem}")
         path.unlink(missing_ok=True)
         return True
 
-    def _check(self, ended: Ended) -> None:
+    def _check(self, ended: Ended, source: str) -> None:
         from rolltrace.query import open_store  # loads DuckDB: only where there is something to check
 
         store = self._store = self._store or open_store(self._path)
         store.refresh()
         rows: dict[Partition, list[dict[str, Any]]] = defaultdict(list)
-        for trajectory_id in ended.trajectory_ids:
-            try:
-                trajectory = store.trajectory(trajectory_id)
-            except QueryError:  # pruned meanwhile
-                continue
+        for trajectory in _read(store, ended.trajectory_ids):
             partition = Partition(trajectory.project, trajectory.experiment, trajectory.step)
             for name, check in self._checks.items():
                 if is_on(ended.checks, name):
                     rows[partition] += [self._row(trajectory, found) for found in _findings(name, check, trajectory)]
         for partition, found in rows.items():
             if found:
-                write_part(self._path, partition, FLAGS, f"plugin-{ended.segment}", found)
+                write_part(self._path, partition, FLAGS, source, found)
 
     def _row(self, trajectory: Trajectory, found: Finding) -> dict[str, Any]:
         redactor = self._redactor = self._redactor or Redactor.of(self._path)
@@ -148,6 +148,14 @@ class PluginChecks:
             "time_ns": begun,
             "detail": detail,
         }
+
+
+def _read(store: Store, trajectory_ids: list[str]) -> Iterator[Trajectory]:
+    for trajectory_id in trajectory_ids:
+        try:
+            yield store.trajectory(trajectory_id)
+        except QueryError:  # pruned meanwhile
+            continue
 
 
 def _findings(name: str, check: Check, trajectory: Trajectory) -> Iterator[Finding]:

@@ -59,7 +59,7 @@ def follow(store: Path, *, idle_sec: float = _IDLE_SEC) -> None:
 
 
 def _check_next(plugins: PluginChecks) -> bool:
-    """Other people's checks on one segment, then it is draining's turn again: whether there was one."""
+    """Other people's checks on some trajectories, then it is draining's turn again: whether there were any."""
     try:
         return plugins.check_next()
     except Exception:

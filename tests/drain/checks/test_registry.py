@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import rolltrace
 from rolltrace import _guard
 from rolltrace.drain.checks import registry
-from rolltrace.drain.checks.check import OpFacts
+from rolltrace.drain.checks.check import Finding, OpFacts
 from rolltrace.flags import FLAGS
 
-from .conftest import Find, generate, names, tool, turn
+from .conftest import Find, drain, flags_of, generate, names, tool, turn
 
 
 def everything_wrong() -> None:
@@ -27,7 +30,8 @@ def broken(op: OpFacts, *more: Any) -> None:
 
 
 def test_every_flag_has_a_check_and_every_check_a_flag() -> None:
-    checks = {*registry.OF_OP, *registry.OF_OP_AND_PAST, *registry.OF_TRANSITION, *registry.OF_TRAJECTORY}
+    of_ops = {*registry.OF_OP, *registry.OF_OP_AND_META, *registry.OF_OP_AND_PAST}
+    checks = {*of_ops, *registry.OF_TRANSITION, *registry.OF_TRAJECTORY}
     assert checks == {flag.name for flag in FLAGS}
 
 
@@ -76,3 +80,33 @@ def test_a_fault_is_raised_when_rolltrace_is_strict(find: Find, monkeypatch: pyt
     monkeypatch.setitem(registry.OF_OP, "empty_response", broken)
     with pytest.raises(RuntimeError, match="a bug"):
         find(lambda: generate(output="x"))
+
+
+def test_a_check_may_find_several_things_and_ask_how_its_writer_was_set_up(
+    find: Find, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def check(op: OpFacts, meta: Mapping[str, Any]) -> Iterator[Finding]:
+        yield Finding("first", {"experiment": meta["experiment"]})
+        yield Finding("second")
+
+    monkeypatch.setitem(registry.OF_OP_AND_META, "several", check)
+    assert [(each["flag"], each["detail"]) for each in find(lambda: generate(output="x"))] == [
+        ("first", {"experiment": "e"}),
+        ("second", None),
+    ]
+
+
+def test_a_check_of_a_transition_sees_its_trace_and_what_else_was_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def check(trace: Any, body: Mapping[str, Any]) -> Finding:
+        return Finding("strange", {"prompt": trace["prompt"], "reward": body["reward"]})
+
+    monkeypatch.setitem(registry.OF_TRANSITION, "strange", check)
+    rolltrace.init("p", "e", "rolltrace", store=tmp_path, drain="off")
+    with rolltrace.rollout_trace_attr(step=1, sample_index=1) as trajectory:
+        trajectory.transition({"prompt": "p"}, reward=0.5)
+    rolltrace.shutdown()
+    drain(tmp_path)
+    (found,) = flags_of(tmp_path, trajectory.id)
+    assert (found["flag"], found["detail"]) == ("strange", {"prompt": "p", "reward": 0.5})

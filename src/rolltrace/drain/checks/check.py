@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from rolltrace.drain.tokens import token_places
+_TAKEN = {"$column": "response_ids"}
+"""What stands in the place of token ids that have become a column."""
 
 
 class Finding(NamedTuple):
@@ -39,13 +40,18 @@ class OpFacts:
         """
         kind = self.fields["kind"]
         if kind == "other" and self.fields.get("response_tokens") is not None:
-            pointer = {"$column": "response_ids"}
-            return any(
-                type(value) is dict and value == pointer
-                for place in token_places(self.outputs)
-                for value in place.values()
-            )
+            return _gives_back(self.outputs, depth=1)
         return bool(kind == "llm")
+
+
+def _gives_back(outputs: Any, depth: int) -> bool:
+    """Whether response tokens were taken out of the outputs, or out of the one completion in them."""
+    if isinstance(outputs, list) and len(outputs) == 1:
+        outputs = outputs[0]
+    if not isinstance(outputs, dict):
+        return False
+    inside = [value for value in outputs.values() if isinstance(value, dict | list)]
+    return _TAKEN in inside or (depth > 0 and any(_gives_back(value, depth - 1) for value in inside))
 
 
 def raw(array: pa.Array) -> memoryview:
