@@ -68,6 +68,7 @@ class Runtime:
             "experiment": settings.experiment_name[:200],
             "backends": [name[:40] for name in settings.backend or ()][:8],
             "token2text": settings.token2text,
+            "checks": settings.checks,
         }
         return JournalWriter(
             settings.store,

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from rolltrace.errors import ConfigError
+from rolltrace.flags import ALL, check_selection
 
 MIB = 1 << 20
 DRAIN_MODES = ("process", "thread", "off")
@@ -124,6 +125,12 @@ class Settings:
         _one_of(*DRAIN_MODES),
         "where journals are turned into the store: a separate `process`, a `thread`, "
         "or `off` (by hand, with the command line)",
+    )
+    checks: str = _setting(
+        ALL,
+        check_selection,
+        "which problems are looked for (docs/reference/flags.md): `all`, `off`, names to keep, or names to drop, each "
+        "with a leading `-`",
     )
     max_bytes: int = _setting(
         32 * MIB,

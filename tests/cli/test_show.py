@@ -75,7 +75,7 @@ def test_the_header_says_where_it_stands_and_what_it_got(
         "p / e  step 3  sample 7  rollout 2  validation",
         "1 turn, 1 tool call (1 failed), 40 response tokens",
         "reward 0.5  (format 0.25, answer 0.25)",
-        "flags tool_error",
+        "flags tool_error\n    tool_error in search: error=ValueError: no page",
         "0 transitions, 1 note",
     ):
         assert part in said
@@ -182,3 +182,24 @@ def test_transitions_as_json(stepped: tuple[str, str], capsys: pytest.CaptureFix
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [row["reward"] for row in rows] == [0.123456789, {"$float": "nan"}, None, None]
     assert rows[0]["trace"]["reward_data"] == {"format": 1.0, "answer": 0.123456789}
+
+
+def test_a_prefix_break_is_shown_with_the_token_at_which_it_breaks(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    @rolltrace.rollout_trace_op(kind="llm", name="answer")
+    def answer(prompt_ids: list[int]) -> dict[str, list[int]]:
+        return {"token_ids": [3, 4]}
+
+    rolltrace.init("p", "e", "rolltrace", store=tmp_path)
+    with rolltrace.rollout_trace_attr(7, step=3) as trajectory:
+        for last in range(25):
+            answer([1, 2, 3, 100 + last])
+    said = shown(capsys, trajectory.id, tmp_path)
+    assert "    prefix_break in answer: previous_op_id=" in said
+    assert ", previous_tokens=6, prompt_tokens=4, first_difference=3\n" in said
+    assert said.count("prefix_break in answer") == 20
+    assert "    … 4 more; all of them: --full\n" in said
+    assert shown(capsys, trajectory.id, tmp_path, "--full").count("prefix_break in answer") == 24
+    whole = json.loads(shown(capsys, trajectory.id, tmp_path, "--json"))
+    assert whole["findings"][0]["detail"]["first_difference"] == 3

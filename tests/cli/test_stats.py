@@ -77,3 +77,26 @@ def test_a_page_for_people(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     said = capsys.readouterr().out
     assert "  lost          sample_limit 3\n" in said
     assert "  damaged       1 part: rolltrace doctor\n" in said
+
+
+def test_flags_are_counted_by_experiment(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    @rolltrace.rollout_trace_op(kind="llm")
+    def answer(text: str) -> dict[str, str]:
+        return {"text": text, "finish_reason": "length"}
+
+    for experiment, texts in (("one", ["a", "", "c"]), ("two", ["a"])):
+        rolltrace.init("p", experiment, "rolltrace", store=tmp_path)
+        for sample, text in enumerate(texts):
+            with rolltrace.rollout_trace_attr(sample, step=1):
+                answer(text)
+                answer(text)
+        rolltrace.shutdown()
+        if experiment == "one":
+            assert main(["stats", str(tmp_path)]) == 0
+            assert "  flags         cut_by_length 3, empty_response 1\n" in capsys.readouterr().out
+    assert main(["stats", str(tmp_path)]) == 0
+    assert "  flags         cut_by_length 1  (p / two)\n" in capsys.readouterr().out
+    assert stats(tmp_path, capsys)["flags"] == [
+        {"project": "p", "experiment": "one", "trajectories": {"cut_by_length": 3, "empty_response": 1}},
+        {"project": "p", "experiment": "two", "trajectories": {"cut_by_length": 1}},
+    ]

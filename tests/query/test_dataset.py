@@ -31,7 +31,7 @@ def test_each_trajectory_is_listed_once_with_its_summary(run: Path) -> None:
         "project": "p", "experiment": "e", "step": 10, "sample_index": 2, "rollout_n": 1, "validate": False,
         "name": "rollout_trace", "status": "ok", "error": None, "turns": 2, "tool_calls": 2, "tool_errors": 2,
         "prompt_tokens": 4, "response_tokens": 8, "reward": 2.1, "policy_version_min": 3, "policy_version_max": 4,
-        "flags": ["tool_error"],
+        "flags": ["mixed_policy", "prefix_break", "tool_error"],
     }  # fmt: skip
     assert {name: row[name] for name in expected} == expected
     assert json.loads(row["tags"]) == {"difficulty": "schwer"}

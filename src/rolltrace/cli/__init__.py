@@ -19,6 +19,7 @@ from rolltrace.cli import (
     doctor,
     drain,
     export,
+    flags,
     import_,
     journal,
     live,
@@ -33,7 +34,9 @@ from rolltrace.cli import (
 from rolltrace.cli.output import error_text
 from rolltrace.errors import RolltraceError
 
-COMMANDS = (ls, show, diff, tail, live, sql, stats, doctor, export, import_, drain, compact, prune, retain, journal)
+COMMANDS = (
+    ls, show, diff, tail, live, sql, stats, flags, doctor, export, import_, drain, compact, prune, retain, journal,
+)  # fmt: skip
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

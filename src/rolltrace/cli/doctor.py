@@ -46,8 +46,8 @@ def add(commands: Any) -> None:
     parser = commands.add_parser(
         "doctor",
         help="check a store",
-        description="Check format, permissions, journals, every page of every part, leftovers, losses and disk room. "
-        "It changes nothing. Exit code 1 if anything is wrong.",
+        description="Check format, permissions, journals, every page of every part, leftovers, losses, checks and disk "
+        "room. It changes nothing. Exit code 1 if anything is wrong.",
         epilog="example: rolltrace doctor runs/store || rolltrace doctor runs/store --json | jq 'select(.do)'",
     )
     add_store(parser)
@@ -78,8 +78,8 @@ def _print(finding: Finding) -> None:
 
 def _examine(store: Path) -> Iterator[Finding]:
     readable = True
-    for check in (_format, _permissions, _journals, _leftovers, _parts, _losses, _disk, _log):
-        if not readable and check in (_parts, _losses):  # of a newer format we cannot judge
+    for check in (_format, _permissions, _journals, _leftovers, _parts, _losses, _checks, _disk, _log):
+        if not readable and check in (_parts, _losses, _checks):  # of a newer format we cannot judge
             continue
         try:
             for finding in check(store):
@@ -259,6 +259,32 @@ def _losses(store: Path) -> Iterator[Finding]:
             yield Finding("problem", "losses", f"{counted(count, 'record')} lost: {reason}", "", do)
     if not reasons:
         yield Finding("ok", "losses", "none")
+
+
+def _checks(store: Path) -> Iterator[Finding]:
+    from rolltrace.flags import CHECK_FAILED, FLAGS
+    from rolltrace.keeper.plugin_checks import installed
+    from rolltrace.query import open_store
+
+    plugins = installed()
+    loaded = ", ".join(f"{each.name} ({each.package})" for each in plugins if each.check is not None)
+    yield Finding("ok", "checks", f"{counted(len(FLAGS), 'check')} built in; plug-ins: {loaded or 'none'}")
+    for plugin in plugins:
+        if plugin.check is None:
+            what = f"the plug-in {plugin.name} cannot be loaded: {plugin.problem}"
+            yield Finding(
+                "problem", "checks", what, plugin.package, f"pip show {shlex.quote(plugin.package.split()[0])}"
+            )
+    failed = open_store(store).sql(
+        "SELECT json_extract_string(detail, '$.check') AS name, count(DISTINCT trajectory_id) AS count, "
+        "arg_max(json_extract_string(detail, '$.error'), time_ns) AS error FROM flags WHERE flag = ? "
+        "GROUP BY name ORDER BY name",
+        [CHECK_FAILED.name],
+    )
+    for row in failed:
+        what = f"{row['name']} failed on {counted(row['count'], 'trajectory')}, at last with {row['error']}"
+        where = shlex.quote(f"flag = '{CHECK_FAILED.name}'")
+        yield Finding("problem", "checks", what, "", f"rolltrace ls --where {where} {shlex.quote(str(store))}")
 
 
 def _disk(store: Path) -> Iterator[Finding]:

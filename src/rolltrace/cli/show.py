@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 _LINES = 12
 """How much of a message is shown without --full."""
 _TOKENS = 12
+_FINDINGS = 20
 _ROLE_COLOURS = {"system": "dim", "user": "cyan", "assistant": "green", "tool": "yellow"}
 _EXAMPLES = """examples:
   rolltrace show 3f2a1b2c                  the first letters of an id are enough
@@ -79,7 +80,7 @@ def run(options: argparse.Namespace) -> int:
         return 0
     everything = not (options.ops or options.conversation or options.tokens or options.transitions)
     if not options.conversation:
-        _print_header(trajectory)
+        _print_header(trajectory, options.full)
     if everything or options.ops:
         _print_section("ops")
         _print_ops(trajectory, options.full)
@@ -128,7 +129,7 @@ def _print_section(title: str) -> None:
     print(f"\n{paint(title, 'bold')}")
 
 
-def _print_header(t: Trajectory) -> None:
+def _print_header(t: Trajectory, full: bool) -> None:
     status = plain(t.status)
     print(f"{paint(plain(t.trajectory_id), 'bold')}  {plain(t.name)}  {paint(status, paint_status(status) or 'green')}")
     place = [f"{plain(t.project)} / {plain(t.experiment)}"]
@@ -157,6 +158,7 @@ def _print_header(t: Trajectory) -> None:
         print(f"  {plain(name)} {paint(number(score['value']), 'bold')}{f'  ({terms})' if terms else ''}")
     if t.flags:
         print(f"  flags {paint(plain(', '.join(t.flags)), 'yellow')}")
+        _print_findings(t, full)
     if t.tags:
         print("  tags " + ", ".join(f"{plain(key)}={plain(value)}" for key, value in t.tags.items()))
     if t.parent_trajectory_id:
@@ -165,6 +167,18 @@ def _print_header(t: Trajectory) -> None:
         print(f"  {counted(len(t.transitions), 'transition')}, {counted(len(t.notes), 'note')}: see --json")
     if t.error:
         print("  " + paint(f"error {plain(t.error)}", "red"))
+
+
+def _print_findings(t: Trajectory, full: bool) -> None:
+    """What the checks saw, and where; a flag with neither is said by its name."""
+    names = {op.op_id: op.name for op in t.walk()}
+    told = [each for each in t.findings if each["op_id"] is not None or each["detail"]]
+    for finding in told if full else told[:_FINDINGS]:
+        op = f" in {plain(names.get(finding['op_id'], '?'))}" if finding["op_id"] is not None else ""
+        detail = _short(finding["detail"], full)
+        print(f"    {paint(plain(finding['flag']), 'yellow')}{op}{f': {detail}' if detail else ''}")
+    if not full and len(told) > _FINDINGS:
+        print(paint(f"    … {len(told) - _FINDINGS} more; all of them: --full", "dim"))
 
 
 def _with_depth(trajectory: Trajectory) -> Iterator[tuple[Op, int, str]]:

@@ -8,10 +8,13 @@ import os
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rolltrace.cli.output import add_json, add_store, counted, json_line, plain, size, store_of
 from rolltrace.journal import drainer_lock, journal_files, journal_folder
+
+if TYPE_CHECKING:
+    from rolltrace.query import Store
 
 
 def add(commands: Any) -> None:
@@ -19,7 +22,8 @@ def add(commands: Any) -> None:
     parser = commands.add_parser(
         "stats",
         help="sizes and counts",
-        description="How much room a store takes, how many rows it has, what waits to be drained, what was lost.",
+        description="How much room a store takes, how many rows it has, what waits to be drained, what was lost, how "
+        "many trajectories have which flag.",
         epilog="example: rolltrace stats --json | jq .bytes.data",
     )
     add_store(parser)
@@ -41,6 +45,10 @@ def run(options: argparse.Namespace) -> int:
     _line("undrained", f"{size(found['undrained_bytes'])} in {counted(found['journal_files'], 'journal file')}")
     _line("drainer", "at work on this host" if found["drainer_running"] else "none at work on this host")
     _line("lost", ", ".join(f"{plain(reason)} {count}" for reason, count in losses.items()) or "nothing")
+    for row in found["flags"]:
+        where = f"  ({plain(row['project'])} / {plain(row['experiment'])})" if found["experiments"] > 1 else ""
+        flags = ", ".join(f"{plain(flag)} {count}" for flag, count in row["trajectories"].items())
+        _line("flags", f"{flags}{where}")
     if found["damaged_parts"]:
         _line("damaged", f"{counted(len(found['damaged_parts']), 'part')}: rolltrace doctor")
     return 0
@@ -83,8 +91,23 @@ def _gather(store: Path) -> dict[str, Any]:
         "undrained_bytes": sum(map(undrained_bytes, journals)),
         "drainer_running": drainer_is_running(store),
         "losses": dict(losses),
+        "flags": _flags(asked),
         "damaged_parts": damaged,
     }
+
+
+def _flags(asked: Store) -> list[dict[str, Any]]:
+    """How many trajectories of each experiment have which flag, the most frequent first."""
+    experiments: dict[tuple[str, str], dict[str, int]] = {}
+    for row in asked.sql(
+        "SELECT project, experiment, flag, count(DISTINCT trajectory_id) AS count FROM flags "
+        "GROUP BY ALL ORDER BY project, experiment, count DESC, flag"
+    ):
+        experiments.setdefault((row["project"], row["experiment"]), {})[row["flag"]] = row["count"]
+    return [
+        {"project": project, "experiment": experiment, "trajectories": flags}
+        for (project, experiment), flags in experiments.items()
+    ]
 
 
 def disk_bytes(paths: Iterable[Path]) -> int:

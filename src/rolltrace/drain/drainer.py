@@ -22,20 +22,34 @@ from rolltrace.drain.memory import Memory
 from rolltrace.drain.redact import Redactor
 from rolltrace.drain.rows import Row, RowMaker
 from rolltrace.errors import FormatError
+from rolltrace.flags import ALL
 from rolltrace.journal import Damage, Entry, SegmentReader, drainer_lock, is_live, journal_files, journal_folder
 from rolltrace.record import Blob, OpEnd, OpStart, TrajectoryEnd, TrajectoryStart, decode_record, encode_record
-from rolltrace.record.tables import LOSSES, Table
+from rolltrace.record.tables import LOSSES, TRAJECTORIES, Table
 from rolltrace.store import Partition, blob_path, prepare, write_part
 
 OpenKey = tuple[str, bytes | int]
 OpenRecords = dict[OpenKey, OpStart | TrajectoryStart]
 
 
+class Ended(NamedTuple):
+    """The trajectories that ended in one segment."""
+
+    segment: str
+    checks: str
+    """The setting of their writer."""
+    trajectory_ids: list[str]
+
+
 class Drainer:
     """Drains the journals of this host into one store. Only one works at a time: see `working`."""
 
-    def __init__(self, store: Path, *, redactor: Redactor | None = None) -> None:
+    def __init__(
+        self, store: Path, *, redactor: Redactor | None = None, on_ended: Callable[[Ended], None] | None = None
+    ) -> None:
+        """`on_ended` is told of what is in the store now, before its segment is removed: after a kill, once more."""
         self.store = store
+        self._on_ended = on_ended
         self._folder = journal_folder(store)
         self._redactor = redactor or Redactor.of(store)
         self._memory = Memory(store)
@@ -83,9 +97,12 @@ class Drainer:
         if _is_last(path):  # its writer has closed the journal or was killed: nothing will end these any more
             for record in still_open.values():
                 rows += maker.unfinished(record, "interrupted")
-            still_open = {}
+            still_open, past = {}, Past()
         self._write(segment, rows, damaged)
-        if still_open:
+        if self._on_ended is not None:
+            ended = [row.fields["trajectory_id"] for row in rows if row.table is TRAJECTORIES]
+            self._on_ended(Ended(path.stem, str(segment.meta.get("checks", ALL)), ended))
+        if still_open or past:
             _write_carried(after, still_open, past)
         self.segments += 1
         self.bytes += len(segment.data)

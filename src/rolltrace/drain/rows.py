@@ -122,7 +122,7 @@ class RowMaker:
         for finding in findings:
             made = {column.name: fields[column.name] for column in WHERE}
             made["time_ns"] = fields.get("start_ns") or fields.get("time_ns")
-            made.update(flag=finding.flag, op_id=op_id or None, detail=self._json(finding.detail))
+            made.update(flag=finding.flag, op_id=finding.op_id or op_id or None, detail=self._json(finding.detail))
             yield Row(FLAGS, at.step, made)
 
     def _inputs(self, record: OpStart | OpEnd) -> Any:

@@ -12,9 +12,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from rolltrace._guard import logger
+from rolltrace._guard import caught, logger
 from rolltrace.drain.drainer import Drainer
 from rolltrace.journal import drainer_lock, journal_files, journal_folder
+from rolltrace.keeper.plugin_checks import PluginChecks
 from rolltrace.keeper.policy import policy_changed_ns
 from rolltrace.store import compact, finished_steps, pruning_is_planned
 
@@ -33,7 +34,8 @@ def run(store: Path) -> int:
 
 def follow(store: Path, *, idle_sec: float = _IDLE_SEC) -> None:
     """Drain until no journal is left, or there was no news for `idle_sec`. The caller holds the lock."""
-    drainer = Drainer(store)
+    plugins = PluginChecks(store)
+    drainer = Drainer(store, on_ended=plugins.on_ended)
     last_news = time.monotonic()
     compact_due = True
     policy_of_ns = policy_changed_ns(store)
@@ -43,6 +45,8 @@ def follow(store: Path, *, idle_sec: float = _IDLE_SEC) -> None:
         except OSError as fault:  # a full disk, most likely; the journals wait
             logger.warning("the drainer waits: %s", fault)
             news = 0
+        checked = _check_next(plugins)
+        news += checked
         now = time.monotonic()
         if news:
             last_news = now
@@ -55,7 +59,17 @@ def follow(store: Path, *, idle_sec: float = _IDLE_SEC) -> None:
             compact_due = _keep_house(store)
         elif now - last_news > (idle_sec if journal_files(store) else idle_sec / 10):
             return
-        time.sleep(_LOOK_EVERY_SEC)
+        if not checked:
+            time.sleep(_LOOK_EVERY_SEC)
+
+
+def _check_next(plugins: PluginChecks) -> bool:
+    """Other people's checks on some trajectories, then it is draining's turn again: whether there were any."""
+    try:
+        return plugins.check_next()
+    except Exception:
+        caught("plug-in checks")
+        return False
 
 
 def _keep_house(store: Path) -> bool:
@@ -69,11 +83,14 @@ def _keep_house(store: Path) -> bool:
 
 def run_once(store: Path, progress: Callable[[int, int], None] = lambda done, total: None) -> int:
     """Drain all that waits now, after whoever is draining at the moment. Gives the exit code."""
-    drainer = Drainer(store)
+    plugins = PluginChecks(store)
+    drainer = Drainer(store, on_ended=plugins.on_ended)
     while True:
         with drainer.working() as alone:
             if alone:
                 drainer.drain(progress)
+                while _check_next(plugins):
+                    pass
                 return 0
         if not drainer.waiting():
             return 0

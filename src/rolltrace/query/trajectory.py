@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from rolltrace.query.conversation import Message, conversation_of
+from rolltrace.query.prefix import explained
 from rolltrace.query.transitions import read_transitions
 
 TOKEN_COLUMNS = ("prompt_ids", "response_ids", "logprobs", "response_mask")
@@ -133,16 +134,18 @@ def build(
     """A trajectory from its rows; `own` is its row of the `trajectories` table, if it has one."""
     inside: Row = {name: (own or {}).get(name) for name in ("traceback", "parent_trajectory_id", "parent_op_id")}
     tags = summary["tags"]
+    tokens = [_tokens(span) for span in spans if any(span[name] is not None for name in TOKEN_COLUMNS)]
+    by_op = {each.op_id: each for each in tokens}
     ops = {span["op_id"]: _op(span) for span in spans}
     return Trajectory(
         **{**summary, "tags": {} if tags is None else restore(json.loads(tags), {})},
         **inside,
         ops=_tree(spans, ops),
-        tokens=[_tokens(span) for span in spans if any(span[name] is not None for name in TOKEN_COLUMNS)],
+        tokens=tokens,
         transitions=read_transitions([_parsed(row, "trace", "fields") for row in transitions], ops),
         scores=[_parsed(row, "terms") for row in scores],
         notes=[_parsed(row, "body") for row in notes],
-        findings=[_parsed(row, "detail") for row in findings],
+        findings=[explained(_parsed(row, "detail"), by_op) for row in findings],
     )
 
 

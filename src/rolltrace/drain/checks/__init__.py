@@ -1,5 +1,7 @@
 """Checks: problems that rolltrace finds in what it records, one per file."""
 
-from rolltrace.drain.checks.check import Checks, Finding, OpFacts, Past
+from rolltrace.drain.checks.check import Finding, OpFacts
+from rolltrace.drain.checks.past import Past
+from rolltrace.drain.checks.registry import Checks
 
 __all__ = ["Checks", "Finding", "OpFacts", "Past"]

@@ -1,9 +1,16 @@
-"""What a check is, and the set of them that looks at each row as it is made."""
+"""What a check sees, and what it says."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+_TAKEN = {"$column": "response_ids"}
+"""What stands in the place of token ids that have become a column."""
 
 
 class Finding(NamedTuple):
@@ -11,9 +18,12 @@ class Finding(NamedTuple):
 
     flag: str
     detail: Mapping[str, Any] | None = None
+    op_id: int | None = None
+    """The op that has it, when that is not the one that was looked at."""
 
 
-class OpFacts(NamedTuple):
+@dataclass(frozen=True)
+class OpFacts:
     """An op as a check sees it."""
 
     fields: Mapping[str, Any]
@@ -21,37 +31,33 @@ class OpFacts(NamedTuple):
     inputs: Any
     outputs: Any
 
+    @cached_property
+    def is_model_call(self) -> bool:
+        """Whether a model answered in it: it is said to, or it gives back token ids.
 
-class Past:
-    """What checks remember of trajectories that are not over yet. Carried from segment to segment, so keep it small."""
-
-    @classmethod
-    def load(cls, saved: bytes) -> Past:
-        return cls()
-
-    def dump(self) -> bytes:
-        return b""
-
-    def copy(self) -> Past:
-        return Past.load(self.dump())
+        Ops of no declared kind count, because verl's own decorator has none; what only takes tokens, such as a parser
+        of tool calls, does not.
+        """
+        kind = self.fields["kind"]
+        if kind == "other" and self.fields.get("response_tokens") is not None:
+            return _gives_back(self.outputs, depth=1)
+        return bool(kind == "llm")
 
 
-class Checks:
-    """The checks that are switched on for one writer."""
+def _gives_back(outputs: Any, depth: int) -> bool:
+    """Whether response tokens were taken out of the outputs, or out of the one completion in them."""
+    if isinstance(outputs, list) and len(outputs) == 1:
+        outputs = outputs[0]
+    if not isinstance(outputs, dict):
+        return False
+    inside = [value for value in outputs.values() if isinstance(value, dict | list)]
+    return _TAKEN in inside or (depth > 0 and any(_gives_back(value, depth - 1) for value in inside))
 
-    @classmethod
-    def of(cls, meta: Mapping[str, Any], past: Past) -> Checks:
-        return cls()
 
-    def of_op(self, op: OpFacts) -> Iterator[Finding]:
-        if op.fields.get("kind") == "tool" and op.fields.get("status") == "error":
-            yield Finding("tool_error")
-        if op.fields.get("status") == "interrupted":
-            yield Finding("interrupted")
-
-    def of_transition(self, trace: Any, body: Mapping[str, Any]) -> Iterator[Finding]:
-        return iter(())
-
-    def of_trajectory(self, fields: Mapping[str, Any]) -> Iterator[Finding]:
-        if fields["status"] == "interrupted":
-            yield Finding("interrupted")
+def raw(array: pa.Array) -> memoryview:
+    """The bytes of an array of numbers, not copied."""
+    buffer = array.buffers()[1]
+    if buffer is None:
+        return memoryview(b"")
+    width = array.type.bit_width // 8
+    return memoryview(buffer)[array.offset * width : (array.offset + len(array)) * width]

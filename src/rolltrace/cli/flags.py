@@ -1,0 +1,27 @@
+"""`rolltrace flags`: every flag, with its meaning."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from rolltrace.cli.output import add_json, json_line, paint
+from rolltrace.flags import CHECK_FAILED, FLAGS
+
+
+def add(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser(
+        "flags",
+        help="what each flag means",
+        description="Every flag that rolltrace sets by itself. docs/reference/flags.md has more about each of them.",
+        epilog="example: rolltrace ls --where \"flag = 'prefix_break'\"",
+    )
+    add_json(parser)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    for flag in (*FLAGS, CHECK_FAILED):
+        print(json_line(flag._asdict()) if options.json else f"{paint(f'{flag.name:<16}', 'bold')} {flag.meaning}")
+    return 0

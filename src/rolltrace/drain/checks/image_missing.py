@@ -1,0 +1,135 @@
+"""image_missing: a prompt has image tokens, and no image was given to its op or to an op before or around it.
+
+Whatever may be an image counts as one: a false alarm costs more than a miss. The op around it, which often has the
+images, ends after it, so the question is answered when the top op ends.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from rolltrace.drain.checks.check import Finding, OpFacts
+from rolltrace.drain.checks.past import Known
+from rolltrace.record import Array, ArraySummary, Cut, Image, Marker, Opaque
+
+PLACEHOLDERS = (
+    "<|image_pad|>", "<|vision_start|>", "<|image|>", "<|image_1|>", "<|media_pad|>", "<|begin_of_image|>",
+    "<start_of_image>", "<image_soft_token>", "<IMG_CONTEXT>", "<image_placeholder>", "<image>", "[IMG]",
+)  # fmt: skip
+"""What stands for an image in the prompts of Qwen-VL, Llama, Phi, Kimi-VL, GLM-V, Gemma, InternVL, DeepSeek-VL, LLaVA
+and verl's datasets, Pixtral."""
+_CLOSED = {"<image>": "</image>", "[IMG]": "[/IMG]"}
+"""Where this follows, it is somebody's XML, and no placeholder."""
+_LONGEST_PLACEHOLDER = max(map(len, PLACEHOLDERS))
+
+_IMAGE_KEYS = frozenset(
+    {"image", "images", "image_data", "image_url", "image_urls", "image_path", "image_paths", "input_image",
+     "multi_modal_data", "multi_modal_inputs", "mm_data", "pixel_values", "video", "videos", "video_data", "video_url"}
+)  # fmt: skip
+_PART_TYPES = frozenset({"image", "image_url", "input_image"})
+_PART_DATA = frozenset({"url", "source", "data", "path", "file_id", "bytes"})
+_OTHERS_WORDS = ("assistant", "tool", "function")
+_MOST_VALUES = 5_000
+"""How much of one op is looked through. Beyond that there may be an image."""
+
+
+class Seen(NamedTuple):
+    """What was found in a value."""
+
+    has_image: bool
+    placeholder: str = ""
+
+
+def image_missing(op: OpFacts, known: Known) -> Finding | None:
+    if known.has_image or known.image_told:
+        return None
+    is_wanted = op.is_model_call and not known.placeholder
+    given = look(op.inputs, is_prompt=is_wanted)
+    if given.has_image or look(op.outputs, is_prompt=False).has_image:
+        known.has_image, known.placeholder = True, ""
+        return None
+    if is_wanted:
+        known.placeholder = given.placeholder or _in_new_text(op, known)
+        known.placeholder_op = op.fields["op_id"] if known.placeholder else 0
+    if known.placeholder and op.fields["parent_id"] is None:
+        known.image_told = True
+        return Finding("image_missing", {"placeholder": known.placeholder}, known.placeholder_op)
+    return None
+
+
+def _in_new_text(op: OpFacts, known: Known) -> str:
+    """A placeholder in the decoded prompt, as far as it was not searched at the turn before."""
+    text, chars = op.fields.get("text"), op.fields.get("prompt_chars")
+    if not isinstance(text, str) or chars is None:
+        return ""
+    begin = known.text_seen - _LONGEST_PLACEHOLDER if chars >= known.text_seen else 0
+    known.text_seen = chars
+    return placeholder_in(text[max(0, begin) : chars])
+
+
+def placeholder_in(text: str) -> str:
+    """The placeholder of an image in a text; empty if there is none."""
+    if "<" in text or "[" in text:  # quickly told, and most texts have neither
+        for placeholder in PLACEHOLDERS:
+            if placeholder in text and _CLOSED.get(placeholder, "\0") not in text:
+                return placeholder
+    return ""
+
+
+def look(value: Any, *, is_prompt: bool) -> Seen:
+    """Whether there is an image in a value, and a placeholder in those words of a prompt that no model or tool said."""
+    placeholder, left = "", _MOST_VALUES
+    waiting = [([value], is_prompt)]
+    while waiting:
+        values, is_given = waiting.pop()
+        left -= len(values)
+        if left < 0:
+            return Seen(has_image=True)
+        for each in values:
+            if isinstance(each, str):
+                if each.startswith("data:image/"):
+                    return Seen(has_image=True)
+                if is_given and not placeholder:
+                    placeholder = placeholder_in(each)
+            elif isinstance(each, dict):
+                if _shows_image(each):
+                    return Seen(has_image=True)
+                if is_prompt and "type" in each:
+                    placeholder = placeholder or _part_type(each)
+                waiting.append((list(each.values()), is_given and each.get("role") not in _OTHERS_WORDS))
+            elif isinstance(each, list):
+                if each and not isinstance(each[0], int | float):
+                    waiting.append((each, is_given))
+            elif isinstance(each, Marker):
+                if _is_image(each):
+                    return Seen(has_image=True)
+                if isinstance(each, Cut):
+                    waiting.append(([each.kept], is_given))
+    return Seen(False, placeholder)
+
+
+def _is_image(value: Marker) -> bool:
+    if isinstance(value, Array | ArraySummary):
+        return len(value.shape) > 2
+    return isinstance(value, Image) or (isinstance(value, Opaque) and "image" in value.type.lower())
+
+
+def _shows_image(value: dict[Any, Any]) -> bool:
+    if not _IMAGE_KEYS.isdisjoint(value) and any(_is_there(value[key]) for key in _IMAGE_KEYS if key in value):
+        return True
+    return "type" in value and _part_type(value) != "" and any(_is_there(value.get(key)) for key in _PART_DATA)
+
+
+def _part_type(value: dict[Any, Any]) -> str:
+    """The type of a part of a message that should hold an image; empty if it is no such."""
+    kind = value.get("type")
+    return kind if isinstance(kind, str) and kind in _PART_TYPES else ""
+
+
+def _is_there(value: Any) -> bool:
+    """Whether it is something, and not an empty list of images or `{"image": None}`."""
+    if isinstance(value, dict):
+        return any(_is_there(item) for item in value.values())
+    if isinstance(value, list):
+        return any(_is_there(item) for item in value)
+    return value is not None and value not in ("", False)

@@ -1,0 +1,32 @@
+"""mixed_policy: several policy versions produced the tokens of one trajectory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rolltrace.drain.checks.check import Finding, OpFacts
+from rolltrace.drain.checks.past import Known
+
+
+def mixed_policy(op: OpFacts, known: Known) -> Finding | None:
+    version = op.fields.get("policy_version")
+    first, last = _span(op.outputs) or (version, version)
+    if last is None or known.policies_told:
+        return None
+    before, known.policy_version = known.policy_version, last
+    if first != last:
+        before = first
+    if before is None or before == last:
+        return None
+    known.policies_told = True  # once is enough: each later turn would only say the same
+    return Finding("mixed_policy", {"policy_version": last, "previous": before})
+
+
+def _span(outputs: Any) -> tuple[int, int] | None:
+    """From which to which version one op went: verl's fully asynchronous rollouts go on with newer weights."""
+    for place in (outputs, outputs.get("extra_fields")) if isinstance(outputs, dict) else ():
+        if isinstance(place, dict):
+            versions = place.get("param_version_start"), place.get("param_version_end")
+            if type(versions[0]) is int and type(versions[1]) is int:
+                return versions[0], versions[1]
+    return None

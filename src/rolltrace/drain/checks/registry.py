@@ -1,0 +1,112 @@
+"""Which check sets which flag, and the set of them that looks at each row as it is made.
+
+A new check is a file here with one function, a line in one of these tables, and its flag in `rolltrace/flags.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from rolltrace._guard import caught
+from rolltrace.drain.checks.check import Finding, OpFacts
+from rolltrace.drain.checks.cut_by_length import cut_by_length
+from rolltrace.drain.checks.empty_response import empty_response
+from rolltrace.drain.checks.image_missing import image_missing
+from rolltrace.drain.checks.interrupted import op_interrupted, trajectory_interrupted
+from rolltrace.drain.checks.length_mismatch import length_mismatch
+from rolltrace.drain.checks.mixed_policy import mixed_policy
+from rolltrace.drain.checks.past import Known, Past
+from rolltrace.drain.checks.prefix_break import prefix_break
+from rolltrace.drain.checks.repetition import repetition
+from rolltrace.drain.checks.tool_error import tool_error
+from rolltrace.drain.checks.zero_logprobs import zero_logprobs
+from rolltrace.flags import ALL, CHECK_FAILED, is_on
+
+Found = Finding | Iterable[Finding] | None
+"""What a check gives: nothing, a finding, or several."""
+
+OF_OP: dict[str, Callable[[OpFacts], Found]] = {
+    "length_mismatch": length_mismatch,
+    "zero_logprobs": zero_logprobs,
+    "empty_response": empty_response,
+    "cut_by_length": cut_by_length,
+    "repetition": repetition,
+    "tool_error": tool_error,
+    "interrupted": op_interrupted,
+}
+"""Checks that need nothing but the op."""
+
+OF_OP_AND_PAST: dict[str, Callable[[OpFacts, Known], Found]] = {
+    "prefix_break": prefix_break,
+    "mixed_policy": mixed_policy,
+    "image_missing": image_missing,
+}
+"""Checks that remember something of the ops before."""
+
+OF_OP_AND_META: dict[str, Callable[[OpFacts, Mapping[str, Any]], Found]] = {}
+"""Checks that ask what the writer was set up to do."""
+
+OF_TRANSITION: dict[str, Callable[[Any, Mapping[str, Any]], Found]] = {}
+"""Checks of a transition: its trace, and what else was given."""
+
+OF_TRAJECTORY: dict[str, Callable[[Mapping[str, Any]], Found]] = {
+    "interrupted": trajectory_interrupted,
+}
+"""Checks of the row of a trajectory."""
+
+
+class Checks:
+    """The checks that are switched on for one writer. A fault in one of them costs that one look."""
+
+    def __init__(self, selection: str, past: Past, meta: Mapping[str, Any] | None = None) -> None:
+        self._past = past
+        self._meta = meta or {}
+        self._of_op = _chosen(OF_OP, selection)
+        self._of_op_and_meta = _chosen(OF_OP_AND_META, selection)
+        self._of_op_and_past = _chosen(OF_OP_AND_PAST, selection)
+        self._of_transition = _chosen(OF_TRANSITION, selection)
+        self._of_trajectory = _chosen(OF_TRAJECTORY, selection)
+
+    @classmethod
+    def of(cls, meta: Mapping[str, Any], past: Past) -> Checks:
+        """Those that the writer of a journal asked for."""
+        return cls(str(meta.get("checks", ALL)), past, meta)
+
+    def of_op(self, op: OpFacts) -> Iterator[Finding]:
+        status = op.fields["status"]
+        if status == "running":
+            return
+        yield from _run(self._of_op, op)
+        yield from _run(self._of_op_and_meta, op, self._meta)
+        if status == "interrupted" or not self._of_op_and_past:
+            return  # a reader of live journals asks again and again about what has no end: nothing is remembered of it
+        trajectory_id = op.fields["trajectory_id"] or ""
+        known = self._past.of(trajectory_id)
+        yield from _run(self._of_op_and_past, op, known)
+        self._past.keep(trajectory_id, known)
+
+    def of_transition(self, trace: Any, body: Mapping[str, Any]) -> Iterator[Finding]:
+        return _run(self._of_transition, trace, body)
+
+    def of_trajectory(self, fields: Mapping[str, Any]) -> Iterator[Finding]:
+        if fields["status"] == "running":
+            return
+        yield from _run(self._of_trajectory, fields)
+        if fields["status"] != "interrupted":
+            self._past.forget(fields["trajectory_id"] or "")
+
+
+def _chosen(checks: Mapping[str, Any], selection: str) -> list[tuple[str, Any]]:
+    return [(name, check) for name, check in checks.items() if is_on(selection, name)]
+
+
+def _run(checks: list[tuple[str, Any]], *facts: Any) -> Iterator[Finding]:
+    for name, check in checks:
+        try:
+            found: Found = check(*facts)
+            if found is not None:
+                yield from [found] if isinstance(found, Finding) else list(found)
+        except Exception as fault:
+            caught(f"check {name}")
+            yield Finding(CHECK_FAILED.name, {"check": name, "error": f"{type(fault).__name__}: {fault}"})

@@ -1,0 +1,199 @@
+"""Other people's checks: functions that are given a whole trajectory once it has ended, found by entry point.
+
+    [project.entry-points."rolltrace.checks"]
+    many_searches = "my_package.checks:many_searches"
+
+The drainer says which trajectories ended in a segment. That is remembered in a small file beside the journals until
+they are checked, and what is found goes to a part that is named after that file: after a kill at any point, nothing is
+lost and nothing is there twice. A fault in a plug-in costs its look at one trajectory, which is flagged
+`check_failed`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from rolltrace._guard import faults, logger
+from rolltrace.drain import Redactor
+from rolltrace.drain.checks import Finding
+from rolltrace.drain.drainer import Ended
+from rolltrace.errors import QueryError
+from rolltrace.flags import CHECK_FAILED, PLUGIN_GROUP, is_on
+from rolltrace.journal import journal_folder
+from rolltrace.record import to_json
+from rolltrace.record.tables import FLAGS
+from rolltrace.store import Partition, write_part
+
+if TYPE_CHECKING:
+    from rolltrace.query import Store, Trajectory
+
+Check = Callable[["Trajectory"], Iterable[Any] | None]
+_AT_ONCE = 50
+"""How many trajectories are checked before draining has its turn again."""
+_FLAG_NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
+_decoder = msgspec.msgpack.Decoder(Ended)
+
+
+class Plugin(NamedTuple):
+    """An installed check."""
+
+    name: str
+    package: str
+    check: Check | None
+    problem: str = ""
+    """Why it cannot be loaded."""
+
+
+def installed() -> list[Plugin]:
+    """Every check that other packages bring, loaded."""
+    return [_load(point) for point in sorted(entry_points(group=PLUGIN_GROUP), key=lambda point: point.name)]
+
+
+def _load(point: EntryPoint) -> Plugin:
+    package = f"{point.dist.name} {point.dist.version}" if point.dist is not None else point.value
+    try:
+        check = point.load()
+    except (Exception, SystemExit) as fault:  # it is somebody else's code, and may do anything
+        return Plugin(point.name, package, None, f"{type(fault).__name__}: {fault}")
+    if not callable(check):
+        return Plugin(point.name, package, None, f"{point.value} is no function")
+    return Plugin(point.name, package, check)
+
+
+class PluginChecks:
+    """Runs the installed checks on what one drainer has drained. With none installed it does nothing."""
+
+    def __init__(self, store: Path) -> None:
+        self._path = store
+        self._folder = journal_folder(store)
+        self._checks: dict[str, Check] = {}
+        self._store: Store | None = None
+        self._redactor: Redactor | None = None
+        for plugin in installed():
+            if plugin.check is not None:
+                self._checks[plugin.name] = plugin.check
+            else:
+                _count(plugin.name, f"it cannot be loaded: {plugin.problem}", None)
+
+    @property
+    def on_ended(self) -> Callable[[Ended], None] | None:
+        """What the drainer tells; None if nobody wants to know."""
+        return self._remember if self._checks else None
+
+    def _remember(self, ended: Ended) -> None:
+        names = [name for name in self._checks if is_on(ended.checks, name)]
+        if not ended.trajectory_ids or not names:
+            return
+        for number, at in enumerate(range(0, len(ended.trajectory_ids), _AT_ONCE)):
+            batch = ended._replace(trajectory_ids=ended.trajectory_ids[at : at + _AT_ONCE])
+            path = self._folder / f"{ended.segment}.{number:06d}.ended"
+            hidden = path.with_suffix(".ended-new")
+            hidden.write_bytes(msgspec.msgpack.encode(batch))
+            os.chmod(hidden, 0o600)
+            hidden.rename(path)
+
+    def check_next(self) -> bool:
+        """Check some trajectories; False if none wait."""
+        path = min(self._folder.glob("*.ended"), default=None) if self._checks else None
+        if path is None:
+            return False
+        try:
+            ended = _decoder.decode(path.read_bytes())
+        except msgspec.MsgspecError as fault:
+            logger.warning("%s cannot be read, its trajectories are not checked: %s", path, fault)
+        else:
+            self._check(ended, f"plugin-{path.stem}")
+        path.unlink(missing_ok=True)
+        return True
+
+    def _check(self, ended: Ended, source: str) -> None:
+        from rolltrace.query import open_store  # loads DuckDB: only where there is something to check
+
+        store = self._store = self._store or open_store(self._path)
+        store.refresh()
+        rows: dict[Partition, list[dict[str, Any]]] = defaultdict(list)
+        for trajectory in _read(store, ended.trajectory_ids):
+            partition = Partition(trajectory.project, trajectory.experiment, trajectory.step)
+            for name, check in self._checks.items():
+                if is_on(ended.checks, name):
+                    rows[partition] += [self._row(trajectory, found) for found in _findings(name, check, trajectory)]
+        for partition, found in rows.items():
+            if found:
+                write_part(self._path, partition, FLAGS, source, found)
+
+    def _row(self, trajectory: Trajectory, found: Finding) -> dict[str, Any]:
+        redactor = self._redactor = self._redactor or Redactor.of(self._path)
+        begun = next((op.start_ns for op in trajectory.walk() if op.op_id == found.op_id), trajectory.start_ns)
+        detail = None if found.detail is None else msgspec.json.encode(to_json(redactor.value(found.detail))).decode()
+        return {
+            "trajectory_id": trajectory.trajectory_id,
+            "project": trajectory.project,
+            "experiment": trajectory.experiment,
+            "step": trajectory.step,
+            "sample_index": None if trajectory.sample_index is None else str(trajectory.sample_index),
+            "sample_is_int": isinstance(trajectory.sample_index, int),
+            "rollout_n": trajectory.rollout_n,
+            "validate": trajectory.validate,
+            "worker": trajectory.worker,
+            "flag": found.flag,
+            "op_id": found.op_id,
+            "time_ns": begun,
+            "detail": detail,
+        }
+
+
+def _read(store: Store, trajectory_ids: list[str]) -> Iterator[Trajectory]:
+    for trajectory_id in trajectory_ids:
+        try:
+            yield store.trajectory(trajectory_id)
+        except QueryError:  # pruned meanwhile
+            continue
+
+
+def _findings(name: str, check: Check, trajectory: Trajectory) -> Iterator[Finding]:
+    """What one plug-in says of one trajectory; its faults as findings too."""
+    try:
+        said = check(trajectory)
+        for each in [said] if isinstance(said, str) else said or ():
+            try:
+                found = _finding(each)
+            except (TypeError, ValueError) as fault:
+                found = _failed(name, trajectory, fault)
+            yield found
+    except (Exception, SystemExit) as fault:  # a check may be a generator, which fails while it is read
+        yield _failed(name, trajectory, fault)
+
+
+def _failed(name: str, trajectory: Trajectory, fault: BaseException) -> Finding:
+    _count(name, f"it failed on the trajectory {trajectory.trajectory_id}", fault)
+    return Finding(CHECK_FAILED.name, {"check": name, "error": f"{type(fault).__name__}: {fault}"})
+
+
+def _finding(said: Any) -> Finding:
+    """A flag, or a flag with its detail and the id of its op."""
+    flag, detail, op_id = (said, None, None) if isinstance(said, str) else (*said, None)[:3]
+    if not isinstance(flag, str) or not _FLAG_NAME.fullmatch(flag):
+        raise ValueError(f"a flag is named by lower-case words with underscores, not {flag!r}")
+    if detail is not None and not isinstance(detail, dict):
+        raise TypeError(f"the detail of the flag {flag} must be a dict, not {detail!r}")
+    if op_id is not None and (not isinstance(op_id, int) or isinstance(op_id, bool)):
+        raise TypeError(f"the op of the flag {flag} must be an op_id, not {op_id!r}")
+    return Finding(flag, detail, op_id)
+
+
+def _count(name: str, what: str, fault: BaseException | None) -> None:
+    """Count a fault of a plug-in, and log the first. Never raised, strict or not: it is not ours."""
+    label = f"plug-in check {name}"
+    faults[label] += 1
+    if faults[label] == 1:
+        logger.error(
+            "the plug-in check %s is at fault: %s. Further faults of it are only counted.", name, what, exc_info=fault
+        )
