@@ -26,6 +26,7 @@ from rolltrace.record import (
 
 if TYPE_CHECKING:
     from rolltrace.capture.recorder import Recorder
+    from rolltrace.capture.tokenizers import Known
 
 T = TypeVar("T")
 _NO_COORDINATES = Coordinates()
@@ -45,6 +46,7 @@ class Trajectory:
         "parent_trace_id",
         "step",
         "tags",
+        "tokenizer",
         "trace_id",
     )
 
@@ -65,6 +67,8 @@ class Trajectory:
         self.parent_id = 0
         self.tags: dict[str, Raw] = {}
         """Encoded, each as it was when it was given."""
+        self.tokenizer: Known | None = None
+        """That of the op it was begun in."""
 
     @property
     def trajectory(self) -> Trajectory:
@@ -193,6 +197,7 @@ class rollout_trace_attr:
         handle.tags.update((name, Raw(recorder.snapshot(value))) for name, value in self._tags.items())
         if outer is not None and outer.trajectory is not None:
             handle.parent_trace_id, handle.parent_id = outer.trajectory.trace_id, outer.op_id
+            handle.tokenizer = getattr(outer, "tokenizer", None)
         self._generation = recorder.generation
         recorder.set_clock()
         self._start_tick = recorder.tick_ns()

@@ -60,7 +60,8 @@ def run_once(store: Path, progress: Callable[[int, int], None] = lambda done, to
         with drainer.working() as alone:
             if alone:
                 drainer.drain(progress)
-                return 0
+                if not drainer.postponed:
+                    return 0
         if not drainer.waiting():
             return 0
         time.sleep(_LOOK_EVERY_SEC)

@@ -27,7 +27,7 @@ from rolltrace.store.parts import (
     write_table,
 )
 
-DETAIL = ("spans", "transitions", "notes")
+DETAIL = ("spans", "texts", "transitions", "notes")
 """The tables that have payloads; the others are the summary."""
 
 
