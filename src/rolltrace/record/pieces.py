@@ -53,26 +53,34 @@ class Pieces:
         pieces = [self._usual.get(each) for each in ids[start:end]]
         if None in pieces:
             return None
-        first = max(0, start - BEFORE)
-        before, text = self._decode(ids[first:start]), self._decode(ids[first:end])
+        first, before = self._context(ids, start)
+        text = self._decode(ids[first:end])
         known = [piece for piece in pieces if piece is not None]
         return known if not text.endswith(_BROKEN) and text == before + "".join(known) else None
 
+    def _context(self, ids: list[int], at: int) -> tuple[int, str]:
+        """From where on to decode so that the text of what follows is right, and the text up to there.
+
+        Not from inside a character: some decoders give up on all bytes that stand together if one is wrong.
+        """
+        first = max(0, at - BEFORE)
+        text = self._decode(ids[first:at])
+        while text.startswith(_BROKEN) and first < at:
+            first += 1
+            text = self._decode(ids[first:at])
+        return first, text
+
     def _one_by_one(self, ids: list[int], start: int, end: int) -> tuple[list[str], int]:
         """The pieces from `start` to `end`, or further if a character is not complete there; the loose characters."""
-        first = max(0, start - BEFORE)
-        before = self._decode(ids[first:start])
+        first, before = self._context(ids, start)
         pieces: list[str] = []
-        waiting = loose = 0
-        at = start
+        waiting, at, text = 0, start, before
         while at < len(ids) and (at < end or waiting):
             text = self._decode(ids[first : at + 1])
             at += 1
             if text.endswith(_BROKEN) and waiting < _MOST_WAITING:
                 waiting += 1
-                if at == len(ids):  # nothing more comes: shown as the tokenizer shows it
-                    loose = len(text[len(before) :])
-                pieces.append(text[len(before) :] if at == len(ids) else "")
+                pieces.append("")
                 continue
             piece = text[len(before) :]
             if not waiting and at > 1 and len(self._usual) < _MOST_USUAL and _BROKEN not in piece:
@@ -80,6 +88,9 @@ class Pieces:
             pieces.append(piece)
             before, waiting = text, 0
             if at - first >= _WINDOW:
-                first = at - BEFORE
-                before = self._decode(ids[first:at])
-        return pieces, loose
+                first, before = self._context(ids, at)
+        if not waiting:
+            return pieces, 0
+        # Nothing more comes: shown as the tokenizer shows it, unless that takes back what was complete.
+        pieces[-1] = text[len(before) :] if text.startswith(before) else _BROKEN * waiting
+        return pieces, len(pieces[-1])
