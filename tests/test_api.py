@@ -16,7 +16,7 @@ SIGNATURES = {
     "flush": "(timeout: 'float | None' = 30.0) -> 'bool'",
     "init": "(project_name: 'str | Mapping[str, Any] | None' = None, experiment_name: 'str | None' = None, "
     "backend: 'str | list[str] | tuple[str, ...] | None' = None, *, config: 'Mapping[str, Any] | None' = None, "
-    "store: 'str | os.PathLike[str] | None' = None, token2text: 'bool | None' = None, "
+    "store: 'str | os.PathLike[str] | None' = None, token2text: 'bool | None' = None, tokenizer: 'Any' = None, "
     "max_samples_per_step_per_worker: 'int | None' = None, drain: 'str | None' = None, **limits: 'Any') -> 'None'",
     "open": "(store: 'str | os.PathLike[str] | None' = None) -> 'Store'",
     "rollout_trace_attr": "(sample_index: 'SampleIndex | None' = None, step: 'int | None' = None, "

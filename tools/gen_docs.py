@@ -55,6 +55,7 @@ A folder of Parquet files (zstd) that pandas, Polars, DuckDB, Spark or ClickHous
     STORE/format.json                                                   version of the format
     STORE/data/project=P/experiment=E/step=S/TABLE--SOURCE.parquet      parts; S is a number or `none`
     STORE/blobs/ab/abcdef...                                            content such as pixels, named by its hash
+    STORE/tokenizers/FINGERPRINT.json                                   tokenizers, as far as decoding needs them
     STORE/journal/HOST/                                                 what has not been drained yet
 
 Parts never change and appear by a rename. A part whose source begins with `compact-` stands for the parts named in its

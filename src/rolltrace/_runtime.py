@@ -59,7 +59,7 @@ class Runtime:
         self._draining = 0
         if settings.backend is not None:
             backends.check(settings.backend)
-            self.recorder = Recorder(settings, self._open_journal())
+            self.recorder = Recorder(settings, self._open_journal(), store=settings.store)
 
     def _open_journal(self) -> JournalWriter:
         settings = self.settings
@@ -102,6 +102,7 @@ def init(
     config: Mapping[str, Any] | None = None,
     store: str | os.PathLike[str] | None = None,
     token2text: bool | None = None,
+    tokenizer: Any = None,
     max_samples_per_step_per_worker: int | None = None,
     drain: str | None = None,
     **limits: Any,
@@ -119,6 +120,8 @@ def init(
         config: A Hydra config with `actor_rollout_ref.rollout.trace.*` and `trainer.project_name`.
         store: The store folder, `~/.rolltrace` if not given.
         token2text: Keep decoded text beside token ids.
+        tokenizer: Of ops whose object has none: a tokenizer, a tokenizer.json, or a folder with one in it. Turns
+            `token2text` on.
         max_samples_per_step_per_worker: How many samples each worker traces in a step; all if not given.
         drain: Where journals become the store: "process", "thread" or "off".
         **limits: Any other setting of docs/reference/config.md, such as `max_bytes`.
@@ -139,6 +142,7 @@ def init(
         "backend": backend,
         "store": store,
         "token2text": token2text,
+        "tokenizer": tokenizer,
         "max_samples_per_step_per_worker": max_samples_per_step_per_worker,
         "drain": drain,
         **limits,
@@ -173,7 +177,7 @@ def _activate(settings: Settings, *, from_environment: bool = False) -> None:
             if not difference:
                 return
             if not _active.from_environment:
-                pairs = (f"{name} is {mine!r}, not {theirs!r}" for name, (mine, theirs) in difference.items())
+                pairs = (f"{name} is {mine!r:.200}, not {theirs!r:.200}" for name, (mine, theirs) in difference.items())
                 raise ConfigError(
                     f"rolltrace is already set up, and {'; '.join(pairs)}. Call rolltrace.shutdown() first"
                 )
@@ -232,6 +236,8 @@ def flush(timeout: float | None = 30.0) -> bool:
         return True
     deadline = time.monotonic() + (float("inf") if timeout is None else timeout)
     sink = recorder.sink
+    if recorder.tokenizers is not None:
+        recorder.tokenizers.texts.wait(min(deadline - time.monotonic(), threading.TIMEOUT_MAX))
     if recorder.settings.drain == "off" or not isinstance(sink, JournalWriter):
         done: list[bool] = []
         waiter = threading.Thread(target=lambda: done.append(sink.sync()), name="rolltrace-flush", daemon=True)
@@ -259,7 +265,7 @@ def shutdown() -> None:
     with _lock:
         ended, _active, _scope.recorder = _active, None, None
         if ended is not None and ended.recorder is not None:
-            ended.recorder.sink.close()
+            ended.recorder.close()
             _last_stats = stats_of(ended)
             losses = stats_of(ended).losses
             losses.pop(SAMPLE_LIMIT, None)  # asked for: counted and shown, but not worth a warning

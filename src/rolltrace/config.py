@@ -27,6 +27,7 @@ class RolloutTraceConfig:
         max_samples_per_step_per_worker: int | None = None,
         *,
         store: str | os.PathLike[str] | None = None,
+        tokenizer: Any = None,
         **more: Any,
     ) -> None:
         """As `rolltrace.init`, with verl's order of arguments."""
@@ -36,6 +37,7 @@ class RolloutTraceConfig:
             backend,
             store=store,
             token2text=token2text,
+            tokenizer=tokenizer,
             max_samples_per_step_per_worker=max_samples_per_step_per_worker,
             **more,
         )

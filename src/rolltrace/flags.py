@@ -103,6 +103,18 @@ FLAGS = (
         {"placeholder": "what stands in the prompt"},
     ),
     Flag(
+        "no_text",
+        "token2text is on, and an op has token ids but no text",
+        "when the op's own process decodes them, because its tokenizer has no tokenizer.json: the text comes later",
+        {"reason": "no tokenizer was found, or the one it has is not in the store"},
+    ),
+    Flag(
+        "number_as_text",
+        "a transition has a number that was made text before it was recorded: it can be neither compared nor plotted",
+        "for digits alone (`'42'`), which are as often an id or an answer; outside reward, reward_data and metrics",
+        {"reward_data.NAME": "the text, by the place where it stands; at most 8 of them"},
+    ),
+    Flag(
         "interrupted",
         "its process died before the op or the trajectory ended",
         "while the process is there",

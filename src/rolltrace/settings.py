@@ -57,6 +57,20 @@ def _folder(name: str, value: Any) -> Path:
     return Path(os.path.abspath(path))
 
 
+def _tokenizer(name: str, value: Any) -> Any:
+    """A tokenizer as it is, or the path of a tokenizer.json."""
+    if not isinstance(value, str | os.PathLike):
+        if any(callable(getattr(value, each, None)) for each in ("decode", "id_to_token")):
+            return value
+        raise _wrong(name, type(value).__name__, "a tokenizer, a tokenizer.json or a folder with one in it")
+    path = _folder(name, value)
+    found = path / "tokenizer.json" if path.is_dir() else path
+    if not found.is_file():
+        hint = "; give the tokenizer itself" if path.is_dir() else ""
+        raise ConfigError(f"{name}: there is no file {str(found)!r}{hint}")
+    return found
+
+
 def _switch(name: str, value: Any) -> bool:
     if isinstance(value, str):
         word = value.strip().lower()
@@ -111,6 +125,12 @@ class Settings:
     )
     store: Path = _setting(Path("~/.rolltrace"), _folder, "the store folder")  # noqa: RUF009 - it is a field
     token2text: bool = _setting(False, _switch, "keep decoded text beside token ids")
+    tokenizer: Any = _setting(  # noqa: RUF009 - it is a field
+        None,
+        _tokenizer,
+        "the tokenizer of ops whose object has none: a tokenizer.json, a folder with one in it or, as an argument, "
+        "a tokenizer; turns `token2text` on unless that is set",
+    )
     max_samples_per_step_per_worker: int | None = _setting(
         None,
         _count,
@@ -184,6 +204,8 @@ class Settings:
                     break
         if "backend" in checked and "store" not in checked:
             checked["store"] = _folder("store", cls.store)  # not at import: an account may have no home
+        if "tokenizer" in checked:
+            checked.setdefault("token2text", True)
         settings = cls(**checked)
         if settings.segment_bytes < 64 << 10:
             raise _wrong("segment_bytes", settings.segment_bytes, "at least 64 KiB")

@@ -29,7 +29,7 @@ TABLES = """
         response_tokens BIGINT, reward DOUBLE, policy_version_min BIGINT, policy_version_max BIGINT, worker VARCHAR,
         flags VARCHAR[], tags VARCHAR);
     CREATE TABLE spans (trajectory_id VARCHAR, name VARCHAR, kind VARCHAR, inputs VARCHAR, outputs VARCHAR,
-        payload VARCHAR AS (coalesce(inputs, '') || coalesce(outputs, '')));
+        text VARCHAR, payload VARCHAR AS (coalesce(inputs, '') || coalesce(outputs, '')));
     CREATE TABLE latest_scores (trajectory_id VARCHAR, name VARCHAR, value DOUBLE);
     CREATE TABLE groups (
         project VARCHAR, experiment VARCHAR, step BIGINT, sample_index VARCHAR, validate BOOLEAN, size BIGINT,
@@ -55,11 +55,11 @@ TRAJECTORY_ROWS: list[list[Any]] = [
     ["4", None, None, None, "uuid-7", None, None, None, "running", *[None] * 15],
 ]
 SPAN_ROWS: list[list[Any]] = [
-    ["1", "generate", "llm", '{"prompt":"Find the CERTIFICATE"}', '"say \\"hi\\"\\nbye"'],
-    ["1", "search", "tool", '"q"', '"\\\\frac{1}{2}"'],
-    ["2", "generate", "llm", '"中文 ÄÖ"', None],
-    ["2", "browse", "tool", None, '"certificate"'],
-    ["3", "search", "llm", "null", None],
+    ["1", "generate", "llm", '{"prompt":"Find the CERTIFICATE"}', '"say \\"hi\\"\\nbye"', None],
+    ["1", "search", "tool", '"q"', '"\\\\frac{1}{2}"', None],
+    ["2", "generate", "llm", '"中文 ÄÖ"', None, None],
+    ["2", "browse", "tool", None, '"certificate"', None],
+    ["3", "search", "llm", "null", None, 'Decoded 词元 "as is"'],
 ]
 SCORE_ROWS: list[list[Any]] = [["1", "acc", 1.0], ["2", "acc", 0.5], ["2", "acc/odd name", 2.0], ["3", "acc", NAN]]
 GROUP_ROWS: list[list[Any]] = [
@@ -251,6 +251,8 @@ def found(database: duckdb.DuckDBPyConnection, where: str) -> str:
         ("not reward < 1", "134"),
         ("not reward is null", "123"),
         ("not tool != 'search'", "1"),
+        ("text ~ 'decoded 词元'", "3"),
+        ("""text ~ '"as is"'""", "3"),
         ("not (not (step = 1) or rollout_n = 0)", "2"),
     ],
 )

@@ -51,7 +51,7 @@ def test_ops_are_a_tree_in_the_order_they_began(record: Any) -> None:
 def test_tokens_are_in_their_columns_and_in_their_place(record: Any) -> None:
     found = record(lambda handle: generate([{"role": "user", "content": "?"}], [5, 6], "好!"))
     ids = [ord("好"), ord("!")]
-    assert found.tokens[0][1:] == ("generate", [5, 6], ids, [-0.5, -0.5], [1, 1])
+    assert found.tokens[0][1:6] == ("generate", [5, 6], ids, [-0.5, -0.5], [1, 1])
     assert found.ops[0].inputs["prompt_ids"] == [5, 6]
     assert found.ops[0].outputs["token_ids"] == ids
     assert found.ops[0].outputs["logprobs"] == [-0.5, -0.5]

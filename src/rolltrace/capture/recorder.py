@@ -11,11 +11,13 @@ import os
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
 from rolltrace.capture.sampling import Sample, Sampling
+from rolltrace.capture.tokenizers import Tokenizers
 from rolltrace.journal import Losses
 from rolltrace.record import Blob, Coordinates, Event, Snapshotter, encode_record
 from rolltrace.settings import Settings
@@ -57,6 +59,7 @@ class Recorder:
         wall_ns: Callable[[], int] = time.time_ns,
         tick_ns: Callable[[], int] = time.perf_counter_ns,
         random_bytes: Callable[[int], bytes] = os.urandom,
+        store: Path | None = None,
     ) -> None:
         self.settings = settings
         self.sink = sink
@@ -79,6 +82,8 @@ class Recorder:
         self.generation = 0
         """Counts forks: a span opened before one belongs to the parent and is not ended by the child."""
         self._begin()
+        self.tokenizers = Tokenizers(self, store) if settings.token2text else None
+        """Whose tokens ops have; None while tokens are not decoded."""
 
     def _begin(self) -> None:
         # 62 random bits to start from: unique across processes, and still an int64 after any number of ops.
@@ -149,3 +154,11 @@ class Recorder:
         self.generation += 1
         self.sink.start_over_in_child()
         self._begin()
+        if self.tokenizers is not None:
+            self.tokenizers.start_over_in_child()
+
+    def close(self) -> None:
+        """Nothing more comes: finish what is done in the background, and close the sink."""
+        if self.tokenizers is not None:
+            self.tokenizers.close()
+        self.sink.close()

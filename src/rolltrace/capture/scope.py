@@ -7,6 +7,7 @@ decorated function pickled by value refers to the module and not to a copy of it
 
 from __future__ import annotations
 
+import threading
 from contextvars import ContextVar, Token
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -43,3 +44,12 @@ def leave(token: Token[Place | None] | None) -> None:
         current.reset(token)
     except ValueError:
         pass  # closed from another task, as an event loop does with forgotten async generators
+
+
+def start_outside(thread: threading.Thread) -> None:
+    """Start a thread of our own: whatever op it is started in, it does not belong to it."""
+    token = current.set(None)
+    try:
+        thread.start()
+    finally:
+        leave(token)

@@ -25,8 +25,8 @@ class Call:
     """A traced function, described once. Pickles as the function and its options."""
 
     __slots__ = (
-        "_arity", "_extra_keywords", "_extra_positional", "_fn", "_has_receiver", "_known", "_options",
-        "_positional", "_template", "kind", "name", "select_inputs", "select_outputs",
+        "_arity", "_extra_keywords", "_extra_positional", "_fn", "_known", "_options", "_positional", "_template",
+        "has_receiver", "kind", "name", "select_inputs", "select_outputs",
     )  # fmt: skip
 
     def __init__(
@@ -67,8 +67,8 @@ class Call:
         except (TypeError, ValueError):  # some builtins have none
             parameters = []
         first = parameters[0] if parameters else None
-        self._has_receiver = first is not None and (first.name in _RECEIVERS if receiver is None else receiver)
-        if self._has_receiver:
+        self.has_receiver = first is not None and (first.name in _RECEIVERS if receiver is None else receiver)
+        if self.has_receiver:
             parameters = parameters[1:]
         kinds = inspect.Parameter
         self._positional = tuple(
@@ -89,7 +89,7 @@ class Call:
 
         Never raises: a call that does not fit the signature is recorded as it was made.
         """
-        if self._has_receiver:
+        if self.has_receiver:
             args = args[1:]
         if not kwargs and len(args) == self._arity:
             if self._arity == 1:

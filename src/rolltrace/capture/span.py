@@ -22,6 +22,7 @@ from rolltrace.record import NOTHING, Error, Status, encode_record
 if TYPE_CHECKING:
     from rolltrace.capture.recorder import Recorder
     from rolltrace.capture.signature import Call
+    from rolltrace.capture.tokenizers import Known
     from rolltrace.capture.trajectory import Trajectory
 
 _MOST_INPUT_BYTES_AT_START = 4096
@@ -34,7 +35,7 @@ class Span:
 
     __slots__ = (
         "_generation", "_inputs", "_recorder", "_start_ns", "_start_tick", "_token", "call", "op_id",
-        "parent_id", "trajectory",
+        "parent_id", "tokenizer", "trajectory",
     )  # fmt: skip
 
     trajectory: Trajectory
@@ -44,6 +45,8 @@ class Span:
     _recorder: Recorder | None
     """None when this call is not recorded, and once it has ended."""
     _token: Token[scope.Place | None] | None
+    tokenizer: Known | None
+    """Not set at all while tokens are not decoded."""
 
     def __init__(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.call = call
@@ -70,6 +73,8 @@ class Span:
             except Exception:
                 self._inputs = at_start = NOTHING
                 caught("op input")
+            if recorder.tokenizers is not None:
+                self.tokenizer = recorder.tokenizers.of(call, args, place)
             self.op_id = op_id = recorder.next_op_id()
             self._start_tick = start_tick = recorder.tick_ns()
             self._start_ns = start_ns = start_tick + recorder.wall_offset_ns
@@ -138,27 +143,27 @@ class Span:
         try:
             trajectory = self.trajectory
             thread = get_ident()
-            recorder.append(
-                encode_record(
-                    (
-                        "op_end",
-                        trajectory.trace_id,
-                        trajectory.coordinates,
-                        self.op_id,
-                        self.parent_id,
-                        self.call.name,
-                        self.call.kind,
-                        self._start_ns,
-                        self._start_ns + end_tick - self._start_tick,
-                        status,
-                        error,
-                        inputs,
-                        outputs,
-                        "" if thread == _main_thread else threading.current_thread().name,
-                    )
-                ),
-                trajectory.step,
+            record = (
+                "op_end",
+                trajectory.trace_id,
+                trajectory.coordinates,
+                self.op_id,
+                self.parent_id,
+                self.call.name,
+                self.call.kind,
+                self._start_ns,
+                self._start_ns + end_tick - self._start_tick,
+                status,
+                error,
+                inputs,
+                outputs,
+                "" if thread == _main_thread else threading.current_thread().name,
             )
+            if recorder.tokenizers is None or (tokenizer := self.tokenizer) is None:
+                recorder.append(encode_record(record), trajectory.step)
+            else:
+                recorder.append(encode_record((*record, tokenizer.mark)), trajectory.step)
+                recorder.tokenizers.ended(tokenizer, trajectory, self.op_id, inputs, outputs)
         except Exception:
             caught("op end")
 

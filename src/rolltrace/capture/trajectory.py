@@ -29,6 +29,7 @@ from rolltrace.record import (
 if TYPE_CHECKING:
     from rolltrace.capture.recorder import Recorder
     from rolltrace.capture.sampling import Sample
+    from rolltrace.capture.tokenizers import Known
 
 T = TypeVar("T")
 _NO_COORDINATES = Coordinates()
@@ -49,6 +50,7 @@ class Trajectory:
         "sample",
         "step",
         "tags",
+        "tokenizer",
         "trace_id",
     )
 
@@ -71,6 +73,8 @@ class Trajectory:
         """Which chosen sample it counts for; None when all are kept."""
         self.tags: dict[str, Raw] = {}
         """Encoded, each as it was when it was given."""
+        self.tokenizer: Known | None = None
+        """That of the op it was begun in."""
 
     @property
     def trajectory(self) -> Trajectory:
@@ -238,6 +242,7 @@ class rollout_trace_attr:
         handle.tags.update((name, Raw(recorder.snapshot(value))) for name, value in self._tags.items())
         if outer is not None and outer.trajectory is not None:
             handle.parent_trace_id, handle.parent_id = outer.trajectory.trace_id, outer.op_id
+            handle.tokenizer = getattr(outer, "tokenizer", None)
         self._generation = recorder.generation
         recorder.set_clock()
         self._start_tick = recorder.tick_ns()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -127,7 +128,10 @@ def _summary(found: Comparison) -> list[str]:
     lines = [f"first turn that differs: {found.first_diverging_turn}"]
     token, call = found.first_diverging_token, found.first_diverging_tool_call
     if token is not None:
-        values = ", ".join(f"{_label(at)} {_side(value)}" for at, value in enumerate(token.values))
+        values = ", ".join(
+            f"{_label(at)} {_side(value)}" + (f" {_side(text)}" if text is not None else "")
+            for at, (value, text) in enumerate(zip_longest(token.values, token.texts))
+        )
         lines.append(f"first {token.unit} that differs: {token.index_in_turn} of turn {token.turn} ({values})")
     if call is not None:
         values = ", ".join(

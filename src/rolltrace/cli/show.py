@@ -263,3 +263,8 @@ def _print_tokens(tokens: OpTokens, full: bool) -> None:
         shown = values if full else values[:_TOKENS]
         text = " ".join(number(value) for value in shown) + (" …" if len(shown) < len(values) else "")
         print(f"  {label:<13} {len(values):>7}  {text}")
+        pieces = getattr(tokens, label.replace("_ids", "_pieces"), None) if label.endswith("_ids") else None
+        if pieces:
+            shown = pieces if full else pieces[:_TOKENS]
+            text = " ".join(plain(repr(piece)) for piece in shown) + (" …" if len(shown) < len(pieces) else "")
+            print(f"  {'':<13} {'':>7}  {text}")

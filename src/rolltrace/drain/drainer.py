@@ -23,7 +23,16 @@ from rolltrace.drain.redact import Redactor
 from rolltrace.drain.rows import Row, RowMaker
 from rolltrace.errors import FormatError
 from rolltrace.flags import ALL
-from rolltrace.journal import Damage, Entry, SegmentReader, drainer_lock, is_live, journal_files, journal_folder
+from rolltrace.journal import (
+    Damage,
+    Entry,
+    SegmentReader,
+    drainer_lock,
+    is_live,
+    journal_files,
+    journal_folder,
+    tokenizers_pending,
+)
 from rolltrace.record import Blob, OpEnd, OpStart, TrajectoryEnd, TrajectoryStart, decode_record, encode_record
 from rolltrace.record.tables import LOSSES, TRAJECTORIES, Table
 from rolltrace.store import Partition, blob_path, prepare, write_part
@@ -55,6 +64,8 @@ class Drainer:
         self._memory = Memory(store)
         self.segments = 0
         self.bytes = 0
+        self.postponed = False
+        """The last `drain` left what waits for later, because a tokenizer that it needs is being written."""
         prepare(store)
 
     def working(self) -> AbstractContextManager[bool]:
@@ -68,6 +79,10 @@ class Drainer:
     def drain(self, progress: Callable[[int, int], None] = lambda done, total: None) -> int:
         """Drain all that waits; how many segments that were. The caller holds the lock."""
         waiting = self.waiting()
+        # In this order: whatever waits was written after the markers of its tokenizers.
+        self.postponed = bool(waiting) and tokenizers_pending(self.store)
+        if self.postponed:
+            return 0
         for done, path in enumerate(waiting):
             progress(done, len(waiting))
             self._drain_segment(path)

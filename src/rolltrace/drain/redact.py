@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -42,8 +42,19 @@ SECRET_SHAPES: dict[str, tuple[tuple[str, ...], str]] = {
 Looking for a word is many times faster than for a pattern, and nearly all text has none of them."""
 
 
+_EVERYWHERE = ("",)
+"""The words of a rule of a store's own: nothing is known about what it finds."""
+_LONGEST_WORD = 32
 _SHORTEST_KEPT = 256
 _MOST_KEPT = 1024
+
+
+class Secret(NamedTuple):
+    """Where a secret stands in a text, and the rule that found it."""
+
+    start: int
+    end: int
+    name: str
 
 
 class _Rules(msgspec.Struct, forbid_unknown_fields=True):
@@ -80,7 +91,7 @@ class Redactor:
         try:
             rules = msgspec.json.decode(page.read_bytes(), type=_Rules)
             shapes = {} if rules.replace else dict(SECRET_SHAPES)
-            shapes.update((name, (("",), re.compile(shape).pattern)) for name, shape in rules.shapes.items())
+            shapes.update((name, (_EVERYWHERE, re.compile(shape).pattern)) for name, shape in rules.shapes.items())
         except FileNotFoundError:
             return cls()
         except (msgspec.MsgspecError, re.error, OSError) as fault:
@@ -118,6 +129,25 @@ class Redactor:
             clean = self._seen[text] = self._search(text)
         return clean
 
+    def secrets(self, text: str, start: int = 0, known: Iterable[Secret] = ()) -> list[Secret]:
+        """Where secrets of a known shape stand in a text, in order; those that overlap are one.
+
+        Args:
+            text: The text.
+            start: From where on the usual shapes are looked for; those of a store's own are in all of it.
+            known: The secrets before that.
+        """
+        found = list(known)
+        before = len(found)
+        for name, words, shape in self._shapes:
+            begin = 0 if words == _EVERYWHERE else start
+            # A word may stand right before what is taken out, as in a URL.
+            if any(text.find(word, max(0, begin - _LONGEST_WORD)) >= 0 for word in words):
+                found += [Secret(*match.span(), name) for match in shape.finditer(text, begin) if match[0]]
+        merged = _merged(found)
+        self.count += max(0, len(merged) - before)
+        return merged
+
     def _search(self, text: str) -> str:
         for name, words, shape in self._shapes:
             for word in words:
@@ -126,6 +156,16 @@ class Redactor:
                     self.count += found
                     break
         return text
+
+
+def _merged(found: list[Secret]) -> list[Secret]:
+    merged: list[Secret] = []
+    for each in sorted(found):
+        if merged and each.start < merged[-1].end:
+            merged[-1] = merged[-1]._replace(end=max(merged[-1].end, each.end))
+        else:
+            merged.append(each)
+    return merged
 
 
 def _plain(key: str) -> str:

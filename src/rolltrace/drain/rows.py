@@ -12,7 +12,7 @@ from rolltrace.drain.checks import Checks, Finding, OpFacts
 from rolltrace.drain.memory import Memory
 from rolltrace.drain.prefix import Prefixes
 from rolltrace.drain.redact import Redactor
-from rolltrace.drain.tokens import PROMPT_NAMES, take_columns
+from rolltrace.drain.tokens import take_columns
 from rolltrace.record import (
     Coordinates,
     Error,
@@ -27,6 +27,7 @@ from rolltrace.record import (
     to_json,
 )
 from rolltrace.record.tables import FLAGS, LOSSES, NOTES, SCORES, SPANS, TEXTS, TRAJECTORIES, TRANSITIONS, WHERE, Table
+from rolltrace.record.tokens import PROMPT_NAMES
 
 _encode_json = msgspec.json.Encoder().encode
 _parts_decoder = msgspec.msgpack.Decoder(dict[str, msgspec.Raw])
@@ -110,7 +111,7 @@ class RowMaker:
         )
         if tokenizer := getattr(record, "tokenizer", ""):
             fields["tokenizer"] = tokenizer
-            fields.update(self._memory.texts.columns(tokenizer, record.trajectory_id, fields))
+            fields.update(self._memory.texts.columns(tokenizer, record.trajectory_id, fields, self._redactor))
         if isinstance(record, OpEnd):
             self._memory.shared.remember(record)
         yield Row(SPANS, at.step, fields)
@@ -181,9 +182,11 @@ class RowMaker:
             )
             yield Row(SCORES, at.step, fields)
         elif record.event == "text" and isinstance(body, dict):
-            fields.update(body)
-            fields["text"] = self._redactor.text(str(body.get("text")))
-            yield Row(TEXTS, at.step, fields)
+            if body["text"] is None:
+                yield from self._flags(at, fields, [Finding("no_text", {"reason": body["why"]})], record.op_id)
+            else:
+                fields.update(self._memory.texts.late(record.trajectory_id, body, self._redactor))
+                yield Row(TEXTS, at.step, fields)
         elif record.event == "drop" and isinstance(body, dict):
             for dropped in body.get("trajectories", ()):
                 yield Row(

@@ -18,8 +18,8 @@ import msgspec
 import xxhash
 from msgspec import Raw
 
-from rolltrace.drain.tokens import NAMES, WRAPPERS
 from rolltrace.record import Event, OpEnd, decode_value
+from rolltrace.record.tokens import NAMES, WRAPPERS
 
 POINTER, LITERAL = "$op", "literal"
 _SHORTEST_BYTES = 64

@@ -10,31 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from rolltrace.record import Array
-
-NAMES: dict[str, tuple[str, ...]] = {
-    "prompt_ids": ("prompt_ids", "prompt_token_ids", "input_ids", "prompt_tokens"),
-    "response_ids": (
-        "response_ids", "token_ids", "output_ids", "output_token_ids", "response_token_ids", "completion_token_ids",
-        "completion_ids", "tokens",
-    ),
-    "logprobs": (
-        "logprobs", "log_probs", "response_logprobs", "output_token_logprobs", "rollout_log_probs",
-        "completion_logprobs",
-    ),
-    "response_mask": ("response_mask", "loss_mask", "completion_mask", "action_mask"),
-}  # fmt: skip
-"""Column -> the keys that verl, tinker, vLLM, SGLang and OpenAI-style outputs have for it."""
-
-PROMPT_NAMES = frozenset(NAMES["prompt_ids"])
-
-SCALARS: dict[str, tuple[str, ...]] = {
-    "policy_version": ("policy_version", "weight_version", "model_version", "param_version"),
-    "finish_reason": ("finish_reason", "stop_reason"),
-}
-WRAPPERS = ("outputs", "choices", "sequences", "output")
-"""Where vLLM, OpenAI-style and tinker outputs keep the one completion."""
-SIDES = ("extra_fields", "metrics", "meta_info")
-"""Where verl and SGLang outputs keep scalars about it."""
+from rolltrace.record.tokens import NAMES, SCALARS, SIDES, flat_list, places
 
 _TYPES = {
     "prompt_ids": pa.int32(),
@@ -47,18 +23,18 @@ _TYPES = {
 def take_columns(inputs: Any, outputs: Any) -> dict[str, Any]:
     """The token columns and scalars of an op. Replaces what it takes in `inputs` and `outputs`."""
     found: dict[str, Any] = {}
-    places = [place for value in (outputs, inputs) for place in _places(value)]
+    standing = [place for value in (outputs, inputs) for place in places(value)]
     for column, names in NAMES.items():
-        for place in places:
+        for place in standing:
             name = next((name for name in names if name in place), "")
             values = _typed(place[name], column) if name else None
             if values is not None:
                 found[column] = values
                 place[name] = {"$column": column}
                 break
-    sides = [side for place in places for name in SIDES if isinstance(side := place.get(name), dict)]
+    sides = [side for place in standing for name in SIDES if isinstance(side := place.get(name), dict)]
     for column, names in SCALARS.items():
-        for place in (*places, *sides):
+        for place in (*standing, *sides):
             value = next((place[name] for name in names if name in place), None)
             scalar = _version(value) if column == "policy_version" else value if isinstance(value, str) else None
             if scalar is not None:
@@ -92,31 +68,12 @@ def join_tokens(found: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _places(value: Any) -> list[dict[str, Any]]:
-    """The dicts in which token fields may stand: the value itself, then the one completion inside it."""
-    if not isinstance(value, dict):
-        return []
-    places = [value]
-    for name in WRAPPERS:
-        inner = value.get(name)
-        if isinstance(inner, list) and len(inner) == 1:
-            inner = inner[0]
-        if isinstance(inner, dict):
-            places.append(inner)
-    return places
-
-
 def _typed(value: Any, column: str) -> pa.Array | None:
     """The values as an Arrow array; None if they are not a flat list of fitting numbers."""
     if isinstance(value, pa.Array):
         return value
-    if isinstance(value, Array):
-        if len(value.shape) != 1:
-            return None
-        value = value.tolist()
-    if not isinstance(value, list) or (value and isinstance(value[0], dict | list | str)):
-        return None
+    values = flat_list(value)
     try:
-        return pa.array(value, type=_TYPES[column])
+        return None if values is None else pa.array(values, type=_TYPES[column])
     except (pa.ArrowException, TypeError, OverflowError, ValueError):
         return None

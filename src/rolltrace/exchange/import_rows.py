@@ -171,7 +171,7 @@ def _fitting(name: str, kind: ColumnType, value: Any) -> Any:
         return None
     if kind == "json":
         return json.dumps(to_json(_REDACTOR.value(value)), ensure_ascii=False, separators=(",", ":"))
-    if kind == "text" and isinstance(value, str):
+    if kind in ("text", "long text") and isinstance(value, str):
         return _REDACTOR.text(clean_text(value))
     if kind == "bool" and isinstance(value, bool):
         return value
@@ -186,7 +186,15 @@ def _fitting(name: str, kind: ColumnType, value: Any) -> Any:
         raise Malformed(f"{name} does not fit {kind}: {_seen(value)}")
     if kind.endswith("[]") and hasattr(value, "type"):  # an Arrow array, from `take_columns`
         return value
-    wanted = {"text": "text", "bool": "true or false", "float64": "a number"}.get(kind, "a whole number")
+    if kind == "int32[]" and isinstance(value, list) and all(type(n) is int and abs(n) < 1 << 31 for n in value):
+        return value
+    wanted = {
+        "text": "text",
+        "long text": "text",
+        "int32[]": "whole numbers",
+        "bool": "true or false",
+        "float64": "a number",
+    }.get(kind, "a whole number")
     raise Malformed(f"{name} must be {wanted}, not {_seen(value)}")
 
 

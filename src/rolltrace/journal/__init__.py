@@ -2,6 +2,7 @@
 
 from rolltrace.journal.lock import drainer_lock
 from rolltrace.journal.reader import Damage, Entry, SegmentReader, is_live, journal_files, read_journals
+from rolltrace.journal.tokenizers import claim_tokenizer, tokenizer_file, tokenizers_pending, write_tokenizer
 from rolltrace.journal.writer import JournalWriter, Losses, journal_folder
 
 __all__ = [
@@ -10,9 +11,13 @@ __all__ = [
     "JournalWriter",
     "Losses",
     "SegmentReader",
+    "claim_tokenizer",
     "drainer_lock",
     "is_live",
     "journal_files",
     "journal_folder",
     "read_journals",
+    "tokenizer_file",
+    "tokenizers_pending",
+    "write_tokenizer",
 ]

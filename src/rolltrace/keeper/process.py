@@ -91,7 +91,8 @@ def run_once(store: Path, progress: Callable[[int, int], None] = lambda done, to
                 drainer.drain(progress)
                 while _check_next(plugins):
                     pass
-                return 0
+                if not drainer.postponed:
+                    return 0
         if not drainer.waiting():
             return 0
         time.sleep(_LOOK_EVERY_SEC)

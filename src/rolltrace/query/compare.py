@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any, Literal, NamedTuple
 
 from rolltrace.errors import ConfigError
-from rolltrace.query.conversation import as_text, reply_of
-from rolltrace.query.trajectory import Op, Trajectory
+from rolltrace.query.conversation import as_text, reply_of_op
+from rolltrace.query.trajectory import Op, OpTokens, Trajectory
 
 ATTRIBUTES = (
     "project", "experiment", "step", "sample_index", "rollout_n", "validate", "name", "status", "error", "duration_s",
@@ -40,6 +40,7 @@ class Turn:
     tokens: list[int] | None
     text: str | None
     tools: list[Op]
+    details: OpTokens | None = None
 
     @property
     def calls(self) -> list[ToolCall]:
@@ -68,6 +69,8 @@ class TokenDivergence:
     index_in_turn: int
     values: list[int | str | None]
     """What each trajectory has there; None for one whose reply has ended."""
+    texts: list[str | None] = field(default_factory=list)
+    """The text of these tokens; None where it is not known."""
 
 
 @dataclass(frozen=True)
@@ -133,13 +136,14 @@ def compare(trajectories: Sequence[Trajectory]) -> Comparison:
 
 def turns_of(trajectory: Trajectory) -> list[Turn]:
     """The turns of a trajectory, in the order they began."""
-    ids = {tokens.op_id: tokens.response_ids for tokens in trajectory.tokens}
+    details = {tokens.op_id: tokens for tokens in trajectory.tokens}
     turns: list[Turn] = []
     for op in sorted(trajectory.walk(), key=lambda op: op.start_ns):
         if op.kind == "llm":
-            reply = reply_of(op.outputs)
+            reply, tokens = reply_of_op(op), details.get(op.op_id)
             content = None if reply is None else reply.get("content")
-            turns.append(Turn(op.op_id, ids.get(op.op_id), None if content is None else as_text(content), []))
+            ids = None if tokens is None else tokens.response_ids
+            turns.append(Turn(op.op_id, ids, None if content is None else as_text(content), [], tokens))
         elif op.kind == "tool" and turns:
             turns[-1].tools.append(op)
     return turns
@@ -181,9 +185,17 @@ def _first_token(rows: list[TurnRow]) -> TokenDivergence | None:
         ]
         for at, values in enumerate(zip_longest(*replies)):
             if not _all_same(values):
-                return TokenDivergence("token" if tokens else "character", before + at, row.index, at, list(values))
+                texts = [_piece(turn, at) for turn in row.turns] if tokens else []
+                return TokenDivergence(
+                    "token" if tokens else "character", before + at, row.index, at, list(values), texts
+                )
         before += len(replies[0])
     return None
+
+
+def _piece(turn: Turn | None, at: int) -> str | None:
+    pieces = None if turn is None or turn.details is None else turn.details.response_pieces
+    return pieces[at] if pieces is not None and at < len(pieces) else None
 
 
 def _first_tool_call(rows: list[TurnRow]) -> ToolDivergence | None:

@@ -4,9 +4,12 @@ The rule, in the order it is tried:
 1. A model call that was given `messages` (a list of dicts with a role) which begin as the conversation does has all of
    it in them; one whose messages begin otherwise adds them. Its reply follows, then the results of tools called since.
 2. Otherwise each model call adds its prompt text, if it is not the one before, as `user`, and its reply as
-   `assistant`; each tool call adds its result as `tool`.
+   `assistant`; each tool call adds its result as `tool`. Where there are only tokens, their text is taken, of a prompt
+   what it has more than the turn before.
+3. Without any model call, the first op whose tokens have a text gives it, as `user` and `assistant`.
 
-A reply is a message dict, the `message` of the first of `choices`, or the text under one of `TEXT_KEYS`.
+A reply is a message dict, the `message` of the first of `choices`, the text under one of `TEXT_KEYS`, or the text of
+its tokens.
 """
 
 from __future__ import annotations
@@ -37,20 +40,40 @@ def conversation_of(ops: Sequence[Op]) -> list[Message]:
             told += _reply(op)
         elif told and op.kind == "tool":
             told.append(_tool(op))
-    return told or list(_from_texts(ops))
+    return told or list(_from_texts(ops)) or list(_from_tokens(ops))
 
 
 def _from_texts(ops: Sequence[Op]) -> Iterator[Message]:
-    before = None
+    before, decoded, tool_answered = None, "", False
     for op in ops:
         if op.kind == "llm":
             prompt = _text(op.inputs, PROMPT_KEYS)
-            if prompt is not None and prompt != before:
+            if prompt is None and op.prompt_text is not None:
+                # What tools said stands there as their own message already.
+                prompt = _news(op.prompt_text, decoded, unless=tool_answered)
+                decoded, tool_answered = op.prompt_text + (op.response_text or ""), False
+            if prompt and prompt != before:
                 yield {"role": "user", "content": prompt}
             before = prompt
             yield from _reply(op)
         elif op.kind == "tool":
+            tool_answered = True
             yield _tool(op)
+
+
+def _news(text: str, decoded: str, *, unless: bool) -> str:
+    if not decoded or not text.startswith(decoded):
+        return text
+    return "" if unless else text[len(decoded) :]
+
+
+def _from_tokens(ops: Sequence[Op]) -> Iterator[Message]:
+    for op in ops:
+        if op.response_text is not None:
+            if op.prompt_text is not None:
+                yield {"role": "user", "content": op.prompt_text}
+            yield {"role": "assistant", "content": op.response_text}
+            return
 
 
 def messages_of(inputs: Any) -> list[Message] | None:
@@ -90,8 +113,16 @@ def as_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
-def _reply(op: Op) -> list[Message]:
+def reply_of_op(op: Op) -> Message | None:
+    """What a model call answered; if it gave nothing but tokens, their text."""
     message = reply_of(op.outputs)
+    if message is None and op.response_text is not None:
+        return {"role": "assistant", "content": op.response_text}
+    return message
+
+
+def _reply(op: Op) -> list[Message]:
+    message = reply_of_op(op)
     return [] if message is None else [message]
 
 

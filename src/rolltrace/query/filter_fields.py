@@ -67,7 +67,7 @@ FIELDS = {
         Field("tool", "text", "s.name", "name of some tool op"),
         Field("op", "text", "s.name", "name of some op"),
         Field("kind", "text", "s.kind", "kind of some op: `'llm'`, `'tool'`, `'env'`, `'reward'` or `'other'`"),
-        Field("text", "text", "s.payload", "inputs or outputs of some op; only `~` and `!~`"),
+        Field("text", "text", "s.payload", "inputs, outputs or decoded tokens of some op; only `~` and `!~`"),
         Field("tag.NAME", "tags", "json_extract_string(t.tags, ?)", "the tag NAME; the literal says how to compare"),
         Field("score.NAME", "number", "x.value", "newest score called NAME"),
         Field("label.NAME", "text", "x.label", "newest text of the score NAME: a label, a human's note"),
@@ -210,8 +210,9 @@ def _tag(key: str, operator: Operator, values: list[Value]) -> Condition:
 def _search(text: str) -> Condition:
     # Inputs and outputs are JSON, in which quotes, backslashes and line ends are escaped.
     forms = sorted({text, json.dumps(text, ensure_ascii=False)[1:-1]})
-    tests = [_test(FIELDS["text"].sql, "~", 1, may_be_nan=False) for _ in forms]
-    return Condition(_LOOKUPS["text"].format(" OR ".join(tests)), list(forms))
+    columns = [*(FIELDS["text"].sql for _ in forms), "s.text"]
+    tests = [_test(column, "~", 1, may_be_nan=False) for column in columns]
+    return Condition(_LOOKUPS["text"].format(" OR ".join(tests)), [*forms, text])
 
 
 def _type(value: Value) -> Literal["number", "text", "bool"]:

@@ -56,6 +56,8 @@ class LiveJournals:
     def refresh(self) -> bool:
         """Read what is new; whether anything was."""
         before, changed = set(self._segments), False
+        if self._memory.texts.came_late():
+            self._memory, self._segments = Memory(self._store), {}
         for _ in range(_TRIES):
             listed = journal_files(self._store)
             changed |= self._read(listed)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 from rolltrace.query.conversation import Message, conversation_of
@@ -38,6 +39,10 @@ class Op:
     finish_reason: str | None = None
     worker: str | None = None
     children: list[Op] = field(default_factory=list)
+    prompt_text: str | None = None
+    """The text of the tokens it saw; None without token2text."""
+    response_text: str | None = None
+    """The text of the tokens it produced."""
 
     @property
     def duration_s(self) -> float | None:
@@ -59,6 +64,28 @@ class OpTokens(NamedTuple):
     response_ids: list[int] | None
     logprobs: list[float] | None
     response_mask: list[int] | None
+    prompt_text: str | None = None
+    response_text: str | None = None
+    piece_chars: list[int] | None = None
+    """How many characters each token ends, those of the prompt first; 0 inside a character."""
+
+    @property
+    def prompt_pieces(self) -> list[str] | None:
+        """The text of each token of the prompt."""
+        return _pieces(self.prompt_text, self.prompt_ids, self.piece_chars, 0)
+
+    @property
+    def response_pieces(self) -> list[str] | None:
+        """The text of each token of the response."""
+        return _pieces(self.response_text, self.response_ids, self.piece_chars, len(self.prompt_ids or ()))
+
+
+def _pieces(text: str | None, ids: list[int] | None, counts: list[int] | None, first: int) -> list[str] | None:
+    if text is None or ids is None or counts is None:
+        return None
+    ends = list(accumulate(counts[first : first + len(ids)], initial=0))
+    fits = len(ends) == len(ids) + 1 and ends[-1] == len(text)  # a text that was changed afterwards has no pieces
+    return [text[begin:end] for begin, end in pairwise(ends)] if fits else None
 
 
 @dataclass(frozen=True)
@@ -168,11 +195,14 @@ def _op(span: Row) -> Op:
         worker=span["worker"],
         inputs=payload.get("inputs"),
         outputs=payload.get("outputs"),
+        prompt_text=span["prompt_text"],
+        response_text=span["response_text"],
     )
 
 
 def _tokens(span: Row) -> OpTokens:
-    return OpTokens(span["op_id"], span["name"], *(span[name] for name in TOKEN_COLUMNS))
+    names = (*TOKEN_COLUMNS, "prompt_text", "response_text", "piece_chars")
+    return OpTokens(span["op_id"], span["name"], *(span[name] for name in names))
 
 
 def _parsed(row: Row, *names: str) -> Row:

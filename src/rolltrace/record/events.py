@@ -77,7 +77,7 @@ class OpEnd(_Record, tag="op_end", frozen=True):
     thread: str = ""
     """Name of the thread, when it is not the main one."""
     tokenizer: str = ""
-    """Fingerprint of the tokenizer of its tokens, when they are to be decoded by the drainer."""
+    """Fingerprint of the tokenizer of its tokens; `own-process` when a `text` event will tell their text."""
 
 
 class Event(_Record, tag="event", frozen=True):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-ColumnType = Literal["text", "json", "int64", "int32", "float64", "bool", "int32[]", "float32[]", "int8[]"]
+ColumnType = Literal["text", "long text", "json", "int64", "int32", "float64", "bool", "int32[]", "float32[]", "int8[]"]
 
 FORMAT = 1
 """Version of the store's format."""
@@ -83,8 +83,8 @@ SPANS = Table(
         Column("logprobs", "float32[]", "logprob of each response token"),
         Column("response_mask", "int8[]", "1 where a response token is trained on"),
         Column("payload", "json", "an object with `inputs` and `outputs`, without what the token columns hold"),
-        Column("tokenizer", "text", "fingerprint of the tokenizer of its tokens: STORE/tokenizers/FINGERPRINT.json"),
-        Column("text", "text", "the text of `tokens`; null without token2text"),
+        Column("tokenizer", "text", "fingerprint of the tokenizer of its tokens; `own-process`: see `texts`"),
+        Column("text", "long text", "the text of `tokens`; null without token2text"),
         Column("prompt_chars", "int32", "how many characters of `text` are the prompt's"),
         Column("piece_chars", "int32[]", "how many characters of `text` each token ends; 0 inside a character"),
     ),
@@ -97,7 +97,7 @@ TEXTS = Table(
         *WHERE,
         Column("op_id", "int64", "the op"),
         Column("time_ns", "int64", "when it was decoded"),
-        Column("text", "text", "as in `spans`"),
+        Column("text", "long text", "as in `spans`"),
         Column("prompt_chars", "int32", "as in `spans`"),
         Column("piece_chars", "int32[]", "as in `spans`"),
     ),

@@ -3,6 +3,7 @@
     STORE/format.json                                                   version
     STORE/data/project=P/experiment=E/step=S/TABLE--SOURCE.parquet      parts; S is a number or `none`
     STORE/blobs/ab/abcdef...                                            content, named by its hash
+    STORE/tokenizers/FINGERPRINT.json                                   what decodes the tokens of ops
     STORE/journal/HOST/*.seg                                            what the drainer has not yet taken
 
 Names are Hive style, so any tool that reads a folder of Parquet files knows project, experiment and step. What a

@@ -21,6 +21,7 @@ from rolltrace.store.layout import COMPACTED, Partition, data_folder, part_name,
 
 _ARROW: dict[ColumnType, pa.DataType] = {
     "text": pa.string(),
+    "long text": pa.string(),
     "json": pa.string(),
     "int64": pa.int64(),
     "int32": pa.int32(),
@@ -30,7 +31,7 @@ _ARROW: dict[ColumnType, pa.DataType] = {
     "float32[]": pa.list_(pa.float32()),
     "int8[]": pa.list_(pa.int8()),
 }
-BULKY = frozenset({"json", "int32[]", "float32[]", "int8[]"})
+BULKY = frozenset({"long text", "json", "int32[]", "float32[]", "int8[]"})
 """The types of columns that hold payloads."""
 _ROWS_PER_GROUP = 4096
 _PAGE_BYTES = 8 << 20

@@ -16,6 +16,8 @@ from rolltrace.drain.checks.image_missing import image_missing
 from rolltrace.drain.checks.interrupted import op_interrupted, trajectory_interrupted
 from rolltrace.drain.checks.length_mismatch import length_mismatch
 from rolltrace.drain.checks.mixed_policy import mixed_policy
+from rolltrace.drain.checks.no_text import no_text
+from rolltrace.drain.checks.number_as_text import number_as_text
 from rolltrace.drain.checks.past import Known, Past
 from rolltrace.drain.checks.prefix_break import prefix_break
 from rolltrace.drain.checks.repetition import repetition
@@ -44,10 +46,10 @@ OF_OP_AND_PAST: dict[str, Callable[[OpFacts, Known], Found]] = {
 }
 """Checks that remember something of the ops before."""
 
-OF_OP_AND_META: dict[str, Callable[[OpFacts, Mapping[str, Any]], Found]] = {}
+OF_OP_AND_META: dict[str, Callable[[OpFacts, Mapping[str, Any]], Found]] = {"no_text": no_text}
 """Checks that ask what the writer was set up to do."""
 
-OF_TRANSITION: dict[str, Callable[[Any, Mapping[str, Any]], Found]] = {}
+OF_TRANSITION: dict[str, Callable[[Any, Mapping[str, Any]], Found]] = {"number_as_text": number_as_text}
 """Checks of a transition: its trace, and what else was given."""
 
 OF_TRAJECTORY: dict[str, Callable[[Mapping[str, Any]], Found]] = {

@@ -1,0 +1,185 @@
+"""Which tokenizer the tokens of an op belong to: that of the object whose method it is, else that of the op around it,
+else the one given to `init`.
+
+Only made when `token2text` is on. Looking at a user's object may raise, or be slow where an attribute is computed: such
+looks are guarded, and remembered for each object.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import weakref
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from msgspec import Raw
+from xxhash import xxh3_64_hexdigest
+
+from rolltrace._guard import caught, logger, pass_on_signals
+from rolltrace.capture import scope
+from rolltrace.capture.own_text import Decode, Job, OwnTexts
+from rolltrace.capture.tokenizer_json import backend_of, fingerprint, pages
+from rolltrace.journal import claim_tokenizer, tokenizer_file, write_tokenizer
+from rolltrace.record.tokens import OWN_PROCESS
+
+if TYPE_CHECKING:
+    from rolltrace.capture.recorder import Recorder
+    from rolltrace.capture.signature import Call
+    from rolltrace.capture.trajectory import Trajectory
+
+_MOST_KNOWN = 64
+_LOOK_EVERY_SEC = 0.2
+_JOIN_SEC = 10.0
+
+
+class Known(NamedTuple):
+    """A tokenizer that was looked at."""
+
+    tokenizer: Any
+    mark: str
+    """Its fingerprint; `OWN_PROCESS` if only this process can decode; empty if it is no tokenizer at all."""
+    decode: Decode | None = None
+
+
+class _Seen(NamedTuple):
+    receiver: weakref.ref[Any]
+    known: Known | None
+
+
+class Tokenizers:
+    """The tokenizers that the ops of this process have, and what is done with them."""
+
+    def __init__(self, recorder: Recorder, store: Path | None) -> None:
+        """With no store, as in tests, tokenizers are told apart and not saved."""
+        self._store = store
+        self.texts = OwnTexts(recorder)
+        self._begin()
+        self._given = self._of_given(recorder.settings.tokenizer)
+
+    def _begin(self) -> None:
+        self._known: dict[int, Known] = {}
+        self._seen: dict[int, _Seen] = {}
+        self._saving: list[threading.Thread] = []
+        self._closing = threading.Event()
+
+    def of(self, call: Call, args: tuple[Any, ...], place: scope.Place | None) -> Known | None:
+        """The tokenizer of an op that begins. Never raises."""
+        try:
+            found = self._of_receiver(args[0]) if call.has_receiver and args else None
+            # A place made before tokens were decoded has no tokenizer.
+            return found or getattr(place, "tokenizer", None) or self._given
+        except Exception:
+            caught("tokenizer")
+            return None
+
+    def _of_receiver(self, receiver: Any) -> Known | None:
+        own = _attribute(receiver, "__dict__")
+        if type(own) is dict and own.get("tokenizer") is not None:  # as usual: no code of the user's runs for this
+            known = self._of(own["tokenizer"])
+            if known is not None:
+                return known
+        seen = self._seen.get(id(receiver))
+        if seen is not None and seen.receiver() is receiver:
+            return seen.known
+        known = None
+        for tokenizer in (_attribute(receiver, "tokenizer"), _attribute(receiver, "processor", "tokenizer")):
+            known = known or (None if tokenizer is None else self._of(tokenizer))
+        self._remember(receiver, known)
+        return known
+
+    def _remember(self, receiver: Any, known: Known | None) -> None:
+        key = id(receiver)
+        try:
+            self._seen[key] = _Seen(weakref.ref(receiver, lambda _: self._seen.pop(key, None)), known)
+        except TypeError:
+            pass  # some objects cannot be referred to weakly; these are looked at each time
+
+    def _of(self, tokenizer: Any) -> Known | None:
+        known = self._known.get(id(tokenizer))
+        if known is None or known.tokenizer is not tokenizer:
+            known = self._look_at(tokenizer)
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            self._known[id(tokenizer)] = known
+        return known if known.mark else None
+
+    def _look_at(self, tokenizer: Any) -> Known:
+        try:
+            backend = backend_of(tokenizer)
+            mark = "" if backend is None else fingerprint(backend)
+        except Exception:
+            pass_on_signals()
+            mark = ""  # it has no tokenizer.json form after all
+        if mark:
+            self._save(mark, pages(backend))
+            return Known(tokenizer, mark)
+        decode = _attribute(tokenizer, "decode")
+        return Known(tokenizer, OWN_PROCESS, decode) if callable(decode) else Known(tokenizer, "")
+
+    def _of_given(self, tokenizer: Any) -> Known | None:
+        if not isinstance(tokenizer, Path):
+            return None if tokenizer is None else self._of(tokenizer)
+        content = tokenizer.read_bytes()
+        mark = xxh3_64_hexdigest(content)
+        self._save(mark, [content])
+        return Known(tokenizer, mark)
+
+    def _save(self, mark: str, content: Iterable[bytes]) -> None:
+        """See to it that the tokenizer is in the store soon. The marker is there before any record names it."""
+        if self._store is None or tokenizer_file(self._store, mark).exists():
+            return
+        try:
+            mine = claim_tokenizer(self._store, mark)
+        except OSError as fault:
+            _not_saved(fault)
+            return
+        work = (self._store, mark, content, mine, self._closing)
+        thread = threading.Thread(target=_save, args=work, name="rolltrace-tokenizer", daemon=True)
+        scope.start_outside(thread)
+        self._saving.append(thread)
+
+    def ended(self, known: Known, trajectory: Trajectory, op_id: int, inputs: Raw, outputs: Raw) -> None:
+        """An op is over and recorded: if nobody else can, decode its tokens here."""
+        if known.decode is not None:
+            self.texts.hand_over(Job(known.decode, trajectory, op_id, inputs, outputs))
+
+    def close(self, timeout_sec: float = _JOIN_SEC) -> None:
+        """Finish what is being saved and decoded, as far as that takes no longer than this."""
+        deadline = time.monotonic() + timeout_sec
+        self._closing.set()
+        for thread in self._saving:
+            thread.join(max(0.0, deadline - time.monotonic()))
+        self.texts.close(max(0.0, deadline - time.monotonic()))
+
+    def start_over_in_child(self) -> None:
+        """After a fork: threads are the parent's, and so is what they had to do."""
+        self._begin()
+        self.texts.start_over_in_child()
+
+
+def _attribute(value: Any, *names: str) -> Any:
+    """An attribute of a user's object, or None, whatever happens."""
+    try:
+        for name in names:
+            value = getattr(value, name, None)
+    except Exception:
+        pass_on_signals()
+        return None
+    return value
+
+
+def _save(store: Path, mark: str, content: Iterable[bytes], mine: bool, closing: threading.Event) -> None:
+    try:
+        # If it is not ours to write, another process is about to; it may die before it has.
+        while not mine and not tokenizer_file(store, mark).exists() and not closing.wait(_LOOK_EVERY_SEC):
+            mine = claim_tokenizer(store, mark)
+        if mine:
+            write_tokenizer(store, mark, content)
+    except Exception as fault:
+        _not_saved(fault)
+
+
+def _not_saved(fault: Exception) -> None:
+    logger.warning("the tokenizer could not be saved in the store, ops keep token ids only: %r", fault)
