@@ -116,7 +116,7 @@ def test_a_wrong_key_is_one_line(store: Path, harbour: Any, capsys: pytest.Captu
 
 
 def test_an_unknown_backend_is_one_line(store: Path, harbour: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["sync", str(store), "--to", "shippin"]) == 1
+    assert main(["sync", str(store), "--to", "shipping2"]) == 1
     assert "did you mean 'shipping'?" in capsys.readouterr().err
 
 

@@ -160,10 +160,10 @@ def test_a_backend_that_stopped_is_tried_at_the_next_start(harbour: Any, store: 
 def test_a_backend_that_is_not_installed_is_a_message(harbour: Any, store: Path) -> None:
     start(store, drain="off")
     trace(1)
-    note_routes(store, {"project": "p", "experiment": "e", "backends": ["shippin"]})
-    command = [sys.executable, "-m", "rolltrace.keeper.follower", str(store), "shippin"]
+    note_routes(store, {"project": "p", "experiment": "e", "backends": ["shipping2"]})
+    command = [sys.executable, "-m", "rolltrace.keeper.follower", str(store), "shipping2"]
     assert subprocess.run(command, check=False).returncode == STOPPED
-    assert "did you mean 'shipping'?" in str(state(store, "shippin").stopped)
+    assert "did you mean 'shipping'?" in str(state(store, "shipping2").stopped)
 
 
 def test_a_call_that_hangs_ends_the_sender_not_the_keeper(harbour: Any, store: Path) -> None:
