@@ -29,13 +29,15 @@ from rolltrace.cli import (
     show,
     sql,
     stats,
+    sync,
     tail,
 )
 from rolltrace.cli.output import error_text
 from rolltrace.errors import RolltraceError
 
 COMMANDS = (
-    ls, show, diff, tail, live, sql, stats, flags, doctor, export, import_, drain, compact, prune, retain, journal,
+    ls, show, diff, tail, live, sql, stats, flags, doctor, export, import_, sync, drain, compact, prune, retain,
+    journal,
 )  # fmt: skip
 
 

@@ -35,7 +35,7 @@ from rolltrace.journal import (
 )
 from rolltrace.record import Blob, OpEnd, OpStart, TrajectoryEnd, TrajectoryStart, decode_record, encode_record
 from rolltrace.record.tables import LOSSES, TRAJECTORIES, Table
-from rolltrace.store import Partition, blob_path, prepare, write_part
+from rolltrace.store import Partition, blob_path, note_routes, prepare, write_part
 
 OpenKey = tuple[str, bytes | int]
 OpenRecords = dict[OpenKey, OpStart | TrajectoryStart]
@@ -113,6 +113,7 @@ class Drainer:
             for record in still_open.values():
                 rows += maker.unfinished(record, "interrupted")
             still_open, past = {}, Past()
+        note_routes(self.store, segment.meta)
         self._write(segment, rows, damaged)
         if self._on_ended is not None:
             ended = [row.fields["trajectory_id"] for row in rows if row.table is TRAJECTORIES]

@@ -1,6 +1,6 @@
 """Save bytes so that a kill loses nothing, and read them back."""
 
-from rolltrace.journal.lock import drainer_lock
+from rolltrace.journal.lock import drainer_lock, file_lock
 from rolltrace.journal.reader import Damage, Entry, SegmentReader, is_live, journal_files, read_journals
 from rolltrace.journal.tokenizers import claim_tokenizer, tokenizer_file, tokenizers_pending, write_tokenizer
 from rolltrace.journal.writer import JournalWriter, Losses, journal_folder
@@ -13,6 +13,7 @@ __all__ = [
     "SegmentReader",
     "claim_tokenizer",
     "drainer_lock",
+    "file_lock",
     "is_live",
     "journal_files",
     "journal_folder",

@@ -2,6 +2,7 @@
 
     python -m rolltrace.keeper STORE
 
+It also sees to it that what is drained is sent on, by processes of their own (`senders`), which outlive it if needed.
 Whoever begins a journal file sees to it that a drainer runs (`_launch`). It holds a lock while it lives, so two that
 start at once are one a moment later; when it is killed, the next file that any writer begins starts it again.
 """
@@ -17,6 +18,7 @@ from rolltrace.drain.drainer import Drainer
 from rolltrace.journal import drainer_lock, journal_files, journal_folder
 from rolltrace.keeper.plugin_checks import PluginChecks
 from rolltrace.keeper.policy import policy_changed_ns
+from rolltrace.keeper.senders import Senders
 from rolltrace.store import compact, finished_steps, pruning_is_planned
 
 _LOOK_EVERY_SEC = 0.5
@@ -32,10 +34,17 @@ def run(store: Path) -> int:
     return 0
 
 
-def follow(store: Path, *, idle_sec: float = _IDLE_SEC) -> None:
-    """Drain until no journal is left, or there was no news for `idle_sec`. The caller holds the lock."""
+def follow(store: Path, *, idle_sec: float = _IDLE_SEC, threads: bool = False) -> None:
+    """Drain until no journal is left, or there was no news for `idle_sec`. The caller holds the lock.
+
+    Args:
+        store: The store.
+        idle_sec: How long to wait for news.
+        threads: Send in threads, where no process may be started.
+    """
     plugins = PluginChecks(store)
     drainer = Drainer(store, on_ended=plugins.on_ended)
+    senders = Senders(store, threads=threads)
     last_news = time.monotonic()
     compact_due = True
     policy_of_ns = policy_changed_ns(store)
@@ -47,6 +56,7 @@ def follow(store: Path, *, idle_sec: float = _IDLE_SEC) -> None:
             news = 0
         checked = _check_next(plugins)
         news += checked
+        senders.wake(news=news > 0)
         now = time.monotonic()
         if news:
             last_news = now

@@ -5,11 +5,13 @@ from rolltrace.store.compact import compact, finished_steps, step_of
 from rolltrace.store.layout import Partition, blob_path, check_version, data_folder, prepare, source_of, table_of
 from rolltrace.store.parts import SCHEMAS, list_parts, write_part, write_table
 from rolltrace.store.prune import Pruned, finish_pruning, prunable, prune, pruning_is_planned
+from rolltrace.store.routes import Route, note_routes, outbox_folder, outboxes, routes
 
 __all__ = [
     "SCHEMAS",
     "Partition",
     "Pruned",
+    "Route",
     "blob_path",
     "check_version",
     "checksum_problem",
@@ -18,10 +20,14 @@ __all__ = [
     "finish_pruning",
     "finished_steps",
     "list_parts",
+    "note_routes",
+    "outbox_folder",
+    "outboxes",
     "prepare",
     "prunable",
     "prune",
     "pruning_is_planned",
+    "routes",
     "source_of",
     "step_of",
     "table_of",
