@@ -119,7 +119,7 @@ def test_while_a_drainer_is_at_work_it_is_left_to_it(store: Path, capsys: pytest
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--keep", "eror"], "keep has no 'eror'; did you mean 'errors'?"),
+        (["--keep", "extreme"], "keep has no 'extreme'; did you mean 'extremes'?"),
         (["--keep", "everything"], "keep has no 'everything'; there are: errors, extremes, slowest, flagged"),
         (["--share", "1.5"], "share must be from 0 to 1, not 1.5"),
         (["--share=-0.1"], "share must be from 0 to 1, not -0.1"),

@@ -36,7 +36,7 @@ def test_what_is_not_given_has_defaults(tmp_path: Path) -> None:
     [
         ("nonsense", "malformed"),
         ('{"kep": ["errors"]}', "unknown field `kep`"),
-        ('{"keep": ["eror"]}', "keep has no 'eror'; did you mean 'errors'?"),
+        ('{"keep": ["extreme"]}', "keep has no 'extreme'; did you mean 'extremes'?"),
         ('{"keep": ["all"]}', "keep has no 'all'; there are: errors, extremes, slowest, flagged"),
         ('{"share": 1.5}', "share must be from 0 to 1, not 1.5"),
         ('{"share": "much"}', "Expected `float`"),

@@ -320,12 +320,12 @@ def test_a_policy_that_cannot_be_used_keeps_everything_and_nobody_from_draining(
     tmp_path: Path, lenient: None, caplog: pytest.LogCaptureFixture
 ) -> None:
     write_run(tmp_path)
-    write_policy_file(tmp_path, '{"keep": ["eror"]}')
+    write_policy_file(tmp_path, '{"keep": ["extreme"]}')
     with drainer_lock(journal_folder(tmp_path)):
         follow(tmp_path, idle_sec=0.0)
     assert without_payload(tmp_path) == set()
     assert len(summary(tmp_path)) == 4 * 5 * 3
-    assert "did you mean 'errors'?" in caplog.text
+    assert "did you mean 'extremes'?" in caplog.text
 
 
 def test_killed_for_real_and_done_again_gives_the_same(store: Path) -> None:

@@ -77,5 +77,6 @@ async def use() -> None:
         pass
     with rolltrace.use_context(rolltrace.current_context()):
         pass
+    assert_type(rolltrace.choose_samples([1, 2, 3], limit=2), set[int])
     assert_type(rolltrace.flush(1.0), bool)
     assert_type(rolltrace.stats().lost, int)
