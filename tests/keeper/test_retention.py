@@ -18,11 +18,12 @@ import pytest
 import rolltrace
 from rolltrace.drain import Drainer
 from rolltrace.journal import drainer_lock, journal_folder
+from rolltrace.keeper.follower import Follower
 from rolltrace.keeper.policy import Policy, write_policy
 from rolltrace.keeper.process import follow
 from rolltrace.keeper.retention import Retained, decide, retain
 from rolltrace.query import open_store
-from rolltrace.store import compact, list_parts
+from rolltrace.store import compact, list_parts, note_routes
 
 STEPS, SAMPLES, GROUP = range(1, 5), range(5), 3
 SPREAD, FAILING = 1, 2
@@ -250,6 +251,16 @@ def test_live_data_is_never_touched(store: Path) -> None:
     assert without_payload(store) == DROPPED - {(2, 0)}, "the one that ran has no reward"
     assert losses(store) == {**COUNTED, 1: GROUP * 3 + 1, 2: GROUP * 2}
     assert open_store(store).trajectory(still_there).reward == 1.0
+
+
+def test_what_a_backend_is_still_to_be_given_waits_for_it(store: Path, harbour: Any) -> None:
+    note_routes(store, {"project": "p", "experiment": "e", "backends": ["shipping"]})
+    assert apply(store).pruned.trajectories == 0
+    assert Follower(store, "shipping").run(idle_sec=0.0) == 0
+    assert len(harbour.sent()) == len(STEPS) * len(SAMPLES) * GROUP
+    apply(store)
+    assert without_payload(store) == DROPPED
+    assert losses(store) == COUNTED
 
 
 def test_a_part_whose_segment_still_exists_makes_its_step_wait(store: Path) -> None:

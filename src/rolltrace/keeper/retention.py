@@ -22,6 +22,8 @@ import pyarrow.parquet as pq
 from rolltrace._guard import caught
 from rolltrace.journal import journal_folder
 from rolltrace.keeper.choice import WAITING, Choice, Row, choose
+from rolltrace.keeper.outbox import Outbox
+from rolltrace.keeper.pending import routed
 from rolltrace.keeper.policy import Policy, read_policy
 from rolltrace.query import Store, open_store
 from rolltrace.record.tables import FLAGS, SCORES, TRAJECTORIES
@@ -32,6 +34,7 @@ from rolltrace.store import (
     finish_pruning,
     finished_steps,
     list_parts,
+    outboxes,
     prune,
     step_of,
     table_of,
@@ -103,12 +106,24 @@ def decide(store: Path, policy: Policy, *, at_once: int | None = None) -> Decisi
     if not due:
         return decision
     asked = open_store(store)
+    unsent = _unsent(asked)
     for folder in decision.steps:
-        choice = _choose(asked, folder, policy, parts)
+        choice = _choose(asked, folder, policy, parts, unsent)
         decision.drop.update(choice.drop)
         decision.keep.update(choice.keep.values())
-        decision.size[folder] = _size(folder, parts, waiting=WAITING in choice.keep.values())
+        if unsent.isdisjoint(choice.keep):  # else it is looked at again: sending changes no row
+            decision.size[folder] = _size(folder, parts, waiting=WAITING in choice.keep.values())
     return decision
+
+
+def _unsent(asked: Store) -> set[str]:
+    """What a backend is still to be given: an outage delays, it must not cost payloads."""
+    found: set[str] = set()
+    for backend in outboxes(asked.path):
+        outbox = Outbox(asked.path, backend)
+        outbox.position.load()
+        found.update(item.trajectory_id for item in routed(asked, outbox, quiet_sec=0.0).send)
+    return found
 
 
 def _parts_by_folder(store: Path) -> dict[Path, list[Path]]:
@@ -144,7 +159,7 @@ def _size(folder: Path, parts: dict[Path, list[Path]], *, waiting: bool) -> tupl
     return tuple(rows)
 
 
-def _choose(asked: Store, folder: Path, policy: Policy, parts: dict[Path, list[Path]]) -> Choice:
+def _choose(asked: Store, folder: Path, policy: Policy, parts: dict[Path, list[Path]], unsent: set[str]) -> Choice:
     store = asked.path
     parents = _parents(part for part in parts[folder] if table_of(part) == TRAJECTORIES.name)
     rows: list[Row] = [
@@ -155,7 +170,7 @@ def _choose(asked: Store, folder: Path, policy: Policy, parts: dict[Path, list[P
     rewarded: set[tuple[str, str]] = set()
     if rows and all(row["reward"] is None for row in rows) and _has_rewards(folder.parent, parts):
         rewarded = {(row["project"], row["experiment"]) for row in rows}
-    undrained = {row["trajectory_id"] for row in rows}.difference(parents)
+    undrained = {row["trajectory_id"] for row in rows}.difference(parents) | unsent
     return choose(rows, policy, rewarded=rewarded, undrained=undrained)
 
 

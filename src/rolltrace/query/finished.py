@@ -49,7 +49,8 @@ ORDER BY t.project, t.experiment, t.step NULLS LAST, t.trajectory_id
 """
 _SIZES = """
 SELECT s.trajectory_id, sum(
-    coalesce(strlen(payload), 0) + 6 * coalesce(len(tokens), 0) + 12 * coalesce(len(logprobs), 0)
+    coalesce(strlen(payload), 0) + coalesce(strlen(text), 0) + 6 * coalesce(len(tokens), 0)
+    + 12 * coalesce(len(logprobs), 0)
     + 2 * coalesce(len(response_mask), 0)
 )::BIGINT AS bytes
 FROM _spans s WHERE s.trajectory_id IN (SELECT unnest(?)) GROUP BY s.trajectory_id
@@ -130,4 +131,8 @@ def read(store: Store, trajectory_ids: Sequence[str], step: int | None) -> Itera
 
 def _bytes(span: Row) -> int:
     lists = (("tokens", 6), ("logprobs", 12), ("response_mask", 2))
-    return len((span["payload"] or "").encode()) + sum(size * len(span[name] or ()) for name, size in lists)
+    return (
+        len((span["payload"] or "").encode())
+        + len((span["text"] or "").encode())
+        + sum(size * len(span[name] or ()) for name, size in lists)
+    )
