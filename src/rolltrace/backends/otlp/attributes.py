@@ -1,0 +1,222 @@
+"""What an op or a trajectory says about itself, in the words of OpenTelemetry.
+
+Three vocabularies side by side: the GenAI semantic conventions (`gen_ai.*`), OpenInference (`openinference.span.kind`,
+`input.value`, `output.value`), which Phoenix reads, and our own coordinates (`rl.*`). docs/howto/otlp.md lists them.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from rolltrace.backends.otlp.wire import Value
+from rolltrace.query import Op, OpTokens, Trajectory
+from rolltrace.query.conversation import messages_of, reply_of
+
+_OPENINFERENCE = {"llm": "LLM", "tool": "TOOL", "reward": "EVALUATOR"}
+_PARAMETERS = {
+    "temperature": "temperature",
+    "top_p": "top_p",
+    "top_k": "top_k",
+    "max_tokens": "max_tokens",
+    "max_new_tokens": "max_tokens",
+    "seed": "seed",
+}
+_OUR_INT = 1 << 63
+
+
+def coordinates(trajectory: Trajectory) -> dict[str, Value]:
+    """Where a trajectory stands; on each of its spans, because most receivers filter spans."""
+    found: dict[str, Value | None] = {
+        "rl.project": trajectory.project,
+        "rl.experiment": trajectory.experiment,
+        "rl.step": trajectory.step,
+        "rl.sample_index": None if trajectory.sample_index is None else str(trajectory.sample_index),
+        "rl.rollout_n": trajectory.rollout_n,
+        "rl.validate": trajectory.validate,
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def of_op(op: Op, tokens: OpTokens | None) -> dict[str, Value]:
+    """The attributes of an op, without its coordinates."""
+    found: dict[str, Value] = {"openinference.span.kind": _OPENINFERENCE.get(op.kind, "CHAIN"), "rl.kind": op.kind}
+    if op.kind == "llm":
+        found.update(_of_llm(op, tokens))
+    elif op.kind == "tool":
+        found.update({"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": op.name})
+    found.update(_values(op.inputs, op.outputs))
+    if op.policy_version is not None:
+        found["rl.policy_version"] = op.policy_version
+    if op.worker:
+        found["rl.worker"] = op.worker
+    found.update(_ending(op.status, op.error))
+    return found
+
+
+def of_trajectory(trajectory: Trajectory) -> dict[str, Value]:
+    """The attributes of the root span, without its coordinates."""
+    found: dict[str, Value] = {
+        "openinference.span.kind": "AGENT",
+        "gen_ai.operation.name": "invoke_agent",
+        "gen_ai.agent.name": trajectory.name,
+        "rl.trajectory_id": trajectory.trajectory_id,
+        "rl.turns": trajectory.turns,
+        "rl.tool_calls": trajectory.tool_calls,
+    }
+    conversation = trajectory.conversation
+    asked = [message for message in conversation if message.get("role") == "user"]
+    if asked:
+        found.update(_value("input", asked[0].get("content")))
+    if conversation and conversation[-1].get("role") == "assistant":
+        found.update(_value("output", conversation[-1].get("content")))
+    if trajectory.policy_version_max is not None:
+        found["rl.policy_version"] = trajectory.policy_version_max
+    if trajectory.flags:
+        found["rl.flags"] = trajectory.flags
+    for name, value in trajectory.tags.items():
+        found[f"rl.tag.{name}"] = value if isinstance(value, str | bool) or _is_number(value) else json_text(value)
+    for score in trajectory.scores:  # oldest first: the newest of a name counts
+        found.update(of_score(score))
+    found.update(_ending(trajectory.status, trajectory.error))
+    return found
+
+
+def of_score(score: dict[str, Any]) -> dict[str, Value]:
+    """A score as attributes: `rl.reward` and `rl.reward_terms.NAME`, or `rl.score.NAME` for others."""
+    name = str(score["name"])
+    key = "rl.reward" if name == "reward" else f"rl.score.{name}"
+    found = dict(_number(key, score["value"] if score.get("label") is None else score["label"]))
+    for term, value in (score.get("terms") or {}).items():
+        found.update(_number(f"rl.reward_terms.{term}" if name == "reward" else f"rl.score_terms.{name}.{term}", value))
+    return found
+
+
+def _number(key: str, value: Any) -> Iterator[tuple[str, Value]]:
+    """A receiver that writes JSON could lose the span over NaN or infinity: these come as text, under another name."""
+    if isinstance(value, str):
+        yield f"{key}_text", value
+    elif isinstance(value, int | float):
+        yield (key, float(value)) if math.isfinite(value) else (f"{key}_text", str(value))
+
+
+def _of_llm(op: Op, tokens: OpTokens | None) -> Iterator[tuple[str, Value]]:
+    inputs = op.inputs if isinstance(op.inputs, dict) else {}
+    outputs = op.outputs if isinstance(op.outputs, dict) else {}
+    messages = messages_of(inputs)
+    yield "gen_ai.operation.name", "text_completion" if messages is None else "chat"
+    for key, holder in (("gen_ai.request.model", inputs), ("gen_ai.response.model", outputs)):
+        if isinstance(holder.get("model"), str):
+            yield key, holder["model"]
+    parameters = inputs.get("sampling_params")
+    for holder in (inputs, parameters if isinstance(parameters, dict) else {}):
+        for name, word in _PARAMETERS.items():
+            if _is_number(holder.get(name)):
+                yield f"gen_ai.request.{word}", holder[name]
+    for key, count in zip(("input", "output"), _usage(outputs, tokens)):
+        if count is not None:
+            yield f"gen_ai.usage.{key}_tokens", count
+    if op.finish_reason:
+        yield "gen_ai.response.finish_reasons", [op.finish_reason]
+    if messages is not None:
+        yield "gen_ai.input.messages", json_text([_message(message) for message in messages])
+    reply = reply_of(op.outputs)
+    if reply is not None:
+        answer = {**_message(reply), "finish_reason": op.finish_reason or "stop"}
+        yield "gen_ai.output.messages", json_text([answer])
+
+
+def _usage(outputs: dict[str, Any], tokens: OpTokens | None) -> tuple[int | None, int | None]:
+    """How many tokens went in and out: those that were recorded, else what the model's server said."""
+    said = outputs.get("usage")
+    usage = said if isinstance(said, dict) else {}
+    counts = []
+    for ids, name in (
+        (tokens.prompt_ids if tokens else None, "prompt_tokens"),
+        (tokens.response_ids if tokens else None, "completion_tokens"),
+    ):
+        count = len(ids) if ids is not None else usage.get(name)
+        counts.append(count if isinstance(count, int) else None)
+    return counts[0], counts[1]
+
+
+def _message(message: dict[str, Any]) -> dict[str, Any]:
+    """A chat message in the form of the GenAI conventions: a role and parts."""
+    content = message.get("content")
+    role = str(message.get("role", "user"))
+    parts: list[dict[str, Any]] = []
+    if role == "tool":
+        parts.append({"type": "tool_call_response", "id": message.get("tool_call_id"), "response": content})
+    elif isinstance(content, str):
+        parts.append({"type": "text", "content": content})
+    elif isinstance(content, list):
+        parts += (
+            {"type": "text", "content": item.get("text", "")}
+            if isinstance(item, dict) and item.get("type") == "text"
+            else {"type": "generic", "content": item}
+            for item in content
+        )
+    for call in message.get("tool_calls") or ():
+        function = call.get("function") if isinstance(call, dict) else None
+        named = function if isinstance(function, dict) else call if isinstance(call, dict) else {}
+        parts.append(
+            {
+                "type": "tool_call",
+                "id": call.get("id") if isinstance(call, dict) else None,
+                "name": named.get("name", "unknown"),
+                "arguments": named.get("arguments"),
+            }
+        )
+    return {"role": role, "parts": parts}
+
+
+def _values(inputs: Any, outputs: Any) -> dict[str, Value]:
+    return {**_value("input", inputs), **_value("output", outputs)}
+
+
+def _value(which: str, value: Any) -> dict[str, Value]:
+    if value is None:
+        return {}
+    if isinstance(value, str):
+        return {f"{which}.value": value, f"{which}.mime_type": "text/plain"}
+    return {f"{which}.value": json_text(value), f"{which}.mime_type": "application/json"}
+
+
+def _ending(status: str, error: str | None) -> dict[str, Value]:
+    found: dict[str, Value] = {"rl.status": status}
+    if status != "ok":
+        found["error.type"] = error_type(status, error)
+    return found
+
+
+def error_type(status: str, error: str | None) -> str:
+    """The exception's type, or how it ended without one: cancelled, interrupted."""
+    return error.partition(":")[0] if error else status
+
+
+def _is_number(value: Any) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return -_OUR_INT <= value < _OUR_INT if isinstance(value, int) else math.isfinite(value)
+
+
+def json_text(value: Any) -> str:
+    """JSON that every reader takes: numbers that it does not have come as text."""
+    try:
+        return json.dumps(value, ensure_ascii=False, default=str, allow_nan=False)
+    except ValueError:
+        return json.dumps(_finite(value), ensure_ascii=False, default=str)
+    except RecursionError:  # hundreds of levels: no reader would take it
+        return json.dumps("nested too deeply")
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_finite(item) for item in value]
+    return value

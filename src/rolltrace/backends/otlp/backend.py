@@ -1,0 +1,134 @@
+"""`otlp`: trajectories to any OpenTelemetry receiver.
+
+Nothing is ever changed at a receiver: the same ids are sent again, and it keeps the first or the last.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from importlib.metadata import version
+
+from rolltrace.backends.backend import Refused
+from rolltrace.backends.otlp.receiver import Receiver, Rejected, Settings, TooLarge
+from rolltrace.backends.otlp.spans import root_and_scores, spans_of
+from rolltrace.backends.otlp.wire import Span, resource_spans_bytes, span_bytes
+from rolltrace.errors import BackendError
+from rolltrace.query import Trajectory
+
+MOST_BYTES = 4 << 20
+"""In one request, before compression; receivers commonly take 4 to 20 MiB."""
+_LONGEST_ATTRIBUTE = 64 << 10
+_LIMIT_VARIABLES = ("OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT", "OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT")
+_MLFLOW_HEADER = "x-mlflow-experiment-id"
+
+Place = tuple[str, str]
+"""Project and experiment: one resource."""
+
+
+class OtlpBackend:
+    """Sends to the receiver that OTEL_EXPORTER_OTLP_* name. See docs/howto/otlp.md."""
+
+    def __init__(self) -> None:
+        settings = Settings.read()
+        self._receiver = Receiver(settings)
+        self._longest = _longest_attribute()
+        self._mlflow = _MLFLOW_HEADER in {name.lower() for name in settings.headers}
+        self._most_bytes = MOST_BYTES
+
+    def send(self, trajectories: Sequence[Trajectory]) -> Sequence[Refused]:
+        """Give all their spans to the receiver."""
+        dropped = self._export(
+            (_place(each), span)
+            for each in trajectories
+            for span in spans_of(each, longest=self._longest, mlflow=self._mlflow)
+        )
+        if not dropped:
+            return []
+        if len(trajectories) > 1:  # which one is not said: the sender then tries them one by one
+            raise Rejected(dropped)
+        return [Refused(trajectories[0].trajectory_id, dropped)]
+
+    def update(self, trajectories: Sequence[Trajectory]) -> None:
+        """Send the late scores as spans, and the roots again, for receivers that replace."""
+        self._export(
+            (_place(each), span)
+            for each in trajectories
+            for span in root_and_scores(each, longest=self._longest, mlflow=self._mlflow)
+        )
+
+    def close(self) -> None:
+        """There is no connection to close."""
+
+    def _export(self, spans: Iterable[tuple[Place, Span]]) -> str:
+        """Send the spans; what the receiver said of those that it dropped."""
+        dropped = ""
+        for batch in self._batches((place, span_bytes(span)) for place, span in spans):
+            dropped = self._send(batch) or dropped
+        return dropped
+
+    def _batches(self, spans: Iterable[tuple[Place, bytes]]) -> Iterator[list[tuple[Place, bytes]]]:
+        batch: list[tuple[Place, bytes]] = []
+        size = 0
+        for place, span in spans:
+            if batch and size + len(span) > self._most_bytes:
+                yield batch
+                batch, size = [], 0
+            batch.append((place, span))
+            size += len(span)
+        if batch:
+            yield batch
+
+    def _send(self, batch: list[tuple[Place, bytes]]) -> str:
+        try:
+            answer = self._receiver.export(_request(batch))
+        except TooLarge as fault:
+            if len(batch) == 1:
+                return f"one span is too large for the receiver: {fault}"
+            self._most_bytes = max(64 << 10, sum(len(span) for _, span in batch) // 2)
+            middle = len(batch) // 2
+            return " ".join(filter(None, [self._send(batch[:middle]), self._send(batch[middle:])]))
+        if answer.rejected_spans:
+            return f"the receiver dropped {answer.rejected_spans} spans: {answer.message}"
+        return ""
+
+
+def _place(trajectory: Trajectory) -> Place:
+    return trajectory.project, trajectory.experiment
+
+
+def _request(batch: list[tuple[Place, bytes]]) -> bytes:
+    """The spans, those of one experiment together."""
+    places: dict[Place, list[bytes]] = {}
+    for place, span in batch:
+        places.setdefault(place, []).append(span)
+    return b"".join(
+        resource_spans_bytes(_resource(*place), "rolltrace", version("rolltrace"), spans)
+        for place, spans in places.items()
+    )
+
+
+def _resource(project: str, experiment: str) -> dict[str, str]:
+    found = {
+        "service.name": os.environ.get("OTEL_SERVICE_NAME") or project,
+        "telemetry.sdk.name": "rolltrace",
+        "telemetry.sdk.language": "python",
+        "rl.project": project,
+        "rl.experiment": experiment,
+        "openinference.project.name": project,
+    }
+    for pair in filter(None, os.environ.get("OTEL_RESOURCE_ATTRIBUTES", "").split(",")):
+        name, _, value = pair.partition("=")
+        if name.strip() and (name.strip() != "service.name" or not os.environ.get("OTEL_SERVICE_NAME")):
+            found[name.strip()] = value.strip()
+    return found
+
+
+def _longest_attribute() -> int:
+    for variable in _LIMIT_VARIABLES:
+        if os.environ.get(variable):
+            try:
+                return max(int(os.environ[variable]), 1)
+            except ValueError:
+                raise BackendError(f"{variable} must be a number of bytes, not {os.environ[variable]!r}") from None
+    return _LONGEST_ATTRIBUTE

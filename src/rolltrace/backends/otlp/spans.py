@@ -1,0 +1,188 @@
+"""A trajectory as spans: a root for itself, one for each op, one for each score that came after its end.
+
+Ids are ours: the trace id is the trajectory's, a span id the op's. So a repeat has the same ids.
+Children stand before their parents, the root last: then a receiver that looks at the root has seen the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import xxhash
+
+from rolltrace.backends.otlp.attributes import coordinates, error_type, json_text, of_op, of_score, of_trajectory
+from rolltrace.backends.otlp.wire import CLIENT, ERROR, INTERNAL, OK, Attributes, Event, Link, Span, Value
+from rolltrace.query import Op, OpTokens, Trajectory
+
+CUT = "... [cut by rolltrace, {} bytes in all]"
+_ROOT_BIT, _SCORE_BIT = 1 << 63, 1 << 62
+"""An op's id is below both, so that no root and no score has the id of an op."""
+
+
+def spans_of(trajectory: Trajectory, *, longest: int, mlflow: bool = False) -> Iterator[Span]:
+    """All spans of a trajectory.
+
+    Args:
+        trajectory: The trajectory.
+        longest: Attributes of more bytes are cut, with a mark.
+        mlflow: Say the coordinates also as MLflow's trace tags.
+    """
+    where = coordinates(trajectory)
+    last_ns = _last_ns(trajectory)
+    root = root_id(trajectory.trajectory_id)
+    tokens = {each.op_id: each for each in trajectory.tokens}
+    for op in trajectory.ops:
+        yield from _ops(op, root, trajectory.trajectory_id, tokens, where, last_ns, longest)
+    yield from root_and_scores(trajectory, longest=longest, mlflow=mlflow)
+
+
+def root_and_scores(trajectory: Trajectory, *, longest: int, mlflow: bool = False) -> Iterator[Span]:
+    """What changes when a score comes late: a span for it, and the root with its newest values."""
+    where = coordinates(trajectory)
+    last_ns = _last_ns(trajectory)
+    trace_id = bytes.fromhex(trajectory.trajectory_id)
+    for score in trajectory.scores:
+        if score["time_ns"] > last_ns:
+            yield _score(trajectory, score, where, longest)
+    attributes = {**where, **of_trajectory(trajectory)}
+    if mlflow:
+        tags = {**where, "rl.experiment_name": trajectory.experiment}
+        attributes.update({f"mlflow.traceTag.{name[3:]}": _word(value) for name, value in tags.items()})
+    parent = trajectory.parent_trajectory_id
+    yield Span(
+        trace_id,
+        root_id(trajectory.trajectory_id),
+        b"",
+        trajectory.name,
+        INTERNAL,
+        trajectory.start_ns,
+        last_ns,
+        cut(attributes, longest),
+        [*_exception(trajectory, last_ns, longest), *_said(trajectory, longest)],
+        [Link(bytes.fromhex(parent), _op_id(trajectory.parent_op_id or 0))] if parent else (),
+        *_status(trajectory.status, trajectory.error),
+    )
+
+
+def _ops(
+    op: Op,
+    parent: bytes,
+    trajectory_id: str,
+    tokens: dict[int, OpTokens],
+    where: Attributes,
+    last_ns: int,
+    longest: int,
+) -> Iterator[Span]:
+    own = _op_id(op.op_id)
+    for child in op.children:
+        yield from _ops(child, own, trajectory_id, tokens, where, last_ns, longest)
+    end_ns = op.end_ns if op.end_ns is not None else max(op.start_ns, last_ns)
+    yield Span(
+        bytes.fromhex(trajectory_id),
+        own,
+        parent,
+        op.name,
+        CLIENT if op.kind == "llm" else INTERNAL,
+        op.start_ns,
+        end_ns,
+        cut({**where, **of_op(op, tokens.get(op.op_id))}, longest),
+        _exception(op, end_ns, longest),
+        (),
+        *_status(op.status, op.error),
+    )
+
+
+def _score(trajectory: Trajectory, score: dict[str, Any], where: Attributes, longest: int) -> Span:
+    """A score that came when the trajectory was over: some receivers never change a span that they have."""
+    name, time_ns = str(score["name"]), score["time_ns"]
+    seed = f"{trajectory.trajectory_id} {name} {time_ns}".encode("utf-8", "replace")
+    own = (xxhash.xxh3_64_intdigest(seed) & (_SCORE_BIT - 1)) | _SCORE_BIT
+    said: dict[str, Value] = {
+        "openinference.span.kind": "EVALUATOR",
+        "rl.kind": "score",
+        "gen_ai.evaluation.name": name,
+    }
+    values = of_score(score)
+    for key, value in values.items():
+        if key in ("rl.reward", f"rl.score.{name}"):
+            said["gen_ai.evaluation.score.value"] = value
+        elif key in ("rl.reward_text", f"rl.score.{name}_text"):
+            said["gen_ai.evaluation.score.label"] = value
+    if score.get("reason"):
+        said["gen_ai.evaluation.explanation"] = str(score["reason"])
+    return Span(
+        bytes.fromhex(trajectory.trajectory_id),
+        own.to_bytes(8, "big"),
+        root_id(trajectory.trajectory_id),
+        f"score {name}",
+        INTERNAL,
+        time_ns,
+        time_ns,
+        cut({**where, **said, **values}, longest),
+    )
+
+
+def root_id(trajectory_id: str) -> bytes:
+    """The span id of a trajectory's root."""
+    return (int(trajectory_id[:16], 16) | _ROOT_BIT).to_bytes(8, "big")
+
+
+def _op_id(op_id: int) -> bytes:
+    return (op_id & (2**64 - 1) or 1).to_bytes(8, "big")
+
+
+def _last_ns(trajectory: Trajectory) -> int:
+    """When a trajectory ended; if it was interrupted, the last that is known of it."""
+    if trajectory.end_ns is not None:
+        return trajectory.end_ns
+    ends = [op.end_ns or op.start_ns for op in trajectory.walk()]
+    return max([trajectory.start_ns, *ends])
+
+
+def _status(status: str, error: str | None) -> tuple[int, str]:
+    return (OK, "") if status == "ok" else (ERROR, (error or status)[:4096])
+
+
+def _exception(ended: Op | Trajectory, time_ns: int, longest: int) -> list[Event]:
+    if ended.error is None:
+        return []
+    said: dict[str, Value] = {
+        "exception.type": error_type(ended.status, ended.error),
+        "exception.message": ended.error.partition(": ")[2],
+    }
+    if ended.traceback:
+        said["exception.stacktrace"] = ended.traceback
+    return [Event(time_ns, "exception", cut(said, longest))]
+
+
+def _said(trajectory: Trajectory, longest: int) -> Iterator[Event]:
+    """Environment steps and notes, as events of the root."""
+    for step in trajectory.transitions:
+        said = {name: value for name, value in step.items() if value is not None and name not in ("time_ns", "op_id")}
+        yield Event(step["time_ns"], "rl.transition", cut({f"rl.{k}": _plain(v) for k, v in said.items()}, longest))
+    for note in trajectory.notes:
+        yield Event(note["time_ns"], f"rl.{note['event']}", cut({"rl.body": _plain(note["body"])}, longest))
+
+
+def _plain(value: Any) -> Value:
+    return value if isinstance(value, str | bool) else json_text(value)
+
+
+def _word(value: Value) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def cut(attributes: Attributes, longest: int) -> dict[str, Value]:
+    """The attributes with none longer than so many bytes; `rl.cut` names those that were."""
+    kept: dict[str, Value] = dict(attributes)
+    short = []
+    for name, value in attributes.items():
+        if isinstance(value, str) and len(value) > longest // 4:
+            data = value.encode("utf-8", "replace")
+            if len(data) > longest:
+                kept[name] = data[:longest].decode("utf-8", "ignore") + CUT.format(len(data))
+                short.append(name)
+    if short:
+        kept["rl.cut"] = short
+    return kept
