@@ -6,6 +6,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 TORCH := .venvs/torch
 RAY := .venvs/ray
+MLFLOW := .venvs/mlflow
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check bench gen test-integrations build clean
@@ -43,9 +44,10 @@ gen: $(READY) ## write the docs that are derived from code
 	$(BIN)/python tools/gen_docs.py
 
 # The real frameworks, each in an environment of its own.
-test-integrations: $(TORCH)/.ready $(RAY)/.ready ## test with the real torch and Ray (slow, large downloads)
+test-integrations: $(TORCH)/.ready $(RAY)/.ready $(MLFLOW)/.ready ## test with the real torch, Ray, MLflow (slow, large downloads)
 	$(TORCH)/bin/python -m pytest tests/integrations/torch
 	$(RAY)/bin/python -m pytest tests/integrations/ray
+	$(MLFLOW)/bin/python -m pytest tests/integrations/mlflow
 
 # This very version has a CPU build; a newer one would bring several GB of CUDA packages.
 $(TORCH)/.ready: pyproject.toml
@@ -59,6 +61,13 @@ $(RAY)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(RAY)
 	$(RAY)/bin/python -m pip install --quiet --upgrade "pip>=25.1"
 	$(RAY)/bin/python -m pip install --quiet "ray>=2.40" --editable . --group test
+	@touch $@
+
+# Playwright drives the system's own chromium; without one, the test of MLflow's page is skipped.
+$(MLFLOW)/.ready: pyproject.toml
+	$(PYTHON) -m venv $(MLFLOW)
+	$(MLFLOW)/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(MLFLOW)/bin/python -m pip install --quiet mlflow==3.17.2 playwright --editable . --group test
 	@touch $@
 
 build: $(READY) ## build the wheel and the source archive
