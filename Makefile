@@ -4,12 +4,17 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Written last, so that an interrupted installation is done again.
 READY := $(VENV)/.ready
-TORCH := .venvs/torch
-RAY := .venvs/ray
-WEAVE := .venvs/weave
-WEAVE_SERVER := .venvs/weave-server
+# The real frameworks and vendors that are tested with, each in an environment of its own, and what is installed there.
+INTEGRATIONS := torch ray weave mlflow
+# This very version has a CPU build; a newer one would bring several GB of CUDA packages.
+PACKAGES_torch := torch==2.13.0
+PACKAGES_ray := "ray>=2.40"
+# rolltrace needs nothing of Weave's; the tests read back with its client.
+PACKAGES_weave := weave==0.54.0
+PACKAGES_mlflow := mlflow==3.17.2 playwright
 
 .DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
 .PHONY: help demo test check bench gen test-integrations build clean
 
 help: ## list the commands
@@ -45,39 +50,27 @@ bench: $(READY) ## measure, with the peers in the same run
 gen: $(READY) ## write the docs that are derived from code
 	$(BIN)/python tools/gen_docs.py
 
-# The real frameworks, each in an environment of its own.
-test-integrations: $(TORCH)/.ready $(RAY)/.ready $(WEAVE)/.ready $(WEAVE_SERVER)/.ready ## test with the real torch, Ray and Weave (slow, large downloads)
-	$(TORCH)/bin/python -m pytest tests/integrations/torch
-	$(RAY)/bin/python -m pytest tests/integrations/ray
-	$(WEAVE)/bin/python -m pytest tests/integrations/weave
+test-integrations: $(INTEGRATIONS:%=.venvs/%/.ready) .venvs/weave-server/.ready .venvs/chromium ## test with the real frameworks and vendors (slow, large downloads)
+	set -e; for name in $(INTEGRATIONS); do echo "== $$name"; .venvs/$$name/bin/python -m pytest tests/integrations/$$name; done
 
-# This very version has a CPU build; a newer one would bring several GB of CUDA packages.
-$(TORCH)/.ready: pyproject.toml
-	$(PYTHON) -m venv $(TORCH)
-	$(TORCH)/bin/python -m pip install --quiet --upgrade "pip>=25.1"
-	$(TORCH)/bin/python -m pip install --quiet torch==2.13.0
-	$(TORCH)/bin/python -m pip install --quiet --editable . --group test
-	@touch $@
-
-$(RAY)/.ready: pyproject.toml
-	$(PYTHON) -m venv $(RAY)
-	$(RAY)/bin/python -m pip install --quiet --upgrade "pip>=25.1"
-	$(RAY)/bin/python -m pip install --quiet "ray>=2.40" --editable . --group test
-	@touch $@
-
-# rolltrace needs nothing of Weave's; the tests read back with its client.
-$(WEAVE)/.ready: pyproject.toml
-	$(PYTHON) -m venv $(WEAVE)
-	$(WEAVE)/bin/python -m pip install --quiet --upgrade "pip>=25.1"
-	$(WEAVE)/bin/python -m pip install --quiet weave==0.54.0 --editable . --group test
+.venvs/%/.ready: pyproject.toml
+	$(PYTHON) -m venv .venvs/$*
+	.venvs/$*/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	.venvs/$*/bin/python -m pip install --quiet $(PACKAGES_$*)
+	.venvs/$*/bin/python -m pip install --quiet --editable . --group test
 	@touch $@
 
 # The last release that has the server in it, and what the server needs besides.
-$(WEAVE_SERVER)/.ready: Makefile
-	$(PYTHON) -m venv $(WEAVE_SERVER)
-	$(WEAVE_SERVER)/bin/python -m pip install --quiet weave==0.52.42 \
+.venvs/weave-server/.ready: Makefile
+	$(PYTHON) -m venv .venvs/weave-server
+	.venvs/weave-server/bin/python -m pip install --quiet weave==0.52.42 \
 	  clickhouse-connect emoji fastapi numpy python-multipart redis sqlparse uvicorn
 	@touch $@
+
+# Playwright drives the system's own browser.
+.venvs/chromium:
+	@mkdir -p .venvs
+	command -v chromium > $@ || { apt-get update -qq && apt-get install -qq -y chromium >/dev/null && command -v chromium > $@; }
 
 build: $(READY) ## build the wheel and the source archive
 	$(BIN)/python -m pip install --quiet build

@@ -1,0 +1,137 @@
+"""Gives trajectories to MLflow as they were, through its tracking store.
+
+No active trace or run, no autologging and no queue of MLflow's is used. Everything has an id derived from ours and is
+written over what was there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from mlflow.entities import Span, TraceInfo
+from mlflow.exceptions import MlflowException
+
+from rolltrace.backends.backend import Refused
+from rolltrace.backends.mlflow.faults import in_plain_words, is_final
+from rolltrace.backends.mlflow.info import SOURCE, info_of
+from rolltrace.backends.mlflow.place import Places
+from rolltrace.backends.mlflow.spans import spans_of
+from rolltrace.backends.mlflow.tracking import open_tracking, patience, tracking_uri
+from rolltrace.backends.mlflow.values import trace_id_of
+
+if TYPE_CHECKING:
+    from rolltrace.query import Trajectory
+
+_REQUEST_BYTES = 4 << 20
+"""How much is sent in one request; a single span may be larger."""
+_ASKED_AT_ONCE = 100
+
+
+class MlflowBackend:
+    """The backend `mlflow`. It reads `MLFLOW_TRACKING_URI`, `MLFLOW_RUN_ID` and MLflow's own settings."""
+
+    def __init__(self) -> None:
+        self._uri = tracking_uri()
+        self._tracking: Any = None
+        self._places: Places | None = None
+
+    def send(self, trajectories: Sequence[Trajectory]) -> Sequence[Refused]:
+        refused: dict[str, str] = {}
+        different = {each.trajectory_id: each for each in trajectories}.values()
+        with self._talking() as places:
+            spans = _Batch(self._tracking, refused)
+            for trajectory in different:
+                trace_id = trace_id_of(trajectory.trajectory_id)
+                place = places.of(trajectory)
+                try:
+                    self._write(info_of(trajectory, *place))
+                except MlflowException as fault:
+                    if not is_final(fault):
+                        raise
+                    places.forget()
+                    places.of(trajectory)  # raises if it is the place that is wrong
+                    refused[trace_id] = str(fault)
+                else:
+                    spans.add(place.experiment_id, spans_of(trajectory))
+            spans.flush()
+        found = ((each.trajectory_id, refused.get(trace_id_of(each.trajectory_id))) for each in different)
+        return [Refused(trajectory_id, reason) for trajectory_id, reason in found if reason is not None]
+
+    def update(self, trajectories: Sequence[Trajectory]) -> None:
+        with self._talking() as places:
+            there = self._there(trace_id_of(each.trajectory_id) for each in trajectories)
+            for trajectory in trajectories:
+                if trace_id_of(trajectory.trajectory_id) in there:
+                    self._write(info_of(trajectory, *places.of(trajectory)))
+
+    def close(self) -> None:
+        self._tracking = self._places = None
+
+    @contextmanager
+    def _talking(self) -> Iterator[Places]:
+        with patience(), in_plain_words(self._uri):
+            if self._places is None:
+                self._tracking = open_tracking(self._uri)
+                self._places = Places(self._uri)
+            yield self._places
+
+    def _write(self, info: TraceInfo) -> None:
+        """Write a trace without its spans, or write it over, and take back our feedback that it has no longer."""
+        ours = {each.assessment_id for each in info.assessments}
+        for each in self._tracking.start_trace(info).assessments:
+            if each.source == SOURCE and each.assessment_id not in ours:
+                self._tracking.delete_assessment(info.trace_id, each.assessment_id)
+
+    def _there(self, trace_ids: Iterable[str]) -> set[str]:
+        """Which of these MLflow still has and can change: people delete traces, MLflow may archive them."""
+        asked = list(trace_ids)
+        found: list[TraceInfo] = []
+        for start in range(0, len(asked), _ASKED_AT_ONCE):
+            found += self._tracking.batch_get_trace_infos(asked[start : start + _ASKED_AT_ONCE])
+        return {info.trace_id for info in found if info.tags.get("mlflow.trace.spansLocation") != "ARCHIVE_REPO"}
+
+
+class _Batch:
+    """Collects spans, also of several traces, into requests of a good size."""
+
+    def __init__(self, tracking: Any, refused: dict[str, str]) -> None:
+        self._tracking = tracking
+        self._refused = refused
+        self._experiment_id = ""
+        self._spans: list[Span] = []
+        self._bytes = 0
+
+    def add(self, experiment_id: str, spans: Iterable[Span]) -> None:
+        if experiment_id != self._experiment_id:
+            self.flush()
+            self._experiment_id = experiment_id
+        for span in spans:
+            size = sum(map(len, span._span.attributes.values()))
+            if self._bytes + size > _REQUEST_BYTES:
+                self.flush()
+            self._spans.append(span)
+            self._bytes += size
+
+    def flush(self) -> None:
+        spans, self._spans, self._bytes = self._spans, [], 0
+        if spans:
+            self._log(spans)
+
+    def _log(self, spans: list[Span]) -> None:
+        try:
+            self._tracking.log_spans(self._experiment_id, spans)
+        except NotImplementedError:
+            # MLflow asks the server for its version once and remembers that it could not answer.
+            type(self._tracking)._get_server_version.cache_clear()
+            raise
+        except MlflowException as fault:
+            if not is_final(fault):
+                raise
+            if len(spans) == 1:
+                self._refused[spans[0].trace_id] = f"the span {spans[0].name!r}: {fault}"
+            else:  # one of them, or too much at once
+                half = len(spans) // 2
+                self._log(spans[:half])
+                self._log(spans[half:])

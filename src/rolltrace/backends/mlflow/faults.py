@@ -1,0 +1,73 @@
+"""What went wrong with MLflow, in plain words: what somebody must put right, what no repeat will change."""
+
+from __future__ import annotations
+
+import re
+import socket
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from mlflow.exceptions import InvalidUrlException, MlflowException
+
+from rolltrace.errors import BackendError
+
+_NEVER = re.compile(r"failed with error code (413|422)|Cannot convert OpenTelemetry|Failed to log OpenTelemetry")
+
+
+@contextmanager
+def in_plain_words(uri: str) -> Iterator[None]:
+    """Turn what a person must see to into `BackendError`; all else passes as it is, an outage."""
+    try:
+        yield
+    except (MlflowException, NotImplementedError, OSError) as fault:
+        reason = _for_a_person(fault)
+        if reason is None:
+            raise
+        raise BackendError(f"MLflow at {without_password(uri)} {reason}") from fault
+
+
+def without_password(uri: str) -> str:
+    return re.sub(r"//[^/@]*@", "//", uri)
+
+
+def is_final(fault: MlflowException) -> bool:
+    """MLflow will never take this, however often it is sent."""
+    return bool(fault.get_http_status_code() == 400 or _NEVER.search(str(fault)))
+
+
+def _for_a_person(fault: Exception) -> str | None:
+    code = fault.get_http_status_code() if isinstance(fault, MlflowException) else None
+    if code == 401:
+        return "wants to know who we are (401): set MLFLOW_TRACKING_USERNAME and _PASSWORD, or MLFLOW_TRACKING_TOKEN"
+    if code == 403:
+        return f"does not let us write (403), ask for the right to edit the experiment: {_short(fault)}"
+    if code == 404 or isinstance(fault, InvalidUrlException) or "not in a valid JSON format" in str(fault):
+        return f"is no MLflow 3 server, or not at this address; check MLFLOW_TRACKING_URI: {_short(fault)}"
+    if isinstance(fault, NotImplementedError) and "less than" in str(fault):
+        return f"is too old for traces, update the server: {_short(fault)}"
+    if "out-of-date database schema" in str(fault):
+        return "is a database of an older MLflow: save a copy, then run mlflow db upgrade"
+    for cause in _causes(fault):
+        if isinstance(cause, socket.gaierror) and cause.errno == socket.EAI_NONAME:
+            return "has a host name that nobody knows; check MLFLOW_TRACKING_URI"
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return f"has a certificate that is not trusted; see MLFLOW_TRACKING_SERVER_CERT_PATH: {_short(cause)}"
+    return None
+
+
+def _causes(fault: BaseException) -> Iterator[BaseException]:
+    """The fault and all that led to it: requests and urllib3 hide theirs in arguments and attributes."""
+    seen: set[int] = set()
+    waiting: list[object] = [fault]
+    while waiting:
+        cause = waiting.pop()
+        if isinstance(cause, BaseException) and id(cause) not in seen:
+            seen.add(id(cause))
+            yield cause
+            waiting += [cause.__cause__, cause.__context__, getattr(cause, "reason", None), *cause.args]
+
+
+def _short(fault: BaseException) -> str:
+    text = " ".join(str(fault).split())
+    return text if len(text) <= 300 else text[:297] + "..."

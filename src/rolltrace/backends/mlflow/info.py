@@ -1,0 +1,133 @@
+"""What MLflow says of a trace besides its spans: tags to filter by, previews, the run, rewards as feedback."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from mlflow.entities import AssessmentSource, Feedback, TraceInfo, TraceLocation, TraceState
+
+from rolltrace.backends.mlflow.spans import end_of, usage_of
+from rolltrace.backends.mlflow.values import cut, json_of, plain, trace_id_of
+
+if TYPE_CHECKING:
+    from rolltrace.query import Trajectory
+
+_LONGEST_PREVIEW = 1000
+_LONGEST_NAME = 250
+_LONGEST_TAG = 4096
+SOURCE = AssessmentSource("CODE", "rolltrace")
+"""Who says so: feedback from anybody else is left alone."""
+
+
+def info_of(trajectory: Trajectory, experiment_id: str, run_id: str) -> TraceInfo:
+    """All about the trace but its spans."""
+    asked, answered = _previews(trajectory)
+    usage = _usage(trajectory)
+    return TraceInfo(
+        trace_id=trace_id_of(trajectory.trajectory_id),
+        trace_location=TraceLocation.from_experiment_id(experiment_id),
+        request_time=trajectory.start_ns // 1_000_000,
+        execution_duration=(end_of(trajectory) - trajectory.start_ns) // 1_000_000,
+        state=TraceState.OK if trajectory.status == "ok" else TraceState.ERROR,
+        request_preview=asked,
+        response_preview=answered,
+        client_request_id=trajectory.trajectory_id,
+        trace_metadata={
+            "mlflow.sourceRun": run_id,
+            "mlflow.source.name": "rolltrace",
+            **({"mlflow.trace.tokenUsage": json_of(usage)} if usage else {}),
+        },
+        tags=_tags(trajectory),
+        assessments=list(_feedback(trajectory)),
+    )
+
+
+def _usage(trajectory: Trajectory) -> dict[str, int]:
+    """Over all model calls; one that was made by another is a part of it."""
+    counted: Counter[str] = Counter()
+    tokens = {each.op_id: each for each in trajectory.tokens}
+    waiting = list(trajectory.ops)
+    while waiting:
+        op = waiting.pop()
+        usage = usage_of(op, tokens)
+        if usage is None:
+            waiting += op.children
+        else:
+            counted.update(usage)
+    return dict(counted)
+
+
+def _previews(trajectory: Trajectory) -> tuple[str | None, str | None]:
+    """What was asked and what was answered, for the columns of MLflow's list."""
+    told = trajectory.conversation
+    asked = next((said.get("content") for said in told if said.get("role") == "user"), None)
+    answered = next((said.get("content") for said in reversed(told) if said.get("role") == "assistant"), None)
+    if trajectory.ops:
+        asked = trajectory.ops[0].inputs if asked is None else asked
+        answered = trajectory.ops[-1].outputs if answered is None else answered
+    return _preview(asked), _preview(answered)
+
+
+def _preview(value: Any) -> str | None:
+    return None if value is None else cut(value if isinstance(value, str) else json_of(value), _LONGEST_PREVIEW)
+
+
+def _tags(trajectory: Trajectory) -> dict[str, str]:
+    """Ours, and the user's own where their names are free. The coordinates read as verl's tracing writes them."""
+    ours = {
+        "mlflow.traceName": trajectory.name,
+        "step": trajectory.step,
+        "sample_index": trajectory.sample_index,
+        "rollout_n": trajectory.rollout_n,
+        "validate": trajectory.validate,
+        "experiment_name": trajectory.experiment,
+        "worker": trajectory.worker,
+        "flags": ",".join(trajectory.flags) or None,
+        "rolltrace.status": trajectory.status,
+        "rolltrace.trajectory_id": trajectory.trajectory_id,
+        "rolltrace.parent_trajectory_id": trajectory.parent_trajectory_id,
+    }
+    users = {
+        f"tag.{key}" if key in ours or key.startswith(("mlflow.", "rolltrace.")) else key: value
+        for key, value in trajectory.tags.items()
+    }
+    return {
+        cut(key, _LONGEST_NAME): cut(str(plain(value)), _LONGEST_TAG)
+        for key, value in {**users, **ours}.items()
+        if value is not None
+    }
+
+
+def _feedback(trajectory: Trajectory) -> Iterator[Feedback]:
+    """The newest score of each name, and its terms as `NAME/TERM`."""
+    newest = {score["name"]: score for score in sorted(trajectory.scores, key=lambda score: score["time_ns"])}
+    for name, score in newest.items():
+        value, label = score["value"], score.get("label")
+        also = {} if value is None or label is None else {"label": label}
+        if value is not None or label is not None:
+            yield _one(trajectory, name, label if value is None else value, score, also)
+        terms = score["terms"]
+        for term, part in terms.items() if isinstance(terms, dict) else ():
+            yield _one(trajectory, f"{name}/{term}", part, score, {})
+
+
+def _one(trajectory: Trajectory, name: str, value: Any, score: Mapping[str, Any], also: dict[str, str]) -> Feedback:
+    time_ms = score["time_ns"] // 1_000_000
+    made = Feedback(
+        name=cut(name, _LONGEST_NAME),
+        value=plain(value),
+        source=SOURCE,
+        trace_id=trace_id_of(trajectory.trajectory_id),
+        rationale=score.get("reason"),
+        metadata=also or None,
+        create_time_ms=time_ms,
+        last_update_time_ms=time_ms,
+    )
+    # Its id says which score it is, so a newer value takes its place.
+    made.assessment_id = (
+        "a-" + hashlib.blake2b(f"{trajectory.trajectory_id}/{name}".encode(), digest_size=16).hexdigest()
+    )
+    return made

@@ -1,0 +1,156 @@
+"""What a person must put right is said in plain words; all else is an outage."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rolltrace
+from rolltrace.backends.mlflow import MlflowBackend
+from rolltrace.errors import BackendError
+from rolltrace.query import Trajectory
+
+
+@rolltrace.rollout_trace_op
+def give(value: Any) -> Any:
+    return value
+
+
+@pytest.fixture
+def trajectories(store: Path, project: str, read: Callable[[Path], list[Trajectory]]) -> list[Trajectory]:
+    rolltrace.init(project, "exp", "rolltrace", store=store)
+    for size in (10, 300_000, 10):
+        with rolltrace.rollout_trace_attr(step=0):
+            give("长" * size)
+    rolltrace.shutdown()
+    return read(store)
+
+
+@contextmanager
+def answering(status: int, body: bytes = b"", kind: str = "text/html") -> Iterator[str]:
+    """Something on a port that gives the same answer to everything; its address."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            self.send_response(status)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_POST = do_GET
+
+        def log_message(self, *words: Any) -> None:
+            """Nobody reads it."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.mark.parametrize(
+    "uri", [None, "", "databricks", "mlruns", "file:///tmp/mlruns", "sqlite://", "sqlite:///:memory:"]
+)
+def test_an_address_that_cannot_be_used_is_named_with_one_that_can(
+    uri: str | None, trajectories: list[Trajectory], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if uri is None:
+        monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    else:
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    with pytest.raises(BackendError, match=r"MLFLOW_TRACKING_URI.*sqlite:////tmp/mlflow\.db"):
+        MlflowBackend().send(trajectories)
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "words"),
+    [
+        (401, b"who are you", "MLFLOW_TRACKING_USERNAME"),
+        (401, b'{"error_code": "UNAUTHENTICATED", "message": "no"}', "MLFLOW_TRACKING_USERNAME"),
+        (
+            403,
+            b'{"error_code": "PERMISSION_DENIED", "message": "not yours"}',
+            "right to edit the experiment.*not yours",
+        ),
+        (403, b"Forbidden", "right to edit"),
+        (404, b"<html>nothing here</html>", "no MLflow 3 server"),
+        (200, b"<html>please log in</html>", "no MLflow 3 server"),
+    ],
+)
+def test_an_answer_that_a_person_must_see_to_is_said_plainly(
+    status: int, body: bytes, words: str, trajectories: list[Trajectory], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with answering(status, body) as uri:
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", uri.replace("//", "//me:secret@"))
+        with pytest.raises(BackendError, match=words) as caught:
+            MlflowBackend().send(trajectories)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("status", [429, 500, 502, 503, 504])
+def test_trouble_of_the_server_is_an_outage(
+    status: int, trajectories: list[Trajectory], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with answering(status) as uri:
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+        with pytest.raises(Exception, match=str(status)) as caught:
+            MlflowBackend().send(trajectories)
+    assert not isinstance(caught.value, BackendError)
+
+
+def test_a_host_that_nobody_knows_is_named(trajectories: list[Trajectory], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("socket.getaddrinfo", _nobody_knows)  # a machine without a network says "try again"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://mlflow.invalid:5000")
+    with pytest.raises(BackendError, match=r"http://mlflow\.invalid:5000 has a host name that nobody knows"):
+        MlflowBackend().send(trajectories)
+
+
+def _nobody_knows(*words: Any, **more: Any) -> None:
+    import socket
+
+    raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+
+def test_a_file_that_is_no_database_is_named(
+    trajectories: list[Trajectory], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "notes.txt").write_text("this is no database, and long enough to be seen as such" * 20)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/notes.txt")
+    with pytest.raises(BackendError, match=r"notes\.txt.*not a database"):
+        MlflowBackend().send(trajectories)
+
+
+def test_a_folder_that_cannot_be_made_is_named(
+    trajectories: list[Trajectory], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/file/mlflow.db")
+    with pytest.raises(BackendError, match=r"file/mlflow\.db.*cannot be written"):
+        MlflowBackend().send(trajectories)
+
+
+def test_the_users_own_patience_with_the_server_is_left_alone(
+    trajectories: list[Trajectory], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import os
+
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    monkeypatch.delenv("MLFLOW_HTTP_REQUEST_TIMEOUT", raising=False)
+    with answering(500) as uri:
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+        with pytest.raises(Exception, match="500"):
+            MlflowBackend().send(trajectories)
+    assert os.environ["MLFLOW_HTTP_REQUEST_MAX_RETRIES"] == "0"
+    assert "MLFLOW_HTTP_REQUEST_TIMEOUT" not in os.environ
