@@ -49,6 +49,7 @@ def test_every_error_is_a_rolltrace_error_and_the_builtin_a_caller_would_expect(
         "BackendError": "ValueError",
         "MissingExtraError": "ImportError",
         "ContextError": "ValueError",
+        "OutageError": "OSError",
         "QueryError": "ValueError",
         "FilterError": "ValueError",
         "StoreError": "OSError",

@@ -52,7 +52,7 @@ def _drain(store: Path) -> None:
         while True:
             with drainer_lock(journal_folder(store)) as alone:
                 if alone:
-                    follow(store, idle_sec=float("inf"))
+                    follow(store, idle_sec=float("inf"), threads=True)
             time.sleep(_SECONDS_BETWEEN)  # somebody else drains; perhaps not for ever
     except Exception:
         caught("drain thread")

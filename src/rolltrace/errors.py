@@ -2,9 +2,10 @@
 
     RolltraceError
     ├── ConfigError (ValueError)        a setting, argument or environment variable is wrong
-    │   └── BackendError                a backend name that is not installed
+    │   └── BackendError                a backend that is not installed, or cannot work until somebody does something
     ├── MissingExtraError (ImportError) an optional package is not installed
     ├── ContextError (ValueError)       a context string that cannot be understood
+    ├── OutageError (ConnectionError)   a backend that does not take anything at the moment
     ├── QueryError (ValueError)         a question that cannot be answered
     │   └── FilterError                 a filter that cannot be understood
     └── StoreError (OSError)            the store folder cannot be used
@@ -24,7 +25,7 @@ class ConfigError(RolltraceError, ValueError):
 
 
 class BackendError(ConfigError):
-    """A backend was named that is not installed."""
+    """A backend is not installed, or cannot work until somebody does something: a wrong key, a missing setting."""
 
 
 class MissingExtraError(RolltraceError, ImportError):
@@ -33,6 +34,13 @@ class MissingExtraError(RolltraceError, ImportError):
 
 class ContextError(RolltraceError, ValueError):
     """A string given to `use_context` was not made by `current_context`."""
+
+
+class OutageError(RolltraceError, ConnectionError):
+    """A backend does not take anything at the moment; what there is to send waits."""
+
+    retry_after_sec: float | None = None
+    """How long the vendor asked to be left alone."""
 
 
 class QueryError(RolltraceError, ValueError):

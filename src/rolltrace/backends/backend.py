@@ -27,6 +27,7 @@ class Backend(Protocol):
     Raises, from any method:
         rolltrace.errors.BackendError: it cannot work until somebody does something: a wrong key, a missing setting.
             The sender stops and shows the message.
+        rolltrace.errors.OutageError: the vendor asked to be left alone; the sender waits as long as it said.
         Any other exception: an outage. The sender waits and tries again.
     """
 

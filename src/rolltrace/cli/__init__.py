@@ -27,12 +27,13 @@ from rolltrace.cli import (
     show,
     sql,
     stats,
+    sync,
     tail,
 )
 from rolltrace.cli.output import error_text
 from rolltrace.errors import RolltraceError
 
-COMMANDS = (ls, show, diff, tail, live, sql, stats, doctor, export, import_, drain, compact, prune, journal)
+COMMANDS = (ls, show, diff, tail, live, sql, stats, doctor, export, import_, sync, drain, compact, prune, journal)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from rolltrace.cli.output import add_json, add_store, counted, json_line, paint, plain, size, store_of
-from rolltrace.cli.stats import drainer_is_running, undrained_bytes
+from rolltrace.cli.stats import describe, drainer_is_running, undrained_bytes
 from rolltrace.errors import FormatError, RolltraceError
 from rolltrace.journal import Damage, SegmentReader, journal_files, journal_folder
 
@@ -78,8 +78,8 @@ def _print(finding: Finding) -> None:
 
 def _examine(store: Path) -> Iterator[Finding]:
     readable = True
-    for check in (_format, _permissions, _journals, _leftovers, _parts, _losses, _disk, _log):
-        if not readable and check in (_parts, _losses):  # of a newer format we cannot judge
+    for check in (_format, _permissions, _journals, _leftovers, _parts, _losses, _backends, _disk, _log):
+        if not readable and check in (_parts, _losses, _backends):  # of a newer format we cannot judge
             continue
         try:
             for finding in check(store):
@@ -190,6 +190,7 @@ def _leftovers(store: Path) -> Iterator[Finding]:
     journals = {path.stem.rpartition("-")[0] for path in journal_files(store)}
     hidden = [*store.glob("format.*.new"), *(store / "data").rglob(".*.new"), *(store / "blobs").rglob(".*.new")]
     hidden += [*(store / "journal").glob("*/*.new"), *(store / "journal").glob("*/*.open-new")]
+    hidden += (store / "outbox").rglob("*.new")
     for path in sorted(hidden):
         if not _is_being_written(path):
             found = True
@@ -261,6 +262,26 @@ def _losses(store: Path) -> Iterator[Finding]:
         yield Finding("ok", "losses", "none")
 
 
+def _backends(store: Path) -> Iterator[Finding]:
+    from rolltrace.keeper.report import reports
+    from rolltrace.query import open_store
+
+    for report in reports(open_store(store)):
+        name = report.backend
+        again = _command(f"sync --to {shlex.quote(name)}", store)
+        what = f"{name}: {describe(report._asdict())}"
+        if report.stopped:
+            yield Finding("problem", "backends", what, "", f"when that is put right: {again}")
+        elif report.pending and not report.at_work:
+            yield Finding("problem", "backends", f"{what}; nobody sends it", "", again)
+        elif report.pending and report.last_error:
+            yield Finding("problem", "backends", what, "", "it is tried again by itself; see the vendor's own log")
+        else:
+            yield Finding("ok", "backends", what)
+        for reason, count in sorted(report.reasons.items()):
+            yield Finding("note", "backends", f"{name} refused {counted(count, 'trajectory')}: {reason}")
+
+
 def _disk(store: Path) -> Iterator[Finding]:
     free = shutil.disk_usage(store).free
     waiting = sum(map(undrained_bytes, journal_files(store)))
@@ -272,14 +293,15 @@ def _disk(store: Path) -> Iterator[Finding]:
 
 
 def _log(store: Path) -> Iterator[Finding]:
-    for path in sorted((store / "journal").glob("*/drainer.log")):
+    for path in sorted([*(store / "journal").glob("*/drainer.log"), *(store / "outbox").glob("*/sender.log")]):
         try:
             lines = path.read_text(errors="replace").rstrip().split("\n")
         except OSError:
             continue
         if any(lines):
-            what = "the drainer said: " + " | ".join(line.strip() for line in lines[-_LOG_LINES:])
-            yield Finding("note", "drainer", what, "", f"tail {shlex.quote(str(path))}")
+            who = "the drainer" if path.name == "drainer.log" else f"the sender of {path.parent.name}"
+            what = f"{who} said: " + " | ".join(line.strip() for line in lines[-_LOG_LINES:])
+            yield Finding("note", path.stem, what, "", f"tail {shlex.quote(str(path))}")
 
 
 def _command(words: str, store: Path) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from rolltrace.cli.output import add_json, add_store, counted, json_line, plain, size, store_of
+from rolltrace.cli.output import add_json, add_store, ago, counted, json_line, plain, size, store_of
 from rolltrace.journal import drainer_lock, journal_files, journal_folder
 
 
@@ -40,10 +40,22 @@ def run(options: argparse.Namespace) -> int:
     _line("parts", f"{found['parts']} ({', '.join(f'{name} {count}' for name, count in rows.items()) or 'no'} rows)")
     _line("undrained", f"{size(found['undrained_bytes'])} in {counted(found['journal_files'], 'journal file')}")
     _line("drainer", "at work on this host" if found["drainer_running"] else "none at work on this host")
+    for report in found["backends"]:
+        _line(f"to {plain(report['backend'])}", describe(report))
     _line("lost", ", ".join(f"{plain(reason)} {count}" for reason, count in losses.items()) or "nothing")
     if found["damaged_parts"]:
         _line("damaged", f"{counted(len(found['damaged_parts']), 'part')}: rolltrace doctor")
     return 0
+
+
+def describe(report: dict[str, Any]) -> str:
+    """How sending to one backend goes, in a line."""
+    counts = [f"{report[name]} {name.replace('_', ' ')}" for name in ("sent", "pending", "refused", "held_back")]
+    if report["stopped"]:
+        counts.append(f"stopped: {report['stopped']}")
+    elif report["last_error"] and report["pending"]:
+        counts.append(f"{ago(report['last_error_ns'])}: {report['last_error']}")
+    return plain(", ".join(counts))
 
 
 def _line(label: str, value: Any) -> None:
@@ -54,6 +66,7 @@ def _gather(store: Path) -> dict[str, Any]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    from rolltrace.keeper.report import reports
     from rolltrace.query import open_store
     from rolltrace.store import list_parts, table_of
 
@@ -82,6 +95,7 @@ def _gather(store: Path) -> dict[str, Any]:
         "journal_files": len(journals),
         "undrained_bytes": sum(map(undrained_bytes, journals)),
         "drainer_running": drainer_is_running(store),
+        "backends": [report._asdict() for report in reports(asked)],
         "losses": dict(losses),
         "damaged_parts": damaged,
     }

@@ -25,7 +25,7 @@ from rolltrace.errors import FormatError
 from rolltrace.journal import Damage, Entry, SegmentReader, drainer_lock, is_live, journal_files, journal_folder
 from rolltrace.record import Blob, OpEnd, OpStart, TrajectoryEnd, TrajectoryStart, decode_record, encode_record
 from rolltrace.record.tables import LOSSES, Table
-from rolltrace.store import Partition, blob_path, prepare, write_part
+from rolltrace.store import Partition, blob_path, note_routes, prepare, write_part
 
 OpenKey = tuple[str, bytes | int]
 OpenRecords = dict[OpenKey, OpStart | TrajectoryStart]
@@ -80,6 +80,7 @@ class Drainer:
             for record in still_open.values():
                 rows += maker.unfinished(record, "interrupted")
             still_open = {}
+        note_routes(self.store, segment.meta)
         self._write(segment, rows, damaged)
         if still_open:
             _write_carried(after, still_open, past)

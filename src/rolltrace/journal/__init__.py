@@ -1,6 +1,6 @@
 """Save bytes so that a kill loses nothing, and read them back."""
 
-from rolltrace.journal.lock import drainer_lock
+from rolltrace.journal.lock import drainer_lock, file_lock
 from rolltrace.journal.reader import Damage, Entry, SegmentReader, is_live, journal_files, read_journals
 from rolltrace.journal.writer import JournalWriter, Losses, journal_folder
 
@@ -11,6 +11,7 @@ __all__ = [
     "Losses",
     "SegmentReader",
     "drainer_lock",
+    "file_lock",
     "is_live",
     "journal_files",
     "journal_folder",

@@ -1,19 +1,19 @@
-"""Who drains: one process per host and store, the one that holds this lock."""
+"""Who works: one process at a time, the one that holds a lock. It is free the moment that process is gone."""
 
 from __future__ import annotations
 
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 
 @contextmanager
-def drainer_lock(folder: Path) -> Iterator[bool]:
-    """Hold the drainer's lock of a journal folder; gives False if another process (or thread) has it."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    fd = os.open(folder / "drainer.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+def file_lock(path: Path) -> Iterator[bool]:
+    """Hold the lock that this file stands for; gives False if another process (or thread) has it."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -23,3 +23,8 @@ def drainer_lock(folder: Path) -> Iterator[bool]:
         yield alone
     finally:
         os.close(fd)
+
+
+def drainer_lock(folder: Path) -> AbstractContextManager[bool]:
+    """Hold the drainer's lock of a journal folder; gives False if another process (or thread) has it."""
+    return file_lock(folder / "drainer.lock")

@@ -2,6 +2,7 @@
 
     python -m rolltrace.keeper STORE
 
+It also sees to it that what is drained is sent on, by processes of their own (`senders`), which outlive it if needed.
 Whoever begins a journal file sees to it that a drainer runs (`_launch`). It holds a lock while it lives, so two that
 start at once are one a moment later; when it is killed, the next file that any writer begins starts it again.
 """
@@ -15,6 +16,7 @@ from pathlib import Path
 from rolltrace._guard import logger
 from rolltrace.drain.drainer import Drainer
 from rolltrace.journal import drainer_lock, journal_files, journal_folder
+from rolltrace.keeper.senders import Senders
 from rolltrace.store import compact, finished_steps
 
 _LOOK_EVERY_SEC = 0.5
@@ -30,9 +32,16 @@ def run(store: Path) -> int:
     return 0
 
 
-def follow(store: Path, *, idle_sec: float = _IDLE_SEC) -> None:
-    """Drain until no journal is left, or there was no news for `idle_sec`. The caller holds the lock."""
+def follow(store: Path, *, idle_sec: float = _IDLE_SEC, threads: bool = False) -> None:
+    """Drain until no journal is left, or there was no news for `idle_sec`. The caller holds the lock.
+
+    Args:
+        store: The store.
+        idle_sec: How long to wait for news.
+        threads: Send in threads, where no process may be started.
+    """
     drainer = Drainer(store)
+    senders = Senders(store, threads=threads)
     last_news = time.monotonic()
     compact_due = True
     while True:
@@ -41,6 +50,7 @@ def follow(store: Path, *, idle_sec: float = _IDLE_SEC) -> None:
         except OSError as fault:  # a full disk, most likely; the journals wait
             logger.warning("the drainer waits: %s", fault)
             news = 0
+        senders.wake(news=news > 0)
         now = time.monotonic()
         if news:
             last_news = now

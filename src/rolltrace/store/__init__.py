@@ -5,11 +5,13 @@ from rolltrace.store.compact import compact, finished_steps
 from rolltrace.store.layout import Partition, blob_path, check_version, data_folder, prepare, source_of, table_of
 from rolltrace.store.parts import SCHEMAS, list_parts, write_part, write_table
 from rolltrace.store.prune import Pruned, prune
+from rolltrace.store.routes import Route, note_routes, outbox_folder, outboxes, routes
 
 __all__ = [
     "SCHEMAS",
     "Partition",
     "Pruned",
+    "Route",
     "blob_path",
     "check_version",
     "checksum_problem",
@@ -17,8 +19,12 @@ __all__ = [
     "data_folder",
     "finished_steps",
     "list_parts",
+    "note_routes",
+    "outbox_folder",
+    "outboxes",
     "prepare",
     "prune",
+    "routes",
     "source_of",
     "table_of",
     "write_part",

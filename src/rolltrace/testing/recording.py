@@ -1,14 +1,4 @@
-"""A test kit: tracing into memory, with a clock and ids that can be foretold.
-
-    from rolltrace.testing import recording
-
-    def test_search_is_traced():
-        with recording() as traced:
-            search("rolltrace")
-        assert [op.name for op in traced.ops] == ["search"]
-
-Nothing is mocked: this is the real recorder, with a list in the place of the journal.
-"""
+"""Tracing into memory, with a clock and ids that can be foretold: the real recorder, with a list for a journal."""
 
 from __future__ import annotations
 
@@ -33,17 +23,6 @@ from rolltrace.record import (
     decode_value,
 )
 from rolltrace.settings import Settings
-
-__all__ = [
-    "FakeClock",
-    "MemorySink",
-    "Recording",
-    "Said",
-    "TracedOp",
-    "TracedTrajectory",
-    "counting_ids",
-    "recording",
-]
 
 
 class MemorySink:

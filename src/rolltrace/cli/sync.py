@@ -1,0 +1,197 @@
+"""`rolltrace sync`: send trajectories to a backend, now and in this process."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rolltrace.cli.output import add_json, add_store, counted, json_line, plain, progress, size, store_of
+from rolltrace.errors import BackendError, ConfigError, OutageError, RolltraceError
+
+if TYPE_CHECKING:
+    from rolltrace.keeper.outbox import Outbox
+    from rolltrace.keeper.pending import Pending
+    from rolltrace.keeper.sender import Sender
+    from rolltrace.query import Store
+
+_TRIES = 4
+_WAIT_SEC = 60.0
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_EXAMPLES = """examples:
+  rolltrace sync --to mlflow                              all that it does not have yet
+  rolltrace sync --to weave --where "reward < 0.5" --since 100 --dry-run
+  rolltrace sync runs/store --to otlp --experiment grpo-7b --since 2h --again
+  rolltrace sync --to weave --where "status = 'error'" --max-bytes-per-day 30MiB --save
+
+more: docs/howto/backends.md"""
+
+
+def add(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser(
+        "sync",
+        help="send trajectories to a backend",
+        description="Send finished trajectories to a backend (mlflow, weave, ...), from this machine: what was held "
+        "back or could not be sent, and experiments that were traced without it. What the backend has is not sent "
+        "again, so the command can be repeated. Exit code 3 if the backend refused some.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_store(parser)
+    parser.add_argument("--to", required=True, metavar="BACKEND", help="such as mlflow, weave, trackio or otlp")
+    group = parser.add_argument_group("which trajectories")
+    group.add_argument("--project", metavar="NAME")
+    group.add_argument("--experiment", metavar="NAME")
+    group.add_argument("--where", metavar="FILTER", help="such as \"reward < 0.5 and tool = 'search'\"")
+    group.add_argument("--since", metavar="STEP|AGE", help="from this step on, or ended within 30m, 12h, 7d, ...")
+    group.add_argument("--again", action="store_true", help="also those that the backend has; it replaces them")
+    parser.add_argument("--dry-run", action="store_true", help="only say how many, and about how many bytes")
+    parser.add_argument(
+        "--save",
+        action="store_true",
+        help="send nothing; keep --where and --max-bytes-per-day for what is sent by itself from now on",
+    )
+    parser.add_argument("--max-bytes-per-day", metavar="SIZE", help="with --save, such as 30MiB")
+    add_json(parser)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    from rolltrace import backends
+    from rolltrace.keeper.outbox import Outbox
+
+    path = store_of(options)
+    backends.check([options.to])
+    outbox = Outbox(path, options.to)
+    if options.save:
+        return _save(outbox, options)
+    if options.max_bytes_per_day is not None:
+        raise ConfigError("--max-bytes-per-day is for what is sent by itself: add --save")
+    return _dry_run(path, outbox, options) if options.dry_run else _send(path, outbox, options)
+
+
+def _save(outbox: Outbox, options: argparse.Namespace) -> int:
+    from rolltrace.keeper.outbox import Policy
+
+    for name in ("project", "experiment", "since"):
+        if getattr(options, name) is not None:
+            raise ConfigError(f"--save keeps --where and --max-bytes-per-day, not --{name}; write it into --where")
+    outbox.policy = policy = Policy.of(options.where, options.max_bytes_per_day)
+    limit = (
+        "as much as there is" if policy.max_bytes_per_day is None else f"up to {size(policy.max_bytes_per_day)} a day"
+    )
+    what = "all trajectories" if policy.where is None else f"trajectories where {plain(policy.where)}"
+    print(f"saved: {plain(outbox.backend)} gets {what}, {limit}")
+    return 0
+
+
+def _pending(store: Store, outbox: Outbox, options: argparse.Namespace) -> Pending:
+    from rolltrace.keeper.pending import asked_for
+
+    outbox.position.load()
+    return asked_for(
+        store,
+        outbox,
+        again=options.again,
+        where=options.where,
+        project=options.project,
+        experiment=options.experiment,
+        **_since(options.since),
+    )
+
+
+def _dry_run(path: Path, outbox: Outbox, options: argparse.Namespace) -> int:
+    from rolltrace.query import open_store
+    from rolltrace.query.finished import sizes
+
+    store = open_store(path)
+    pending = _pending(store, outbox, options)
+    ids = [item.trajectory_id for item in pending.send]
+    total = sum(sum(sizes(store, ids[at : at + 1000]).values()) for at in range(0, len(ids), 1000))
+    if options.json:
+        print(json_line({"send": len(ids), "update": len(pending.update), "bytes": total}))
+    else:
+        updates = f", and newer scores of {len(pending.update)}" if pending.update else ""
+        print(f"would send {counted(len(ids), 'trajectory')} to {plain(options.to)}, about {size(total)}{updates}")
+    return 0
+
+
+def _send(path: Path, outbox: Outbox, options: argparse.Namespace) -> int:
+    from rolltrace.query import open_store
+
+    store = open_store(path)
+    deadline = time.monotonic() + _WAIT_SEC
+    while True:
+        with outbox.working() as alone:
+            if alone:
+                return _send_alone(store, outbox, options)
+        if time.monotonic() > deadline:
+            raise ConfigError(f"another process is sending this store to {options.to!r}; try again when it is done")
+        time.sleep(0.2)
+
+
+def _send_alone(store: Store, outbox: Outbox, options: argparse.Namespace) -> int:
+    from rolltrace import backends
+    from rolltrace.keeper.sender import STOPS, Sender
+
+    outbox.position.tidy()
+    left = _pending(store, outbox, options)
+    total = left.total
+    backend = backends.load(options.to)
+    sender = Sender(store, outbox, backend)
+    bar = progress("sending")
+    try:
+        for attempt in range(1, _TRIES + 1):
+            problem = _try(sender, left, lambda done, rest: bar(total - rest + done, total))
+            left = sender.left
+            if problem is None:
+                outbox.works_again()
+                return _report(sender, options)
+            if attempt == _TRIES or isinstance(problem, STOPS):
+                break
+            time.sleep(2**attempt / 2)
+    finally:
+        backend.close()
+    assert problem is not None
+    what = str(problem) if isinstance(problem, RolltraceError) else f"{type(problem).__name__}: {problem}"
+    done = f"{total - left.total} of {total} were sent before; the same command goes on from there"
+    raise (OutageError if isinstance(problem, OutageError) else BackendError)(
+        f"{options.to}: {what}; {done}"
+    ) from problem
+
+
+def _try(sender: Sender, pending: Pending, bar: Callable[[int, int], None]) -> Exception | None:
+    try:
+        sender.send(pending, progress=bar)
+    except Exception as fault:
+        return fault
+    return None
+
+
+def _report(sender: Sender, options: argparse.Namespace) -> int:
+    if options.json:
+        print(json_line({"sent": sender.sent, "updated": sender.updated, "refused": sender.refused}))
+    else:
+        parts = [f"sent {counted(sender.sent, 'trajectory')} to {plain(options.to)}"]
+        parts += [f"newer scores of {sender.updated}"] * (sender.updated > 0)
+        print(", ".join(parts))
+        if sender.refused:
+            print(f"{options.to} refused {counted(sender.refused, 'trajectory')}: rolltrace stats", file=sys.stderr)
+    return 3 if sender.refused else 0
+
+
+def _since(text: str | None) -> dict[str, Any]:
+    """A step, or an age: what `survey` takes."""
+    if text is None:
+        return {}
+    if re.fullmatch(r"-?\d+", text):
+        return {"since_step": int(text)}
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smhdw])", text)
+    if match is None:
+        raise ConfigError(f"--since must be a step such as 100 or an age such as 30m, 12h or 7d, not {text!r}")
+    return {"since_ns": time.time_ns() - round(float(match[1]) * _SECONDS[match[2]] * 1e9)}

@@ -1,0 +1,139 @@
+"""The folder of one backend: who sends, what was sent, what may be sent, and how it goes.
+
+    STORE/outbox/BACKEND/routes/        which experiments go there (store/routes.py)
+    STORE/outbox/BACKEND/sent.jsonl     what it was given (keeper/position.py)
+    STORE/outbox/BACKEND/policy.json    which trajectories, and how much a day: `rolltrace sync --save`
+    STORE/outbox/BACKEND/state.json     how it goes, for people
+    STORE/outbox/BACKEND/sender.log     what the sender's process and the vendor's library said
+    STORE/outbox/BACKEND/*.lock         who works on it
+
+One sender works at a time. It gives the lock back between rounds, so that `rolltrace sync` gets its turn.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import msgspec
+
+from rolltrace.errors import ConfigError
+from rolltrace.journal import file_lock
+from rolltrace.keeper.position import Position
+from rolltrace.query import compile_where
+from rolltrace.settings import size_of
+from rolltrace.store import Route, outbox_folder, routes
+
+
+class Policy(msgspec.Struct, frozen=True):
+    """What is sent without being asked for. What it holds back is counted, and sent by `rolltrace sync`."""
+
+    where: str | None = None
+    """Only trajectories that this filter finds."""
+    max_bytes_per_day: int | None = None
+    """Nothing more on a day (UTC) on which so much was sent, as JSON."""
+
+    @classmethod
+    def of(cls, where: str | None, max_bytes_per_day: str | int | None) -> Policy:
+        """A policy that was checked.
+
+        Raises:
+            FilterError: the filter cannot be understood.
+            ConfigError: the size cannot be.
+        """
+        if where is not None:
+            compile_where(where)
+        limit = None if max_bytes_per_day is None else size_of("--max-bytes-per-day", max_bytes_per_day)
+        return cls(where or None, limit)
+
+
+class State(msgspec.Struct):
+    """How sending to one backend goes, as of `time_ns`."""
+
+    sent: int = 0
+    """Trajectories that the backend has."""
+    updated: int = 0
+    """How often newer scores of those were sent, since the sender started."""
+    refused: int = 0
+    """Trajectories that the backend will never take."""
+    reasons: dict[str, int] = {}
+    """Why, and how many."""
+    held_back: int = 0
+    """Trajectories that the policy holds back."""
+    pending: int = 0
+    """Trajectories and newer scores that wait to be sent."""
+    bytes_today: int = 0
+    last_error: str | None = None
+    last_error_ns: int | None = None
+    next_try_ns: int | None = None
+    """When it will be tried again after an outage."""
+    stopped: str | None = None
+    """Why it is not tried again until somebody does something."""
+    time_ns: int = 0
+
+
+class Outbox:
+    """One backend's folder of one store."""
+
+    def __init__(self, store: Path, backend: str) -> None:
+        self.store = store
+        self.backend = backend
+        self.folder = outbox_folder(store, backend)
+        self.position = Position(self.folder / "sent.jsonl")
+
+    def routes(self) -> set[Route]:
+        """The experiments that go to this backend by themselves."""
+        return routes(self.store, self.backend)
+
+    @property
+    def policy(self) -> Policy:
+        """What is sent without being asked for; all, if nothing was saved.
+
+        Raises:
+            ConfigError: the file is damaged.
+        """
+        path = self.folder / "policy.json"
+        try:
+            return msgspec.json.decode(path.read_bytes(), type=Policy)
+        except FileNotFoundError:
+            return Policy()
+        except msgspec.MsgspecError as fault:
+            raise ConfigError(f"{path} cannot be read ({fault}); write it anew: rolltrace sync --save") from None
+
+    @policy.setter
+    def policy(self, policy: Policy) -> None:
+        self._write("policy.json", msgspec.json.format(msgspec.json.encode(policy)) + b"\n")
+
+    @property
+    def state(self) -> State:
+        """How it went when a sender last said so."""
+        try:
+            return msgspec.json.decode((self.folder / "state.json").read_bytes(), type=State)
+        except (FileNotFoundError, msgspec.MsgspecError):
+            return State()
+
+    @state.setter
+    def state(self, state: State) -> None:
+        self._write("state.json", msgspec.json.format(msgspec.json.encode(state)) + b"\n")
+
+    def works_again(self) -> None:
+        """Take back what the state says of an outage or a wrong key. What waits is counted by whoever sends next."""
+        state = self.state
+        if state.stopped or state.last_error:
+            state.stopped = state.last_error = state.next_try_ns = None
+            self.state = state
+
+    def working(self) -> AbstractContextManager[bool]:
+        """Hold this to send. Gives False if another sender works."""
+        return file_lock(self.folder / "sender.lock")
+
+    def following(self) -> AbstractContextManager[bool]:
+        """Held by the one sender that works in the background, as long as it lives."""
+        return file_lock(self.folder / "follower.lock")
+
+    def _write(self, name: str, text: bytes) -> None:
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        fresh = self.folder / f"{name}.{os.getpid()}.new"
+        fresh.write_bytes(text)
+        fresh.rename(self.folder / name)

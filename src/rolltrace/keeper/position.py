@@ -1,0 +1,197 @@
+"""What one backend was given so far: an append-only file of JSON lines, synced after each batch.
+
+    ["sent", TRAJECTORY_ID, RECORDS, SCORED_NS, BYTES, TIME_S]
+    ["refused", TRAJECTORY_ID, RECORDS, REASON]
+    ["held", TRAJECTORY_ID, RECORDS]
+
+The last line of a trajectory counts. A line that a kill cut off is as good as never written: what it spoke of is sent
+again, under the same ids. Kept in memory as Arrow columns, because a run has millions of trajectories.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+SENT, REFUSED, HELD = 1, 2, 3
+_WORDS = {"sent": SENT, "refused": REFUSED, "held": HELD}
+_SCHEMA = pa.schema(
+    [("trajectory_id", pa.string()), ("state", pa.int8()), ("records", pa.int64()), ("scored_ns", pa.int64())]
+)
+_MOST_RECENT = 4096
+_DAY_SEC = 86_400
+_UNREADABLE = (msgspec.MsgspecError, ValueError, TypeError, KeyError)
+
+
+class Entry(NamedTuple):
+    """One line: what became of a trajectory."""
+
+    state: int
+    trajectory_id: str
+    records: int
+    """How many ops and events it had by then: when it has more, it is sent again."""
+    scored_ns: int = 0
+    """When the newest score was given that the backend knows."""
+    bytes: int = 0
+    reason: str = ""
+
+
+class Position:
+    """The entries of one file. One process at a time adds to it: the caller holds the outbox's lock."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.reasons: Counter[str] = Counter()
+        """Why trajectories were refused."""
+        self._settled = _SCHEMA.empty_table()
+        self._recent: dict[str, Entry] = {}
+        self._bytes: Counter[int] = Counter()
+        """Day since 1970 -> how much was sent."""
+        self._seen: object = None
+        self._untidy = False
+
+    def load(self) -> None:
+        """Read the file, if it is not as we know it; put it in order if it is torn or mostly out of date."""
+        if self._seen is not None and self._seen == self._look():
+            return
+        self.reasons.clear()
+        self._bytes.clear()
+        entries: dict[str, Entry] = {}
+        lines = bad = 0
+        for line in self._lines():
+            lines += 1
+            try:
+                entry, at_s = _parsed(line)
+            except _UNREADABLE:
+                bad += 1
+                continue
+            entries[entry.trajectory_id] = entry
+            self._bytes[at_s // _DAY_SEC] += entry.bytes
+        self._settled, self._recent = _table(entries.values()), {}
+        self.reasons.update(entry.reason for entry in entries.values() if entry.state == REFUSED)
+        self._seen = self._look()
+        self._untidy = bad > 0 or lines > 2 * len(entries) + _MOST_RECENT
+
+    def tidy(self) -> None:
+        """Write the file anew if a kill tore it or most of it is out of date. Only with the outbox's lock."""
+        self.load()
+        if not self._untidy:
+            return
+        kept: dict[str, bytes] = {}
+        today = int(time.time()) // _DAY_SEC
+        for line in self._lines():
+            try:
+                entry, at_s = _parsed(line)
+            except _UNREADABLE:
+                continue
+            before = kept.pop(entry.trajectory_id, b"")  # to the end: lines stay in the order of their writing
+            # What was sent today stays counted, also if it was brought up to date since.
+            kept[entry.trajectory_id] = before + line if at_s // _DAY_SEC == today else line
+        self._replace(kept.values())
+
+    def add(self, entries: Iterable[Entry]) -> None:
+        """Remember these. When it returns they are on the disk."""
+        found = list(entries)
+        now_s = int(time.time())
+        with open(self.path, "ab") as file:
+            file.write(b"".join(_line(entry, now_s) for entry in found))
+            file.flush()
+            os.fsync(file.fileno())
+        for entry in found:
+            self._recent[entry.trajectory_id] = entry
+            self._bytes[now_s // _DAY_SEC] += entry.bytes
+            if entry.state == REFUSED:
+                self.reasons[entry.reason] += 1
+        self._seen = self._look()
+        if len(self._recent) > _MOST_RECENT:
+            self._settle()
+
+    def compare(self, found: pa.Table) -> pa.Table:
+        """The rows of a survey with the columns `state`, `known_records` and `known_scored_ns`; null if not known."""
+        self._settle()
+        at = pc.index_in(found["trajectory_id"], value_set=self._settled["trajectory_id"])
+        for name, column in (("state", "state"), ("known_records", "records"), ("known_scored_ns", "scored_ns")):
+            found = found.append_column(name, self._settled[column].take(at))
+        return found
+
+    def count(self, state: int) -> int:
+        """How many trajectories are in this state."""
+        self._settle()
+        return int(pc.sum(pc.equal(self._settled["state"], state)).as_py() or 0)
+
+    @property
+    def bytes_today(self) -> int:
+        """How much was sent since midnight, UTC."""
+        return self._bytes[int(time.time()) // _DAY_SEC]
+
+    def _settle(self) -> None:
+        if not self._recent:
+            return
+        fresh = _table(self._recent.values())
+        stale = pc.is_in(self._settled["trajectory_id"], value_set=fresh["trajectory_id"])
+        self._settled = pa.concat_tables([self._settled.filter(pc.invert(stale)), fresh]).combine_chunks()
+        self._recent = {}
+
+    def _lines(self) -> Iterator[bytes]:
+        try:
+            with open(self.path, "rb") as file:
+                yield from file
+        except FileNotFoundError:
+            return
+
+    def _look(self) -> object:
+        try:
+            stat = self.path.stat()
+        except FileNotFoundError:
+            return (0, 0)
+        return (stat.st_ino, stat.st_size)
+
+    def _replace(self, lines: Iterable[bytes]) -> None:
+        fresh = self.path.with_name(f"{self.path.name}.{os.getpid()}.new")
+        with open(fresh, "wb") as file:
+            file.writelines(lines)
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.rename(self.path)
+        self._seen, self._untidy = self._look(), False
+
+
+def _line(entry: Entry, now_s: int) -> bytes:
+    if entry.state == SENT:
+        fields: list[Any] = ["sent", entry.trajectory_id, entry.records, entry.scored_ns, entry.bytes, now_s]
+    elif entry.state == REFUSED:
+        fields = ["refused", entry.trajectory_id, entry.records, entry.reason]
+    else:
+        fields = ["held", entry.trajectory_id, entry.records]
+    return msgspec.json.encode(fields) + b"\n"
+
+
+def _parsed(line: bytes) -> tuple[Entry, int]:
+    """The entry of a line, and when it was sent. Half a number would be a number too: a line has an end."""
+    if not line.endswith(b"\n"):
+        raise ValueError("cut off")
+    word, trajectory_id, records, *rest = msgspec.json.decode(line)
+    state = _WORDS[word]
+    if state == SENT:
+        scored_ns, size, at_s = rest
+        return Entry(state, trajectory_id, int(records), int(scored_ns), int(size)), int(at_s)
+    return Entry(state, trajectory_id, int(records), reason=str(rest[0]) if rest else ""), 0
+
+
+def _table(entries: Iterable[Entry]) -> pa.Table:
+    rows = list(entries)
+    columns = [
+        [row.trajectory_id for row in rows],
+        [row.state for row in rows],
+        [row.records for row in rows],
+        [row.scored_ns for row in rows],
+    ]
+    return pa.table([pa.array(column, field.type) for column, field in zip(columns, _SCHEMA)], schema=_SCHEMA)

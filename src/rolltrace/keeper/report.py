@@ -1,0 +1,82 @@
+"""How sending goes, for `stats` and `doctor`. Looking makes and changes no files."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from rolltrace.errors import ConfigError, FilterError
+from rolltrace.journal import file_lock
+from rolltrace.keeper.outbox import Outbox
+from rolltrace.keeper.pending import routed
+from rolltrace.keeper.position import REFUSED, SENT
+from rolltrace.query import Store
+from rolltrace.store import outboxes
+
+
+class Report(NamedTuple):
+    """Of one backend."""
+
+    backend: str
+    routed: int
+    """How many experiments go there by themselves."""
+    sent: int
+    refused: int
+    reasons: dict[str, int]
+    held_back: int
+    pending: int
+    at_work: bool
+    """A sender is there, at work or waiting."""
+    last_error: str | None
+    last_error_ns: int | None
+    next_try_ns: int | None
+    stopped: str | None
+    """Why it will not be tried again until somebody does something."""
+    policy: dict[str, Any]
+    bytes_today: int
+
+
+def reports(store: Store) -> list[Report]:
+    """One for each backend that the store was sent to, or is to be."""
+    return [_report(store, Outbox(store.path, name)) for name in outboxes(store.path)]
+
+
+def _report(store: Store, outbox: Outbox) -> Report:
+    state, position = outbox.state, outbox.position
+    position.load()
+    stopped, policy = state.stopped, {}
+    held_back = pending = 0
+    try:
+        policy = {name: value for name, value in msgspec.structs.asdict(outbox.policy).items() if value is not None}
+        found = routed(store, outbox)
+        held_back, pending = found.held_back, found.total + found.unsettled
+    except (ConfigError, FilterError) as fault:
+        stopped = str(fault)
+    return Report(
+        outbox.backend,
+        len(outbox.routes()),
+        position.count(SENT),
+        position.count(REFUSED),
+        dict(position.reasons),
+        held_back,
+        pending,
+        _is_at_work(outbox.folder),
+        state.last_error,
+        state.last_error_ns,
+        state.next_try_ns,
+        stopped,
+        policy,
+        position.bytes_today,
+    )
+
+
+def _is_at_work(folder: Path) -> bool:
+    for name in ("follower.lock", "sender.lock"):
+        if os.access(folder / name, os.R_OK | os.W_OK):
+            with file_lock(folder / name) as free:
+                if not free:
+                    return True
+    return False

@@ -1,0 +1,194 @@
+"""Give pending trajectories to one backend, batch by batch, and remember each batch before the next.
+
+At least once: a kill between the vendor's answer and our note repeats a batch, under the same ids. Batches are
+bounded in count and bytes. After a failure trajectories go one by one for a while, so that one that the backend chokes
+on is found, and cannot stand in the way of the others.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+
+from rolltrace._guard import logger
+from rolltrace.backends.backend import Backend
+from rolltrace.errors import BackendError, MissingExtraError
+from rolltrace.keeper.outbox import Outbox
+from rolltrace.keeper.pending import Item, Pending
+from rolltrace.keeper.position import HELD, REFUSED, SENT, Entry
+from rolltrace.query import Store, Trajectory
+from rolltrace.query.finished import Read, read
+
+MOST_TRAJECTORIES = 32
+"""In one batch."""
+MOST_BYTES = 8 << 20
+"""In one batch, as JSON; a single larger trajectory is a batch of its own."""
+_MOST_FAILURES = 5
+_LONGEST_REASON = 500
+
+Progress = Callable[[int, int], None]
+STOPS = (BackendError, MissingExtraError)
+"""It cannot work until somebody does something."""
+
+
+class Sender:
+    """Sends to one backend. The caller holds the outbox's lock."""
+
+    def __init__(self, store: Store, outbox: Outbox, backend: Backend) -> None:
+        self._store = store
+        self._position = outbox.position
+        self._backend = backend
+        self._most = MOST_TRAJECTORIES
+        self._failures: Counter[str] = Counter()
+        """How often a trajectory failed alone."""
+        self._worked_since: set[str] = set()
+        """Those after whose failure others went through: it is not the vendor that is down."""
+        self._typical_bytes = MOST_BYTES // 8
+        self.sent = self.updated = self.refused = self.held_back = 0
+        """How many trajectories, since it was made."""
+        self.left = Pending([], [], 0, 0)
+        """What the last `send` did not come to, because of an outage or its deadline."""
+        self.calling_since: float | None = None
+        """When the backend was called, on the monotonic clock; None if it is not at work."""
+
+    def send(
+        self,
+        pending: Pending,
+        *,
+        max_bytes_per_day: int | None = None,
+        deadline: float = float("inf"),
+        progress: Progress = lambda done, total: None,
+    ) -> None:
+        """Send what is pending, new ones first. What was not dealt with is in `left` then.
+
+        Args:
+            pending: What there is to do.
+            max_bytes_per_day: When so much was sent today, the rest is held back.
+            deadline: On the monotonic clock; no batch begins after it.
+            progress: Called with how many are done, and how many there are.
+
+        Raises:
+            BackendError, MissingExtraError: as from the backend.
+            Exception: an outage. What went through before it is remembered.
+        """
+        done: set[str] = set()
+        try:
+            for items, call in ((pending.send, self._send), (pending.update, self._update)):
+                for batch in self._batches(items):
+                    progress(len(done), pending.total)
+                    if time.monotonic() > deadline:
+                        return
+                    if call == self._update or not self._over_budget(batch, max_bytes_per_day):
+                        self._give(batch, call)
+                    done.update(item.trajectory_id for item in batch)
+            progress(len(done), pending.total)
+        finally:
+            self.left = pending.without(done)
+
+    def _batches(self, items: list[Item]) -> Iterator[list[Item]]:
+        """The items of one step after the other, about as many at a time as fit; suspects last, and alone."""
+        suspects = [item for item in items if item.trajectory_id in self._failures]
+        rest = [item for item in items if item.trajectory_id not in self._failures] if suspects else items
+        for _, group in groupby(rest, key=lambda item: item.step):
+            of_step = list(group)
+            at = 0
+            while at < len(of_step):
+                count = max(1, min(self._most, MOST_BYTES // self._typical_bytes))
+                yield of_step[at : at + count]
+                at += count
+        for item in sorted(suspects, key=lambda item: self._failures[item.trajectory_id]):
+            yield [item]
+
+    def _over_budget(self, batch: list[Item], limit: int | None) -> bool:
+        """Whether today's budget is used up; then these are held back, unread."""
+        if limit is None or self._position.bytes_today < limit:
+            return False
+        self._position.add(Entry(HELD, item.trajectory_id, item.records) for item in batch)
+        self.held_back += len(batch)
+        return True
+
+    def _give(self, batch: list[Item], call: Callable[[list[Item], list[Read]], None]) -> None:
+        found = list(read(self._store, [item.trajectory_id for item in batch], batch[0].step))
+        there = {each.trajectory.trajectory_id for each in found}
+        batch = [item for item in batch if item.trajectory_id in there]  # the others were removed meanwhile
+        if not found:
+            return
+        self._typical_bytes = max(1, (self._typical_bytes + sum(each.bytes for each in found) // len(found)) // 2)
+        for some, reads in _bounded(batch, found):
+            try:
+                self.calling_since = time.monotonic()
+                call(some, reads)
+            except STOPS:
+                raise
+            except Exception as fault:
+                self._failed(some, fault)
+            else:
+                self._went_through(some)
+            finally:
+                self.calling_since = None
+
+    def _send(self, batch: list[Item], found: list[Read]) -> None:
+        refused = {each.trajectory_id: each.reason for each in self._backend.send([each.trajectory for each in found])}
+        for trajectory_id, reason in refused.items():
+            logger.warning("refused: %s: %s", trajectory_id, reason)
+        entries = [
+            Entry(REFUSED, item.trajectory_id, item.records, reason=refused[item.trajectory_id][:_LONGEST_REASON])
+            if item.trajectory_id in refused
+            else Entry(SENT, item.trajectory_id, item.records, _scored_ns(each.trajectory, item), each.bytes)
+            for item, each in zip(batch, found)
+        ]
+        self._position.add(entries)
+        self.refused += len(refused)
+        self.sent += len(batch) - len(refused)
+
+    def _update(self, batch: list[Item], found: list[Read]) -> None:
+        self._backend.update([each.trajectory for each in found])
+        self._position.add(
+            Entry(SENT, item.trajectory_id, item.records, _scored_ns(each.trajectory, item))
+            for item, each in zip(batch, found)
+        )
+        self.updated += len(batch)
+
+    def _went_through(self, batch: list[Item]) -> None:
+        for item in batch:
+            self._failures.pop(item.trajectory_id, None)
+            self._worked_since.discard(item.trajectory_id)
+        self._worked_since.update(self._failures)
+        self._most = min(MOST_TRAJECTORIES, 2 * self._most)
+
+    def _failed(self, batch: list[Item], fault: Exception) -> None:
+        """Raise it, unless it is this one trajectory's fault: then it counts as refused."""
+        self._most = 1
+        if len(batch) > 1:
+            raise fault
+        ((trajectory_id, _, records, _),) = batch
+        self._failures[trajectory_id] += 1
+        if self._failures[trajectory_id] < _MOST_FAILURES or trajectory_id not in self._worked_since:
+            raise fault
+        logger.error("given up: %s fails while others go through", trajectory_id, exc_info=fault)
+        reason = f"failed {_MOST_FAILURES} times while others went through: {type(fault).__name__}: {fault}"
+        self._position.add([Entry(REFUSED, trajectory_id, records, reason=reason[:_LONGEST_REASON])])
+        self._failures.pop(trajectory_id)
+        self._worked_since.discard(trajectory_id)
+        self.refused += 1
+
+
+def _bounded(batch: Sequence[Item], found: Sequence[Read]) -> Iterator[tuple[list[Item], list[Read]]]:
+    """The batch in pieces that are not too large."""
+    items: list[Item] = []
+    reads: list[Read] = []
+    for item, each in zip(batch, found):
+        if items and sum(one.bytes for one in reads) + each.bytes > MOST_BYTES:
+            yield items, reads
+            items, reads = [], []
+        items.append(item)
+        reads.append(each)
+    if items:
+        yield items, reads
+
+
+def _scored_ns(trajectory: Trajectory, item: Item) -> int:
+    """The newest score that was sent: at least the one that we knew of, perhaps one that came since."""
+    return max([item.scored_ns, *(int(score["time_ns"]) for score in trajectory.scores)])

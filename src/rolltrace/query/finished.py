@@ -1,0 +1,133 @@
+"""Finished trajectories, for whoever passes them on: how much there is of each, and all of it in batches.
+
+`survey` reads small columns only and gives an Arrow table, because a store may hold millions. `read` gives whole
+trajectories, some at a time, with few questions to the store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from rolltrace.query.dataset import Store
+from rolltrace.query.filters import compile_where
+from rolltrace.query.result import IS_INT
+from rolltrace.query.trajectory import Trajectory, build
+from rolltrace.query.views import TRAJECTORY_COLUMNS
+from rolltrace.record.tables import WHERE
+
+Row = dict[str, Any]
+_WITHOUT_PLACE = f"* EXCLUDE ({', '.join(column.name for column in WHERE)})"
+_EVENTS = ("transitions", "scores", "notes", "flags")
+_SURVEY = """
+WITH ops AS (
+    SELECT trajectory_id, count(*) FILTER (status <> 'running') AS ended, count(*) FILTER (status = 'running') AS open,
+        max(coalesce(end_ns, start_ns)) AS last_ns
+    FROM _spans GROUP BY trajectory_id
+), said AS (
+    SELECT trajectory_id, count(*) AS events, max(time_ns) AS last_ns
+    FROM (SELECT trajectory_id, time_ns FROM transitions UNION ALL SELECT trajectory_id, time_ns FROM notes)
+    GROUP BY trajectory_id
+), given AS (
+    SELECT trajectory_id, max(time_ns) AS scored_ns FROM scores GROUP BY trajectory_id
+)
+SELECT
+    t.trajectory_id, t.project, t.experiment, t.step,
+    coalesce(ended, 0) + coalesce(events, 0) AS records,
+    coalesce(open, 0) AS open,
+    greatest(t.start_ns, t.end_ns, ops.last_ns, said.last_ns) AS last_ns,
+    coalesce(scored_ns, 0) AS scored_ns,
+    coalesce({wanted}, false) AS wanted
+FROM _listing t
+LEFT JOIN ops USING (trajectory_id)
+LEFT JOIN said USING (trajectory_id)
+LEFT JOIN given USING (trajectory_id)
+WHERE t.status <> 'running' AND {which}
+ORDER BY t.project, t.experiment, t.step NULLS LAST, t.trajectory_id
+"""
+_SIZES = """
+SELECT s.trajectory_id, sum(
+    coalesce(strlen(payload), 0) + 6 * coalesce(len(tokens), 0) + 12 * coalesce(len(logprobs), 0)
+    + 2 * coalesce(len(response_mask), 0)
+)::BIGINT AS bytes
+FROM _spans s WHERE s.trajectory_id IN (SELECT unnest(?)) GROUP BY s.trajectory_id
+"""
+"""About what they take as JSON, token lists included: there is no other size that fits every vendor."""
+
+
+class Read(NamedTuple):
+    """A trajectory, and about how many bytes it takes as JSON."""
+
+    trajectory: Trajectory
+    bytes: int
+
+
+def survey(
+    store: Store, *, places: Sequence[tuple[str, str]] | None = None, where: str | None = None, **conditions: Any
+) -> pa.Table:
+    """One row per finished trajectory, by project, experiment and step.
+
+    Columns: trajectory_id, project, experiment, step; `records`, how many ops, transitions and notes it has so far;
+    `open`, how many of its ops still run; `last_ns`, when the last of these was; `scored_ns`, when the newest score
+    was given, 0 for never; `wanted`, whether it meets `where`.
+
+    Args:
+        store: The store.
+        places: Only these experiments: pairs of project and experiment; all if not given.
+        where: A filter (docs/reference/filter.md).
+        **conditions: Columns of `trajectories` and the value they must have; None for any. `since_ns` and
+            `since_step` are the earliest end and step.
+
+    Raises:
+        FilterError: the filter cannot be understood.
+    """
+    predicate = compile_where(where or "")
+    which, values = ["true"], list[Any]()
+    if places is not None:
+        which.append(f"(t.project, t.experiment) IN ({', '.join(['(?, ?)'] * len(places))})" if places else "false")
+        values += [name for place in places for name in place]
+    tests = {"since_ns": "coalesce(t.end_ns, t.start_ns) >= ?", "since_step": "t.step >= ?"}
+    for column, value in conditions.items():
+        if value is not None:
+            which.append(tests.get(column, f"t.{column} = ?"))
+            values.append(value)
+    sql = _SURVEY.format(wanted=predicate.sql, which=" AND ".join(which))
+    return store._ask(sql, [*predicate.parameters, *values]).arrow()
+
+
+def sizes(store: Store, trajectory_ids: Sequence[str]) -> dict[str, int]:
+    """About how many bytes each of these takes as JSON."""
+    found = store._ask(_SIZES, [list(trajectory_ids)]).arrow()
+    return dict(zip(found["trajectory_id"].to_pylist(), found["bytes"].to_pylist()))
+
+
+def read(store: Store, trajectory_ids: Sequence[str], step: int | None) -> Iterator[Read]:
+    """These trajectories, all of one step, whole. One that is not there any more is left out."""
+    wanted = list(trajectory_ids)
+
+    def rows(table: str, columns: str, order: str) -> dict[str, list[Row]]:
+        found: dict[str, list[Row]] = {each: [] for each in wanted}
+        sql = f"SELECT {columns} FROM {table} WHERE trajectory_id IN (SELECT unnest(?)) ORDER BY {order}"
+        for row in store._ask(sql, [wanted], step).rows():
+            found[row["trajectory_id"]].append(row)
+        return found
+
+    listed = rows("_listing", ", ".join((*TRAJECTORY_COLUMNS, IS_INT)), "start_ns")
+    own = rows("_trajectories", "*", "end_ns DESC NULLS LAST")
+    spans = rows("spans", "*", "start_ns, op_id")
+    events = [rows(table, f"trajectory_id, {_WITHOUT_PLACE}", "time_ns") for table in _EVENTS]
+    for each in wanted:
+        if not listed[each]:
+            continue
+        said = [
+            [{name: row[name] for name in row if name != "trajectory_id"} for row in found[each]] for found in events
+        ]
+        made = build(listed[each][0], own[each][0] if own[each] else None, spans[each], *said)
+        yield Read(made, sum(map(_bytes, spans[each])))
+
+
+def _bytes(span: Row) -> int:
+    lists = (("tokens", 6), ("logprobs", 12), ("response_mask", 2))
+    return len((span["payload"] or "").encode()) + sum(size * len(span[name] or ()) for name, size in lists)

@@ -1,0 +1,73 @@
+"""Which experiments go to which backend besides the store itself.
+
+    STORE/outbox/BACKEND/routes/HASH.json     {"project": ..., "experiment": ...}
+
+One file per route, written once and never changed: writers on several hosts cannot lose each other's.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import xxhash
+
+from rolltrace.store.layout import escape, unescape
+
+EMBEDDED = "rolltrace"
+"""The store's own name among the backends: nothing needs to be sent there."""
+
+
+class Route(NamedTuple):
+    """An experiment whose trajectories are sent."""
+
+    project: str
+    experiment: str
+
+
+def outbox_folder(store: Path, backend: str) -> Path:
+    """Where everything about sending to one backend is kept."""
+    return store / "outbox" / escape(backend)
+
+
+def outboxes(store: Path) -> list[str]:
+    """The backends that this store was ever sent to, or is to be."""
+    return sorted(unescape(folder.name) for folder in (store / "outbox").glob("*") if folder.is_dir())
+
+
+def note_routes(store: Path, meta: Mapping[str, Any]) -> None:
+    """Remember the backends that a journal's writer was set up with, if there are any."""
+    for backend in meta.get("backends") or ():
+        if backend != EMBEDDED:
+            _note(
+                store, str(backend), Route(str(meta.get("project", "unknown")), str(meta.get("experiment", "unknown")))
+            )
+
+
+def routes(store: Path, backend: str) -> set[Route]:
+    """The experiments that go to a backend."""
+    found = set()
+    for path in (outbox_folder(store, backend) / "routes").glob("*.json"):
+        try:
+            page = json.loads(path.read_text())
+            found.add(Route(str(page["project"]), str(page["experiment"])))
+        except (OSError, ValueError, KeyError, TypeError):  # not one of ours
+            continue
+    return found
+
+
+def _note(store: Path, backend: str, route: Route) -> None:
+    name = xxhash.xxh3_128_hexdigest("\0".join(route).encode("utf-8", "backslashreplace"))
+    path = outbox_folder(store, backend) / "routes" / f"{name}.json"
+    if path.exists():
+        return
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    fresh = path.with_name(f"{path.name}.{os.getpid()}.new")
+    with open(fresh, "w") as file:
+        json.dump(route._asdict(), file)
+        file.flush()
+        os.fsync(file.fileno())
+    fresh.rename(path)

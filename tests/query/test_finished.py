@@ -1,0 +1,77 @@
+"""Finished trajectories: what there is of each, and all of it in batches."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rolltrace
+from rolltrace.errors import FilterError
+from rolltrace.query import open_store
+from rolltrace.query.finished import read, sizes, survey
+
+
+@rolltrace.rollout_trace_op(kind="tool")
+def search(query: str) -> str:
+    return query
+
+
+def rows(store: Path, **conditions: Any) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = survey(open_store(store), **conditions).to_pylist()
+    return found
+
+
+def test_every_state_of_a_store_gives_the_same_survey(run: Path) -> None:
+    found = rows(run)
+    assert len(found) == 17
+    assert {row["records"] for row in found if row["step"] == 10} == {5 + 2}, "five ops, a note and a transition"
+    assert all(row["scored_ns"] > row["last_ns"] for row in found if row["step"] == 10), "the reward came last"
+    assert {row["scored_ns"] for row in found if row["step"] is None} == {0}
+    assert {row["open"] for row in found} == {0}
+
+
+def test_what_is_read_in_batches_is_what_is_read_alone(run: Path) -> None:
+    store = open_store(run)
+    for step in (-1, 0, None):
+        ids = [row["trajectory_id"] for row in rows(run) if row["step"] == step]
+        found = list(read(store, ids, step))
+        assert [each.trajectory for each in found] == [store.trajectory(each) for each in ids]
+        expected = sizes(store, ids)
+        assert {each.trajectory.trajectory_id: each.bytes for each in found if each.bytes} == expected
+
+
+def test_a_trajectory_that_is_not_there_is_left_out(run: Path) -> None:
+    assert list(read(open_store(run), ["f" * 32], None)) == []
+
+
+def test_only_what_is_asked_for_is_surveyed(run: Path) -> None:
+    assert len(rows(run, places=[("p", "e")])) == 17
+    assert rows(run, places=[("p", "other")]) == rows(run, places=[]) == []
+    assert {row["step"] for row in rows(run, since_step=0)} == {0, 10}
+    assert rows(run, since_ns=time.time_ns()) == []
+    assert len(rows(run, project="p", experiment=None)) == 17
+
+
+def test_a_filter_marks_and_does_not_leave_out(run: Path) -> None:
+    found = rows(run, where="reward > 10")
+    assert len(found) == 17
+    assert sum(row["wanted"] for row in found) == 3
+    with pytest.raises(FilterError):
+        rows(run, where="rewart > 10")
+
+
+def test_what_runs_is_not_finished_and_its_open_ops_are_counted(tmp_path: Path) -> None:
+    rolltrace.init("p", "e", "rolltrace", store=tmp_path)
+    with rolltrace.rollout_trace_attr(step=1):
+        search("inside")
+        assert rows(tmp_path) == []
+        context = rolltrace.current_context()
+    with rolltrace.use_context(context):
+        generator = rolltrace.rollout_trace_op(lambda: (yield 1))()
+        next(generator)
+        (found,) = rows(tmp_path)
+    assert (found["open"], found["records"]) == (1, 1)
+    generator.close()
