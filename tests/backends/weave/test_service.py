@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rolltrace.backends.weave.service import Project, RefusedRequest, WeaveService
-from rolltrace.errors import BackendError
+from rolltrace.errors import BackendError, OutageError
 
 KEY = "0123456789abcdef"
 BASIC = "Basic " + base64.b64encode(f"api:{KEY}".encode()).decode()
@@ -109,8 +109,8 @@ def test_an_account_that_cannot_be_used_is_explained(service: Any, weave: WeaveS
         (404, BackendError, "404 .*check WANDB_BASE_URL"),
         (413, RefusedRequest, "413: .*too much"),
         (422, RefusedRequest, "422: .*too much"),
-        (429, ConnectionError, "429 .*too much"),
-        (500, ConnectionError, "500 .*too much"),
+        (429, OutageError, "429 .*too much"),
+        (500, OutageError, "500 .*too much"),
     ],
 )
 def test_what_an_answer_means(service: Any, weave: WeaveService, status: int, kind: type[Exception], said: str) -> None:
@@ -121,6 +121,13 @@ def test_what_an_answer_means(service: Any, weave: WeaveService, status: int, ki
     assert KEY not in str(caught.value)
 
 
+def test_the_service_says_how_long_it_wants_to_be_left_alone(service: Any, weave: WeaveService) -> None:
+    service.answers["/traces/obj/create"] = lambda body: (429, {"Retry-After": "17"})
+    with pytest.raises(OutageError) as caught:
+        weave.post("/obj/create", {})
+    assert caught.value.retry_after_sec == 17.0
+
+
 def test_a_refused_question_is_a_matter_for_people(service: Any, weave: WeaveService) -> None:
     service.answers["/traces/feedback/query"] = lambda body: (422, {"detail": "no such field"})
     with pytest.raises(BackendError, match="no such field"):
@@ -129,7 +136,7 @@ def test_a_refused_question_is_a_matter_for_people(service: Any, weave: WeaveSer
 
 def test_a_service_that_is_not_there_is_an_outage(service: Any, weave: WeaveService) -> None:
     service.close()
-    with pytest.raises(ConnectionError, match="cannot be reached"):
+    with pytest.raises(OutageError, match="cannot be reached"):
         weave.post("/obj/create", {})
 
 
@@ -138,7 +145,7 @@ def test_the_key_is_not_handed_on_to_another_host(service: Any, weave: WeaveServ
     service.answers["/elsewhere"] = lambda body: (200, {"digest": "d"})
     try:
         weave.post("/obj/create", {})
-    except ConnectionError:  # before 3.11, 308 was not followed
+    except OutageError:  # before 3.11, 308 was not followed
         pass
     assert [("Authorization" in headers) for _, headers, _ in service.asked] == [True, False][: len(service.asked)]
 

@@ -56,6 +56,9 @@ class Server:
                     raise RuntimeError(f"the server did not start: {self._log.read_text()}") from None
                 time.sleep(0.2)
 
+    def is_dead(self) -> bool:
+        return self._process is None or self._process.poll() is not None
+
     def kill(self) -> None:
         if self._process is not None:
             self._process.send_signal(signal.SIGKILL)
@@ -119,9 +122,16 @@ def client(project: str, request: pytest.FixtureRequest) -> Iterator[Any]:
     weave.finish()
 
 
-def start_worker(store: Path, number: int, count: int | str) -> subprocess.Popen[str]:
-    words = [sys.executable, str(HERE / "worker.py"), str(store), str(number), str(count)]
+def start_worker(store: Path, number: int, count: int, *more: str) -> subprocess.Popen[str]:
+    words = [sys.executable, str(HERE / "worker.py"), str(store), str(number), str(count), *more]
     return subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+
+
+def start_hanging(store: Path, count: int) -> tuple[subprocess.Popen[str], list[str]]:
+    """A worker that has ended so many trajectories and hangs in one more, and all of these."""
+    worker = start_worker(store, 9, count, "hang")
+    assert worker.stdout is not None
+    return worker, [worker.stdout.readline().strip() for _ in range(count + 1)]
 
 
 def run_workers(store: Path, workers: int, count: int) -> list[str]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
+import json
 import re
-import signal
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from rolltrace.backends.weave.calls import call_id
 from rolltrace.errors import BackendError
 from rolltrace.query import Trajectory
 
-from .conftest import Server, run_workers, start_worker
+from .conftest import Server, run_workers, start_hanging
 from .reading import assert_same, plain, scores_in, trajectories_of
 
 
@@ -192,13 +191,13 @@ def test_a_server_that_dies_before_it_answers_gets_the_rest_later(
 
 
 def test_the_ops_of_a_killed_worker_say_that_they_were_interrupted(tmp_path: Path, project: str, client: Any) -> None:
-    worker = start_worker(tmp_path, 0, "forever")
-    assert worker.stdout is not None
-    for _ in range(3):
-        worker.stdout.readline()
-    os.kill(worker.pid, signal.SIGKILL)
+    worker, ids = start_hanging(tmp_path, 2)
+    worker.kill()
     worker.communicate()
     trajectories = trajectories_of(rolltrace.open(tmp_path))
-    assert len(trajectories) >= 3
+    assert {each.trajectory_id for each in trajectories} == set(ids)
     WeaveBackend().send(trajectories)
     assert_same(client, trajectories)
+    (hung,) = client.get_calls(filter={"op_names": [f"weave:///somebody/{project}/op/hang:*"]})
+    assert (hung.attributes["status"], json.loads(hung.exception)["type"]) == ("interrupted", "Interrupted")
+    assert hung.ended_at >= hung.started_at

@@ -1,13 +1,13 @@
-"""A rollout process: `worker.py STORE NUMBER TRAJECTORIES`. With `forever` for a count it goes on until it is killed.
+"""A rollout process: `worker.py STORE NUMBER TRAJECTORIES [hang]`. With `hang` it waits to be killed in one more.
 
-Each line on stdout names a trajectory that has ended. Drained by whatever ROLLTRACE_DRAIN says.
+Each line on stdout names a trajectory that has ended, or the one that waits. Drained as ROLLTRACE_DRAIN says.
 """
 
 from __future__ import annotations
 
-import itertools
 import os
 import sys
+import threading
 from typing import Any
 
 import rolltrace
@@ -64,12 +64,22 @@ def rollout(worker: int, number: int) -> None:
     os.write(1, f"{trajectory.id}\n".encode())
 
 
+@rolltrace.rollout_trace_op(kind="env")
+def hang(trajectory_id: str) -> None:
+    os.write(1, f"{trajectory_id}\n".encode())
+    threading.Event().wait()
+
+
 def main() -> None:
-    store, worker, count = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+    store, worker, count = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     backend = os.environ.get("ROLLTRACE_BACKEND", "rolltrace")
     rolltrace.init(os.environ["PROJECT"], "试验 1", backend, store=store, segment_bytes="64KiB")
-    for number in itertools.count() if count == "forever" else range(int(count)):
+    for number in range(count):
         rollout(worker, number)
+    if "hang" in sys.argv:
+        with rolltrace.rollout_trace_attr(99, step=9, rollout_n=worker) as trajectory:
+            search("前")
+            hang(trajectory.id)
     rolltrace.shutdown()
 
 

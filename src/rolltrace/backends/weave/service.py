@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlsplit
 
-from rolltrace.errors import BackendError
+from rolltrace.errors import BackendError, OutageError
 
 _TIMEOUT_SEC = 60.0
 _REFUSED = (400, 409, 413, 422)
@@ -155,12 +155,12 @@ class WeaveService:
         except urllib.error.HTTPError as fault:
             with fault:
                 said = fault.read(2000).decode(errors="replace")
-            raise _meaning(url, fault.code, said) from None
+            raise _meaning(url, fault.code, said, fault.headers.get("Retry-After")) from None
         except urllib.error.URLError as fault:
-            raise ConnectionError(f"{url} cannot be reached: {fault.reason}") from fault
+            raise OutageError(f"{url} cannot be reached: {fault.reason}") from fault
 
 
-def _meaning(url: str, status: int, said: str) -> Exception:
+def _meaning(url: str, status: int, said: str, retry_after: str | None) -> Exception:
     if status in (401, 403):
         return BackendError(
             f"Weave answered {status} at {url}: {said[:300]}; check WANDB_API_KEY, and that it may write to the project"
@@ -171,7 +171,9 @@ def _meaning(url: str, status: int, said: str) -> Exception:
         )
     if status in _REFUSED:
         return RefusedRequest(f"Weave answered {status}: {said[:300]}")
-    return ConnectionError(f"Weave answered {status} at {url}: {said[:300]}")
+    outage = OutageError(f"Weave answered {status} at {url}: {said[:300]}")
+    outage.retry_after_sec = float(retry_after) if retry_after is not None and retry_after.isdecimal() else None
+    return outage
 
 
 def _written_base_url() -> str:
