@@ -145,8 +145,7 @@ def test_readers_see_every_op_once_while_it_is_drained(tmp_path: Path, fresh: Ca
     thread = threading.Thread(target=drain_on)
     thread.start()
     try:
-        until = time.monotonic() + 4
-        while time.monotonic() < until and not failures:
+        while written < 48 and not failures:
             for _ in range(4):
                 with rolltrace.rollout_trace_attr(written, step=written % 3) as trajectory:
                     agent("x" * 3000)
@@ -161,4 +160,3 @@ def test_readers_see_every_op_once_while_it_is_drained(tmp_path: Path, fresh: Ca
         stop.set()
         thread.join()
     assert not failures
-    assert written > 20
