@@ -28,7 +28,8 @@ def seen(spans: list[dict[str, Any]]) -> Seen | None:
         return None
     (root,) = roots
     ops = [span for span in spans if span is not root and span["attributes"]["rl.kind"] != "score"]
-    scores = [root, *sorted((s for s in spans if s["attributes"].get("rl.kind") == "score"), key=_start)]
+    given = [root, *sorted((s for s in spans if s["attributes"].get("rl.kind") == "score"), key=_start)]
+    rewards = [span["attributes"]["rl.reward"] for span in given if "rl.reward" in span["attributes"]]
     return Seen(
         [
             SeenOp(
@@ -44,7 +45,7 @@ def seen(spans: list[dict[str, Any]]) -> Seen | None:
             )
             for span in ops
         ],
-        {"reward": span["attributes"]["rl.reward"] for span in scores if "rl.reward" in span["attributes"]},
+        {"reward": rewards[-1]} if rewards else {},
         {name: str(root["attributes"].get(f"rl.{name}")) for name in COORDINATES},
         root["failed"],
     )
@@ -96,6 +97,17 @@ def phoenix_spans(url: str, project: str, **query: Any) -> list[dict[str, Any]]:
         raise
     data: list[dict[str, Any]] = found["data"]
     return data
+
+
+def phoenix_search(url: str, project: str, condition: str) -> set[str]:
+    """The ids of the spans that a filter finds, as one types it into Phoenix's search bar."""
+    spans = f"spans(first: 1000, filterCondition: {json.dumps(condition)}) {{ edges {{ node {{ spanId }} }} }}"
+    query = {"query": f"{{ projects {{ edges {{ node {{ name {spans} }} }} }} }}"}
+    request = urllib.request.Request(f"{url}/graphql", json.dumps(query).encode(), {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        projects = json.load(answer)["data"]["projects"]["edges"]
+    (found,) = [each["node"]["spans"]["edges"] for each in projects if each["node"]["name"] == project]
+    return {edge["node"]["spanId"] for edge in found}
 
 
 def from_phoenix(url: str, project: str, trajectory_id: str) -> Seen | None:

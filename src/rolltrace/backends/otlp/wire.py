@@ -94,7 +94,7 @@ def read_response(body: bytes) -> PartialSuccess:
         partial = _fields(body).get(1, b"")
         found = _fields(partial) if isinstance(partial, bytes) else {}
         rejected, message = found.get(1, 0), found.get(2, b"")
-    except (IndexError, ValueError):
+    except (IndexError, KeyError, ValueError):
         return PartialSuccess()
     return PartialSuccess(
         rejected if isinstance(rejected, int) else 0,
