@@ -1,8 +1,8 @@
 """A worker process that traces rollouts; each line on stdout is the id of a trajectory that was left.
 
-    python rollouts.py STORE PROJECT FIRST COUNT
+    python rollouts.py STORE PROJECT FIRST COUNT [BACKEND [hang]]
 
-A count of 0 goes on until the process is killed.
+A count of 0 goes on until the process is killed; `hang` ends inside an op that never ends.
 """
 
 from __future__ import annotations
@@ -70,18 +70,23 @@ async def rollout(number: int) -> None:
         trajectory.reward(number / 8, terms={"format": 1.0, "correct": number / 4})
         if number % 7 == 6:
             raise RuntimeError("out of context")
+    if number % 3 == 0:
+        trajectory.reward(number / 8 + 100, terms={"late": 1.0})
     os.write(1, f"{trajectory.id}\n".encode())
 
 
 def main() -> None:
-    store, project, first, count = sys.argv[1:]
-    rolltrace.init(project, "exp", "rolltrace", store=store, segment_bytes="64KiB")
+    store, project, first, count, *others = sys.argv[1:]
+    rolltrace.init(project, "exp", ["rolltrace", *others[:1]], store=store, segment_bytes="64KiB")
     numbers = range(int(first), int(first) + int(count)) if int(count) else itertools.count(int(first))
     for number in numbers:
         try:
             asyncio.run(rollout(number))
         except RuntimeError:
             pass
+    if others[1:] == ["hang"]:
+        with rolltrace.rollout_trace_attr(step=99):
+            asyncio.run(wait_for_ever())
 
 
 if __name__ == "__main__":

@@ -87,6 +87,7 @@ def test_an_address_that_cannot_be_used_is_named_with_one_that_can(
         (403, b"Forbidden", "right to edit"),
         (404, b"<html>nothing here</html>", "no MLflow 3 server"),
         (200, b"<html>please log in</html>", "no MLflow 3 server"),
+        (200, b"3.9.0", r"MLflow server is 3\.9\.0; 3\.13 or newer is needed"),
     ],
 )
 def test_an_answer_that_a_person_must_see_to_is_said_plainly(

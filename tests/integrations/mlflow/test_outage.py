@@ -15,6 +15,7 @@ from rolltrace.backends.mlflow import MlflowBackend
 from rolltrace.errors import BackendError
 from rolltrace.query import Trajectory
 
+pytestmark = pytest.mark.timeout(600)
 SEND_ALL = Path(__file__).with_name("send_all.py")
 Rollouts = Callable[..., list[Trajectory]]
 
@@ -65,7 +66,6 @@ def test_a_sender_that_is_killed_and_starts_again_doubles_nothing(
     assert len(mlflow.runs(project)) == 1
 
 
-@pytest.mark.timeout(600)
 def test_eight_processes_that_start_at_once_on_a_fresh_file_leave_one_good_database(
     rollouts: Rollouts, agree: Any, ask: Any, store: Path, project: str, tmp_path: Path
 ) -> None:

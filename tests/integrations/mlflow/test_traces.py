@@ -57,6 +57,7 @@ FILTERS: dict[str, set[int]] = {
     "tags.`rolltrace.status` = 'error'": {6},
     "trace.status = 'ERROR'": {6},
     "feedback.reward = '0.5'": {4},
+    "feedback.reward = '100.375'": {3},
     "feedback.`reward/correct` = '0.25'": {1},
     "span.name = 'wait_for_ever'": {1, 5},
     "span.type = 'TOOL'": set(range(8)),

@@ -122,9 +122,8 @@ class _Batch:
     def _log(self, spans: list[Span]) -> None:
         try:
             self._tracking.log_spans(self._experiment_id, spans)
-        except NotImplementedError:
-            # MLflow asks the server for its version once and remembers that it could not answer.
-            type(self._tracking)._get_server_version.cache_clear()
+        except NotImplementedError:  # it asked the server for its version and remembers that it got no answer
+            self._tracking._get_server_version.cache_clear()
             raise
         except MlflowException as fault:
             if not is_final(fault):

@@ -20,7 +20,7 @@ def in_plain_words(uri: str) -> Iterator[None]:
     """Turn what a person must see to into `BackendError`; all else passes as it is, an outage."""
     try:
         yield
-    except (MlflowException, NotImplementedError, OSError) as fault:
+    except (MlflowException, OSError) as fault:
         reason = _for_a_person(fault)
         if reason is None:
             raise
@@ -44,8 +44,6 @@ def _for_a_person(fault: Exception) -> str | None:
         return f"does not let us write (403), ask for the right to edit the experiment: {_short(fault)}"
     if code == 404 or isinstance(fault, InvalidUrlException) or "not in a valid JSON format" in str(fault):
         return f"is no MLflow 3 server, or not at this address; check MLFLOW_TRACKING_URI: {_short(fault)}"
-    if isinstance(fault, NotImplementedError) and "less than" in str(fault):
-        return f"is too old for traces, update the server: {_short(fault)}"
     if "out-of-date database schema" in str(fault):
         return "is a database of an older MLflow: save a copy, then run mlflow db upgrade"
     for cause in _causes(fault):

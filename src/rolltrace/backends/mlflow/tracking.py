@@ -12,9 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from mlflow.tracing.client import TracingClient
+from mlflow.version import VERSION
+from packaging.version import Version
 
 from rolltrace.errors import BackendError
 
+_OLDEST = Version("3.13")
+"""Before, a score that is sent again could not take the place of the one before."""
 _DATABASES = ("postgresql", "mysql", "mssql")
 _PATIENCE = {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
@@ -50,11 +54,15 @@ def patience() -> Iterator[None]:
 
 def open_tracking(uri: str) -> Any:
     """The tracking store, ready to be written."""
+    _check_version("the installed mlflow", Version(VERSION))
     if uri.startswith("http"):
-        return TracingClient(uri).store
-    if find_spec("sqlalchemy") is None:
+        store = TracingClient(uri).store
+        _check_server(store)
+        return store
+    missing = [name for name in ("sqlalchemy", "alembic") if find_spec(name) is None]
+    if missing:
         raise BackendError(
-            "MLFLOW_TRACKING_URI is a database, for which mlflow-skinny is not enough; pip install mlflow"
+            f"MLFLOW_TRACKING_URI is a database, which needs {missing[0]}; pip install {' '.join(missing)}"
         )
     if not uri.startswith("sqlite"):
         return TracingClient(uri).store
@@ -62,6 +70,19 @@ def open_tracking(uri: str) -> Any:
     with _alone(path):
         _check_sqlite(path)
         return TracingClient(uri).store
+
+
+def _check_version(what: str, version: Version) -> None:
+    if version < _OLDEST:
+        raise BackendError(f"{what} is {version}; {_OLDEST} or newer is needed")
+
+
+def _check_server(store: Any) -> None:
+    version = store._get_server_version(store.get_host_creds())
+    if version is None:
+        store._get_server_version.cache_clear()  # it would remember that it got no answer
+    else:
+        _check_version("the MLflow server", version)
 
 
 def _sqlite_path(uri: str) -> Path:
