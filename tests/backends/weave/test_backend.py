@@ -119,11 +119,3 @@ def test_a_score_that_is_refused_later_is_told(
     with caplog.at_level(logging.WARNING):
         weave.update([trajectory])
     assert trajectory.trajectory_id in caplog.text
-
-
-def test_the_size_is_about_what_is_sent(weave: WeaveBackend, service: Any, recorded: Record) -> None:
-    trajectories = recorded(rollouts(5, 5000))
-    estimate = sum(weave.size_of(trajectory) for trajectory in trajectories)
-    weave.send(trajectories)
-    sizes = [len(body) for path, _, body in service.asked if path == CALLS]
-    assert estimate == pytest.approx(sum(sizes), rel=0.1)

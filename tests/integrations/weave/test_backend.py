@@ -70,7 +70,6 @@ def filtered(tmp_path_factory: pytest.TempPathFactory, shared_server: Server) ->
     ("weaves", "ours"),
     [
         (equal("attributes.step", 1), {"step": 1}),
-        (equal("attributes.step", "1"), {"step": 1}),
         (equal("attributes.sample_index", 3), {"sample_index": 3}),
         (equal("attributes.sample_index", "uuid-2"), {"sample_index": "uuid-2"}),
         (equal("attributes.rollout_n", 1), {"rollout_n": 1}),

@@ -60,11 +60,6 @@ class WeaveBackend:
             for trajectory_id, reason in self._bring_scores(project, group).items():
                 logger.warning("Weave does not take a score of trajectory %s: %s", trajectory_id, reason)
 
-    def size_of(self, trajectory: Trajectory) -> int:
-        """About how many bytes Weave will count for it."""
-        calls = sum(len(json.dumps(call.fields)) for call in calls_of(trajectory))
-        return calls + sum(len(json.dumps(score.output)) for score in scores_of(trajectory))
-
     def close(self) -> None:
         """There is nothing to close."""
 
