@@ -52,7 +52,9 @@ def byte_level() -> Tokenizer:
     made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     made.decoder = decoders.ByteLevel()
     alphabet = pre_tokenizers.ByteLevel.alphabet()
-    made.train_from_iterator(CORPUS, trainers.BpeTrainer(vocab_size=380, initial_alphabet=alphabet, show_progress=False))
+    made.train_from_iterator(
+        CORPUS, trainers.BpeTrainer(vocab_size=380, initial_alphabet=alphabet, show_progress=False)
+    )
     made.add_special_tokens(["<|im_start|>", "<|im_end|>", "<|中 文|>"])
     return made
 

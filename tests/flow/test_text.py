@@ -128,9 +128,7 @@ async def test_a_whole_agent_loop_has_its_text_and_so_have_its_model_calls(
     assert (generate.prompt_text, generate.response_text) == (PROMPT, REPLY)
 
 
-def test_every_token_has_its_piece(
-    tmp_path: Path, byte_level: Tokenizer, read: Callable[[str], Trajectory]
-) -> None:
+def test_every_token_has_its_piece(tmp_path: Path, byte_level: Tokenizer, read: Callable[[str], Trajectory]) -> None:
     start(tmp_path)
     loop = Loop(byte_level)
     with rolltrace.rollout_trace_attr(1, step=1) as handle:
@@ -246,9 +244,7 @@ def test_a_failed_call_has_the_text_of_its_prompt(
     assert (op.prompt_text, op.response_text, op.status) == (PROMPT, None, "error")
 
 
-def test_text_is_read_while_the_op_is_still_in_a_live_journal(
-    tmp_path: Path, byte_level: Tokenizer
-) -> None:
+def test_text_is_read_while_the_op_is_still_in_a_live_journal(tmp_path: Path, byte_level: Tokenizer) -> None:
     start(tmp_path)
     loop = Loop(byte_level)
     with rolltrace.rollout_trace_attr(1, step=1):

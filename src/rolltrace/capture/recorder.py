@@ -13,14 +13,16 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
-from rolltrace.capture.tokenizers import Tokenizers
 from rolltrace.journal import Losses
 from rolltrace.record import Blob, Snapshotter, encode_record
 from rolltrace.settings import Settings
+
+if TYPE_CHECKING:
+    from rolltrace.capture.tokenizers import Tokenizers
 
 SAMPLE_LIMIT = "sample_limit"
 """The reason for which a trajectory over `max_samples_per_step_per_worker` counts as lost."""
@@ -79,8 +81,12 @@ class Recorder:
         self.generation = 0
         """Counts forks: a span opened before one belongs to the parent and is not ended by the child."""
         self._begin()
-        self.tokenizers = Tokenizers(self, store) if settings.token2text else None
+        self.tokenizers: Tokenizers | None = None
         """Whose tokens ops have; None while tokens are not decoded."""
+        if settings.token2text:
+            from rolltrace.capture.tokenizers import Tokenizers  # not needed while it is off
+
+            self.tokenizers = Tokenizers(self, store)
 
     def _begin(self) -> None:
         # 62 random bits to start from: unique across processes, and still an int64 after any number of ops.
