@@ -46,6 +46,7 @@ bench: $(READY) ## measure, with the peers in the same run
 	$(BIN)/python -m benchmarks.store
 	$(BIN)/python -m benchmarks.query
 	$(BIN)/python -m benchmarks.checks
+	$(BIN)/python -m benchmarks.text
 
 gen: $(READY) ## write the docs that are derived from code
 	$(BIN)/python tools/gen_docs.py

@@ -24,7 +24,7 @@ def loaded() -> set[str]:
         "asyncio", "attrs", "cloudpickle", "duckdb", "email", "http", "importlib.metadata", "mlflow",
         "msgpack", "multiprocessing", "numpy", "omegaconf", "opentelemetry", "pandas", "PIL", "polars",
         "pyarrow", "pydantic", "ray", "rolltrace.cli", "rolltrace.testing", "sqlite3", "ssl",
-        "tempfile", "torch", "trackio", "unittest", "urllib.request", "verl", "weave",
+        "tempfile", "tokenizers", "torch", "trackio", "transformers", "unittest", "urllib.request", "verl", "weave",
         "yaml", "zipfile",
     ],
 )  # fmt: skip

@@ -186,3 +186,33 @@ def test_a_config_that_cannot_be_resolved_is_a_clear_error() -> None:
     config = OmegaConf.create({"trainer": {"project_name": "${nowhere}"}})
     with pytest.raises(ConfigError, match=r"the config cannot be read: .*nowhere"):
         Settings.gather({}, config)
+
+
+def test_a_tokenizer_is_an_object_a_file_or_a_folder_and_turns_text_on(tmp_path: Path) -> None:
+    file = tmp_path / "tokenizer.json"
+    file.write_text("{}")
+
+    class Tokenizer:
+        def decode(self, ids: list[int]) -> str:
+            return ""
+
+    own = Tokenizer()
+    for given, expected in ((own, own), (str(file), file), (tmp_path, file)):
+        found = Settings.gather({"tokenizer": given})
+        assert (found.tokenizer, found.token2text) == (expected, True)
+    assert not Settings.gather({"tokenizer": file, "token2text": False}).token2text
+
+
+def test_a_tokenizer_from_the_environment_is_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "tokenizer.json").write_text("{}")
+    monkeypatch.setenv("ROLLTRACE_TOKENIZER", str(tmp_path))
+    assert Settings.gather({}).tokenizer == tmp_path / "tokenizer.json"
+
+
+def test_what_is_no_tokenizer_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"tokenizer: there is no file '/nowhere/x'$"):
+        Settings.gather({"tokenizer": "/nowhere/x"})
+    with pytest.raises(ConfigError, match=r"there is no file '.*/tokenizer\.json'; give the tokenizer itself"):
+        Settings.gather({"tokenizer": tmp_path})
+    with pytest.raises(ConfigError, match=r"must be a tokenizer, .*, not 'int'"):
+        Settings.gather({"tokenizer": 3})

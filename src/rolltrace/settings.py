@@ -68,6 +68,8 @@ def _tokenizer(name: str, value: Any) -> Any:
     if not found.is_file():
         hint = "; give the tokenizer itself" if path.is_dir() else ""
         raise ConfigError(f"{name}: there is no file {str(found)!r}{hint}")
+    if not os.access(found, os.R_OK):
+        raise ConfigError(f"{name}: the file {str(found)!r} may not be read")
     return found
 
 

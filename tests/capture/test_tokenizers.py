@@ -15,6 +15,7 @@ from tokenizers import Tokenizer
 
 import rolltrace
 from rolltrace.capture.tokenizer_json import fingerprint
+from rolltrace.errors import ConfigError
 from rolltrace.record import OpEnd
 from rolltrace.testing import Recording, recording
 
@@ -214,6 +215,13 @@ def test_off_means_that_nobody_looks_and_nothing_is_built(traced: Recording) -> 
     assert traced.recorder.tokenizers is None
     assert threading.active_count() == threads
     assert len(msgspec.msgpack.decode(traced.sink.bodies[-1])) == 14  # no field for a tokenizer
+
+
+def test_another_file_than_a_tokenizer_json_is_refused(tmp_path: Path) -> None:
+    other = tmp_path / "tokenizer_config.json"
+    other.write_text('{"model_max_length": 4096}')
+    with pytest.raises(ConfigError, match=r"tokenizer_config\.json' is no tokenizer\.json"):
+        rolltrace.init("p", "e", "rolltrace", store=tmp_path, tokenizer=other)
 
 
 def test_the_file_is_written_once_and_the_marker_goes(tmp_path: Path, byte_level: Tokenizer) -> None:

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from tokenizers import Tokenizer
 
 import rolltrace
 from rolltrace.cli import main
@@ -203,3 +204,23 @@ def test_a_prefix_break_is_shown_with_the_token_at_which_it_breaks(
     assert shown(capsys, trajectory.id, tmp_path, "--full").count("prefix_break in answer") == 24
     whole = json.loads(shown(capsys, trajectory.id, tmp_path, "--json"))
     assert whole["findings"][0]["detail"]["first_difference"] == 3
+
+
+def test_a_model_call_with_nothing_but_tokens_is_shown_as_text(
+    tmp_path: Path, byte_level: Tokenizer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    @rolltrace.rollout_trace_op(kind="llm")
+    def complete(prompt_ids: list[int]) -> dict[str, object]:
+        return {"token_ids": byte_level.encode("奖励\x1b[2J 🚀").ids}
+
+    rolltrace.init("p", "e", "rolltrace", store=tmp_path, tokenizer=byte_level)
+    with rolltrace.rollout_trace_attr(1, step=1) as trajectory:
+        complete(byte_level.encode("what is a reward?").ids)
+    rolltrace.shutdown()
+    said = shown(capsys, trajectory.id, tmp_path)
+    assert "[user]\n  what is a reward?\n[assistant]\n  奖励" in said
+    assert said.replace("\n", "").isprintable()
+    tokens = shown(capsys, trajectory.id, tmp_path, "--tokens", "--full")
+    assert "'奖' " in tokens
+    assert "'🚀'" in tokens
+    assert tokens.replace("\n", "").isprintable()

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tokenizers import Tokenizer
 
+import rolltrace
 from rolltrace.drain import Drainer
 from rolltrace.errors import ConfigError, StoreError
 from rolltrace.exchange import EXPORTS, IMPORTS
@@ -413,3 +415,41 @@ def test_a_folder_of_other_things_does_not_become_a_store(tmp_path: Path) -> Non
     with pytest.raises(StoreError, match="is not a store"):
         Importer(tmp_path / "mine")("chat", file)
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["x.jsonl"]
+
+
+def test_text_survives_the_round_trip(tmp_path: Path, byte_level: Tokenizer, into: Importer) -> None:
+    class Letters:
+        def decode(self, ids: list[int]) -> str:
+            return "".join(map(chr, ids))
+
+    class Agent:
+        def __init__(self, tokenizer: Any) -> None:
+            self.tokenizer = tokenizer
+
+        @rolltrace.rollout_trace_op(kind="llm")
+        def generate(self, prompt_ids: list[int]) -> dict[str, Any]:
+            return {"token_ids": prompt_ids[::-1]}
+
+    run = tmp_path / "run"
+    rolltrace.init("p", "e", "rolltrace", store=run, token2text=True, drain="off")
+    with rolltrace.rollout_trace_attr(1, step=1):
+        Agent(byte_level).generate(byte_level.encode("你好 🚀 \x1b").ids)
+        Agent(Letters()).generate(list(map(ord, "你好 🚀")))
+    rolltrace.shutdown()
+    first = export(run)
+    file = tmp_path / "run.jsonl"
+    file.write_text(first)
+    assert into("jsonl", file, project=None) == ImportReport(1, 0, 0)
+    assert export(into.path) == first
+    question = "SELECT prompt_text, response_text, piece_chars, tokenizer FROM spans ORDER BY start_ns"
+    after = into.store.sql(question).rows()
+    assert after == open_store(run).sql(question).rows()
+    assert [row["prompt_text"] for row in after] == ["你好 🚀 \x1b", "你好 🚀"]
+
+
+@pytest.mark.parametrize("wrong", [[1, "x"], [1 << 40], "text", [[1]]])
+def test_pieces_that_are_no_numbers_are_refused(tmp_path: Path, into: Importer, wrong: Any) -> None:
+    op = {"op_id": 1, "name": "n", "start_ns": 1, "piece_chars": wrong}
+    record = {"rolltrace": 1, "trajectory_id": "a" * 32, "project": "p", "experiment": "e", "name": "n", "start_ns": 1}
+    assert into("jsonl", write(tmp_path / "x.jsonl", [{**record, "ops": [op]}])).malformed == 1
+    assert "piece_chars must be whole numbers" in str(into.bad[0])

@@ -19,7 +19,7 @@ import rolltrace
 from rolltrace.drain import Drainer
 from rolltrace.query import Op, Trajectory, open_store
 
-PROMPT, REPLY = "<|im_start|>什么是 reward? 🚀", "It is 奖励 🎉<|im_end|>"
+PROMPT, REPLY = "<|im_start|>什么是 reward?\x00 🚀", "It is 奖励 🎉<|im_end|>"
 
 
 @dataclasses.dataclass

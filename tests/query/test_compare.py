@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -108,3 +109,20 @@ def test_differing_attributes_and_scores() -> None:
 def test_one_is_not_enough() -> None:
     with pytest.raises(ConfigError, match="two trajectories or more"):
         compare([trajectory()])
+
+
+def test_diverging_tokens_are_told_with_their_text() -> None:
+    def told(reply: str) -> Trajectory:
+        made = trajectory((reply,))
+        (tokens,) = made.tokens
+        return replace(made, tokens=[tokens._replace(response_text=reply, piece_chars=[1] * len(reply))])
+
+    token = compare([told("abc"), told("aXc"), trajectory(("aYc",)), told("a")]).first_diverging_token
+    assert token is not None
+    assert (token.values, token.texts) == ([ord("b"), ord("X"), ord("Y"), None], ["b", "X", None, None])
+
+
+def test_replies_of_nothing_but_tokens_are_compared_by_their_text() -> None:
+    ops = [Op(1, "generate", "llm", "ok", 1, 1, {}, {"token_ids": [1]}, response_text=text) for text in ("ab", "ac")]
+    first, second = (replace(trajectory(tokens=False), ops=[op]) for op in ops)
+    assert [turn and turn.text for turn in compare([first, second]).turns[0].turns] == ["ab", "ac"]

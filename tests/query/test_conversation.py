@@ -74,3 +74,40 @@ def test_messages_that_begin_otherwise_are_added() -> None:
 def test_strange_messages_are_no_conversation(messages: Any) -> None:
     assert conversation_of([op("llm", {"messages": messages}, None)]) == []
     assert conversation_of([]) == []
+
+
+def decoded(prompt: str | None, reply: str | None, kind: str = "llm", outputs: Any = None) -> Op:
+    return op(kind, {"prompt_ids": [1]}, outputs or {"token_ids": [2]}, prompt_text=prompt, response_text=reply)
+
+
+def test_where_there_are_only_tokens_their_text_is_told_what_is_new_of_it() -> None:
+    ops = [decoded("q1", "a1"), decoded("q1a1 q2", "a2"), decoded("other", "a3"), decoded("othera3", "a4")]
+    assert [(said["role"], said["content"]) for said in conversation_of(ops)] == [
+        ("user", "q1"),
+        ("assistant", "a1"),
+        ("user", " q2"),
+        ("assistant", "a2"),
+        ("user", "other"),
+        ("assistant", "a3"),
+        ("assistant", "a4"),
+    ]
+
+
+def test_what_a_tool_said_is_not_told_twice() -> None:
+    ops = [decoded("q1", "a1"), op("tool", {}, "found", name="search"), decoded("q1a1<tool>found", "a2")]
+    assert [(said["role"], said["content"]) for said in conversation_of(ops)] == [
+        ("user", "q1"),
+        ("assistant", "a1"),
+        ("tool", "found"),
+        ("assistant", "a2"),
+    ]
+
+
+def test_a_reply_that_has_a_text_of_its_own_keeps_it() -> None:
+    (said,) = conversation_of([decoded(None, "decoded<|im_end|>", outputs={"text": "its own"})])
+    assert said["content"] == "its own"
+
+
+def test_without_a_model_call_the_first_op_with_text_tells_it() -> None:
+    ops = [op("other", {}, None), decoded("q", "a", kind="other"), decoded("again", "again", kind="other")]
+    assert [said["content"] for said in conversation_of(ops)] == ["q", "a"]

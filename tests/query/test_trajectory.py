@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import rolltrace
-from rolltrace.query import Trajectory, open_store
+from rolltrace.query import OpTokens, Trajectory, open_store
 
 from .conftest import drain, generate, search, start
 
@@ -108,3 +108,11 @@ def test_the_conversation_of_a_real_run(record: Any) -> None:
         ("assistant", "reply 1"),
         ("tool", "found 1"),
     ]
+
+
+def test_a_text_that_does_not_fit_its_tokens_has_no_pieces() -> None:
+    tokens = OpTokens(1, "generate", [1], [2, 3], None, None, "ab", "cde", [2, 1, 2])
+    assert (tokens.prompt_pieces, tokens.response_pieces) == (["ab"], ["c", "de"])
+    assert tokens._replace(response_text="cd").response_pieces is None
+    assert tokens._replace(piece_chars=None).prompt_pieces is None
+    assert tokens._replace(piece_chars=[2, 3]).response_pieces is None

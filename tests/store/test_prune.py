@@ -56,6 +56,14 @@ def test_payloads_go_and_small_columns_stay(store: Path) -> None:
     assert (by_id["b", 0]["payload"], by_id["b", 0]["tokens"]) == ("x" * 900, [1] * 500)
 
 
+def test_texts_that_came_later_go_with_the_payloads(store: Path) -> None:
+    where = {"project": "p", "experiment": "e", "step": 1}
+    texts = [{**where, "trajectory_id": name, "op_id": 0, "text": "x" * 900, "piece_chars": [900]} for name in "ab"]
+    write_part(store, Partition("p", "e", 1), TEXTS, "w-000000", texts)
+    prune(store, {"a"})
+    assert {row["trajectory_id"]: row["text"] for row in rows(store, "texts")} == {"a": None, "b": "x" * 900}
+
+
 def test_whole_trajectories_go_and_their_summary_stays(store: Path) -> None:
     prune(store, {"a"}, whole=True)
     assert {row["trajectory_id"] for row in rows(store, "spans")} == {"b"}

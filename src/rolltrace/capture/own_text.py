@@ -67,7 +67,7 @@ class OwnTexts:
         self._thread: threading.Thread | None = None
         self._growing: Growing[list[int]] = Growing(_MOST_TOKENS_REMEMBERED, common_prefix)
         self._pieces: dict[int, tuple[Decode, Pieces]] = {}
-        self._has_failed = False
+        self._warned: set[str] = set()
 
     @property
     def decoded_tokens(self) -> int:
@@ -146,9 +146,6 @@ class OwnTexts:
         try:
             found = self._growing.grow((pieces, job.trajectory.trace_id), ids, pieces.rest)
         except Exception as fault:  # of the user's own code
-            if not self._has_failed:
-                self._has_failed = True
-                logger.warning("the tokenizer cannot decode some tokens, such ops keep ids only: %r", fault)
             self._give_up(job, FAILED, f"{type(fault).__name__}: {fault}")
             return
         prompt_chars = sum(found.piece_chars[: len(prompt or ())])
@@ -163,6 +160,9 @@ class OwnTexts:
         return known[1]
 
     def _give_up(self, job: Job, reason: str, why: str) -> None:
+        if reason not in self._warned:
+            self._warned.add(reason)
+            logger.warning("some tokens could not be decoded, their ops keep ids only (%s)", why)
         self._recorder.sink.lose(reason, job.trajectory.step)
         self._say(job, text=None, why=clean_text(why[:200]))
 

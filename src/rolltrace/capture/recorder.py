@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from rolltrace.capture.sampling import Sample, Sampling
-from rolltrace.capture.tokenizers import Tokenizers
 from rolltrace.journal import Losses
 from rolltrace.record import Blob, Coordinates, Event, Snapshotter, encode_record
 from rolltrace.settings import Settings
 
 if TYPE_CHECKING:
+    from rolltrace.capture.tokenizers import Tokenizers
     from rolltrace.capture.trajectory import Trajectory
 
 SAMPLE_LIMIT = "sample_limit"
@@ -82,8 +82,12 @@ class Recorder:
         self.generation = 0
         """Counts forks: a span opened before one belongs to the parent and is not ended by the child."""
         self._begin()
-        self.tokenizers = Tokenizers(self, store) if settings.token2text else None
+        self.tokenizers: Tokenizers | None = None
         """Whose tokens ops have; None while tokens are not decoded."""
+        if settings.token2text:
+            from rolltrace.capture.tokenizers import Tokenizers  # not needed while it is off
+
+            self.tokenizers = Tokenizers(self, store)
 
     def _begin(self) -> None:
         # 62 random bits to start from: unique across processes, and still an int64 after any number of ops.

@@ -21,6 +21,7 @@ from rolltrace._guard import caught, logger, pass_on_signals
 from rolltrace.capture import scope
 from rolltrace.capture.own_text import Decode, Job, OwnTexts
 from rolltrace.capture.tokenizer_json import backend_of, fingerprint, pages
+from rolltrace.errors import ConfigError
 from rolltrace.journal import claim_tokenizer, tokenizer_file, write_tokenizer
 from rolltrace.record.tokens import OWN_PROCESS
 
@@ -122,6 +123,8 @@ class Tokenizers:
         if not isinstance(tokenizer, Path):
             return None if tokenizer is None else self._of(tokenizer)
         content = tokenizer.read_bytes()
+        if b'"vocab"' not in content:
+            raise ConfigError(f"tokenizer: {str(tokenizer)!r} is no tokenizer.json: it has no vocab")
         mark = xxh3_64_hexdigest(content)
         self._save(mark, [content])
         return Known(tokenizer, mark)

@@ -263,5 +263,5 @@ def _no_segment(body: bytes) -> bool:
     return False
 
 
-_QUIET_LOSSES = frozenset({"sample_limit"})
-"""Asked for by a setting: counted and shown, but not worth a warning."""
+_QUIET_LOSSES = frozenset({"sample_limit", "text_failed", "text_queue"})
+"""Counted and shown, but not worth a warning here: asked for by a setting, or said by whoever lost them."""

@@ -18,7 +18,7 @@ def found(meta: dict[str, Any], **fields: Any) -> list[Finding]:
 
 def test_tokens_without_text_are_flagged_with_the_reason() -> None:
     assert found(ON) == [Finding("no_text", {"reason": "no tokenizer was found"})]
-    assert found(ON, tokenizer="abc") == [Finding("no_text", {"reason": "the tokenizer abc is not in the store"})]
+    assert found(ON, tokenizer="abc") == [Finding("no_text", {"reason": "the tokenizer abc could not be read"})]
 
 
 @pytest.mark.parametrize(

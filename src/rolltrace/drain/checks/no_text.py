@@ -18,5 +18,5 @@ def no_text(op: OpFacts, meta: Mapping[str, Any]) -> Iterator[Finding]:
     has_tokens = fields.get("tokens") is not None and fields.get("end_ns") is not None
     if meta.get("token2text") and has_tokens and fields.get("text") is None and fields.get("tokenizer") != OWN_PROCESS:
         tokenizer = fields.get("tokenizer")
-        reason = "no tokenizer was found" if tokenizer is None else f"the tokenizer {tokenizer} is not in the store"
+        reason = "no tokenizer was found" if tokenizer is None else f"the tokenizer {tokenizer} could not be read"
         yield Finding("no_text", {"reason": reason})

@@ -1,0 +1,256 @@
+"""What token2text costs: `python -m benchmarks.text [--quick] [--json FILE]`.
+
+Twenty turns whose prompt grows to 30,000 tokens, with a byte-level tokenizer of 150,000 tokens. First for the caller
+(time on the processor), against the same calls with token2text off, then for the drainer.
+"""
+
+import argparse
+import json
+import random
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from tokenizers.decoders import DecodeStream
+
+import rolltrace
+from benchmarks.rounds import Round, medians
+from benchmarks.table import Row, at_most, render, write_json
+from benchmarks.tracers import scratch_folder
+from rolltrace.capture.tokenizer_json import fingerprint, pages
+from rolltrace.drain import Drainer
+from rolltrace.drain.detokenize import load
+from rolltrace.journal import tokenizer_file
+
+TURNS = 20
+LONGEST_PROMPT = 30_000
+RESPONSE = 300
+PASSES = 5
+VOCABULARY = 150_000
+LETTERS = "etaoinshrdlucmfwypvbgkjqxz"
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A model call: what it sees and what it says."""
+
+    prompt_ids: list[int]
+    output: dict[str, Any]
+
+
+def tokenizer() -> Tokenizer:
+    """A byte-level tokenizer: the bytes, then made-up words, half of them after a space."""
+    rng = random.Random(0)
+    tokens = dict.fromkeys(sorted(pre_tokenizers.ByteLevel.alphabet()))
+    while len(tokens) < VOCABULARY:
+        tokens[rng.choice(("", "Ġ")) + "".join(rng.choices(LETTERS, k=rng.randint(2, 7)))] = None
+    made = Tokenizer(models.WordLevel({token: at for at, token in enumerate(tokens)}, unk_token="!"))
+    made.decoder = decoders.ByteLevel()
+    made.add_special_tokens([f"<|special_{number}|>" for number in range(20)])
+    return made
+
+
+def trajectory(seed: int) -> list[Turn]:
+    """The turns of one rollout; each prompt is the one before, its response, and what a tool said."""
+    rng = random.Random(seed)
+    context: list[int] = []
+    turns = []
+    for turn in range(TURNS):
+        due = LONGEST_PROMPT * (turn + 1) // TURNS - len(context)
+        # Frequent tokens have small ids; some are bytes of a character that needs several.
+        context = [*context, *(int(VOCABULARY ** rng.triangular(0.3, 1, 0.75)) - 1 for _ in range(due))]
+        response = [rng.randrange(300, VOCABULARY) for _ in range(RESPONSE)]
+        turns.append(Turn(context, {"token_ids": response, "logprobs": [-0.25] * RESPONSE}))
+        context = [*context, *response]
+    return turns
+
+
+class Agent:
+    """Plays the turns of a trajectory."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        self.tokenizer = tokenizer
+
+    @rolltrace.rollout_trace_op(kind="llm", inputs=["prompt_ids"])
+    def generate(self, prompt_ids: list[int], output: Any) -> Any:
+        return output
+
+    def play(self, turns: list[Turn], sample_index: int = 0) -> None:
+        with rolltrace.rollout_trace_attr(sample_index, step=1):
+            for turn in turns:
+                self.generate(turn.prompt_ids, turn.output)
+
+
+class OnlyDecodes:
+    """A tokenizer that has no tokenizer.json, as those in Python."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+
+    def decode(self, ids: list[int]) -> str:
+        return str(self._tokenizer.decode(ids, skip_special_tokens=False))
+
+
+@contextmanager
+def tracing(store: str | Path, *, token2text: bool) -> Iterator[None]:
+    rolltrace.init("bench", "text", "rolltrace", store=store, drain="off", token2text=token2text)
+    try:
+        yield
+        rolltrace.flush(timeout=600)
+        found = rolltrace.stats()
+        if found.losses or found.faults:
+            raise RuntimeError(f"rolltrace lost records, the figures are void: {found}")
+    finally:
+        rolltrace.shutdown()
+
+
+def caller(made: Tokenizer, turns: list[Turn], rounds: int) -> Iterator[Row]:
+    """What a model call costs the rollout, once the tokenizer is in the store."""
+    saved = b"".join(pages(made))
+
+    def calls(agent: Agent, *, token2text: bool) -> Round:
+        def run() -> float:
+            with scratch_folder() as store:
+                file = tokenizer_file(Path(store), fingerprint(made))
+                file.parent.mkdir()
+                file.write_bytes(saved)
+                with tracing(store, token2text=token2text):
+                    agent.play(turns[:2])
+                    return min(_cpu_us(lambda: agent.play(turns)) for _ in range(PASSES)) / TURNS
+
+        return run
+
+    both = {"off": calls(Agent(made), token2text=False), "on": calls(Agent(made), token2text=True)}
+    cost = medians(both, rounds=rounds)
+    # On its own: its thread leaves less of the processor to its neighbours.
+    cost |= medians({"own": calls(Agent(OnlyDecodes(made)), token2text=True)}, rounds=rounds)
+    section = f"caller: a model call, prompts up to {LONGEST_PROMPT:,} tokens over {TURNS} turns"
+    yield Row(section, "token2text off", cost["off"], "us")
+    yield Row(section, "token2text on", cost["on"], "us")
+    yield Row(section, "on / off", cost["on"] / cost["off"], "x", at_most(1.1))
+    yield Row(section, "on, decoded by a thread of its own", cost["own"], "us")
+
+
+def once(made: Tokenizer) -> Iterator[Row]:
+    """What a tokenizer costs when it is first seen."""
+    section = f"once: a tokenizer of {VOCABULARY:,} tokens"
+    yield Row(section, "each process: which one is it", 1e3 * _best(lambda: fingerprint(made)), "ms", at_most(2))
+    saving, stall = _stall(lambda: b"".join(pages(made)))
+    yield Row(section, "one process: saved, in the background", 1e3 * saving, "ms")
+    yield Row(section, "longest that other threads wait for it", 1e3 * stall, "ms")
+    _, stall = _stall(lambda: made.to_str())
+    yield Row(section, "to_str instead: longest wait", 1e3 * stall, "ms")
+
+
+def draining(made: Tokenizer, trajectories: list[list[Turn]]) -> Iterator[Row]:
+    """What decoding costs the drainer, and how often it decodes a token."""
+    raw = sum(len(json.dumps([turn.prompt_ids, turn.output])) for turns in trajectories for turn in turns)
+    new = sum(len(turns[-1].prompt_ids) + RESPONSE for turns in trajectories)
+    seen = sum(len(turn.prompt_ids) + RESPONSE for turns in trajectories for turn in turns)
+    agent = Agent(made)
+    seconds: dict[str, float] = {}
+    with scratch_folder() as folder:
+        for name, token2text in (("off", False), ("on", True)):
+            store = Path(folder, name)
+            drainer = Drainer(store)
+            texts = drainer._memory.texts
+            with tracing(store, token2text=token2text):
+                agent.play(trajectories[0][:1])
+            drainer.drain()  # loads the libraries, and the tokenizer: once in the life of a drainer
+            with tracing(store, token2text=token2text):
+                for at, turns in enumerate(trajectories):
+                    agent.play(turns, at)
+            begin = time.process_time()
+            drainer.drain()
+            seconds[name] = time.process_time() - begin
+        sizes = {name: sum(part.stat().st_size for part in Path(folder, name).rglob("*.parquet")) for name in seconds}
+    section = f"drainer: {len(trajectories)} such trajectories, {raw / 1e6:.0f} MB of raw JSON"
+    yield Row(section, "drained, token2text off", raw / 1e6 / seconds["off"], "MB/s")
+    yield Row(section, "drained, token2text on", raw / 1e6 / seconds["on"], "MB/s")
+    yield Row(section, "tokens decoded / new tokens", texts.decoded_tokens / new, "x", at_most(1.05))
+    yield Row(section, "tokens in all ops / new tokens", seen / new, "x")
+    yield Row(section, "store with text / without", sizes["on"] / sizes["off"], "x")
+
+
+def decoding(made: Tokenizer, turns: list[Turn]) -> Iterator[Row]:
+    """The table of bytes against the package, over the tokens of one long prompt."""
+    ids = turns[-1].prompt_ids
+    with scratch_folder() as folder:
+        path = Path(folder, "tokenizer.json")
+        path.write_bytes(b"".join(pages(made)))
+        begin = time.perf_counter()
+        table = load(path)
+        loading = time.perf_counter() - begin
+    column = pa.array(ids, type=pa.int32())
+
+    def streamed() -> str:
+        stream = DecodeStream(skip_special_tokens=False)
+        return "".join(stream.step(made, each) or "" for each in ids)
+
+    assert table.rest(column, 0).text == made.decode(ids, skip_special_tokens=False)
+    section = f"decoding {len(ids):,} tokens"
+    ours = _best(lambda: table.rest(column, 0))
+    yield Row(section, "table of bytes, with pieces", 1e3 * ours, "ms")
+    yield Row(
+        section, "Tokenizer.decode, without", 1e3 * _best(lambda: made.decode(ids, skip_special_tokens=False)), "ms"
+    )
+    yield Row(section, "DecodeStream, with pieces", 1e3 * _best(streamed), "ms")
+    yield Row(section, "loading the table, once", 1e3 * loading, "ms")
+
+
+def _cpu_us(work: Any) -> float:
+    """Of this thread alone: what others do on the machine is not the caller's cost."""
+    begin = time.thread_time_ns()
+    work()
+    return (time.thread_time_ns() - begin) / 1e3
+
+
+def _best(work: Any, tries: int = 5) -> float:
+    seconds = []
+    for _ in range(tries):
+        begin = time.perf_counter()
+        work()
+        seconds.append(time.perf_counter() - begin)
+    return min(seconds)
+
+
+def _stall(work: Any) -> tuple[float, float]:
+    """How long some work in a thread takes, and the longest that this thread did not get on meanwhile."""
+    thread = threading.Thread(target=work)
+    begin = last = time.perf_counter()
+    thread.start()
+    longest = 0.0
+    while thread.is_alive():
+        time.sleep(0.0005)
+        now = time.perf_counter()
+        longest, last = max(longest, now - last - 0.0005), now
+    return time.perf_counter() - begin, longest
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a few seconds, figures mean little")
+    parser.add_argument("--json", type=Path, help="also write the figures to this file")
+    options = parser.parse_args()
+    made = tokenizer()
+    trajectories = [trajectory(seed) for seed in range(2 if options.quick else 16)]
+    rows = [
+        *caller(made, trajectories[0], 2 if options.quick else 15),
+        *once(made),
+        *draining(made, trajectories),
+        *decoding(made, trajectories[0]),
+    ]
+    sys.stdout.write("\n".join(render(rows)) + "\n")
+    if options.json:
+        write_json(rows, options.json)
+
+
+if __name__ == "__main__":
+    main()
