@@ -19,11 +19,13 @@ from rolltrace.cli import (
     doctor,
     drain,
     export,
+    groups,
     import_,
     journal,
     live,
     ls,
     prune,
+    score,
     show,
     sql,
     stats,
@@ -32,7 +34,9 @@ from rolltrace.cli import (
 from rolltrace.cli.output import error_text
 from rolltrace.errors import RolltraceError
 
-COMMANDS = (ls, show, diff, tail, live, sql, stats, doctor, export, import_, drain, compact, prune, journal)
+COMMANDS = (
+    ls, show, groups, diff, score, tail, live, sql, stats, doctor, export, import_, drain, compact, prune, journal,
+)  # fmt: skip
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -19,6 +19,7 @@ from rolltrace.journal import Damage, SegmentReader, journal_files, journal_fold
 
 _ENOUGH_FREE_BYTES = 512 << 20
 _LOG_LINES = 3
+_FEW = 3
 _BY_CHOICE = frozenset({"sample_limit", "pruned_payload", "pruned_whole"})
 """Losses that somebody asked for."""
 _ADVICE = {
@@ -46,7 +47,8 @@ def add(commands: Any) -> None:
     parser = commands.add_parser(
         "doctor",
         help="check a store",
-        description="Check format, permissions, journals, every page of every part, leftovers, losses and disk room. "
+        description="Check format, permissions, journals, every page of every part, leftovers, losses, scores and disk "
+        "room. "
         "It changes nothing. Exit code 1 if anything is wrong.",
         epilog="example: rolltrace doctor runs/store || rolltrace doctor runs/store --json | jq 'select(.do)'",
     )
@@ -78,8 +80,8 @@ def _print(finding: Finding) -> None:
 
 def _examine(store: Path) -> Iterator[Finding]:
     readable = True
-    for check in (_format, _permissions, _journals, _leftovers, _parts, _losses, _disk, _log):
-        if not readable and check in (_parts, _losses):  # of a newer format we cannot judge
+    for check in (_format, _permissions, _journals, _leftovers, _parts, _losses, _scores, _disk, _log):
+        if not readable and check in (_parts, _losses, _scores):  # of a newer format we cannot judge
             continue
         try:
             for finding in check(store):
@@ -259,6 +261,26 @@ def _losses(store: Path) -> Iterator[Finding]:
             yield Finding("problem", "losses", f"{counted(count, 'record')} lost: {reason}", "", do)
     if not reasons:
         yield Finding("ok", "losses", "none")
+
+
+def _scores(store: Path) -> Iterator[Finding]:
+    from rolltrace.query import open_store
+
+    found = open_store(store).unmatched_scores().rows()
+    if not found:
+        yield Finding("ok", "scores", "every score has its trajectory")
+        return
+    few = [f"{row['name']} for {_target(row)}" for row in found[:_FEW]] + ["..."] * (len(found) > _FEW)
+    what = f"{counted(len(found), 'score')} for trajectories that this store does not have (not traced, or not yet)"
+    do = _command("sql 'select * from unmatched_scores'", store)
+    yield Finding("note", "scores", what, ", ".join(few), do)
+
+
+def _target(row: dict[str, Any]) -> str:
+    if row["trajectory_id"] is not None:
+        return str(row["trajectory_id"])
+    place = f"step {row['step']}, sample {row['sample_index']}, rollout {row['rollout_n']}"
+    return f"({place}{', validation' if row['validate'] else ''})"
 
 
 def _disk(store: Path) -> Iterator[Finding]:
