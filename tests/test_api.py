@@ -24,6 +24,8 @@ SIGNATURES = {
     "**tags: 'Any') -> 'None'",
     "rollout_trace_op": "(fn: 'Any' = None, /, *, name: 'str | None' = None, kind: 'OpKind' = 'other', "
     "inputs: 'Selection' = True, outputs: 'Selection' = True) -> 'Any'",
+    "score": "(target: 'Target', name: 'str', value: 'Any', *, terms: 'Mapping[str, Any] | None' = None, "
+    "reason: 'str | None' = None) -> 'None'",
     "shutdown": "() -> 'None'",
     "stats": "() -> 'Stats'",
     "trace_env": "(env: 'E', *, state: 'Callable[[E], Any] | None' = None) -> 'E'",

@@ -228,3 +228,22 @@ def test_a_check_that_fails_does_not_hide_the_others(
     monkeypatch.setattr("rolltrace.store.list_parts", fail)
     monkeypatch.setattr("rolltrace.cli.doctor._ENOUGH_FREE_BYTES", 1 << 62)
     assert [each["check"] for each in examine(store, capsys)] == ["parts", "disk"]
+
+
+def test_scores_of_unknown_trajectories_are_a_note(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rolltrace.init("p", "e", "rolltrace", store=store)
+    rolltrace.score("ab" * 16, "reward", 1.0)
+    for n in range(3):
+        rolltrace.score((9, 4, n, True), "fate", "trained")
+    rolltrace.score((1, 0, None), "advantage", 1.0)
+    rolltrace.shutdown()
+    drain(store)
+    assert examine(store, capsys) == []
+    main(["doctor", str(store), "--json"])
+    found = {line["check"]: line for line in map(json.loads, capsys.readouterr().out.splitlines())}
+    assert found["scores"]["level"] == "note"
+    assert found["scores"]["what"].startswith("4 scores for trajectories that this store does not have")
+    assert found["scores"]["where"].startswith(
+        f"reward for {'ab' * 16}, fate for (step 9, sample 4, rollout 0, validation), fate for"
+    )
+    assert found["scores"]["where"].endswith(", ...")

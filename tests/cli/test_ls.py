@@ -233,3 +233,17 @@ def test_cut_counts_columns_and_not_letters() -> None:
     assert cut("北京北京", 8) == "北京北京"
     assert cut("北京北京", 7) == "北京北…"
     assert cut("abc", 2) == "a…"
+
+
+def test_what_training_made_of_them_is_shown_where_it_said_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path)
+    assert "fate" not in ask(capsys, "ls", tmp_path).splitlines()[0]
+    rolltrace.init("p", "e", "rolltrace", store=tmp_path)
+    rolltrace.score((1, 3, None), "fate", "filtered")
+    rolltrace.score((1, 3, None), "advantage", -0.5)
+    rolltrace.shutdown()
+    said = ask(capsys, "ls", tmp_path, "--step", 1, "--sample", 3).splitlines()
+    assert said[0].split()[6:8] == ["advantage", "fate"]
+    assert said[1].split()[5:7] == ["-0.5", "filtered"]

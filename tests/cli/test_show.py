@@ -82,6 +82,22 @@ def test_the_header_says_where_it_stands_and_what_it_got(
         assert part in said
 
 
+def test_scores_are_shown_with_their_history_and_reason(
+    store: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rolltrace.init("p", "e", "rolltrace", store=store)
+    rolltrace.score((3, 7, 2, True), "fate", "filtered", reason=f"too long {HOSTILE}")
+    rolltrace.score(name, "reward", None)
+    for grade in range(7):
+        rolltrace.score(name, "grade", grade)
+    rolltrace.shutdown()
+    said = shown(capsys, name, store).splitlines()
+    assert "  reward none  before: 0.1, 0.5" in said
+    assert "  grade 6  before: … 1, 2, 3, 4, 5" in said
+    (fate,) = (line for line in said if line.startswith("  fate "))
+    assert fate.startswith("  fate filtered  because: too long \\x1b]0")
+
+
 def test_ops_are_a_tree_with_errors(store: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
     tree = shown(capsys, name, store, "--ops").partition("\nops\n")[2].splitlines()
     assert [line[:16].rstrip() for line in tree][1:] == ["  ├─ generate ll", "  └─ search tool"]

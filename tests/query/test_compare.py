@@ -29,7 +29,7 @@ def trajectory(*turns: Any, scores: dict[str, float] | None = None, tokens: bool
         "turns": len(turns), "tool_calls": 0, "tool_errors": 0, "prompt_tokens": None, "response_tokens": None,
         "reward": None, "policy_version_min": None, "policy_version_max": None, "flags": [], "tags": {}, "worker": "w",
     }  # fmt: skip
-    rows = [{"name": name, "value": value} for name, value in (scores or {}).items()]
+    rows = [{"name": name, "value": value, "label": None} for name, value in (scores or {}).items()]
     return Trajectory(**{**plain, **fields}, ops=ops, tokens=ids, scores=rows)
 
 
@@ -126,3 +126,28 @@ def test_replies_of_nothing_but_tokens_are_compared_by_their_text() -> None:
     ops = [Op(1, "generate", "llm", "ok", 1, 1, {}, {"token_ids": [1]}, response_text=text) for text in ("ab", "ac")]
     first, second = (replace(trajectory(tokens=False), ops=[op]) for op in ops)
     assert [turn and turn.text for turn in compare([first, second]).turns[0].turns] == ["ab", "ac"]
+
+
+def test_each_one_parts_from_the_best_in_its_own_place() -> None:
+    best = trajectory(("abc",), ("xyz", ("search", "q", "found")), ("end",), reward=2.0)
+    early = trajectory(("aXc",), ("xyz",), reward=1.0)
+    late = trajectory(("abc",), ("xyz", ("search", "q", "nothing")), ("end",), reward=float("nan"))
+    same = trajectory(("abc",), ("xyz", ("search", "q", "found")), ("end",))
+    result = compare([early, late, best, same])
+    assert result.best == 2
+    assert [parting.turn for parting in result.partings] == [0, 1, None, None]
+    token = result.partings[0].token
+    assert token is not None
+    assert (token.turn, token.index_in_turn, token.values) == (0, 1, [ord("b"), ord("X")])
+    assert [parting.token for parting in result.partings[1:]] == [None, None, None]
+
+
+def test_without_rewards_the_first_is_the_best() -> None:
+    assert compare([trajectory(("a",)), trajectory(("b",), reward=float("nan"))]).best == 0
+
+
+def test_labels_are_compared_like_numbers() -> None:
+    one, other = trajectory(("a",)), trajectory(("a",))
+    one.scores.append({"name": "fate", "value": None, "label": "trained"})
+    other.scores.append({"name": "fate", "value": None, "label": "filtered"})
+    assert compare([one, other]).scores == {"fate": ["trained", "filtered"]}

@@ -27,13 +27,15 @@ TABLES = """
         validate BOOLEAN, name VARCHAR, status VARCHAR, error VARCHAR, start_ns BIGINT, end_ns BIGINT,
         duration_s DOUBLE, turns BIGINT, tool_calls BIGINT, tool_errors BIGINT, prompt_tokens BIGINT,
         response_tokens BIGINT, reward DOUBLE, policy_version_min BIGINT, policy_version_max BIGINT, worker VARCHAR,
-        flags VARCHAR[], tags VARCHAR);
+        flags VARCHAR[], tags VARCHAR, advantage DOUBLE, fate VARCHAR, fate_reason VARCHAR, staleness BIGINT);
     CREATE TABLE spans (trajectory_id VARCHAR, name VARCHAR, kind VARCHAR, inputs VARCHAR, outputs VARCHAR,
         text VARCHAR, payload VARCHAR AS (coalesce(inputs, '') || coalesce(outputs, '')));
-    CREATE TABLE latest_scores (trajectory_id VARCHAR, name VARCHAR, value DOUBLE);
+    CREATE TABLE latest_scores (trajectory_id VARCHAR, name VARCHAR, value DOUBLE, label VARCHAR);
     CREATE TABLE groups (
         project VARCHAR, experiment VARCHAR, step BIGINT, sample_index VARCHAR, validate BOOLEAN, size BIGINT,
-        mean DOUBLE, std DOUBLE, min DOUBLE, max DOUBLE, spread DOUBLE);
+        mean DOUBLE, std DOUBLE, min DOUBLE, max DOUBLE, spread DOUBLE, scored BIGINT, passed BIGINT,
+        pass_rate DOUBLE, zero_variance BOOLEAN, response_tokens_mean DOUBLE, response_tokens_min BIGINT,
+        response_tokens_max BIGINT, turns_mean DOUBLE, duration_s_max DOUBLE, errors BIGINT);
 """
 # Four rollouts: 1 went well, 2 was cut, 3 raised, and 4 still runs, so that most of it is missing.
 TRAJECTORY_ROWS: list[list[Any]] = [
@@ -41,18 +43,21 @@ TRAJECTORY_ROWS: list[list[Any]] = [
         *("1", "math", "run-1", 1, "3", 0, False, "agent", "ok", None, 1700000000000000001, 1700000009000000000),
         *(9.0, 2, 1, 0, 100, 50, 1.0, 7, 7, "host-1", ["repeats"]),
         json.dumps({"level": "hard", "n": 3, "ok": True, "odd name": "x", "a/b~c": 1.5, "none": None}),
+        *(0.5, "trained", None, 0),
     ],
     [
         *("2", "math", "run-1", 1, "3", 1, False, "agent", "ok", None, 1700000000000000002, 1700000004000000000),
         *(4.0, 9, 8, 3, 900, 80, 0.25, 7, 8, "host-1", ["truncated", "tool_error"]),
         json.dumps({"level": "easy", "n": "12", "ok": False, "bad": {"$float": "nan"}}),
+        *(-0.5, "filtered", "too LONG", 3),
     ],
     [
         *("3", "math", "run-2", 2, "10", 0, True, "Agent X", "error", "ValueError: it's \\ Bad", 5, 6),
         *(1e-9, 1, 0, 0, 10, 0, NAN, 9, 9, "host-2", []),
         json.dumps({"level": "hard", "n": 2.5, "list": ["p", "q"]}),
+        *(NAN, None, None, None),
     ],
-    ["4", None, None, None, "uuid-7", None, None, None, "running", *[None] * 15],
+    ["4", None, None, None, "uuid-7", None, None, None, "running", *[None] * 19],
 ]
 SPAN_ROWS: list[list[Any]] = [
     ["1", "generate", "llm", '{"prompt":"Find the CERTIFICATE"}', '"say \\"hi\\"\\nbye"', None],
@@ -61,11 +66,18 @@ SPAN_ROWS: list[list[Any]] = [
     ["2", "browse", "tool", None, '"certificate"', None],
     ["3", "search", "llm", "null", None, 'Decoded 词元 "as is"'],
 ]
-SCORE_ROWS: list[list[Any]] = [["1", "acc", 1.0], ["2", "acc", 0.5], ["2", "acc/odd name", 2.0], ["3", "acc", NAN]]
+SCORE_ROWS: list[list[Any]] = [
+    ["1", "acc", 1.0, None],
+    ["2", "acc", 0.5, None],
+    ["2", "acc/odd name", 2.0, None],
+    ["3", "acc", NAN, None],
+    ["1", "note", None, "Reward hack?"],
+    ["3", "note", None, "fine"],
+]
 GROUP_ROWS: list[list[Any]] = [
-    ["math", "run-1", 1, "3", False, 2, 0.625, 0.375, 0.25, 1.0, 0.75],
-    ["math", "run-2", 2, "10", True, 1, NAN, NAN, NAN, NAN, NAN],
-    [None, None, None, "uuid-7", None, 1, None, None, None, None, None],
+    ["math", "run-1", 1, "3", False, 2, 0.625, 0.375, 0.25, 1.0, 0.75, 2, 1, 0.5, False, 65.0, 50, 80, 5.5, 9.0, 0],
+    ["math", "run-2", 2, "10", True, 1, NAN, NAN, NAN, NAN, NAN, 1, 0, 0.0, True, 0.0, 0, 0, 1.0, 1e-9, 1],
+    [None, None, None, "uuid-7", None, 1, *[None] * 5, 0, 0, None, False, *[None] * 3, 0.0, None, 0],
 ]
 
 
@@ -238,6 +250,29 @@ def found(database: duckdb.DuckDBPyConnection, where: str) -> str:
         ("group.min = 0.25 and group.max = 1", "12"),
         ("group.spread >= 0.75", "12"),
         ("group.spread is null", "4"),
+        ("group.scored = 2 and group.passed = 1", "12"),
+        ("group.pass_rate < 0.5", "3"),
+        ("group.pass_rate is null", "4"),
+        ("group.zero_variance = true", "3"),
+        ("group.zero_variance != true", "124"),
+        ("group.response_tokens_mean > 60 and group.response_tokens_min < 60", "12"),
+        ("group.response_tokens_max = 80 and group.turns_mean > 5", "12"),
+        ("group.duration_s_max >= 9", "12"),
+        ("group.errors > 0", "3"),
+        ("advantage < 0", "2"),
+        ("advantage = nan", "3"),
+        ("fate = 'filtered' and fate_reason ~ 'long'", "2"),
+        ("fate != 'trained'", "234"),
+        ("fate is null", "34"),
+        ("staleness > 0", "2"),
+        ("staleness is null", "34"),
+        ("label.note ~ 'HACK'", "1"),
+        ("label.note = 'fine'", "3"),
+        ("label.note !~ 'hack'", "234"),
+        ("label.note in ('fine', 'x')", "3"),
+        ("label.note is null", "24"),
+        ("score.note is null", "1234"),
+        ("label.acc is null", "1234"),
         # and, or, not
         ("reward < 0.5 and tool = 'browse' and flag = 'truncated' and text ~ 'certificate'", "2"),
         ("trajectory_id = '1' or trajectory_id = '2' and step = 9", "1"),
@@ -277,8 +312,9 @@ def test_a_plain_condition_stays_plain_so_that_files_can_be_skipped() -> None:
 
 def test_a_predicate_says_what_it_needs() -> None:
     assert compile_where("reward < 1 and sample_index = 3").needs == frozenset()
-    every = "flag='a' and tag.x=1 and tool='a' and op='a' and kind='a' and text~'a' and score.x=1 and group.std=0"
-    assert compile_where(every).needs == {"flag", "tag", "tool", "op", "kind", "text", "score", "group"}
+    every = "flag='a' and tag.x=1 and tool='a' and op='a' and kind='a' and text~'a' and score.x=1 and label.x='a'"
+    every += " and group.std=0"
+    assert compile_where(every).needs == {"flag", "tag", "tool", "op", "kind", "text", "score", "label", "group"}
 
 
 def mistake(where: str) -> FilterError:
@@ -298,6 +334,12 @@ def mistake(where: str) -> FilterError:
         ("reward = true", 9, "reward is a number, not true"),
         ("step in (1, '2')", 12, "step is a number, not '2'; did you mean 2?"),
         ("score.acc = 'x'", 12, "score.acc is a number, not 'x'"),
+        ("label.note = 1", 13, "label.note is text, not 1; did you mean '1'?"),
+        (
+            "group.zero_variance < true",
+            20,
+            "group.zero_variance is true or false, which have no order; write group.zero_variance = true",
+        ),
         ("status = ok", 9, "put quotes around text: 'ok'"),
         ("status = 3", 9, "status is text, not 3; did you mean '3'?"),
         ("validate = 1", 11, "validate is true or false, not 1; did you mean true?"),
@@ -362,7 +404,7 @@ def test_a_mistake_is_explained_where_it_stands(where: str, position: int, messa
         ("tag = 1", "unknown field 'tag'; write tag.NAME"),
         (
             "group < 1",
-            "unknown field 'group'; write group.size, group.mean, group.std, group.min, group.max, group.spread",
+            "unknown field 'group'; write " + ", ".join(name for name in FIELDS if name.startswith("group.")),
         ),
     ],
 )

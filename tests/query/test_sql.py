@@ -10,6 +10,7 @@ import pytest
 
 import rolltrace
 from rolltrace.query import QueryError, open_store
+from rolltrace.query.group_views import GROUP_COLUMNS
 from rolltrace.query.views import TRAJECTORY_COLUMNS, VIEWS, listing_statements
 from rolltrace.record.tables import SPANS, TABLES
 
@@ -114,8 +115,7 @@ def test_the_views_have_their_documented_columns(tmp_path: Path, store_path: Pat
             else []
         )
         assert store.sql(f"FROM {table.name}").columns == [*(column.name for column in table.columns), *made]
-    names = ["project", "experiment", "step", "sample_index", "validate", "size", "mean", "std", "min", "max", "spread"]
-    assert store.sql("FROM groups").columns == names
+    assert store.sql("FROM groups").columns == list(GROUP_COLUMNS)
     assert store.sql("FROM latest_scores").columns[:3] == ["trajectory_id", "name", "value"]
     for view in VIEWS:
         store.sql(f"SELECT count(*) FROM {view}")

@@ -73,6 +73,11 @@ async def use() -> None:
         rolltrace.backfill([trajectory, "0" * 32], [(trajectory, trace), ("0" * 32, lambda: {"extra": 1})])
         trajectory.note("fine", author="me")
         assert_type(trajectory.id, str)
+        rolltrace.score(trajectory, "format", 0.5, terms={"json": 1}, reason="no JSON")
+    rolltrace.score((1, "uuid", 0), "advantage", 0.5)
+    rolltrace.score((1, 7, 0, True), "fate", "filtered", reason="too long")
+    rolltrace.score("0" * 32, "reward", None)
+    rolltrace.open().score((1, 7, 0), "note", "fine", project="p", experiment="e")
     async with rolltrace.rollout_trace_attr(trace=False):
         pass
     with rolltrace.use_context(rolltrace.current_context()):

@@ -20,12 +20,14 @@ from rolltrace.cli import (
     drain,
     export,
     flags,
+    groups,
     import_,
     journal,
     live,
     ls,
     prune,
     retain,
+    score,
     show,
     sql,
     stats,
@@ -36,8 +38,8 @@ from rolltrace.cli.output import error_text
 from rolltrace.errors import RolltraceError
 
 COMMANDS = (
-    ls, show, diff, tail, live, sql, stats, flags, doctor, export, import_, sync, drain, compact, prune, retain,
-    journal,
+    ls, show, groups, diff, score, tail, live, sql, stats, flags, doctor, export, import_, sync, drain, compact, prune,
+    retain, journal,
 )  # fmt: skip
 
 

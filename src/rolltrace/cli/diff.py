@@ -30,7 +30,8 @@ _BEFORE = 30
 _EXAMPLES = """examples:
   rolltrace diff 3f2a1b2c 9d0e77aa
   rolltrace diff 3f2a1b2c 9d0e77aa 11c0ffee --store runs/store
-  rolltrace diff 3f2a1b2c 9d0e77aa --json | jq .first_diverging_token"""
+  rolltrace diff 3f2a1b2c 9d0e77aa --json | jq .first_diverging_token
+  rolltrace diff --step 12 --sample 3      all rollouts of a sample, each against the best"""
 
 
 def add(commands: Any) -> None:
@@ -42,7 +43,15 @@ def add(commands: Any) -> None:
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("ids", nargs="+", metavar="ID", help="two ids or more; the first letters are enough")
+    parser.add_argument("ids", nargs="*", metavar="ID", help="two ids or more; the first letters are enough")
+    group = parser.add_argument_group("or a whole group")
+    group.add_argument("--step", type=int, metavar="N", help="training step")
+    group.add_argument("--sample", metavar="S", help="sample index, a number or a text")
+    group.add_argument("--project", metavar="NAME")
+    group.add_argument("--experiment", metavar="NAME")
+    which = group.add_mutually_exclusive_group()
+    which.add_argument("--validate", action="store_true", default=None, help="the validation rollouts")
+    which.add_argument("--train", dest="validate", action="store_false", default=None, help="the training rollouts")
     parser.add_argument("--store", help="the store folder (default: ROLLTRACE_STORE, or ~/.rolltrace)")
     add_json(parser)
     parser.set_defaults(run=run, usage_error=parser.error)
@@ -52,11 +61,18 @@ def run(options: argparse.Namespace) -> int:
     folders = [each for each in options.ids if "/" in each or (Path(each).is_dir() and len(options.ids) > 2)]
     if folders:
         options.usage_error(f"{folders[0]} is no id; the store is given as --store {folders[0]}")
-    if len(options.ids) < 2:
-        options.usage_error("comparing needs two ids or more")
+    of_group = ("step", "sample", "project", "experiment", "validate")
+    group = {name: value for name in of_group if (value := getattr(options, name)) is not None}
+    if group and (options.ids or not {"step", "sample"} <= group.keys()):
+        options.usage_error("give ids, or --step and --sample of a group, which --experiment may narrow down")
+    if not group and len(options.ids) < 2:
+        options.usage_error("comparing needs two ids or more, or --step and --sample of a group")
     from rolltrace.query import open_store
 
-    comparison = open_store(store_of(options)).compare(options.ids)
+    store = open_store(store_of(options))
+    comparison = (
+        store.compare_group(group.pop("step"), group.pop("sample"), **group) if group else store.compare(options.ids)
+    )
     if options.json:
         print(json_line(_fields(comparison)))
     else:
@@ -74,6 +90,11 @@ def _fields(found: Comparison) -> dict[str, Any]:
         "first_diverging_tool_call": None
         if call is None
         else {**vars(call), "calls": [None if each is None else each._asdict() for each in call.calls]},
+        "best": found.best,
+        "partings": [
+            {"turn": parting.turn, "token": None if parting.token is None else vars(parting.token)}
+            for parting in found.partings
+        ],
         "attributes": found.attributes,
         "scores": found.scores,
         "turns": [
@@ -139,7 +160,20 @@ def _summary(found: Comparison) -> list[str]:
             for at, each in enumerate(call.calls)
         )
         lines.append(f"first tool call that differs: {call.index_in_turn} of turn {call.turn} ({values})")
+    if len(found.trajectories) > 2:
+        lines += [_parting(found, at) for at in range(len(found.trajectories)) if at != found.best]
     return lines
+
+
+def _parting(found: Comparison, at: int) -> str:
+    """How far a trajectory goes the way of the best one."""
+    parting, best = found.partings[at], f"{_label(found.best)}, the best"
+    if parting.turn is None:
+        return f"{_label(at)} does the same as {best}"
+    place = f"turn {parting.turn}"
+    if parting.token is not None and parting.token.turn == parting.turn:
+        place += f", {parting.token.unit} {parting.token.index_in_turn}"
+    return f"{_label(at)} parts from {best}, at {place}"
 
 
 def _side(value: int | str | None) -> str:

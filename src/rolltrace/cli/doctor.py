@@ -19,6 +19,7 @@ from rolltrace.journal import Damage, SegmentReader, journal_files, journal_fold
 
 _ENOUGH_FREE_BYTES = 512 << 20
 _LOG_LINES = 3
+_FEW = 3
 _BY_CHOICE = frozenset({"sample_limit", "pruned_payload", "pruned_whole", "retention"})
 """Losses that somebody asked for."""
 _ADVICE = {
@@ -46,8 +47,8 @@ def add(commands: Any) -> None:
     parser = commands.add_parser(
         "doctor",
         help="check a store",
-        description="Check format, permissions, journals, every page of every part, leftovers, losses, checks and disk "
-        "room. It changes nothing. Exit code 1 if anything is wrong.",
+        description="Check format, permissions, journals, every page of every part, leftovers, losses, scores, checks, "
+        "backends and disk room. It changes nothing. Exit code 1 if anything is wrong.",
         epilog="example: rolltrace doctor runs/store || rolltrace doctor runs/store --json | jq 'select(.do)'",
     )
     add_store(parser)
@@ -78,8 +79,10 @@ def _print(finding: Finding) -> None:
 
 def _examine(store: Path) -> Iterator[Finding]:
     readable = True
-    for check in (_format, _permissions, _journals, _leftovers, _parts, _losses, _checks, _backends, _disk, _log):
-        if not readable and check in (_parts, _losses, _checks, _backends):  # of a newer format we cannot judge
+    for check in (
+        _format, _permissions, _journals, _leftovers, _parts, _losses, _scores, _checks, _backends, _disk, _log,
+    ):  # fmt: skip
+        if not readable and check in (_parts, _losses, _scores, _checks, _backends):  # of a newer format: who knows
             continue
         try:
             for finding in check(store):
@@ -260,6 +263,26 @@ def _losses(store: Path) -> Iterator[Finding]:
             yield Finding("problem", "losses", f"{counted(count, 'record')} lost: {reason}", "", do)
     if not reasons:
         yield Finding("ok", "losses", "none")
+
+
+def _scores(store: Path) -> Iterator[Finding]:
+    from rolltrace.query import open_store
+
+    found = open_store(store).unmatched_scores().rows()
+    if not found:
+        yield Finding("ok", "scores", "every score has its trajectory")
+        return
+    few = [f"{row['name']} for {_target(row)}" for row in found[:_FEW]] + ["..."] * (len(found) > _FEW)
+    what = f"{counted(len(found), 'score')} for trajectories that this store does not have (not traced, or not yet)"
+    do = _command("sql 'select * from unmatched_scores'", store)
+    yield Finding("note", "scores", what, ", ".join(few), do)
+
+
+def _target(row: dict[str, Any]) -> str:
+    if row["trajectory_id"] is not None:
+        return str(row["trajectory_id"])
+    place = f"step {row['step']}, sample {row['sample_index']}, rollout {row['rollout_n']}"
+    return f"({place}{', validation' if row['validate'] else ''})"
 
 
 def _checks(store: Path) -> Iterator[Finding]:

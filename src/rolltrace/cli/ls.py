@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from rolltrace.cli.output import (
@@ -123,6 +124,7 @@ def trajectory_columns(rows: list[Row]) -> list[Column]:
         Column("n", texts("rollout_n"), right=True),
         Column("status", texts("status"), colour=paint_status),
         Column("reward", [number(row["reward"]) for row in rows], right=True),
+        *_scores(rows),
         Column("turns", texts("turns"), right=True),
         Column("tools", [_tools(row) for row in rows], right=True),
         Column("tokens", texts("response_tokens"), right=True),
@@ -140,6 +142,14 @@ def trajectory_columns(rows: list[Row]) -> list[Column]:
     if any(row["error"] for row in rows):
         columns.append(Column("error", texts("error"), stretch=True))
     return columns
+
+
+def _scores(rows: list[Row]) -> Iterator[Column]:
+    """What training made of them, where it said so."""
+    if any(row["advantage"] is not None for row in rows):
+        yield Column("advantage", [number(row["advantage"]) for row in rows], right=True)
+    if any(row["fate"] is not None for row in rows):
+        yield Column("fate", ["" if row["fate"] is None else plain(row["fate"]) for row in rows], stretch=True)
 
 
 def _tools(row: Row) -> str:
@@ -179,7 +189,8 @@ def _step_columns(rows: list[Row]) -> list[Column]:
             columns.insert(0, Column(key, [plain(row[key]) for row in rows], stretch=True))
     titles = {
         "trajectories": "trajectories", "samples": "samples", "errors": "errors", "running": "running",
-        "reward_mean": "reward", "reward_min": "min", "reward_max": "max", "turns_mean": "turns",
+        "reward_mean": "reward", "reward_min": "min", "reward_max": "max", "pass_rate": "pass",
+        "zero_variance_share": "flat groups", "turns_mean": "turns",
     }  # fmt: skip
     columns += [_numbers(rows, key, title) for key, title in titles.items()]
     columns.append(Column("started", [ago(row["start_ns"]) for row in rows], right=True))

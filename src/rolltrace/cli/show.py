@@ -35,6 +35,8 @@ _LINES = 12
 """How much of a message is shown without --full."""
 _TOKENS = 12
 _FINDINGS = 20
+_HISTORY = 5
+"""How many earlier values of a score are shown; --json has all."""
 _ROLE_COLOURS = {"system": "dim", "user": "cyan", "assistant": "green", "tool": "yellow"}
 _EXAMPLES = """examples:
   rolltrace show 3f2a1b2c                  the first letters of an id are enough
@@ -153,9 +155,7 @@ def _print_header(t: Trajectory, full: bool) -> None:
         both = t.policy_version_min, t.policy_version_max
         work.append(f"policy {both[0]}" if both[0] == both[1] else f"policies {both[0]} to {both[1]}")
     print("  " + ", ".join(work))
-    for name, score in {score["name"]: score for score in t.scores}.items():  # the newest of a name
-        terms = ", ".join(f"{plain(key)} {plain(value)}" for key, value in (score["terms"] or {}).items())
-        print(f"  {plain(name)} {paint(number(score['value']), 'bold')}{f'  ({terms})' if terms else ''}")
+    _print_scores(t)
     if t.flags:
         print(f"  flags {paint(plain(', '.join(t.flags)), 'yellow')}")
         _print_findings(t, full)
@@ -167,6 +167,30 @@ def _print_header(t: Trajectory, full: bool) -> None:
         print(f"  {counted(len(t.transitions), 'transition')}, {counted(len(t.notes), 'note')}: see --json")
     if t.error:
         print("  " + paint(f"error {plain(t.error)}", "red"))
+
+
+def _print_scores(t: Trajectory) -> None:
+    """The newest of each name; what was said before it stands behind it."""
+    history: dict[str, list[dict[str, Any]]] = {}
+    for score in t.scores:
+        history.setdefault(score["name"], []).append(score)
+    for name, (*before, newest) in history.items():
+        terms = ", ".join(f"{plain(key)} {plain(value)}" for key, value in (newest["terms"] or {}).items())
+        line = f"  {plain(name)} {paint(_said(newest), 'bold')}{f'  ({terms})' if terms else ''}"
+        if newest["reason"] is not None:
+            line += f"  because: {plain(newest['reason'])}"
+        if before:
+            earlier = ", ".join(_said(score) for score in before[-_HISTORY:])
+            line += paint(f"  before: {'… ' * (len(before) > _HISTORY)}{earlier}", "dim")
+        print(line)
+    if t.staleness is not None:
+        print(f"  staleness {t.staleness}")
+
+
+def _said(score: dict[str, Any]) -> str:
+    if score["label"] is not None:
+        return plain(score["label"])
+    return "none" if score["value"] is None else number(score["value"])
 
 
 def _print_findings(t: Trajectory, full: bool) -> None:

@@ -23,7 +23,8 @@ from rolltrace.cli.output import (
 )
 
 _LONGEST_CELL = 400
-_EXAMPLES = """views: trajectories, spans, transitions, scores, notes, losses, tokens, latest_scores, groups
+_EXAMPLES = """views: trajectories, spans, transitions, scores, notes, losses, flags, texts, tokens,
+       latest_scores, unmatched_scores, groups
 
 examples:
   rolltrace sql "select step, avg(reward) from trajectories group by step order by step"

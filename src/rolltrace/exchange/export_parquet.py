@@ -12,7 +12,7 @@ from typing import Any
 from rolltrace.errors import ConfigError, StoreError
 from rolltrace.exchange.selection import Exported, Row, Selection, batches
 from rolltrace.query.views import stored_name
-from rolltrace.record.tables import LOSSES, TABLES, Table
+from rolltrace.record.tables import LOSSES, SCORES, TABLES, Table
 from rolltrace.store import SCHEMAS, Partition, blob_path, prepare, write_table
 
 _PER_PART = 500
@@ -46,7 +46,9 @@ def _write_partition(selection: Selection, folder: Path, partition: Partition, r
         ids = [row["trajectory_id"] for row in batch]
         for table in TABLES:
             if table is not LOSSES:
-                found = selection.table(stored_name(table), partition.step, ids, order="trajectory_id").arrow()
+                # Scores as they are read: a late one gets the id and the step of its trajectory.
+                name = SCORES.name if table is SCORES else stored_name(table)
+                found = selection.table(name, partition.step, ids, order="trajectory_id").arrow()
                 _write(folder, partition, table, f"export-{number}", found)
                 _copy_blobs(selection.store.path, folder, found)
     lost = selection.store.sql(

@@ -8,7 +8,6 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from rolltrace.query import Store, Trajectory
-from rolltrace.query.engine import WITHOUT_STEP
 from rolltrace.query.trajectory import build
 from rolltrace.record.tables import WHERE
 
@@ -55,12 +54,9 @@ class Selection:
 
     def table(self, name: str, step: int | None, ids: Sequence[str], columns: str = "*", order: str = "1") -> Any:
         """The rows of a table that belong to these trajectories, all of one step."""
-        at = "step IS NULL" if step is None else "(step = ? OR step IS NULL)" if name in WITHOUT_STEP else "step = ?"
         marks = ", ".join("?" * len(ids))
-        return self.store.sql(
-            f"SELECT {columns} FROM {name} WHERE {at} AND trajectory_id IN ({marks}) ORDER BY {order}",
-            [*([] if step is None else [step]), *ids],
-        )
+        question = f"SELECT {columns} FROM {name} WHERE trajectory_id IN ({marks}) ORDER BY {order}"
+        return self.store.sql(question, ids, step=step)
 
     def _read_batch(self, step: int | None, batch: list[Row]) -> Iterator[Full]:
         ids = [row["trajectory_id"] for row in batch]
@@ -74,7 +70,7 @@ class Selection:
         own = by_trajectory("_trajectories", "end_ns DESC NULLS LAST")
         spans = by_trajectory("spans", "start_ns, op_id")
         events = [
-            by_trajectory(name, "time_ns", f"trajectory_id, {_WITHOUT_PLACE}")
+            by_trajectory(name, "time_ns, worker", f"trajectory_id, {_WITHOUT_PLACE}")
             for name in ("transitions", "scores", "notes", "flags")
         ]
         for summary, each in zip(batch, ids):

@@ -24,6 +24,8 @@ from rolltrace.store import compact, finished_steps, pruning_is_planned
 _LOOK_EVERY_SEC = 0.5
 _IDLE_SEC = 60.0
 _PARTS_WORTH_MERGING = 4
+_LATE_PARTS_WORTH_MERGING = 32
+"""Of what has no step, such as scores by id: it grows as long as the run does, so each merging rewrites all of it."""
 
 
 def run(store: Path) -> int:
@@ -66,6 +68,7 @@ def follow(store: Path, *, idle_sec: float = _IDLE_SEC, threads: bool = False) -
             compact_due = True
         elif compact_due:  # nothing to drain at the moment: a good time
             compact(store, steps=finished_steps(store), fewest_parts=_PARTS_WORTH_MERGING)
+            compact(store, steps=lambda folder: folder.name == "step=none", fewest_parts=_LATE_PARTS_WORTH_MERGING)
             compact_due = _keep_house(store)
         elif now - last_news > (idle_sec if journal_files(store) else idle_sec / 10):
             return

@@ -21,7 +21,7 @@ from rolltrace.query.group_views import GROUP_COLUMNS, GROUP_KEY, SAME_GROUP, gr
 from rolltrace.query.result import IS_INT, Result
 from rolltrace.query.scoring import addressee_of, addressee_of_row, write_score
 from rolltrace.query.trajectory import Trajectory, build
-from rolltrace.query.views import TRAJECTORY_COLUMNS, VIEWS
+from rolltrace.query.views import TRAJECTORY_COLUMNS, VIEWS, chosen
 from rolltrace.record import SampleIndex, score_body
 from rolltrace.record.tables import WHERE
 from rolltrace.store import check_version
@@ -29,6 +29,7 @@ from rolltrace.store import check_version
 _SHORTEST_PREFIX = 4
 _WITHOUT_PLACE = f"* EXCLUDE ({', '.join(column.name for column in WHERE)})"
 _DEFAULT_ORDER = "project,experiment,step,validate,sample_index,rollout_n,start_ns"
+_GROUP_ORDER = "project,experiment,step,validate,sample_index"
 
 
 def open_store(path: str | os.PathLike[str]) -> Store:
@@ -122,16 +123,15 @@ class Store:
             step=step, sample_index=sample_index, rollout_n=rollout_n, validate=validate, experiment=experiment,
             project=project,
         )  # fmt: skip
-        if where is not None:
-            predicate = compile_where(where)
-            conditions += f" AND ({predicate.sql})"
-            values += predicate.parameters
+        predicate = compile_where("" if where is None else where)
+        before, found = chosen(conditions, predicate.sql)
         paging = "" if limit is None else f" LIMIT {whole('limit', limit)}"
         paging += f" OFFSET {whole('offset', offset)}" if offset else ""
         columns = ", ".join(f"t.{name}" for name in (*TRAJECTORY_COLUMNS, IS_INT))
         ordered = order_of(order or _DEFAULT_ORDER, "trajectories", TRAJECTORY_COLUMNS, ("start_ns", "trajectory_id"))
-        sql = f"SELECT {columns} FROM _listing t WHERE {conditions} ORDER BY {ordered}{paging}"
-        return self._ask(sql, values, None if step is None else whole("step", step))
+        once = f"WITH {', '.join(before)} " if before else ""
+        sql = f"{once}SELECT {columns} FROM {found} ORDER BY {ordered}{paging}"
+        return self._ask(sql, values + predicate.parameters, None if step is None else whole("step", step))
 
     def trajectory(self, trajectory_id: str) -> Trajectory:
         """One trajectory with its ops, conversation, tokens, scores; the first letters of its id are enough.
@@ -206,21 +206,23 @@ class Store:
         conditions, values = conditions_of(
             "g", step=step, sample_index=sample_index, experiment=experiment, project=project, validate=validate
         )
+        # Under the name of the view, so that a filter on `group.pass_rate` means this threshold too.
+        before, parameters = [f"groups AS MATERIALIZED ({groups_select('?::DOUBLE')})"], [float(threshold)]
         if where is not None:
             predicate = compile_where(where)
-            conditions += f" AND EXISTS (SELECT 1 FROM _listing t WHERE {SAME_GROUP} AND ({predicate.sql}))"
-            values += predicate.parameters
+            more, found = chosen("true", predicate.sql, views=("latest_scores",))
+            before += [*more, f"matching AS (SELECT DISTINCT {', '.join(GROUP_KEY)} FROM {found})"]
+            parameters += predicate.parameters
+            conditions += f" AND EXISTS (SELECT 1 FROM matching t WHERE {SAME_GROUP})"
         columns = [f"g.{name}" for name in (*GROUP_COLUMNS, IS_INT)]
         columns += [f'{sql} AS "{name}"' for name, sql in chances.items()]
-        names = (*GROUP_COLUMNS, *chances)
-        ending = order_of(order or ",".join(GROUP_KEY), "groups", names, GROUP_KEY)
+        ordered = order_of(order or _GROUP_ORDER, "groups", (*GROUP_COLUMNS, *chances), GROUP_KEY)
         paging = "" if limit is None else f" LIMIT {whole('limit', limit)}"
-        # Under the name of the view, so that a filter on `group.pass_rate` means this threshold too.
         sql = (
-            f"WITH groups AS ({groups_select('?::DOUBLE')}) SELECT * FROM "
-            f"(SELECT {', '.join(columns)} FROM groups g WHERE {conditions}) t ORDER BY {ending}{paging}"
+            f"WITH {', '.join(before)} SELECT * FROM (SELECT {', '.join(columns)} FROM groups g WHERE {conditions}) t "
+            f"ORDER BY {ordered}{paging}"
         )
-        return self._ask(sql, [float(threshold), *values], None if step is None else whole("step", step))
+        return self._ask(sql, [*parameters, *values], None if step is None else whole("step", step))
 
     def history(self, sample_index: SampleIndex, *, experiment: str | None = None) -> Result:
         """One sample over the steps: how many rollouts, and their rewards."""
@@ -311,7 +313,10 @@ class Store:
 
     def unmatched_scores(self) -> Result:
         """Scores of trajectories that this store does not have: not traced, or not here yet. The oldest comes first."""
-        return self._ask("SELECT *, sample_is_int AS _is_int FROM unmatched_scores ORDER BY time_ns, worker")
+        return self._ask(
+            "SELECT trajectory_id, project, experiment, step, sample_index, rollout_n, validate, name, value, label, "
+            "reason, terms, time_ns, worker, sample_is_int AS _is_int FROM unmatched_scores ORDER BY time_ns, worker"
+        )
 
     def live(self) -> Result:
         """What runs right now: since how long, in which op, in which process. The oldest comes first."""
@@ -378,7 +383,7 @@ class Store:
                 f"at least {_SHORTEST_PREFIX}; not {prefix!r}"
             )
         rows = self._ask(
-            "SELECT trajectory_id, step FROM _listing WHERE trajectory_id BETWEEN ? AND ? ORDER BY 1 LIMIT 9",
+            "SELECT trajectory_id, step FROM _rows WHERE trajectory_id BETWEEN ? AND ? ORDER BY 1 LIMIT 9",
             [wanted.ljust(32, "0"), wanted.ljust(32, "f")],
         ).rows()
         ids = [row["trajectory_id"] for row in rows]

@@ -30,13 +30,14 @@ SHOWN_SCORES = tuple(dict.fromkeys(shown.score for shown in SHOWN))
 _COORDINATES = ("project", "experiment", "step", "sample_index", "rollout_n", "validate")
 """What a score that has no id shares with its trajectory."""
 _SAID = "{'ns': time_ns, 'writer': worker, 'value': value, 'label': label, 'reason': reason, 'terms': terms}"
-"""Compared field by field, so the largest is the newest."""
+_NEWEST = f"arg_max({_SAID}, {{'ns': time_ns, 'writer': worker, 'value': value, 'label': label}})"
+"""Structs are compared field by field. The last two fields make the answer the same each time, whatever happens."""
 
 
 def newest_shown(scores: str) -> str:
     """One row per trajectory: what a listing shows of these scores, and when that was said."""
     names = ", ".join(f"'{name}'" for name in SHOWN_SCORES)
-    newest = ", ".join(f"max({_SAID}) FILTER (name = '{name}') AS _{name}" for name in SHOWN_SCORES)
+    newest = ", ".join(f"{_NEWEST} FILTER (name = '{name}') AS _{name}" for name in SHOWN_SCORES)
     fields = ", ".join(f"_{shown.score}.{shown.field} AS {shown.column}" for shown in SHOWN)
     times = ", ".join(
         f"CASE WHEN _{name} IS NOT NULL THEN {{'ns': _{name}.ns, 'writer': _{name}.writer}} END AS _{name}_at"
@@ -65,23 +66,22 @@ def with_late(listing: str, late: str) -> str:
     )
 
 
-def last_at_coordinates(trajectories: str, nested: str) -> str:
-    """The trajectory that a score without id means: that of its coordinates; of a rollout that was tried again, the
-    last try; and not one that was begun inside another, whose coordinates it may have taken over."""
-    names = ", ".join(_COORDINATES)
-    return (
-        f"SELECT {names}, trajectory_id, true AS _without_id FROM {trajectories} QUALIFY row_number() "
-        f"OVER (PARTITION BY {names} ORDER BY {nested}, start_ns DESC, trajectory_id) = 1"
-    )
+IS_MEANT = (
+    f"row_number() OVER (PARTITION BY {', '.join(_COORDINATES)} "
+    "ORDER BY parent_trajectory_id IS NOT NULL, start_ns DESC, trajectory_id) = 1"
+)
+"""Whether a trajectory is the one that a score without id means, by its coordinates: of a rollout that was tried again,
+the last try; and not one that was begun inside another, whose coordinates it may have taken over."""
 
 
-def with_id(scores: str, last: str) -> str:
-    """The scores, those without id with that of the row of `last_at_coordinates` that they mean."""
-    # An equality even for "has no id", because DuckDB joins by equalities only without comparing all with all.
-    same = " AND ".join(f"s.{name} IS NOT DISTINCT FROM last.{name}" for name in _COORDINATES)
+def with_id(scores: str, listing: str) -> str:
+    """The scores, those without id with that of the trajectory they mean: a row of this listing where `_is_meant`."""
+    # An equality even for "has no id": by anything else, DuckDB would compare all with all.
+    same = " AND ".join(f"s.{name} IS NOT DISTINCT FROM meant.{name}" for name in _COORDINATES)
     return (
-        "SELECT s.* REPLACE (coalesce(s.trajectory_id, last.trajectory_id) AS trajectory_id) FROM "
-        f"{scores} s LEFT JOIN {last} last ON (s.trajectory_id IS NULL) = last._without_id AND {same}"
+        "SELECT s.* REPLACE (coalesce(s.trajectory_id, meant.trajectory_id) AS trajectory_id) "
+        f"FROM {scores} s LEFT JOIN (SELECT * FROM {listing} WHERE _is_meant) meant "
+        f"ON (s.trajectory_id IS NULL) = meant._is_meant AND {same}"
     )
 
 
@@ -89,7 +89,7 @@ _PLACE = {**{name: name for name in _COORDINATES}, "sample_is_int": "_is_int"}
 _WITH_PLACE = f"""
 SELECT s.* REPLACE ({", ".join(f"coalesce(t.{theirs}, s.{name}) AS {name}" for name, theirs in _PLACE.items())}),
     t.trajectory_id IS NOT NULL AS _known
-FROM ({with_id("_scores", "_last_at_coordinates")}) s LEFT JOIN _rows t ON t.trajectory_id = s.trajectory_id
+FROM ({with_id("_scores", "_rows")}) s LEFT JOIN _rows t ON t.trajectory_id = s.trajectory_id
 """
 """Every score with its trajectory and the coordinates of that, as far as they are known."""
 
@@ -97,16 +97,16 @@ _LATEST = f"""
 SELECT trajectory_id, name, newest.value AS value, newest.terms AS terms, newest.ns AS time_ns,
     newest.label AS label, newest.reason AS reason
 FROM (
-    SELECT trajectory_id, name, max({_SAID}) AS newest FROM _scores_with_place WHERE _known
+    SELECT trajectory_id, name, {_NEWEST} AS newest FROM _scores_with_place WHERE _known
     GROUP BY trajectory_id, name
 )
 """
 
 SCORE_VIEWS = {
-    "_last_at_coordinates": last_at_coordinates("_rows", "_nested"),
     "_scores_with_place": _WITH_PLACE,
     "scores": "SELECT * EXCLUDE (_known) FROM _scores_with_place",
-    "latest_scores": _LATEST,
+    "_latest_scores": _LATEST,
+    "latest_scores": "SELECT * FROM _latest_scores",
     "unmatched_scores": "SELECT * EXCLUDE (_known) FROM _scores_with_place WHERE NOT _known",
 }
 """Over `_scores`, as they are stored, and `_rows`, the listing without late scores; each after those that it reads."""

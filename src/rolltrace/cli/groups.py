@@ -1,0 +1,130 @@
+"""`rolltrace groups`: all rollouts of each sample in each step together."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from rolltrace.cli.output import (
+    Column,
+    add_filters,
+    add_json,
+    add_store,
+    counted,
+    duration,
+    filters_of,
+    number,
+    paint,
+    plain,
+    print_rows,
+    print_table,
+    store_of,
+)
+
+Row = dict[str, Any]
+_SHOWN_ROWS = 100
+_EXAMPLES = """examples:
+  rolltrace groups --step 12
+  rolltrace groups --where "group.zero_variance = true"     those that teach GRPO nothing
+  rolltrace groups --order=-std --limit 10                  those that differ most (mind the = before -)
+  rolltrace groups --validate --k 1,4,8 --threshold 0.5     pass@k, a reward above 0.5 passes
+
+filters: docs/reference/filter.md; one group: rolltrace diff --step N --sample S"""
+
+
+def add(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser(
+        "groups",
+        help="list groups: all rollouts of a sample in a step",
+        description="One line per group: its rewards, how many passed, how long they are, what is wrong with them. "
+        "'=' marks a group in which all rewards are the same.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_store(parser)
+    add_filters(parser)
+    parser.add_argument("--order", metavar="COLUMNS", help="sort by these, such as step,-std (- turns one around)")
+    parser.add_argument(
+        "--limit", type=int, metavar="N", help=f"how many lines (default: {_SHOWN_ROWS}; with --json all)"
+    )
+    parser.add_argument("--threshold", type=float, default=0.0, metavar="R", help="a reward above it passes: 0")
+    parser.add_argument("--k", type=_numbers, metavar="K,...", help="also pass@k for each of these")
+    add_json(parser)
+    parser.set_defaults(run=run, usage_error=parser.error)
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(each) for each in text.split(",")]
+
+
+def run(options: argparse.Namespace) -> int:
+    if options.limit is not None and options.limit < 0:
+        options.usage_error("--limit must be 0 or more")
+    wanted = filters_of(options)
+    if wanted.pop("rollout_n") is not None:
+        options.usage_error("a group is all rollouts of a sample; for one of them: rolltrace ls --rollout")
+    if options.k and min(options.k) < 1:
+        options.usage_error("--k takes numbers of rollouts, such as 1,4,8")
+    from rolltrace.query import Result, open_store
+
+    found = open_store(store_of(options)).groups(
+        **wanted, order=options.order, threshold=options.threshold, k=options.k,
+        limit=options.limit if options.json else None,
+    )  # fmt: skip
+    if options.json:
+        print_rows(found.rows())
+        return 0
+    rows = Result(found.arrow().slice(0, _SHOWN_ROWS if options.limit is None else options.limit)).rows()
+    if not rows:
+        print(f"no groups{'' if all(value is None for value in wanted.values()) else ' meet the filter'}")
+        return 0
+    hidden = print_table(_columns(rows))
+    footer = counted(len(found), "group")
+    if len(rows) < len(found):
+        footer = f"{len(rows)} of {footer}; all: --limit {len(found)}"
+    if hidden:
+        footer += f"; {counted(hidden, 'more column')}: --json, or a wider terminal"
+    print(paint(footer, "dim"))
+    return 0
+
+
+def _columns(rows: list[Row]) -> list[Column]:
+    """What a person wants to see of groups, the most important first."""
+
+    def texts(key: str) -> list[str]:
+        return ["" if row[key] is None else plain(row[key]) for row in rows]
+
+    def numbers(key: str, title: str) -> Column:
+        return Column(title, [number(row[key]) for row in rows], right=True)
+
+    columns = [
+        Column("step", texts("step"), right=True),
+        Column("sample", texts("sample_index"), stretch=True),
+        Column("n", texts("size"), right=True),
+        Column("", ["=" if row["zero_variance"] else "" for row in rows], colour=lambda cell: "yellow"),
+        *(numbers(key, key) for key in ("mean", "std", "min", "max")),
+        Column("pass", [f"{row['passed']}/{row['scored']}" for row in rows], right=True),
+        *(numbers(key, key) for key in rows[0] if key.startswith("pass@")),
+        Column("tokens", [_range(row) for row in rows], right=True),
+        numbers("turns_mean", "turns"),
+        Column("slowest", [duration(row["duration_s_max"]) for row in rows], right=True),
+    ]
+    if any(row["validate"] for row in rows):
+        columns.insert(2, Column("val", ["yes" if row["validate"] else "" for row in rows]))
+    for key in ("experiment", "project"):
+        if len({row[key] for row in rows}) > 1:
+            columns.insert(0, Column(key, texts(key), stretch=True))
+    if any(row["errors"] for row in rows):
+        columns.append(Column("errors", ["" if not row["errors"] else str(row["errors"]) for row in rows], right=True))
+    if any(row["flags"] for row in rows):
+        columns.append(Column("flags", [plain(", ".join(row["flags"])) for row in rows], stretch=True))
+    return columns
+
+
+def _range(row: Row) -> str:
+    """Response lengths: 120 (80-160)."""
+    if row["response_tokens_mean"] is None:
+        return ""
+    least, most = row["response_tokens_min"], row["response_tokens_max"]
+    return str(least) if least == most else f"{row['response_tokens_mean']:.0f} ({least}-{most})"

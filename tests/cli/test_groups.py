@@ -1,0 +1,97 @@
+"""`rolltrace groups`: a line per group."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import rolltrace
+from rolltrace.cli import main
+
+HOSTILE = "\x1b[31mred"
+
+
+@rolltrace.rollout_trace_op(kind="llm")
+def generate(length: int) -> dict[str, object]:
+    return {"token_ids": list(range(length))}
+
+
+@rolltrace.rollout_trace_op(kind="tool")
+def search() -> None:
+    raise ValueError("no such page")
+
+
+@pytest.fixture(autouse=True)
+def _wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    rolltrace.init("p", "e", "rolltrace", store=tmp_path)
+    for step in (1, 2):
+        for sample, rewards in ((2, (0.0, 1.0)), (10, (0.5, 0.5)), (HOSTILE, (None,))):
+            for n, reward in enumerate(rewards):
+                with rolltrace.rollout_trace_attr(sample, step=step, rollout_n=n) as trajectory:
+                    generate(10 * (n + 1))
+                    if sample == 2:
+                        with pytest.raises(ValueError, match="page"):
+                            search()
+                if reward is not None:
+                    trajectory.reward(reward)
+    rolltrace.shutdown()
+    return tmp_path
+
+
+def ask(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    assert main(["groups", *(str(each) for each in arguments)]) == 0
+    said = capsys.readouterr().out
+    assert said.replace("\n", "").isprintable()
+    return said
+
+
+def test_a_group_is_a_line_and_one_without_variance_is_marked(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said = ask(capsys, store, "--step", 1).splitlines()
+    assert said[0].split()[:9] == ["step", "sample", "n", "mean", "std", "min", "max", "pass", "tokens"]
+    assert said[1].split()[:9] == ["1", "2", "2", "0.5", "0.5", "0", "1", "1/2", "15"]
+    assert "(10-20)" in said[1]
+    assert "tool_error" in said[1]
+    assert said[2].split()[:8] == ["1", "10", "2", "=", "0.5", "0", "0.5", "0.5"]
+    assert said[3].split()[:4] == ["1", r"\x1b[31mred", "1", "0/0"]
+    assert said[-1] == "3 groups"
+
+
+def test_groups_as_json_with_pass_at_k(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [json.loads(line) for line in ask(capsys, store, "--json", "--k", "1,2", "--threshold", "0.5").splitlines()]
+    assert len(rows) == 6
+    assert (rows[0]["sample_index"], rows[0]["passed"], rows[0]["pass@1"], rows[0]["pass@2"]) == (2, 1, 0.5, 1.0)
+    assert rows[1]["passed"] == 0
+
+
+def test_groups_are_filtered_sorted_and_limited(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    flat = ask(capsys, store, "--where", "group.zero_variance = true").splitlines()
+    assert [line.split()[:2] for line in flat[1:-1]] == [["1", "10"], ["2", "10"]]
+    best = ask(capsys, store, "--order=-std,-step", "--limit", 1).splitlines()
+    assert best[1].split()[:2] == ["2", "2"]
+    assert best[-1] == "1 of 6 groups; all: --limit 6"
+    assert ask(capsys, store, "--where", "reward = 7") == "no groups meet the filter\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--rollout", "1"], "a group is all rollouts of a sample"),
+        (["--k", "0"], "--k takes numbers of rollouts"),
+        (["--k", "x"], "argument --k"),
+        (["--limit", "-1"], "--limit must be 0 or more"),
+    ],
+)
+def test_wrong_usage_is_explained(
+    store: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(["groups", str(store), *arguments])
+    assert stopped.value.code == 2
+    assert message in capsys.readouterr().err

@@ -1,0 +1,272 @@
+"""Late scores join their trajectory, wherever they and it are: in a journal, in a part, in a compacted one."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rolltrace
+from rolltrace.drain import Drainer
+from rolltrace.query import Store, open_store
+from rolltrace.store import compact, prune
+
+from .conftest import agent, start
+
+DRAINED = ("nothing", "rollouts", "all", "all, compacted")
+
+
+def drain(store: Path, *, compacted: bool = False) -> None:
+    drainer = Drainer(store)
+    with drainer.working() as alone:
+        assert alone
+        drainer.drain()
+        if compacted:
+            compact(store)
+
+
+class Run:
+    """Rollouts of two steps, and then a trainer that scores them: two writers, and a drainer where it is asked for."""
+
+    def __init__(self, store: Path, drained: str) -> None:
+        self.store = store
+        self._drained = drained
+        self.ids: dict[tuple[int, int, int], str] = {}
+        start(store)
+        for step in (1, 2):
+            for sample in (3, 4):
+                for n in range(2):
+                    with rolltrace.rollout_trace_attr(sample, step=step, rollout_n=n) as trajectory:
+                        trajectory.reward(0.25)
+                    self.ids[step, sample, n] = trajectory.id
+        rolltrace.shutdown()
+        if drained != "nothing":
+            drain(store)
+        start(store)
+
+    def read(self) -> Store:
+        """The store after the trainer has ended."""
+        rolltrace.shutdown()
+        if self._drained.startswith("all"):
+            drain(self.store, compacted="compacted" in self._drained)
+        return open_store(self.store)
+
+
+@pytest.fixture(params=DRAINED)
+def run(request: pytest.FixtureRequest, tmp_path: Path) -> Run:
+    return Run(tmp_path, request.param)
+
+
+def rewards(store: Store, step: int | None = None) -> list[float | None]:
+    return [row["reward"] for row in store.trajectories(step=step)]
+
+
+def test_all_ways_to_ask_give_the_same_newest_score(run: Run) -> None:
+    rolltrace.score(run.ids[1, 3, 0], "reward", 1.0, terms={"late": 1.0})
+    rolltrace.score((1, 3, 1), "reward", 2.0)
+    rolltrace.score((1, 4, 0), "reward", 7.0)
+    rolltrace.score(run.ids[1, 4, 0], "reward", 3.0)
+    rolltrace.score(run.ids[1, 4, 1], "reward", 7.0)
+    rolltrace.score((1, 4, 1), "reward", 4.0)
+    store = run.read()
+    assert rewards(store, 1) == [1.0, 2.0, 3.0, 4.0]
+    assert rewards(store) == [1.0, 2.0, 3.0, 4.0, 0.25, 0.25, 0.25, 0.25]
+    latest = "SELECT value FROM latest_scores JOIN trajectories USING (trajectory_id) WHERE step = 1 ORDER BY ALL"
+    assert [row["value"] for row in store.sql(latest)] == [1.0, 2.0, 3.0, 4.0]
+    found = store.trajectories(where="score.reward >= 3").rows()
+    assert [(row["sample_index"], row["rollout_n"]) for row in found] == [(4, 0), (4, 1)]
+    assert [row["mean"] for row in store.groups(step=1)] == [1.5, 3.5]
+    assert [row["reward_mean"] for row in store.steps()] == [2.5, 0.25]
+    assert [row["mean"] for row in store.history(4)] == [3.5, 0.25]
+    for (_, sample, n), expected in zip(list(run.ids)[:4], (1.0, 2.0, 3.0, 4.0)):
+        trajectory = store.trajectory(run.ids[1, sample, n])
+        assert (trajectory.reward, trajectory.scores[-1]["value"]) == (expected, expected)
+
+
+def test_the_history_is_kept_in_order(run: Run) -> None:
+    rolltrace.score(run.ids[2, 3, 0], "reward", 1, terms={"judge": 1})
+    rolltrace.score((2, 3, 0), "reward", None, reason="the judge was wrong")
+    rolltrace.score(run.ids[2, 3, 0], "note", "looked at twice")
+    trajectory = run.read().trajectory(run.ids[2, 3, 0])
+    said = [(row["name"], row["value"], row["label"], row["terms"], row["reason"]) for row in trajectory.scores]
+    assert said == [
+        ("reward", 0.25, None, {}, None),
+        ("reward", 1.0, None, {"judge": 1}, None),
+        ("reward", None, None, {}, "the judge was wrong"),
+        ("note", None, "looked at twice", {}, None),
+    ]
+    assert trajectory.reward is None
+
+
+def test_advantage_and_fate_are_columns_and_filters(run: Run) -> None:
+    rolltrace.score((1, 3, 0), "advantage", -0.5)
+    rolltrace.score(run.ids[1, 3, 0], "fate", "trained")
+    rolltrace.score(run.ids[1, 3, 0], "fate", "filtered", reason="too long")
+    rolltrace.score((1, 3, 1), "fate", "trained")
+    store = run.read()
+    first, second, *_ = store.trajectories(step=1).rows()
+    assert (first["advantage"], first["fate"], first["fate_reason"]) == (-0.5, "filtered", "too long")
+    assert (second["advantage"], second["fate"], second["fate_reason"]) == (None, "trained", None)
+    assert len(store.trajectories(where="fate = 'filtered' and fate_reason ~ 'LONG' and advantage < 0")) == 1
+    assert len(store.trajectories(where="label.fate = 'trained' and score.fate is null")) == 1
+
+
+def test_scores_have_the_place_of_their_trajectory_however_they_were_given(run: Run) -> None:
+    rolltrace.score(run.ids[2, 4, 1], "advantage", 1.0)
+    rolltrace.score((2, 4, 0), "advantage", 2.0)
+    store = run.read()
+    rows = store.sql("SELECT * FROM scores WHERE name = 'advantage' ORDER BY value").rows()
+    assert [row["trajectory_id"] for row in rows] == [run.ids[2, 4, 1], run.ids[2, 4, 0]]
+    assert [(row["step"], row["sample_index"], row["rollout_n"]) for row in rows] == [(2, "4", 1), (2, "4", 0)]
+    assert store.sql("SELECT count(*) AS n FROM scores").rows() == [{"n": 10}]
+    assert len(store.unmatched_scores()) == 0
+
+
+def test_a_score_of_an_unknown_trajectory_is_kept_and_shown_as_such(run: Run) -> None:
+    rolltrace.score("ab" * 16, "reward", 1.0)
+    rolltrace.score((9, "uuid", 0, True), "fate", "trained", reason="why")
+    rolltrace.score((1, 3, 0, True), "reward", 5.0)  # there is a training rollout, not a validation one
+    store = run.read()
+    rows = store.unmatched_scores().rows()
+    assert [(row["trajectory_id"], row["step"], row["sample_index"]) for row in rows] == [
+        ("ab" * 16, None, None),
+        (None, 9, "uuid"),
+        (None, 1, 3),
+    ]
+    assert (rows[1]["label"], rows[1]["reason"], rows[1]["validate"]) == ("trained", "why", True)
+    assert set(rewards(store)) == {0.25}
+    assert store.sql("SELECT count(*) AS n FROM latest_scores").rows() == [{"n": 8}]
+
+
+def test_a_score_before_its_trajectory_is_known_waits_for_it(tmp_path: Path) -> None:
+    start(tmp_path)
+    rolltrace.score((5, 1, 0), "reward", 3.0)
+    store = open_store(tmp_path)
+    assert len(store.unmatched_scores()) == 1
+    with rolltrace.rollout_trace_attr(1, step=5, rollout_n=0):
+        rolltrace.score((5, 1, 0), "advantage", 1.0)
+        store.refresh()
+        (row,) = store.trajectories(step=5)
+        assert (row["status"], row["reward"], row["advantage"]) == ("running", 3.0, 1.0)
+    rolltrace.shutdown()
+    drain(tmp_path)
+    store.refresh()
+    assert rewards(store, 5) == [3.0]
+    assert len(store.unmatched_scores()) == 0
+
+
+@pytest.mark.parametrize("drained", [False, True])
+def test_of_a_rollout_that_was_tried_again_the_last_try_is_scored(tmp_path: Path, drained: bool) -> None:
+    start(tmp_path)
+    for _ in range(3):
+        with rolltrace.rollout_trace_attr(1, step=5, rollout_n=0), rolltrace.rollout_trace_attr(1, step=5, rollout_n=0):
+            pass  # a part of the rollout that takes its coordinates over
+    rolltrace.score((5, 1, 0), "reward", 1.0)
+    rolltrace.shutdown()
+    if drained:
+        drain(tmp_path)
+    store = open_store(tmp_path)
+    rows = store.trajectories(step=5, order="start_ns").rows()
+    assert [row["reward"] for row in rows] == [None] * 4 + [1.0, None]
+    assert store.trajectory(rows[4]["trajectory_id"]).parent_trajectory_id is None
+
+
+@pytest.mark.parametrize("drained", [False, True])
+def test_nan_and_infinity_are_scores_like_others(tmp_path: Path, drained: bool) -> None:
+    start(tmp_path)
+    with rolltrace.rollout_trace_attr(1, step=5, rollout_n=0):
+        pass
+    for value in (1.0, math.inf, math.nan):
+        rolltrace.score((5, 1, 0), "reward", value)
+        rolltrace.score((5, 1, 0), "advantage", -value)
+    rolltrace.shutdown()
+    if drained:
+        drain(tmp_path)
+    (row,) = open_store(tmp_path).trajectories(where="reward = nan and score.advantage = nan")
+    assert math.isnan(row["reward"])
+    assert len(open_store(tmp_path).trajectories(where="reward > 0 or reward < 0")) == 0
+
+
+@pytest.mark.parametrize("drained", [False, True])
+def test_a_trajectory_without_step_gets_late_scores_too(tmp_path: Path, drained: bool) -> None:
+    start(tmp_path)
+    with rolltrace.rollout_trace_attr("a"):
+        pass
+    with rolltrace.rollout_trace_attr("b") as other:
+        pass
+    rolltrace.score((None, "a", None), "reward", 1.0)
+    rolltrace.score(other.id, "reward", 2.0)
+    rolltrace.shutdown()
+    if drained:
+        drain(tmp_path)
+    assert rewards(open_store(tmp_path)) == [1.0, 2.0]
+
+
+def test_by_coordinates_only_the_own_run_is_meant(tmp_path: Path) -> None:
+    ids: dict[str, str] = {}
+    for experiment in ("one", "two"):
+        start(tmp_path, experiment_name=experiment)
+        with rolltrace.rollout_trace_attr(1, step=5, rollout_n=0) as trajectory:
+            ids[experiment] = trajectory.id
+        rolltrace.score((5, 1, 0), "reward", 1.0 if experiment == "one" else 2.0)
+        rolltrace.shutdown()
+    start(tmp_path, experiment_name="judge")
+    rolltrace.score(ids["two"], "advantage", 3.0)  # an id is unique, whoever says it
+    rolltrace.shutdown()
+    drain(tmp_path)
+    store = open_store(tmp_path)
+    assert [(row["reward"], row["advantage"]) for row in store.trajectories()] == [(1.0, None), (2.0, 3.0)]
+
+
+def test_a_step_that_is_settled_still_gets_late_scores(run: Run) -> None:
+    """The listing of such a step is kept from question to question."""
+    store = open_store(run.store)
+    assert rewards(store, 1) == rewards(store, 2) == [0.25] * 4
+    for value in (1.0, 2.0):
+        rolltrace.score(run.ids[1, 3, 0], "reward", value)
+        rolltrace.score((1, 3, 1), "reward", value)
+        store.refresh()
+        assert rewards(store, 1) == [value, value, 0.25, 0.25]
+        assert rewards(store)[:3] == [value, value, 0.25]
+        rolltrace.shutdown()
+        drain(run.store, compacted=True)
+        store.refresh()
+        assert rewards(store, 1) == [value, value, 0.25, 0.25]
+        assert rewards(store)[:3] == [value, value, 0.25]
+        start(run.store)
+
+
+def test_staleness_is_how_far_the_weights_are_behind_the_step(tmp_path: Path) -> None:
+    start(tmp_path)
+    with rolltrace.rollout_trace_attr(1, step=5):
+        agent("q")  # its model calls say policy versions 3 and 4
+    with rolltrace.rollout_trace_attr(2, step=5):
+        pass
+    rolltrace.shutdown()
+    store = open_store(tmp_path)
+    assert [row["staleness"] for row in store.trajectories()] == [2, None]
+    assert len(store.trajectories(where="staleness >= 2")) == 1
+    assert store.trajectory(store.trajectories().rows()[0]["trajectory_id"]).staleness == 2
+
+
+def test_pruning_keeps_every_score(run: Run) -> None:
+    rolltrace.score(run.ids[1, 3, 0], "reward", 1.0)
+    rolltrace.score((1, 3, 1), "fate", "filtered", reason="why")
+    store = run.read()
+    drain(run.store)
+    before: list[dict[str, Any]] = store.sql("SELECT * FROM scores ORDER BY ALL").rows()
+    prune(run.store, set(run.ids.values()), whole=True)
+    store.refresh()
+    assert store.sql("SELECT * FROM scores ORDER BY ALL").rows() == before
+    assert rewards(store, 1) == [1.0, 0.25, 0.25, 0.25]
+
+
+def test_a_hundred_conditions_on_scores_and_groups_are_answered(tmp_path: Path) -> None:
+    run = Run(tmp_path, "all")
+    rolltrace.score(run.ids[1, 3, 0], "acc", 1.0)
+    store = run.read()
+    many = " or ".join([f"score.acc = {n} or group.mean = {n}" for n in range(1, 51)])
+    assert len(store.trajectories(step=1, where=many)) == 1
+    assert len(store.groups(step=1, where=many)) == 1
