@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
+import sqlite3
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
+from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -32,20 +35,42 @@ def trajectories(store: Path, project: str, read: Callable[[Path], list[Trajecto
     return read(store)
 
 
-@contextmanager
-def answering(status: int, body: bytes = b"", kind: str = "text/html") -> Iterator[str]:
-    """Something on a port that gives the same answer to everything; its address."""
+Answer = Callable[[BaseHTTPRequestHandler, bytes], tuple[int, bytes, str]]
 
+
+def answering(status: int, body: bytes = b"") -> AbstractContextManager[str]:
+    """Something on a port that gives the same answer to everything; its address."""
+    return listening(lambda request, sent: (status, body, "text/html"))
+
+
+def between(server: str, most_bytes: int) -> AbstractContextManager[str]:
+    """What companies put before a server: it passes everything on, unless it is too large."""
+
+    def passed_on(request: BaseHTTPRequestHandler, sent: bytes) -> tuple[int, bytes, str]:
+        if len(sent) > most_bytes:
+            return 413, b"<h1>Request Entity Too Large</h1>", "text/html"
+        connection = HTTPConnection(server.removeprefix("http://"))
+        headers = {name: value for name, value in request.headers.items() if name != "Host"}
+        connection.request(request.command, request.path, sent, headers)
+        answer = connection.getresponse()
+        with closing(connection):
+            return answer.status, answer.read(), answer.headers["Content-Type"]
+
+    return listening(passed_on)
+
+
+@contextmanager
+def listening(answer: Answer) -> Iterator[str]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            status, body, kind = answer(self, self.rfile.read(int(self.headers.get("Content-Length", 0))))
             self.send_response(status)
             self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
 
-        do_POST = do_GET
+        do_POST = do_PATCH = do_DELETE = do_GET
 
         def log_message(self, *words: Any) -> None:
             """Nobody reads it."""
@@ -124,6 +149,20 @@ def _nobody_knows(*words: Any, **more: Any) -> None:
     raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
 
+def test_what_is_too_large_at_once_is_sent_in_parts_and_what_is_too_large_alone_is_refused(
+    running_server: Any, ask: Any, trajectories: list[Trajectory], project: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small, large, other = trajectories
+    with between(running_server.uri, 4_000) as uri:
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+        refused = MlflowBackend().send([small, large, other])
+    assert [each.trajectory_id for each in refused] == [large.trajectory_id]
+    assert "413" in refused[0].reason
+    traces = ask(running_server.uri).traces(project)
+    for each in (small, other):
+        assert [span.name for span in traces[each.trajectory_id].data.spans] == ["rollout_trace", "give"]
+
+
 def test_a_file_that_is_no_database_is_named(
     trajectories: list[Trajectory], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -139,6 +178,18 @@ def test_a_folder_that_cannot_be_made_is_named(
     (tmp_path / "file").touch()
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/file/mlflow.db")
     with pytest.raises(BackendError, match=r"file/mlflow\.db.*cannot be written"):
+        MlflowBackend().send(trajectories)
+
+
+def test_a_database_of_an_older_mlflow_is_named_with_what_to_run(
+    trajectories: list[Trajectory], tmp_path: Path, empty_database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "mlflow.db"
+    shutil.copy(empty_database, path)
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("UPDATE alembic_version SET version_num = '451aebb31d03'")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{path}")
+    with pytest.raises(BackendError, match="mlflow db upgrade"):
         MlflowBackend().send(trajectories)
 
 

@@ -59,7 +59,9 @@ def worker(store: Path, project: str, monkeypatch: pytest.MonkeyPatch) -> Iterat
     yield start
     for process in started:
         process.kill()
-        process.communicate()
+        process.wait()
+        assert process.stdout is not None
+        process.stdout.close()
     kill(store)
 
 

@@ -90,6 +90,17 @@ def test_a_run_that_is_named_by_its_id_is_taken_in_its_own_experiment(
     assert mlflow.client.get_experiment_by_name(trajectory.project) is None
 
 
+def test_an_update_leaves_a_trace_where_it_is(
+    mlflow: Any, backend: MlflowBackend, trajectory: Trajectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend.send([trajectory])
+    (run,) = mlflow.runs(trajectory.project)
+    elsewhere = mlflow.client.create_experiment(f"elsewhere-{uuid.uuid4().hex[:8]}")
+    monkeypatch.setenv("MLFLOW_RUN_ID", mlflow.client.create_run(elsewhere).info.run_id)
+    MlflowBackend().update([trajectory])
+    assert list(mlflow.traces(trajectory.project, f"run_id = '{run.info.run_id}'")) == [trajectory.trajectory_id]
+
+
 @pytest.mark.parametrize("run_id", [uuid.uuid4().hex, "no id at all/"])
 def test_a_run_id_that_is_wrong_is_named(
     mlflow: Any, backend: MlflowBackend, trajectory: Trajectory, monkeypatch: pytest.MonkeyPatch, run_id: str

@@ -238,19 +238,23 @@ def test_scores_of_every_kind_are_feedback(
     mlflow: Any, backend: MlflowBackend, read: Read, store: Path, project: str
 ) -> None:
     with rolltrace.rollout_trace_attr(step=0) as handle:
-        handle.reward(math.nan, terms={"nested": {"a": [1]}, "said": "好", "is_right": True, "large": math.inf})
+        handle.reward(
+            math.nan, terms={"nested": {"a": [1]}, "said": "不好", "words": "好", "is_right": True, "large": math.inf}
+        )
     (trajectory,) = read(store)
     row = dict(trajectory.scores[0])
     trajectory.scores.append(
         {**row, "name": "fate", "value": None, "terms": None, "label": "filtered", "reason": "过长"}
     )
     trajectory.scores.append({**row, "name": "judge", "value": 3.0, "terms": None, "label": "good"})
+    trajectory.scores.append({**row, "name": "reward/said", "value": 1.0, "terms": {"empty": None}})
     backend.send([trajectory])
     given = mlflow.feedback(handle.id)
     assert {name: each.value for name, each in given.items()} == {
         "reward": "nan",
         "reward/nested": '{"a": [1]}',
-        "reward/said": "好",
+        "reward/said": 1.0,
+        "reward/words": "好",
         "reward/is_right": True,
         "reward/large": "inf",
         "fate": "filtered",

@@ -15,7 +15,7 @@ from mlflow.exceptions import MlflowException
 
 from rolltrace.backends.backend import Refused
 from rolltrace.backends.mlflow.faults import in_plain_words, is_final
-from rolltrace.backends.mlflow.info import SOURCE, info_of
+from rolltrace.backends.mlflow.info import RUN, SOURCE, info_of
 from rolltrace.backends.mlflow.place import Places
 from rolltrace.backends.mlflow.spans import spans_of
 from rolltrace.backends.mlflow.tracking import open_tracking, patience, tracking_uri
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _REQUEST_BYTES = 4 << 20
 """How much is sent in one request; a single span may be larger."""
 _ASKED_AT_ONCE = 100
+_SPANS = "mlflow.trace.spansLocation"
 
 
 class MlflowBackend:
@@ -63,8 +64,10 @@ class MlflowBackend:
         with self._talking() as places:
             there = self._there(trace_id_of(each.trajectory_id) for each in trajectories)
             for trajectory in trajectories:
-                if trace_id_of(trajectory.trajectory_id) in there:
-                    self._write(info_of(trajectory, *places.of(trajectory)))
+                info = there.get(trace_id_of(trajectory.trajectory_id))
+                if info is not None:  # it stays where it is, whatever the place of its experiment is now
+                    run_id = info.trace_metadata.get(RUN) or places.of(trajectory).run_id
+                    self._write(info_of(trajectory, info.experiment_id, run_id))
 
     def close(self) -> None:
         self._tracking = self._places = None
@@ -75,7 +78,11 @@ class MlflowBackend:
             if self._places is None:
                 self._tracking = open_tracking(self._uri)
                 self._places = Places(self._uri)
-            yield self._places
+            try:
+                yield self._places
+            except MlflowException:
+                self._places.forget()  # perhaps it is there that something has changed
+                raise
 
     def _write(self, info: TraceInfo) -> None:
         """Write a trace without its spans, or write it over, and take back our feedback that it has no longer."""
@@ -84,13 +91,13 @@ class MlflowBackend:
             if each.source == SOURCE and each.assessment_id not in ours:
                 self._tracking.delete_assessment(info.trace_id, each.assessment_id)
 
-    def _there(self, trace_ids: Iterable[str]) -> set[str]:
-        """Which of these MLflow still has and can change: people delete traces, MLflow may archive them."""
+    def _there(self, trace_ids: Iterable[str]) -> dict[str, TraceInfo]:
+        """Those that MLflow still has and can change: people delete traces, MLflow may archive them."""
         asked = list(trace_ids)
         found: list[TraceInfo] = []
         for start in range(0, len(asked), _ASKED_AT_ONCE):
             found += self._tracking.batch_get_trace_infos(asked[start : start + _ASKED_AT_ONCE])
-        return {info.trace_id for info in found if info.tags.get("mlflow.trace.spansLocation") != "ARCHIVE_REPO"}
+        return {info.trace_id: info for info in found if info.tags.get(_SPANS) != "ARCHIVE_REPO"}
 
 
 class _Batch:

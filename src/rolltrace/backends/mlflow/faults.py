@@ -42,7 +42,8 @@ def _for_a_person(fault: Exception) -> str | None:
         return "wants to know who we are (401): set MLFLOW_TRACKING_USERNAME and _PASSWORD, or MLFLOW_TRACKING_TOKEN"
     if code == 403:
         return f"does not let us write (403), ask for the right to edit the experiment: {_short(fault)}"
-    if code == 404 or isinstance(fault, InvalidUrlException) or "not in a valid JSON format" in str(fault):
+    elsewhere = getattr(fault, "error_code", None) == "ENDPOINT_NOT_FOUND" or isinstance(fault, InvalidUrlException)
+    if elsewhere or "not in a valid JSON format" in str(fault):
         return f"is no MLflow 3 server, or not at this address; check MLFLOW_TRACKING_URI: {_short(fault)}"
     if "out-of-date database schema" in str(fault):
         return "is a database of an older MLflow: save a copy, then run mlflow db upgrade"

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 _LONGEST_PREVIEW = 1000
 _LONGEST_NAME = 250
 _LONGEST_TAG = 4096
+RUN = "mlflow.sourceRun"
+"""What ties a trace to a run."""
 SOURCE = AssessmentSource("CODE", "rolltrace")
 """Who says so: feedback from anybody else is left alone."""
 
@@ -36,12 +38,12 @@ def info_of(trajectory: Trajectory, experiment_id: str, run_id: str) -> TraceInf
         response_preview=answered,
         client_request_id=trajectory.trajectory_id,
         trace_metadata={
-            "mlflow.sourceRun": run_id,
+            RUN: run_id,
             "mlflow.source.name": "rolltrace",
             **({"mlflow.trace.tokenUsage": json_of(usage)} if usage else {}),
         },
         tags=_tags(trajectory),
-        assessments=list(_feedback(trajectory)),
+        assessments=list({each.assessment_id: each for each in _feedback(trajectory)}.values()),
     )
 
 
@@ -105,13 +107,15 @@ def _feedback(trajectory: Trajectory) -> Iterator[Feedback]:
     """The newest score of each name, and its terms as `NAME/TERM`."""
     newest = {score["name"]: score for score in sorted(trajectory.scores, key=lambda score: score["time_ns"])}
     for name, score in newest.items():
+        terms = score["terms"]
+        for term, part in terms.items() if isinstance(terms, dict) else ():
+            if part is not None:
+                yield _one(trajectory, f"{name}/{term}", part, score, {})
+    for name, score in newest.items():  # after the terms: one may have the name of another's term
         value, label = score["value"], score.get("label")
         also = {} if value is None or label is None else {"label": label}
         if value is not None or label is not None:
             yield _one(trajectory, name, label if value is None else value, score, also)
-        terms = score["terms"]
-        for term, part in terms.items() if isinstance(terms, dict) else ():
-            yield _one(trajectory, f"{name}/{term}", part, score, {})
 
 
 def _one(trajectory: Trajectory, name: str, value: Any, score: Mapping[str, Any], also: dict[str, str]) -> Feedback:

@@ -24,6 +24,7 @@ _PATIENCE = {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
     "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "30",
+    "MLFLOW_HTTP_RESPECT_RETRY_AFTER_HEADER": "false",
 }
 """MLflow would try for minutes by itself; to wait is the sender's work."""
 

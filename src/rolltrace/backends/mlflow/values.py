@@ -55,5 +55,5 @@ def plain(value: Any) -> Any:
 
 def cut(text: str, most: int) -> str:
     """The text, or as much of it as there is room for."""
-    text = clean_text(text)
+    text = clean_text(text).replace("\0", "\ufffd")  # PostgreSQL takes none
     return text if len(text) <= most else text[: most - 3] + "..."
