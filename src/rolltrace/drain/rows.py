@@ -183,7 +183,7 @@ class RowMaker:
             yield Row(SCORES, at.step, fields)
         elif record.event == "text" and isinstance(body, dict):
             if body.get("text") is None:
-                yield from self._flags(at, fields, [Finding("no_text", {"reason": body.get("why")})], record.op_id)
+                yield from self._flags(at, fields, self._checks.of_lost_text(body.get("why")), record.op_id)
             else:
                 fields.update(self._memory.texts.late(record.trajectory_id, body, self._redactor))
                 yield Row(TEXTS, at.step, fields)

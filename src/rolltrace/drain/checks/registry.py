@@ -88,6 +88,11 @@ class Checks:
         yield from _run(self._of_op_and_past, op, known)
         self._past.keep(trajectory_id, known)
 
+    def of_lost_text(self, why: Any) -> Iterator[Finding]:
+        """An op's own process could not decode its tokens, and says so."""
+        if self._of_op_and_meta:
+            yield Finding("no_text", {"reason": why})
+
     def of_transition(self, trace: Any, body: Mapping[str, Any]) -> Iterator[Finding]:
         return _run(self._of_transition, trace, body)
 
