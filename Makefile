@@ -5,13 +5,13 @@ BIN := $(VENV)/bin
 # Written last, so that an interrupted installation is done again.
 READY := $(VENV)/.ready
 # The real frameworks and vendors that are tested with, each in an environment of its own, and what is installed there.
-INTEGRATIONS := torch ray weave mlflow
 # This very version has a CPU build; a newer one would bring several GB of CUDA packages.
 PACKAGES_torch := torch==2.13.0
 PACKAGES_ray := "ray>=2.40"
 # rolltrace needs nothing of Weave's; the tests read back with its client.
 PACKAGES_weave := weave==0.54.0
 PACKAGES_mlflow := mlflow==3.17.2 playwright
+PACKAGES_trackio := trackio==0.43.0
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -51,8 +51,14 @@ bench: $(READY) ## measure, with the peers in the same run
 gen: $(READY) ## write the docs that are derived from code
 	$(BIN)/python tools/gen_docs.py
 
-test-integrations: $(INTEGRATIONS:%=.venvs/%/.ready) .venvs/weave-server/.ready .venvs/chromium ## test with the real frameworks and vendors (slow, large downloads)
-	set -e; for name in $(INTEGRATIONS); do echo "== $$name"; .venvs/$$name/bin/python -m pytest tests/integrations/$$name; done
+TESTED := torch ray weave mlflow trackio
+test-integrations: $(TESTED:%=.venvs/%/.ready) .venvs/weave-server/.ready .venvs/phoenix/.ready .venvs/chromium ## test with the real frameworks and vendors (slow, large downloads)
+	.venvs/torch/bin/python -m pytest tests/integrations/torch
+	.venvs/ray/bin/python -m pytest tests/integrations/ray
+	.venvs/weave/bin/python -m pytest tests/integrations/weave
+	.venvs/mlflow/bin/python -m pytest tests/integrations/mlflow
+	.venvs/mlflow/bin/python -m pytest tests/integrations/otlp
+	.venvs/trackio/bin/python -m pytest tests/integrations/trackio
 
 .venvs/%/.ready: pyproject.toml
 	$(PYTHON) -m venv .venvs/$*
@@ -66,6 +72,11 @@ test-integrations: $(INTEGRATIONS:%=.venvs/%/.ready) .venvs/weave-server/.ready 
 	$(PYTHON) -m venv .venvs/weave-server
 	.venvs/weave-server/bin/python -m pip install --quiet weave==0.52.42 \
 	  clickhouse-connect emoji fastapi numpy python-multipart redis sqlparse uvicorn
+	@touch $@
+
+.venvs/phoenix/.ready: Makefile
+	$(PYTHON) -m venv .venvs/phoenix
+	.venvs/phoenix/bin/python -m pip install --quiet arize-phoenix==20.26.1
 	@touch $@
 
 # Playwright drives the system's own browser.

@@ -90,7 +90,7 @@ class Checks:
 
     def of_lost_text(self, why: Any) -> Iterator[Finding]:
         """An op's own process could not decode its tokens, and says so."""
-        if self._of_op_and_meta:
+        if any(name == "no_text" for name, _ in self._of_op_and_meta):
             yield Finding("no_text", {"reason": why})
 
     def of_transition(self, trace: Any, body: Mapping[str, Any]) -> Iterator[Finding]:
