@@ -16,7 +16,8 @@ import pytest
 
 import rolltrace
 from rolltrace.errors import ConfigError
-from rolltrace.exchange import EXPORTS
+from rolltrace.exchange import EXPORTS, IMPORTS
+from rolltrace.exchange.importer import Target, import_files
 from rolltrace.exchange.selection import Exported, select
 from rolltrace.query import open_store
 
@@ -257,3 +258,23 @@ def test_parquet_takes_what_was_outside_any_trajectory_along(run: Path, tmp_path
     folder = tmp_path / "exported"
     EXPORTS["parquet"].write_folder(select(open_store(run)), folder)
     assert export(folder, "jsonl")[0] == export(run, "jsonl")[0]
+
+
+def test_late_scores_travel_with_their_trajectory(run: Path, tmp_path: Path) -> None:
+    first, second, *_ = open_store(run).trajectories(step=1, sample_index=7).rows()
+    start(run)
+    rolltrace.score(first["trajectory_id"], "reward", 3.0)
+    rolltrace.score((1, 7, 1), "fate", "filtered", reason="why")
+    rolltrace.score((99, 7, 1), "reward", 7.0)
+    rolltrace.shutdown()
+    exported, imported = tmp_path / "exported", tmp_path / "imported"
+    EXPORTS["parquet"].write_folder(select(open_store(run), step=1), exported)
+    lines = tmp_path / "run.jsonl"
+    lines.write_text(export(exported, "jsonl")[0])
+    import_files(IMPORTS["jsonl"].reader, [lines], Target(imported))
+    for store in (open_store(exported), open_store(imported)):
+        assert store.trajectory(first["trajectory_id"]).reward == 3.0
+        other = store.trajectory(second["trajectory_id"])
+        assert (other.reward, other.fate, other.fate_reason) == (1.0, "filtered", "why")
+        assert len(store.unmatched_scores()) == 0
+    assert '"value": "filtered"' in export(run, "chrome", step=1)[0].replace('":"', '": "')

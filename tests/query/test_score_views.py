@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ import pytest
 import rolltrace
 from rolltrace.drain import Drainer
 from rolltrace.query import Store, open_store
-from rolltrace.store import compact, prune
+from rolltrace.record.tables import SCORES, TRAJECTORIES
+from rolltrace.store import Partition, compact, prune, write_part
 
 from .conftest import agent, start
 
@@ -270,3 +272,37 @@ def test_a_hundred_conditions_on_scores_and_groups_are_answered(tmp_path: Path) 
     many = " or ".join([f"score.acc = {n} or group.mean = {n}" for n in range(1, 51)])
     assert len(store.trajectories(step=1, where=many)) == 1
     assert len(store.groups(step=1, where=many)) == 1
+
+
+def test_many_scores_in_any_order_agree_with_plain_python(tmp_path: Path) -> None:
+    """By id, by coordinates, by both; of three writers; with times that are often the same."""
+    chance = random.Random(4)
+    ids = {(step, n): f"{chance.getrandbits(128):032x}" for step in (1, 2) for n in range(12)}
+    run = {"project": "p", "experiment": "e", "validate": False}
+    newest: dict[tuple[int, int, str], tuple[Any, ...]] = {}
+    rows: dict[tuple[str, int | None], list[dict[str, Any]]] = {}
+    for (step, n), trajectory_id in ids.items():
+        at = {**run, "step": step, "sample_index": str(n % 3), "sample_is_int": True, "rollout_n": n}
+        own = {**at, "trajectory_id": trajectory_id, "name": "r", "start_ns": 1, "end_ns": 2, "status": "ok"}
+        write_part(tmp_path, Partition("p", "e", step), TRAJECTORIES, f"w-{n}", [own])
+        for value in range(12):
+            name, time_ns, worker = chance.choice(["reward", "advantage"]), chance.randrange(6), chance.choice("abc")
+            said = {"name": name, "time_ns": time_ns, "worker": worker, "value": float(value), "terms": "{}"}
+            where = chance.choice([{**run, "trajectory_id": trajectory_id}, at, {**at, "trajectory_id": trajectory_id}])
+            rows.setdefault((worker, where.get("step")), []).append({**where, **said})
+            key = (step, n, name)
+            newest[key] = max(newest.get(key, ()), (time_ns, worker, float(value)))
+    for (worker, at_step), made in rows.items():
+        write_part(tmp_path, Partition("p", "e", at_step), SCORES, worker, made)
+    store = open_store(tmp_path)
+    latest = {(row["trajectory_id"], row["name"]): row["value"] for row in store.sql("FROM latest_scores")}
+    for step in (1, 2):
+        for row in store.trajectories(step=step):
+            for name in ("reward", "advantage"):
+                expected = newest.get((step, row["rollout_n"], name), (None,))[-1]
+                assert row[name] == expected
+                assert latest.get((row["trajectory_id"], name)) == expected
+    assert [row["reward"] for row in store.trajectories()] == [
+        row["reward"] for step in (1, 2) for row in store.trajectories(step=step)
+    ]
+    assert len(store.unmatched_scores()) == 0

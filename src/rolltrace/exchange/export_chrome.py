@@ -79,7 +79,7 @@ def _events(full: Full, pid: int, begin_ns: int) -> Iterator[dict[str, Any]]:
     for name, rows in (("reward", trajectory.scores), ("transition", trajectory.transitions)):
         for row in rows:
             at = {"pid": pid, "tid": 1, "ts": (row["time_ns"] - begin_ns) / 1000, "s": "p"}
-            value = row["value"] if name == "reward" else row["reward"]
+            value = row["reward"] if name == "transition" else row["value"] if row["label"] is None else row["label"]
             yield {"ph": "i", "name": row.get("name", name), "cat": "event", **at, "args": {"value": value}}
     for tid, thread in lines.names.items():
         yield {"ph": "M", "name": "thread_name", "pid": pid, "tid": tid, "ts": 0, "args": {"name": thread}}
