@@ -10,7 +10,7 @@ PACKAGES_torch := torch==2.13.0
 PACKAGES_ray := "ray>=2.40"
 # rolltrace needs nothing of Weave's; the tests read back with its client.
 PACKAGES_weave := weave==0.54.0
-PACKAGES_mlflow := mlflow==3.17.2 playwright
+PACKAGES_mlflow := mlflow==3.17.2 opentelemetry-proto playwright
 PACKAGES_trackio := trackio==0.43.0
 
 .DEFAULT_GOAL := help
@@ -47,6 +47,7 @@ bench: $(READY) ## measure, with the peers in the same run
 	$(BIN)/python -m benchmarks.query
 	$(BIN)/python -m benchmarks.checks
 	$(BIN)/python -m benchmarks.text
+	$(BIN)/python -m benchmarks.backends
 
 gen: $(READY) ## write the docs that are derived from code
 	$(BIN)/python tools/gen_docs.py

@@ -117,8 +117,8 @@ def read(store: Store, trajectory_ids: Sequence[str], step: int | None) -> Itera
 
     listed = rows("_listing", ", ".join((*TRAJECTORY_COLUMNS, IS_INT)), "start_ns")
     own = rows("_trajectories", "*", "end_ns DESC NULLS LAST")
-    spans = rows("spans", "*", "start_ns, op_id")
-    events = [rows(table, f"trajectory_id, {_WITHOUT_PLACE}", "time_ns") for table in _EVENTS]
+    spans = rows("spans", "* EXCLUDE (inputs, outputs)", "start_ns, op_id")  # `payload` has both
+    events = [rows(table, f"trajectory_id, {_WITHOUT_PLACE}", "time_ns, worker") for table in _EVENTS]
     for each in wanted:
         if not listed[each]:
             continue
