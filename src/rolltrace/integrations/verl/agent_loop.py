@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import inspect
 from contextvars import ContextVar
 from typing import Any
 
@@ -34,7 +35,7 @@ def change(module: Any) -> None:
     worker.generate_sequences = _choosing(worker.generate_sequences)
     worker._run_agent_loop = _described(worker._run_agent_loop)
     worker._compute_score = _rewarded(worker._compute_score)
-    manager.generate_sequences = _numbered(manager.generate_sequences)
+    manager.generate_sequences = module.auto_await(_numbered(inspect.unwrap(manager.generate_sequences, stop=_is_async)))
 
 
 def session_id(uid: Any, session: Any) -> bytes:
@@ -79,11 +80,19 @@ def _group_column(columns: Any) -> str | None:
 def _numbered(generate_sequences: Any) -> Any:
     """verl counts the rollouts of a sample in each worker; a group that is split over two would have each number twice."""
 
+    if not _is_async(generate_sequences):
+        raise TypeError("AgentLoopManager.generate_sequences is no coroutine")
+
     @functools.wraps(generate_sequences)
-    def numbered(self: Any, prompts: Any) -> Any:
-        return generate_sequences(self, _with_numbers(self, prompts))
+    async def numbered(self: Any, prompts: Any) -> Any:
+        return await generate_sequences(self, _with_numbers(self, prompts))
 
     return numbered
+
+
+def _is_async(func: Any) -> bool:
+    """`auto_await` looks at its caller to see if that awaits, so there must be nothing around it."""
+    return inspect.iscoroutinefunction(func)
 
 
 def _with_numbers(manager: Any, prompts: Any) -> Any:
