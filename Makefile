@@ -8,9 +8,10 @@ TORCH := .venvs/torch
 RAY := .venvs/ray
 WEAVE := .venvs/weave
 WEAVE_SERVER := .venvs/weave-server
+VERL := .venvs/verl
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench gen test-integrations build clean
+.PHONY: help demo test check bench bench-verl gen test-integrations build clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -42,14 +43,19 @@ bench: $(READY) ## measure, with the peers in the same run
 	$(BIN)/python -m benchmarks.query
 	$(BIN)/python -m benchmarks.checks
 
+bench-verl: $(VERL)/.ready ## the same rollouts of verl with each tracing backend: wall time and event-loop lag
+	$(VERL)/bin/python -m pip install --quiet mlflow-skinny sqlalchemy alembic trackio
+	$(VERL)/bin/python -m benchmarks.verl_cost
+
 gen: $(READY) ## write the docs that are derived from code
 	$(BIN)/python tools/gen_docs.py
 
 # The real frameworks, each in an environment of its own.
-test-integrations: $(TORCH)/.ready $(RAY)/.ready $(WEAVE)/.ready $(WEAVE_SERVER)/.ready ## test with the real torch, Ray and Weave (slow, large downloads)
+test-integrations: $(TORCH)/.ready $(RAY)/.ready $(WEAVE)/.ready $(WEAVE_SERVER)/.ready $(VERL)/.ready ## test with the real torch, Ray, Weave and verl (slow, large downloads)
 	$(TORCH)/bin/python -m pytest tests/integrations/torch
 	$(RAY)/bin/python -m pytest tests/integrations/ray
 	$(WEAVE)/bin/python -m pytest tests/integrations/weave
+	$(VERL)/bin/python -m pytest tests/integrations/verl
 
 # This very version has a CPU build; a newer one would bring several GB of CUDA packages.
 $(TORCH)/.ready: pyproject.toml
@@ -77,6 +83,17 @@ $(WEAVE_SERVER)/.ready: Makefile
 	$(PYTHON) -m venv $(WEAVE_SERVER)
 	$(WEAVE_SERVER)/bin/python -m pip install --quiet weave==0.52.42 \
 	  clickhouse-connect emoji fastapi numpy python-multipart redis sqlparse uvicorn
+	@touch $@
+
+# What verl's agent loops need on a CPU, without its engines; the versions that it was tested with.
+$(VERL)/.ready: pyproject.toml
+	$(PYTHON) -m venv $(VERL)
+	$(VERL)/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(VERL)/bin/python -m pip install --quiet torch==2.13.0
+	$(VERL)/bin/python -m pip install --quiet ray==2.60.0 tensordict==0.10.0 transformers==5.10.4 TransferQueue==0.1.11 \
+	  cachetools codetiming datasets fastapi hydra-core omegaconf packaging pillow pydantic torchdata uvicorn
+	$(VERL)/bin/python -m pip install --quiet --no-deps verl==0.9.1
+	$(VERL)/bin/python -m pip install --quiet --editable . --group test
 	@touch $@
 
 build: $(READY) ## build the wheel and the source archive

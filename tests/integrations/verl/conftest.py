@@ -34,6 +34,12 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("filterwarnings", "default")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Importing verl alone takes long on a busy machine, in every actor."""
+    for item in items:
+        item.add_marker(pytest.mark.timeout(600))
+
+
 @pytest.fixture(scope="session")
 def store_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("store")
@@ -81,9 +87,10 @@ def experiment(request: pytest.FixtureRequest) -> str:
 def recorded(store_folder: Path, experiment: str) -> Any:
     """The trajectories of this test, by sample and rollout."""
 
-    def read() -> list[Trajectory]:
+    def read(experiment: str = experiment, step: int | None = None) -> list[Trajectory]:
         store = rolltrace.open(store_folder)
-        found = [store.trajectory(row["trajectory_id"]) for row in store.trajectories(experiment=experiment)]
+        rows = store.trajectories(experiment=experiment, step=step)
+        found = [store.trajectory(row["trajectory_id"]) for row in rows]
         return sorted(found, key=lambda each: (each.sample_index, each.rollout_n, each.start_ns))
 
     return read

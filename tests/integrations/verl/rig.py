@@ -158,18 +158,10 @@ class Rig:
 
         return asyncio.run(roll_out())
 
-    def actors(self, config: DictConfig, count: int) -> list[Any]:
-        actor = ray.remote(AgentLoopWorker).options(num_cpus=0)
-        return [actor.remote(config, self.client(config), None, [self.judge]) for _ in range(count)]
-
-    def managed(self, config: DictConfig, batch: DataProto) -> DataProto:
-        async def roll_out() -> DataProto:
-            manager = await AgentLoopManager.create(
-                config=config, llm_client=self.client(config), reward_loop_worker_handles=[self.judge]
-            )
-            return await manager.generate_sequences(batch)
-
-        return asyncio.run(roll_out())
+    def manager(self, config: DictConfig) -> AgentLoopManager:
+        return AgentLoopManager.create(
+            config=config, llm_client=self.client(config), reward_loop_worker_handles=[self.judge]
+        )
 
 
 def batch_of(

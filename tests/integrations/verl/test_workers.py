@@ -21,30 +21,38 @@ from .rig import Rig, batch_of
 from .test_agent_loops import assert_complete
 
 
-@pytest.mark.parametrize("validate", [False, True])
-def test_groups_of_four_through_the_manager(rig: Rig, experiment: str, recorded: Any, validate: bool) -> None:
-    batch = batch_of(["add", "divide", "look", "hello"], n=4, validate=validate)
-    output = rig.managed(rig.config(experiment), batch)
-    found = recorded()
+@pytest.fixture(scope="module")
+def manager(rig: Rig) -> Any:
+    """Two workers for all tests here, because they take long to start; each test has a step of its own."""
+    return rig.manager(rig.config("managed"))
+
+
+@pytest.mark.parametrize(("step", "validate"), [(1, False), (2, True)])
+def test_groups_of_four_through_the_manager(manager: Any, recorded: Any, step: int, validate: bool) -> None:
+    output = manager.generate_sequences(batch_of(["add", "divide", "look", "hi"], n=4, step=step, validate=validate))
+    found = recorded("managed", step)
     assert_complete(output, found)
     assert [(each.sample_index, each.rollout_n) for each in found] == [(s, n) for s in range(4) for n in range(4)]
     assert {each.validate for each in found} == {validate}
     assert len({each.worker for each in found}) == 2
 
 
-def test_a_group_that_is_split_over_two_workers_has_each_number_once(rig: Rig, experiment: str, recorded: Any) -> None:
-    rig.managed(rig.config(experiment), batch_of(["hello"], n=4))
-    assert [each.rollout_n for each in recorded()] == [0, 1, 2, 3]
+def test_a_group_that_is_split_over_two_workers_has_each_number_once(manager: Any, recorded: Any) -> None:
+    async def awaited() -> DataProto:
+        return await manager.generate_sequences(batch_of(["hi"], n=4, step=3))
+
+    asyncio.run(awaited())
+    assert [each.rollout_n for each in recorded("managed", 3)] == [0, 1, 2, 3]
 
 
-def test_actors_that_are_killed_right_after_the_rollout_lose_nothing(rig: Rig, experiment: str, recorded: Any) -> None:
-    actors = rig.actors(rig.config(experiment), 2)
-    chunks = batch_of(["add", "look"], n=4).chunk(2)
-    outputs = ray.get([actor.generate_sequences.remote(chunk) for actor, chunk in zip(actors, chunks, strict=True)])
-    for actor in actors:
-        ray.kill(actor)
-    assert_complete(DataProto.concat(outputs), recorded())
-    assert len(recorded()) == 8
+def test_actors_that_are_killed_right_after_the_rollout_lose_nothing(manager: Any, recorded: Any) -> None:
+    workers = manager.agent_loop_workers
+    chunks = batch_of(["add", "look"], n=4, step=4).chunk(2)
+    outputs = ray.get([worker.generate_sequences.remote(chunk) for worker, chunk in zip(workers, chunks, strict=True)])
+    for worker in workers:
+        ray.kill(worker)
+    assert_complete(DataProto.concat(outputs), recorded("managed", 4))
+    assert len(recorded("managed", 4)) == 8
 
 
 def test_a_cancelled_rollout_says_so(rig: Rig, experiment: str, recorded: Any) -> None:
@@ -61,13 +69,13 @@ def test_a_cancelled_rollout_says_so(rig: Rig, experiment: str, recorded: Any) -
     assert {op.status for each in found for op in each.walk()} == {"cancelled"}
 
 
-def test_a_limit_keeps_whole_groups_of_each_worker(
+def test_a_limit_keeps_a_whole_group(
     rig: Rig, experiment: str, recorded: Any, store_folder: Path
 ) -> None:
     limited = "actor_rollout_ref.rollout.trace.max_samples_per_step_per_worker=1"
-    rig.managed(rig.config(experiment, limited), batch_of(["a", "b", "c", "d"], n=4))
+    rig.in_process(rig.config(experiment, limited), batch_of(["a", "b", "c"], n=4))
     groups = Counter(each.sample_index for each in recorded())
-    assert sorted(groups.values()) == [4, 4]
+    assert list(groups.values()) == [4]
     left_out = [row for row in rolltrace.open(store_folder).losses() if row["experiment"] == experiment]
     assert sum(row["count"] for row in left_out) == 8
 
