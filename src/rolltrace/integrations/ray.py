@@ -1,6 +1,6 @@
 """The trajectory goes along with calls of Ray actors: `actor.method.remote(...)` inside an op.
 
-Every method of an actor takes a hidden `_ray_trace_ctx`, which Ray made for OpenTelemetry, and drops it when that is off.
+Every method of an actor takes a hidden `_ray_trace_ctx`, which Ray made for OpenTelemetry, and drops it if that is off.
 We put a word of our own into it, and give the methods of actor classes made from now on a shell that reads it. So an
 actor that was made without us, or has no rolltrace at all, is called as before.
 """
@@ -18,8 +18,8 @@ from rolltrace.capture import current_context, scope
 HIDDEN = "_ray_trace_ctx"
 OURS = "rolltrace"
 _SHARED = (
-    "project_name", "experiment_name", "backend", "token2text", "max_samples_per_step_per_worker", "sample_seed", "drain",
-    "checks",
+    "project_name", "experiment_name", "backend", "token2text", "max_samples_per_step_per_worker", "sample_seed",
+    "drain", "checks",
 )  # fmt: skip
 """The settings that an actor takes over, if it has none."""
 
@@ -82,30 +82,28 @@ def _following(method: Any) -> Any:
 
     It travels to the actor by value, so it imports what it needs there, and does without if that fails.
     """
-    if inspect.iscoroutinefunction(method):
 
-        async def following(self: Any, *args: Any, _ray_trace_ctx: Any = None, **kwargs: Any) -> Any:
-            if not _ray_trace_ctx or "rolltrace" not in _ray_trace_ctx:
-                return await method(self, *args, _ray_trace_ctx=_ray_trace_ctx, **kwargs)
-            try:
-                from rolltrace.integrations.ray import arrived
-            except ImportError:
-                return await method(self, *args, **kwargs)
-            with arrived(_ray_trace_ctx):
-                return await method(self, *args, _ray_trace_ctx=_ray_trace_ctx or None, **kwargs)
-    else:
+    def following(self: Any, *args: Any, _ray_trace_ctx: Any = None, **kwargs: Any) -> Any:
+        if not _ray_trace_ctx or "rolltrace" not in _ray_trace_ctx:
+            return method(self, *args, _ray_trace_ctx=_ray_trace_ctx, **kwargs)
+        try:
+            from rolltrace.integrations.ray import arrived
+        except ImportError:
+            return method(self, *args, **kwargs)
+        with arrived(_ray_trace_ctx):
+            return method(self, *args, _ray_trace_ctx=_ray_trace_ctx or None, **kwargs)
 
-        def following(self: Any, *args: Any, _ray_trace_ctx: Any = None, **kwargs: Any) -> Any:
-            if not _ray_trace_ctx or "rolltrace" not in _ray_trace_ctx:
-                return method(self, *args, _ray_trace_ctx=_ray_trace_ctx, **kwargs)
-            try:
-                from rolltrace.integrations.ray import arrived
-            except ImportError:
-                return method(self, *args, **kwargs)
-            with arrived(_ray_trace_ctx):
-                return method(self, *args, _ray_trace_ctx=_ray_trace_ctx or None, **kwargs)
+    async def following_async(self: Any, *args: Any, _ray_trace_ctx: Any = None, **kwargs: Any) -> Any:
+        if not _ray_trace_ctx or "rolltrace" not in _ray_trace_ctx:
+            return await method(self, *args, _ray_trace_ctx=_ray_trace_ctx, **kwargs)
+        try:
+            from rolltrace.integrations.ray import arrived
+        except ImportError:
+            return await method(self, *args, **kwargs)
+        with arrived(_ray_trace_ctx):
+            return await method(self, *args, _ray_trace_ctx=_ray_trace_ctx or None, **kwargs)
 
-    return following
+    return following_async if inspect.iscoroutinefunction(method) else following
 
 
 def arrived(carried: dict[str, Any]) -> Any:

@@ -69,9 +69,7 @@ def test_a_cancelled_rollout_says_so(rig: Rig, experiment: str, recorded: Any) -
     assert {op.status for each in found for op in each.walk()} == {"cancelled"}
 
 
-def test_a_limit_keeps_a_whole_group(
-    rig: Rig, experiment: str, recorded: Any, store_folder: Path
-) -> None:
+def test_a_limit_keeps_a_whole_group(rig: Rig, experiment: str, recorded: Any, store_folder: Path) -> None:
     limited = "actor_rollout_ref.rollout.trace.max_samples_per_step_per_worker=1"
     rig.in_process(rig.config(experiment, limited), batch_of(["a", "b", "c"], n=4))
     groups = Counter(each.sample_index for each in recorded())
@@ -83,11 +81,11 @@ def test_a_limit_keeps_a_whole_group(
 def test_a_limit_leaves_the_random_state_alone(rig: Rig, experiment: str, recorded: Any) -> None:
     limited = "actor_rollout_ref.rollout.trace.max_samples_per_step_per_worker=1"
     config = rig.config(experiment, limited)
-    np.random.seed(7)  # noqa: NPY002 - that one is verl's
+    np.random.seed(7)
     expected = np.random.RandomState(7).random()
     rig.in_process(config, batch_of(["a", "b"]))
     assert len(recorded()) == 1
-    assert np.random.random() == expected  # noqa: NPY002
+    assert np.random.random() == expected
 
 
 def test_without_a_backend_nothing_is_changed(rig: Rig, experiment: str, recorded: Any) -> None:

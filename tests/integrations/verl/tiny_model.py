@@ -8,7 +8,9 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import GenerationConfig, PreTrainedTokenizerFast, Qwen2Config
 
 CHAT = """
-{%- if tools %}{{ '<|im_start|>system\n# Tools\n' }}{% for tool in tools %}{{ tool | tojson }}{% endfor %}{{ '<|im_end|>\n' }}{% endif %}
+{%- if tools %}{{ '<|im_start|>system\n# Tools\n' }}
+{%- for tool in tools %}{{ tool | tojson }}{% endfor %}
+{{- '<|im_end|>\n' }}{% endif %}
 {%- for message in messages %}{{ '<|im_start|>' + message.role + '\n' + (message.content or '') }}
 {%- for call in message.tool_calls or [] %}{{ '<tool_call>' + (call.function | tojson) + '</tool_call>' }}{% endfor %}
 {{- '<|im_end|>\n' }}{% endfor %}

@@ -35,7 +35,9 @@ def change(module: Any) -> None:
     worker.generate_sequences = _choosing(worker.generate_sequences)
     worker._run_agent_loop = _described(worker._run_agent_loop)
     worker._compute_score = _rewarded(worker._compute_score)
-    manager.generate_sequences = module.auto_await(_numbered(inspect.unwrap(manager.generate_sequences, stop=_is_async)))
+    manager.generate_sequences = module.auto_await(
+        _numbered(inspect.unwrap(manager.generate_sequences, stop=_is_async))
+    )
 
 
 def session_id(uid: Any, session: Any) -> bytes:
@@ -44,7 +46,7 @@ def session_id(uid: Any, session: Any) -> bytes:
 
 
 def _choosing(generate_sequences: Any) -> Any:
-    """The whole batch of a worker is known here, so that the samples to trace are chosen before anything is recorded."""
+    """The whole batch of a worker is known here, so the samples to trace are chosen before anything is recorded."""
 
     @functools.wraps(generate_sequences)
     async def choosing(self: Any, batch: Any) -> Any:
@@ -78,8 +80,7 @@ def _group_column(columns: Any) -> str | None:
 
 
 def _numbered(generate_sequences: Any) -> Any:
-    """verl counts the rollouts of a sample in each worker; a group that is split over two would have each number twice."""
-
+    """verl counts the rollouts of a sample in each worker; a group that is split over two would have numbers twice."""
     if not _is_async(generate_sequences):
         raise TypeError("AgentLoopManager.generate_sequences is no coroutine")
 
@@ -120,7 +121,7 @@ def _described(run_agent_loop: Any) -> Any:
     async def described(self: Any, sampling_params: Any, trajectory: Any, **kwargs: Any) -> Any:
         if not is_on():
             return await run_agent_loop(self, sampling_params, trajectory, **kwargs)
-        about, trajectory, trace = _describe(trajectory, kwargs)
+        about, trajectory, trace = _describe(trajectory, kwargs, of_queue=hasattr(self, "background_tasks"))
         token = rollout.set(about)
         try:
             return await run_agent_loop(self, sampling_params, trajectory, **{**kwargs, **trace})
@@ -130,12 +131,12 @@ def _described(run_agent_loop: Any) -> Any:
     return described
 
 
-def _describe(trajectory: Any, kwargs: dict[str, Any]) -> tuple[Rollout, Any, dict[str, bool]]:
+def _describe(trajectory: Any, kwargs: dict[str, Any], *, of_queue: bool) -> tuple[Rollout, Any, dict[str, bool]]:
     about, trace = Rollout(), {}
     try:
         given = dict(trajectory)
         about.tags = {tag: str(kwargs[name]) for name, tag in _TAGS.items() if kwargs.get(name) is not None}
-        if "session_id" in kwargs and "uid" in kwargs:
+        if of_queue and "session_id" in kwargs and "uid" in kwargs:
             about.trajectory_id = session_id(kwargs["uid"], kwargs["session_id"])
             given["rollout_n"] = kwargs["session_id"]
             trace = {"trace": True}  # the v1 trainer of verl 0.9.1 has no tracing of its own, and always says False

@@ -33,7 +33,9 @@ def warn() -> None:
 
 def complaints() -> list[str]:
     """What is wrong in this process, in words."""
-    found = [f"{name} is not as in verl {TESTED[-1]}, so part of it is not traced ({why})" for name, why in problems.items()]
+    found = [
+        f"{name} is not as in verl {TESTED[-1]}, so part of it is not traced ({why})" for name, why in problems.items()
+    ]
     found += [f"{name} was imported before the plug-in, so part of it may not be traced" for name in too_early]
     version = verl_version()
     if version is not None and version not in TESTED:

@@ -1,7 +1,7 @@
 """Tools and interactions: what verl's own tracing misses.
 
-verl decorates `BaseTool.execute` only, which every real tool overrides, and not the call of a function tool. An exception
-in a tool becomes a text for the model, so that it can be seen only here, inside.
+verl decorates `BaseTool.execute` only, which every real tool overrides, and not the call of a function tool. An
+exception in a tool becomes a text for the model, so that it can be seen only here, inside.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def _follow_subclasses(base: Any, method: str) -> None:
     """Trace a method of the class and of all its subclasses, those to come too."""
     theirs = base.__dict__.get("__init_subclass__")
 
-    def __init_subclass__(cls: Any, **kwargs: Any) -> None:
+    def __init_subclass__(cls: Any, /, **kwargs: Any) -> None:
         if theirs is not None:
             theirs.__func__(cls, **kwargs)
         else:

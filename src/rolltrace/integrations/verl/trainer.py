@@ -1,4 +1,4 @@
-"""What the trainer learns of a rollout later: its advantage, whether it was trained or filtered, a reward that came late.
+"""What the trainer learns of a rollout later: its advantage, whether it was trained or filtered, perhaps its reward.
 
 The trainer knows our trajectories by the id that came with the batch or, in the v1 trainer, by the keys of its rows.
 """
@@ -151,7 +151,8 @@ def _score_rows(data: Any, ids: list[str | None], late: list[bool]) -> None:
     mask, advantages = data.batch["response_mask"], data.batch["advantages"]
     counts = mask.sum(-1)
     means = ((advantages * mask).sum(-1) / counts.clamp(min=1)).tolist()
-    rewards = data.batch["token_level_scores"].sum(-1).tolist() if "token_level_scores" in data.batch.keys() else None
+    scores = data.batch.get("token_level_scores", None)
+    rewards = None if scores is None else scores.sum(-1).tolist()
     for row, (each, count) in enumerate(zip(ids, counts.tolist())):
         if not each:
             continue
