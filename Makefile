@@ -5,9 +5,6 @@ BIN := $(VENV)/bin
 # Written last, so that an interrupted installation is done again.
 READY := $(VENV)/.ready
 # The real frameworks and vendors that are tested with, each in an environment of its own, and what is installed there.
-# This very version has a CPU build; a newer one would bring several GB of CUDA packages.
-PACKAGES_torch := torch==2.13.0
-PACKAGES_ray := "ray>=2.40"
 # rolltrace needs nothing of Weave's; the tests read back with its client.
 PACKAGES_weave := weave==0.54.0
 PACKAGES_mlflow := mlflow==3.17.2 opentelemetry-proto playwright
@@ -15,7 +12,7 @@ PACKAGES_trackio := trackio==0.43.0
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check bench gen test-integrations build clean
+.PHONY: help demo test check bench bench-verl gen test-integrations build clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -49,13 +46,18 @@ bench: $(READY) ## measure, with the peers in the same run
 	$(BIN)/python -m benchmarks.text
 	$(BIN)/python -m benchmarks.backends
 
+bench-verl: .venvs/verl/.ready ## the same rollouts of verl with each tracing backend: wall time and event-loop lag
+	.venvs/verl/bin/python -m pip install --quiet mlflow-skinny sqlalchemy alembic trackio
+	.venvs/verl/bin/python -m benchmarks.verl_cost
+
 gen: $(READY) ## write the docs that are derived from code
 	$(BIN)/python tools/gen_docs.py
 
-TESTED := torch ray weave mlflow trackio
+TESTED := verl weave mlflow trackio
 test-integrations: $(TESTED:%=.venvs/%/.ready) .venvs/weave-server/.ready .venvs/phoenix/.ready .venvs/chromium ## test with the real frameworks and vendors (slow, large downloads)
-	.venvs/torch/bin/python -m pytest tests/integrations/torch
-	.venvs/ray/bin/python -m pytest tests/integrations/ray
+	.venvs/verl/bin/python -m pytest tests/integrations/torch
+	.venvs/verl/bin/python -m pytest tests/integrations/ray
+	.venvs/verl/bin/python -m pytest tests/integrations/verl
 	.venvs/weave/bin/python -m pytest tests/integrations/weave
 	.venvs/mlflow/bin/python -m pytest tests/integrations/mlflow
 	.venvs/mlflow/bin/python -m pytest tests/integrations/otlp
@@ -73,6 +75,18 @@ test-integrations: $(TESTED:%=.venvs/%/.ready) .venvs/weave-server/.ready .venvs
 	$(PYTHON) -m venv .venvs/weave-server
 	.venvs/weave-server/bin/python -m pip install --quiet weave==0.52.42 \
 	  clickhouse-connect emoji fastapi numpy python-multipart redis sqlparse uvicorn
+	@touch $@
+
+# What verl's agent loops need on a CPU, without its engines, in the versions that it was tested with; torch and Ray are
+# tested with there too. This very torch has a CPU build; a newer one would bring several GB of CUDA packages.
+.venvs/verl/.ready: pyproject.toml
+	$(PYTHON) -m venv .venvs/verl
+	.venvs/verl/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	.venvs/verl/bin/python -m pip install --quiet torch==2.13.0
+	.venvs/verl/bin/python -m pip install --quiet ray==2.60.0 tensordict==0.10.0 transformers==5.10.4 TransferQueue==0.1.11 \
+	  cachetools codetiming datasets fastapi hydra-core omegaconf packaging pillow pydantic torchdata uvicorn
+	.venvs/verl/bin/python -m pip install --quiet --no-deps verl==0.9.1
+	.venvs/verl/bin/python -m pip install --quiet --editable . --group test
 	@touch $@
 
 .venvs/phoenix/.ready: Makefile

@@ -8,6 +8,7 @@ from __future__ import annotations
 import atexit
 import inspect
 import os
+import sys
 import threading
 import time
 from collections.abc import Mapping
@@ -148,6 +149,7 @@ def init(
         **limits,
     }
     _warn_of_unknown_variables()
+    _warn_of_missing_plugin()
     _activate(Settings.gather(arguments, config))
 
 
@@ -160,6 +162,13 @@ def _warn_of_unknown_variables() -> None:
             _warned.add(name)
             hint = f"; did you mean {near[0]}?" if near else ""
             _guard.logger.warning("the environment variable %s is no setting of rolltrace%s", name, hint)
+
+
+def _warn_of_missing_plugin() -> None:
+    """verl does not say so when a plug-in fails to load, or is not wanted."""
+    if "verl" in sys.modules and "rolltrace.integrations.verl.plugin" not in sys.modules and "verl" not in _warned:
+        _warned.add("verl")
+        _guard.logger.warning("verl is here, but has not loaded rolltrace's plug-in; see: rolltrace doctor --verl")
 
 
 def _check_names(limits: dict[str, Any]) -> None:

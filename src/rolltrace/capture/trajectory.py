@@ -193,6 +193,9 @@ class rollout_trace_attr:
         **tags: Anything else worth filtering by.
     """
 
+    trajectory_id: bytes | None = None
+    """For integrations that must know the id elsewhere: 16 bytes, to be set before entry. A random one if None."""
+
     def __init__(
         self,
         sample_index: SampleIndex | None = None,
@@ -236,7 +239,7 @@ class rollout_trace_attr:
             _understood("rollout_n", rollout_n, whole, "a whole number"),
             bool(_understood("validate", validate, bool, "true or false")),
         )
-        handle = Trajectory(recorder, where)
+        handle = Trajectory(recorder, where, self.trajectory_id)
         if not recorder.admits(handle, where, None if outer is None else outer.trajectory):
             return None
         handle.tags.update((name, Raw(recorder.snapshot(value))) for name, value in self._tags.items())

@@ -53,13 +53,13 @@ def add(commands: Any) -> None:
     )
     add_store(parser)
     add_json(parser)
+    parser.add_argument("--verl", action="store_true", help="check instead whether verl, here, can be traced")
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
-    store = store_of(options)
     problems = 0
-    for finding in _examine(store):
+    for finding in _verl() if options.verl else _examine(store_of(options)):
         problems += finding.level == "problem"
         if options.json:
             print(json_line(finding._asdict()))
@@ -68,6 +68,13 @@ def run(options: argparse.Namespace) -> int:
     if not options.json:
         print(counted(problems, "problem") if problems else "all is well")
     return 1 if problems else 0
+
+
+def _verl() -> Iterator[Finding]:
+    from rolltrace.integrations.verl.report import examine
+
+    for answer in examine():
+        yield Finding("ok" if answer.ok else "problem", "verl", answer.what, "", answer.do)
 
 
 def _print(finding: Finding) -> None:

@@ -1,0 +1,170 @@
+"""verl's own words for tracing: `RolloutTraceConfig`, `rollout_trace_attr`, `rollout_trace_op`.
+
+With a backend of verl's own, or none, each goes to verl's code. With ours, the op and the trajectory are rolltrace's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+from collections.abc import Iterator
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+import rolltrace
+from rolltrace._guard import caught
+from rolltrace.capture import SAMPLE_LIMIT, scope
+from rolltrace.integrations.verl import status
+from rolltrace.integrations.verl.variants import Variants
+from rolltrace.record import coordinate
+
+BACKEND = "rolltrace"
+
+
+@dataclass
+class Rollout:
+    """What is known of a rollout before it begins, besides what verl says of it."""
+
+    trajectory_id: bytes | None = None
+    tags: dict[str, Any] = field(default_factory=dict)
+    trajectory: rolltrace.Trajectory | None = None
+    """Its handle, once it has begun."""
+
+
+rollout: ContextVar[Rollout | None] = ContextVar("rolltrace_verl_rollout", default=None)
+chosen: ContextVar[set[Any] | None] = ContextVar("rolltrace_verl_chosen", default=None)
+"""The samples of the batch that are traced; None for all."""
+
+_config: Any = None
+"""verl's `RolloutTraceConfig`."""
+
+
+@functools.lru_cache
+def names_of(backend: Any) -> tuple[str, ...] | None:
+    """The backends that `rolltrace+NAME+NAME` asks for; None if it does not begin with `rolltrace`."""
+    names = tuple(name.strip() for name in backend.split("+")) if isinstance(backend, str) else ()
+    return names if names and names[0] == BACKEND else None
+
+
+def is_on() -> bool:
+    """Whether verl was told to trace with us."""
+    return scope.recorder is not None and _config is not None and names_of(_config.get_backend()) is not None
+
+
+def change(module: Any) -> None:
+    """Change `verl.utils.rollout_trace`."""
+    global _config
+    config, verls_op, verls_attr = module.RolloutTraceConfig, module.rollout_trace_op, module.rollout_trace_attr
+    _change_config(config)
+    _config = config
+    module.rollout_trace_op = functools.wraps(verls_op)(lambda func: traced(func, verls_op(func)))
+    module.rollout_trace_attr = _attr(verls_attr)
+
+
+def _change_config(config: Any) -> None:
+    verls_init, verls_reset = config.init.__func__, config.reset.__func__
+    order = inspect.signature(verls_init)
+    if not {"project_name", "experiment_name", "backend", "token2text"} <= set(order.parameters):
+        raise TypeError(f"RolloutTraceConfig.init takes {order}")
+
+    @functools.wraps(verls_init)
+    def init(cls: Any, *args: Any, **kwargs: Any) -> None:
+        bound = order.bind(cls, *args, **kwargs)
+        bound.apply_defaults()
+        given = bound.arguments
+        names = names_of(given["backend"])
+        if names is not None and not cls.get_instance()._initialized:
+            limit = given.get("max_samples_per_step_per_worker")
+            turn_on(names, given["project_name"], given["experiment_name"], given["token2text"], limit)
+            # verl would choose samples at random, and move the global random state by that.
+            bound.arguments["max_samples_per_step_per_worker"] = None
+            args, kwargs = bound.args[1:], bound.kwargs
+        verls_init(cls, *args, **kwargs)
+
+    @functools.wraps(verls_reset)
+    def reset(cls: Any) -> None:
+        if is_on():
+            rolltrace.shutdown()
+        verls_reset(cls)
+
+    config.init, config.reset = classmethod(init), classmethod(reset)
+
+
+def turn_on(names: tuple[str, ...], project: Any, experiment: Any, token2text: Any, limit: Any) -> None:
+    """As `rolltrace.init`, with verl's settings.
+
+    Raises:
+        BackendError: one of the backends is not installed.
+    """
+    status.warn()
+    rolltrace.init(
+        project or None,
+        experiment or None,
+        list(names),
+        token2text=bool(token2text),
+        max_samples_per_step_per_worker=limit,
+    )
+
+
+def _attr(verls_attr: Any) -> Any:
+    order = inspect.signature(verls_attr)
+
+    @contextlib.contextmanager
+    @functools.wraps(inspect.unwrap(verls_attr))
+    def rollout_trace_attr(*args: Any, **kwargs: Any) -> Iterator[Any]:
+        if not is_on():
+            with verls_attr(*args, **kwargs) as given:
+                yield given
+            return
+        bound = order.bind(*args, **kwargs)
+        about = rollout.get()
+        if about is not None and about.trajectory is not None:
+            about = None  # one inside the rollout, of the user's own
+        with verls_attr(*args, **kwargs), _trajectory(dict(bound.arguments), about) as trajectory:
+            if about is not None:
+                about.trajectory = trajectory
+            yield trajectory
+
+    return rollout_trace_attr
+
+
+def _trajectory(given: dict[str, Any], about: Rollout | None) -> rolltrace.rollout_trace_attr:
+    given["trace"] = given.get("trace", True) and _is_chosen(given)
+    made = rolltrace.rollout_trace_attr(**given, **({} if about is None else about.tags))
+    if about is not None:
+        made.trajectory_id = about.trajectory_id
+    return made
+
+
+def _is_chosen(given: dict[str, Any]) -> bool:
+    """Whether the sample is one of those that are traced of its batch. One that is not is counted."""
+    try:
+        of_batch, recorder = chosen.get(), scope.recorder
+        if of_batch is None or recorder is None or coordinate(given.get("sample_index")) in of_batch:
+            return True
+        recorder.sink.lose(SAMPLE_LIMIT, given.get("step"))
+        return False
+    except Exception:
+        caught("verl sample")
+        return True
+
+
+def traced(func: Any, untraced: Any) -> Any:
+    """The function, traced by us when we are on, and else what verl has made of it."""
+    variants = Variants(func)
+
+    if inspect.iscoroutinefunction(func):
+
+        @functools.wraps(func)
+        async def shell(*args: Any, **kwargs: Any) -> Any:
+            return await (variants.of(args) if is_on() else untraced)(*args, **kwargs)
+    else:
+
+        @functools.wraps(func)
+        def shell(*args: Any, **kwargs: Any) -> Any:
+            return (variants.of(args) if is_on() else untraced)(*args, **kwargs)
+
+    shell.__rolltrace__ = True  # type: ignore[attr-defined]
+    return shell

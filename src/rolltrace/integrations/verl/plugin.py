@@ -1,0 +1,52 @@
+"""What verl loads at `import verl` (entry point group `verl.plugins`), in the driver and in every worker of Ray.
+
+Loading it changes nothing yet: each of verl's modules is changed right after it is imported, and all changes do nothing
+until the backend is ours. It never raises, because verl would hide that; what went wrong is kept in `status`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from rolltrace.integrations.after_import import after_import
+from rolltrace.integrations.ray import follow_actors
+from rolltrace.integrations.verl import agent_loop, ops, status, tools, trainer
+
+SEAMS: dict[str, Callable[[Any], None]] = {
+    "verl.utils.rollout_trace": ops.change,
+    "verl.experimental.agent_loop.agent_loop": agent_loop.change,
+    "verl.tools.base_tool": tools.change_base,
+    "verl.tools.function_tool": tools.change_functions,
+    "verl.interactions.base": tools.change_interactions,
+    "verl.trainer.ppo.ray_trainer": trainer.change_ray_trainer,
+    "verl.trainer.ppo.v1.trainer_base": trainer.change_v1_trainer,
+    "verl.trainer.ppo.v1.utils": trainer.change_v1_advantage,
+    "verl.trainer.ppo.v1.replay_buffer": trainer.change_v1_replay_buffer,
+    "ray.actor": follow_actors,
+}
+"""Module of verl -> what we change there."""
+
+
+def install() -> None:
+    """Done once per process, however often it is called."""
+    if status.loaded:
+        return
+    status.loaded = True
+    for name, change in SEAMS.items():
+        _install(name, change)
+
+
+def _install(name: str, change: Callable[[Any], None]) -> None:
+    def guarded(module: Any) -> None:
+        try:
+            change(module)
+            status.changed.append(name)
+        except Exception as fault:
+            status.problems[name] = f"{type(fault).__name__}: {fault}"
+
+    if not after_import(name, guarded) and name in status.MUST_COME_LATER:
+        status.too_early.append(name)
+
+
+install()

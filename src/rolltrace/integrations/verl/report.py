@@ -1,0 +1,91 @@
+"""Whether verl, here, can be traced: for `rolltrace doctor --verl`."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from rolltrace.integrations.verl import status
+
+GROUP = "verl.plugins"
+NAME = "rolltrace"
+_LOOK = """
+import json, sys
+import verl
+from rolltrace.integrations.verl import status
+modules = sys.argv[1:]
+for name in modules:
+    try:
+        __import__(name)
+    except ImportError as fault:
+        status.problems.setdefault(name, f"cannot be imported: {fault}")
+print("\\n" + json.dumps([status.loaded, status.changed, status.too_early, status.problems]))
+"""
+_CORE = ("verl.utils.rollout_trace", "verl.experimental.agent_loop.agent_loop")
+_LOOK_SEC = 300
+
+
+class Answer(NamedTuple):
+    """One thing that was looked at."""
+
+    ok: bool
+    what: str
+    do: str = ""
+    """What to type next."""
+
+
+def examine() -> Iterator[Answer]:
+    """Look at the verl of this environment, in a process of its own: as a worker would import it."""
+    version = status.verl_version()
+    if version is None:
+        yield Answer(False, "verl is not installed for this Python", f"{sys.executable} -m pip install verl")
+        return
+    if version in status.TESTED:
+        yield Answer(True, f"verl {version}, with which this rolltrace was tested")
+    else:
+        tested = ", ".join(status.TESTED)
+        yield Answer(False, f"verl {version} was not tested with this rolltrace", f"pip install 'verl=={tested}'")
+    if not _is_registered():
+        again = f"{sys.executable} -m pip install --force-reinstall --no-deps rolltrace"
+        yield Answer(False, f"the entry point {NAME} of {GROUP} is not there, so verl cannot find the plug-in", again)
+        return
+    policy = os.environ.get("VERL_USE_EXTERNAL_PLUGINS", "auto").strip().lower()
+    if policy != "auto" and NAME not in [name.strip() for name in policy.split(",")]:
+        what = f"VERL_USE_EXTERNAL_PLUGINS={policy} keeps verl from loading the plug-in"
+        yield Answer(False, what, "unset VERL_USE_EXTERNAL_PLUGINS, here and on every node of Ray")
+        return
+    yield from _look_inside()
+
+
+def _is_registered() -> bool:
+    from importlib.metadata import entry_points
+
+    return any(point.name == NAME for point in entry_points(group=GROUP))
+
+
+def _look_inside() -> Iterator[Answer]:
+    command = [sys.executable, "-c", _LOOK, *_CORE]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_LOOK_SEC, check=False)
+        loaded, changed, too_early, problems = json.loads(done.stdout.rstrip().rpartition("\n")[2])
+    except subprocess.TimeoutExpired:
+        yield Answer(False, f"import verl took over {_LOOK_SEC} seconds", "python -X importtime -c 'import verl'")
+        return
+    except (ValueError, IndexError):
+        said = done.stderr.strip().rpartition("\n")[2] or "nothing"
+        yield Answer(False, f"verl cannot be imported: {said}", "python -c 'import verl'")
+        return
+    if not loaded:
+        show = "python -c 'import rolltrace.integrations.verl.plugin'"
+        yield Answer(False, "verl did not load the plug-in, and does not say why", show)
+        return
+    yield Answer(True, f"verl loads the plug-in; {len(changed)} of its modules are traced")
+    for name in too_early:
+        other = "see which plug-in or VERL_USE_EXTERNAL_MODULES imports it, and load that one later"
+        yield Answer(False, f"{name} was imported before the plug-in, so part of it may not be traced", other)
+    for name, why in problems.items():
+        yield Answer(False, f"{name} cannot be traced: {why}", f"pip install 'verl=={status.TESTED[-1]}'")

@@ -1,0 +1,53 @@
+"""How the plug-in is doing in this process: verl hides what goes wrong with a plug-in, so we keep it."""
+
+from __future__ import annotations
+
+from rolltrace._guard import logger
+
+TESTED = ("0.9.1",)
+"""The releases of verl with which the tests were run."""
+MUST_COME_LATER = ("verl.utils.rollout_trace", "verl.experimental.agent_loop.agent_loop", "verl.tools.base_tool")
+"""If these were imported before the plug-in, other modules may hold verl's own functions."""
+
+loaded = False
+"""Whether verl has loaded the plug-in."""
+changed: list[str] = []
+"""The modules that were changed."""
+too_early: list[str] = []
+"""The modules that were there before the plug-in."""
+problems: dict[str, str] = {}
+"""The modules that could not be changed: name -> why."""
+
+_warned = False
+
+
+def warn() -> None:
+    """Say once what is wrong, now that somebody wants to trace."""
+    global _warned
+    if _warned:
+        return
+    _warned = True
+    for line in complaints():
+        logger.warning("verl: %s. See: rolltrace doctor --verl", line)
+
+
+def complaints() -> list[str]:
+    """What is wrong in this process, in words."""
+    found = [
+        f"{name} is not as in verl {TESTED[-1]}, so part of it is not traced ({why})" for name, why in problems.items()
+    ]
+    found += [f"{name} was imported before the plug-in, so part of it may not be traced" for name in too_early]
+    version = verl_version()
+    if version is not None and version not in TESTED:
+        found.append(f"version {version} was not tested with this rolltrace; tested: {', '.join(TESTED)}")
+    return found
+
+
+def verl_version() -> str | None:
+    """Which verl is installed; None if none is."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("verl")
+    except PackageNotFoundError:
+        return None

@@ -1,0 +1,105 @@
+"""What the trainer says later reaches the trajectory that the worker traced: advantage, fate, a late reward."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tensordict import TensorDict
+from verl import DataProto
+from verl.trainer.ppo import ray_trainer
+from verl.trainer.ppo.core_algos import AdvantageEstimator
+from verl.trainer.ppo.v1 import replay_buffer
+from verl.trainer.ppo.v1 import utils as v1_utils
+
+import rolltrace
+from rolltrace.integrations.verl import agent_loop, trainer
+
+from .rig import Rig, batch_of
+
+
+def with_advantages(output: DataProto, batch: DataProto, rewards: list[float]) -> DataProto:
+    """As the trainer does: the rollouts joined to their batch, scored, and compared within their group."""
+    scores = torch.zeros_like(output.batch["response_mask"], dtype=torch.float32)
+    scores[:, 0] = torch.tensor(rewards)
+    output.batch["token_level_scores"] = output.batch["token_level_rewards"] = scores
+    output.non_tensor_batch["uid"] = batch.non_tensor_batch["uid"]
+    return ray_trainer.compute_advantage(output, adv_estimator=AdvantageEstimator.GRPO)
+
+
+def test_advantage_and_fate_reach_their_trajectories(rig: Rig, experiment: str, recorded: Any) -> None:
+    batch = batch_of(["a", "b"], n=2)
+    output = rig.in_process(rig.config(experiment), batch)
+    output.batch["response_mask"][3] = 0  # as rollout correction rejects a sequence
+    with_advantages(output, batch, [1.0, 0.0, 0.5, 0.5])
+    found = recorded()
+    assert [each.advantage for each in found[:3]] == pytest.approx([0.7071, -0.7071, 0.0], abs=1e-3)
+    assert [each.fate for each in found] == ["trained", "trained", "trained", "filtered"]
+    assert "rollout correction" in (found[3].fate_reason or "")
+    assert all(len([s for s in each.scores if s["name"] == "reward"]) == 1 for each in found)
+
+
+def test_a_reward_that_only_the_trainer_computes(rig: Rig, experiment: str, recorded: Any) -> None:
+    batch = batch_of(["a", "b"])
+    output = rig.in_process(rig.config(experiment), batch, judged=False)
+    assert [each.reward for each in recorded()] == [None, None]
+    with_advantages(output, batch, [0.25, 0.75])
+    assert [each.reward for each in recorded()] == [0.25, 0.75]
+
+
+def test_the_trainer_turns_tracing_on_by_its_config(rig: Rig, experiment: str) -> None:
+    trainer.start(rig.config(experiment, backend="null"))
+    assert rolltrace.RolloutTraceConfig.get_instance().backend is None
+    trainer.start(rig.config(experiment))
+    config = rolltrace.RolloutTraceConfig.get_instance()
+    assert (config.project_name, config.experiment_name) == ("maths", experiment)
+
+
+def traced_sessions(rig: Rig, experiment: str, uids: list[str], n: int) -> None:
+    """Trajectories as the worker of the v1 trainer begins them."""
+    trainer.start(rig.config(experiment))
+    for index, uid in enumerate(uids):
+        for session in range(n):
+            made = rolltrace.rollout_trace_attr(index, 2, session)
+            made.trajectory_id = agent_loop.session_id(uid, session)
+            with made:
+                pass
+
+
+def test_the_v1_trainer_names_trajectories_by_its_keys(rig: Rig, experiment: str, recorded: Any) -> None:
+    traced_sessions(rig, experiment, ["one_x", "two"], 2)
+    keys = ["one_x_0_0", "one_x_0_1", "one_x_1_0", "two_0_0", "two_1_0"]
+    mask = torch.ones(5, 3)
+    rewards = torch.zeros(5, 3)
+    rewards[:, -1] = torch.tensor([9.0, 1.0, 0.0, 0.5, 0.5])
+    columns = {"response_mask": mask, "token_level_rewards": rewards, "token_level_scores": rewards}
+    data = DataProto(
+        batch=TensorDict(columns, batch_size=5),
+        non_tensor_batch={"uid": np.array(["one_x", "one_x", "one_x", "two", "two"], dtype=object)},
+    )
+    v1_utils.compute_advantage_for_multi_trajectories(data, keys, adv_estimator=AdvantageEstimator.GRPO)
+    found = {(each.sample_index, each.rollout_n): each for each in recorded()}
+    assert found[0, 0].advantage == pytest.approx(0.7071, abs=1e-3)
+    assert found[0, 1].advantage == pytest.approx(-0.7071, abs=1e-3)
+    assert {each.fate for each in found.values()} == {"trained"}
+
+
+def test_groups_that_the_v1_replay_buffer_drops_are_filtered(
+    rig: Rig, experiment: str, recorded: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    traced_sessions(rig, experiment, ["old", "same", "kept"], 2)
+    monkeypatch.setattr(replay_buffer.tq, "kv_clear", lambda **_: None)  # the queue is not what this is about
+    buffer = replay_buffer.ReplayBuffer("sync", {}, None, "drop", {})
+    rows = {f"{uid}_{session}_0": {} for uid in ("old", "same", "kept") for session in (0, 1)}
+    buffer.partitions["train"] = dict(rows)
+    buffer._evict_terminal_groups(5, "train", ({"old"}, {"same"}, set(), Counter()))
+    assert list(buffer.partitions["train"]) == ["kept_0_0", "kept_1_0"]
+    fates = {(each.sample_index, each.rollout_n): (each.fate, each.fate_reason) for each in recorded()}
+    assert fates == {
+        **{(0, n): ("filtered", "stale") for n in (0, 1)},
+        **{(1, n): ("filtered", "all rewards alike") for n in (0, 1)},
+        **{(2, n): (None, None) for n in (0, 1)},
+    }
