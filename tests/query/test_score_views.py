@@ -286,7 +286,7 @@ def test_many_scores_in_any_order_agree_with_plain_python(tmp_path: Path) -> Non
         own = {**at, "trajectory_id": trajectory_id, "name": "r", "start_ns": 1, "end_ns": 2, "status": "ok"}
         write_part(tmp_path, Partition("p", "e", step), TRAJECTORIES, f"w-{n}", [own])
         for value in range(12):
-            name, time_ns, worker = chance.choice(["reward", "advantage"]), chance.randrange(6), chance.choice("abc")
+            name, time_ns, worker = chance.choice(["reward", "advantage"]), chance.randrange(3), chance.choice("ab")
             said = {"name": name, "time_ns": time_ns, "worker": worker, "value": float(value), "terms": "{}"}
             where = chance.choice([{**run, "trajectory_id": trajectory_id}, at, {**at, "trajectory_id": trajectory_id}])
             rows.setdefault((worker, where.get("step")), []).append({**where, **said})

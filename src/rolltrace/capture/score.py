@@ -47,6 +47,6 @@ def score(
         recorder.set_clock()  # a trainer begins no trajectories, so nothing else would
         raw = Raw(recorder.snapshot({"name": name, **body}))
         recorder.write(Event(trace_id, coordinates, "score", recorder.event_ns(), 0, raw), step)
-        recorder.trajectory_ended()
+        recorder.trajectory_ended()  # as good a moment to hand over: here, no trajectory may ever end
     except Exception:
         caught("score")

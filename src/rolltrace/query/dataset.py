@@ -227,10 +227,9 @@ class Store:
     def history(self, sample_index: SampleIndex, *, experiment: str | None = None) -> Result:
         """One sample over the steps: how many rollouts, and their rewards."""
         where, values = conditions_of(sample_index=sample_index, experiment=experiment)
-        return self._ask(
-            f"SELECT * FROM _groups t WHERE {where} ORDER BY project, experiment, step NULLS LAST, validate",
-            values,
-        )
+        columns = ", ".join((*GROUP_COLUMNS, IS_INT))
+        sql = f"SELECT {columns} FROM _groups t WHERE {where} ORDER BY project, experiment, step NULLS LAST, validate"
+        return self._ask(sql, values)
 
     def compare(self, trajectory_ids: Sequence[str]) -> Comparison:
         """Two or more trajectories side by side, and where they part."""
@@ -252,9 +251,7 @@ class Store:
         Raises:
             QueryError: there are fewer than two, or several runs have this step and sample.
         """
-        rows = self.group(
-            step, sample_index, experiment=experiment, project=project, validate=validate
-        ).rows()  # fmt: skip
+        rows = self.group(step, sample_index, experiment=experiment, project=project, validate=validate).rows()
         for name in ("project", "experiment", "validate"):
             found = sorted({row[name] for row in rows})
             if len(found) > 1:

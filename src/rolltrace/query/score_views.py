@@ -3,7 +3,7 @@
 A score is given by id, with the coordinates of its trajectory or without any, or by coordinates alone. One that has
 coordinates lies in the folder of its step, like the rest of its trajectory. One that has none lies in `step=none`,
 where the listing of a step does not look: it is joined on top, and so a listing says of each score that it shows when
-that was given (`_..._at`). "Newest" is the same everywhere: by time, then by writer.
+that was given, and by whom (`_..._at`). "Newest" is the same everywhere: by time, then by writer.
 """
 
 from __future__ import annotations
@@ -29,9 +29,17 @@ SHOWN_SCORES = tuple(dict.fromkeys(shown.score for shown in SHOWN))
 
 _COORDINATES = ("project", "experiment", "step", "sample_index", "rollout_n", "validate")
 """What a score that has no id shares with its trajectory."""
-_SAID = "{'ns': time_ns, 'writer': worker, 'value': value, 'label': label, 'reason': reason, 'terms': terms}"
-_NEWEST = f"arg_max({_SAID}, {{'ns': time_ns, 'writer': worker, 'value': value, 'label': label}})"
-"""Structs are compared field by field. The last two fields make the answer the same each time, whatever happens."""
+_AGE = {"ns": "time_ns", "writer": "worker", "value": "value", "label": "label"}
+"""What is compared, field by field. The last two make the answer the same each time, whatever happens."""
+_SAID = {**_AGE, "reason": "reason", "terms": "terms"}
+
+
+def _struct(fields: dict[str, str]) -> str:
+    inside = ", ".join(f"'{name}': {sql}" for name, sql in fields.items())
+    return f"{{{inside}}}"
+
+
+_NEWEST = f"arg_max({_struct(_SAID)}, {_struct(_AGE)})"
 
 
 def newest_shown(scores: str) -> str:
@@ -39,10 +47,8 @@ def newest_shown(scores: str) -> str:
     names = ", ".join(f"'{name}'" for name in SHOWN_SCORES)
     newest = ", ".join(f"{_NEWEST} FILTER (name = '{name}') AS _{name}" for name in SHOWN_SCORES)
     fields = ", ".join(f"_{shown.score}.{shown.field} AS {shown.column}" for shown in SHOWN)
-    times = ", ".join(
-        f"CASE WHEN _{name} IS NOT NULL THEN {{'ns': _{name}.ns, 'writer': _{name}.writer}} END AS _{name}_at"
-        for name in SHOWN_SCORES
-    )
+    ages = {name: _struct({field: f"_{name}.{field}" for field in _AGE}) for name in SHOWN_SCORES}
+    times = ", ".join(f"CASE WHEN _{name} IS NOT NULL THEN {age} END AS _{name}_at" for name, age in ages.items())
     return (
         f"SELECT trajectory_id, {fields}, {times} FROM ("
         f"SELECT trajectory_id, {newest} FROM {scores} WHERE name IN ({names}) GROUP BY trajectory_id)"
