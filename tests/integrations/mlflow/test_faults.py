@@ -130,10 +130,12 @@ def test_trouble_of_the_server_is_an_outage(
     status: int, trajectories: list[Trajectory], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with answering(status) as uri:
-        monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
-        with pytest.raises(Exception, match=str(status)) as caught:
-            MlflowBackend().send(trajectories)
-    assert not isinstance(caught.value, BackendError)
+        for address in (uri, uri.replace("//", "//me:secret@")):
+            monkeypatch.setenv("MLFLOW_TRACKING_URI", address)
+            with pytest.raises(Exception, match=str(status)) as caught:
+                MlflowBackend().send(trajectories)
+            assert not isinstance(caught.value, BackendError)
+            assert "secret" not in str(caught.value)
 
 
 def test_a_host_that_nobody_knows_is_named(trajectories: list[Trajectory], monkeypatch: pytest.MonkeyPatch) -> None:

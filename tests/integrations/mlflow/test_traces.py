@@ -132,7 +132,7 @@ def test_a_long_payload_is_kept_whole(
     with rolltrace.rollout_trace_attr(step=0, note="长" * 10_000):
         for letter in "长文本":
             give(letter * 700_000)  # more than a request, together
-        give(list(range(200_000)))
+        give(list(range(20_000)))
     trajectories = read(store)
     backend.send(trajectories)
     agree(trajectories, mlflow.traces(project))

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from mlflow.exceptions import InvalidUrlException, MlflowException
 
-from rolltrace.errors import BackendError
+from rolltrace.errors import BackendError, OutageError
 
 _NEVER = re.compile(r"failed with error code (413|422)|Cannot convert OpenTelemetry|Failed to log OpenTelemetry")
 
@@ -22,9 +22,11 @@ def in_plain_words(uri: str) -> Iterator[None]:
         yield
     except (MlflowException, OSError) as fault:
         reason = _for_a_person(fault)
-        if reason is None:
-            raise
-        raise BackendError(f"MLflow at {without_password(uri)} {reason}") from fault
+        if reason is not None:
+            raise BackendError(f"MLflow at {without_password(uri)} {reason}") from fault
+        if without_password(uri) != uri:  # the message is shown, and names the address
+            raise OutageError(_short(fault)) from None
+        raise
 
 
 def without_password(uri: str) -> str:
@@ -68,5 +70,5 @@ def _causes(fault: BaseException) -> Iterator[BaseException]:
 
 
 def _short(fault: BaseException) -> str:
-    text = " ".join(str(fault).split())
+    text = without_password(" ".join(str(fault).split()))
     return text if len(text) <= 300 else text[:297] + "..."

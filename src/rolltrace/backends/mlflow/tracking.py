@@ -15,6 +15,7 @@ from mlflow.tracing.client import TracingClient
 from mlflow.version import VERSION
 from packaging.version import Version
 
+from rolltrace.backends.mlflow.faults import without_password
 from rolltrace.errors import BackendError
 
 _OLDEST = Version("3.13")
@@ -34,7 +35,7 @@ def tracking_uri() -> str:
     uri = os.environ.get("MLFLOW_TRACKING_URI", "").strip()
     scheme = uri.partition(":")[0].partition("+")[0]
     if scheme not in ("http", "https", "sqlite", *_DATABASES):
-        seen = f"is {uri!r}" if uri else "is not set"
+        seen = f"is {without_password(uri)!r}" if uri else "is not set"
         raise BackendError(
             f"MLFLOW_TRACKING_URI {seen}; set it to a server (http://localhost:5000) or a file (sqlite:////tmp/mlflow.db)"
         )
