@@ -91,7 +91,7 @@ $(VERL)/.ready: pyproject.toml
 	$(VERL)/bin/python -m pip install --quiet --upgrade "pip>=25.1"
 	$(VERL)/bin/python -m pip install --quiet torch==2.13.0
 	$(VERL)/bin/python -m pip install --quiet ray==2.60.0 tensordict==0.10.0 transformers==5.10.4 TransferQueue==0.1.11 \
-	  cachetools codetiming datasets fastapi hydra-core omegaconf packaging pillow pydantic torchdata uvicorn
+	  cachetools codetiming datasets fastapi hydra-core omegaconf packaging peft pillow pydantic torchdata uvicorn
 	$(VERL)/bin/python -m pip install --quiet --no-deps verl==0.9.1
 	$(VERL)/bin/python -m pip install --quiet --editable . --group test
 	@touch $@
