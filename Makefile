@@ -84,7 +84,7 @@ test-integrations: $(TESTED:%=.venvs/%/.ready) .venvs/weave-server/.ready .venvs
 	.venvs/verl/bin/python -m pip install --quiet --upgrade "pip>=25.1"
 	.venvs/verl/bin/python -m pip install --quiet torch==2.13.0
 	.venvs/verl/bin/python -m pip install --quiet ray==2.60.0 tensordict==0.10.0 transformers==5.10.4 TransferQueue==0.1.11 \
-	  cachetools codetiming datasets fastapi hydra-core omegaconf packaging pillow pydantic torchdata uvicorn
+	  cachetools codetiming datasets fastapi hydra-core omegaconf packaging peft pillow pydantic torchdata uvicorn
 	.venvs/verl/bin/python -m pip install --quiet --no-deps verl==0.9.1
 	.venvs/verl/bin/python -m pip install --quiet --editable . --group test
 	@touch $@

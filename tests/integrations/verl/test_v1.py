@@ -10,8 +10,7 @@ import pytest
 import ray
 import torch
 import transfer_queue
-from omegaconf import OmegaConf
-from tensordict import TensorDict
+from tensordict import NonTensorData, TensorDict
 from verl import DataProto
 from verl.trainer.ppo.core_algos import AdvantageEstimator
 from verl.trainer.ppo.v1 import utils
@@ -27,7 +26,8 @@ N = 2
 
 @pytest.fixture
 def queue(rig: Rig, experiment: str) -> Iterator[Any]:
-    transfer_queue.init(OmegaConf.create(rig.config(experiment).transfer_queue))
+    one = "transfer_queue.backend.SimpleStorage.num_data_storage_units=1"  # each takes a CPU of Ray's
+    transfer_queue.init(rig.config(experiment, one).transfer_queue)
     yield transfer_queue
     transfer_queue.close()
 
@@ -44,12 +44,12 @@ def prompts(questions: list[str]) -> TensorDict:
         for index, question in enumerate(questions)
     ]
     batch = list_of_dict_to_tensordict(rows)
-    batch["global_steps"] = 5
+    batch["global_steps"] = NonTensorData(5)
     return batch
 
 
 def wait_for(queue: Any, keys: set[str]) -> None:
-    deadline = time.monotonic() + 300
+    deadline = time.monotonic() + 120
     while not keys <= set((queue.kv_list(partition_id="train") or {}).get("train", {})):
         assert time.monotonic() < deadline, queue.kv_list(partition_id="train")
         time.sleep(0.2)
