@@ -113,7 +113,8 @@ def test_groups_are_listed_in_the_order_of_the_run(store_path: Path) -> None:
     ]  # fmt: skip
     first, flat, unscored, failed, *_ = rows
     assert (first["size"], first["scored"], first["mean"], first["std"], first["passed"]) == (2, 2, 0.5, 0.5, 1)
-    assert (first["flags"], first["turns_mean"], first["zero_variance"]) == (["tool_error"], 2.0, False)
+    assert "tool_error" in first["flags"]
+    assert (first["turns_mean"], first["zero_variance"]) == (2.0, False)
     assert (first["response_tokens_min"], first["response_tokens_max"]) == (0, 14)
     assert (flat["std"], flat["zero_variance"], flat["pass_rate"]) == (0.0, True, 1.0)
     assert (unscored["size"], unscored["scored"], unscored["mean"], unscored["pass_rate"]) == (2, 0, None, None)

@@ -161,7 +161,8 @@ class Sender:
     def _failed(self, batch: list[Item], fault: Exception) -> None:
         """Raise it, unless it is this one trajectory's fault: then it counts as refused."""
         self._most = 1
-        if len(batch) > 1:
+        if len(batch) > 1:  # one of them, perhaps: from now on each goes alone, whatever new ones come
+            self._failures.update({item.trajectory_id: 0 for item in batch})
             raise fault
         ((trajectory_id, _, records, _),) = batch
         self._failures[trajectory_id] += 1
