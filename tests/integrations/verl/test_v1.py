@@ -48,11 +48,15 @@ def prompts(questions: list[str]) -> TensorDict:
     return batch
 
 
-def wait_for(queue: Any, keys: set[str]) -> None:
+def fetched(queue: Any, keys: list[str]) -> Any:
+    """The rows of these keys, once the workers have put all of them there: a key is seen before its fields."""
     deadline = time.monotonic() + 120
-    while not keys <= set((queue.kv_list(partition_id="train") or {}).get("train", {})):
-        assert time.monotonic() < deadline, queue.kv_list(partition_id="train")
-        time.sleep(0.2)
+    while True:
+        try:
+            return queue.kv_batch_get(keys=keys, partition_id="train", select_fields=["rm_scores", "response_mask"])
+        except ValueError:
+            assert time.monotonic() < deadline, queue.kv_list(partition_id="train")
+            time.sleep(0.2)
 
 
 def test_rollouts_and_what_the_trainer_makes_of_them(rig: Rig, experiment: str, recorded: Any, queue: Any) -> None:
@@ -60,7 +64,7 @@ def test_rollouts_and_what_the_trainer_makes_of_them(rig: Rig, experiment: str, 
     worker = AgentLoopWorkerTQ.options(num_cpus=0).remote(config, rig.client(config), None, [rig.judge])
     ray.get(worker.generate_sequences.remote(prompts(["add", "look"])))
     keys = [f"prompt{index}_{session}_0" for index in range(2) for session in range(N)]
-    wait_for(queue, set(keys))
+    data = fetched(queue, keys)
     ray.kill(worker)
 
     found = recorded()
@@ -68,7 +72,6 @@ def test_rollouts_and_what_the_trainer_makes_of_them(rig: Rig, experiment: str, 
         (5, index, session) for index in range(2) for session in range(N)
     ]
     assert {(each.turns, each.tool_calls) for each in found} == {(2, 1)}
-    data = queue.kv_batch_get(keys=keys, partition_id="train", select_fields=["rm_scores", "response_mask"])
     rewards = [row.sum().item() for row in data["rm_scores"]]
     assert [each.reward for each in found] == pytest.approx(rewards)
 
