@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
@@ -60,6 +60,13 @@ def test_what_is_not_complete_at_the_end_is_shown_as_the_tokenizer_shows_it(
     assert whole(table, ids).text == byte_level.decode(ids) == "a\ufffd"
 
 
+def test_bytes_that_can_begin_no_character_are_two_signs(table: Detokenizer, byte_level: Tokenizer) -> None:
+    ids = [byte_level.token_to_id(letter) for letter in "í¡"]  # ED A1: half of a surrogate
+    found = whole(table, ids)
+    assert found.text == byte_level.decode(ids) == "\ufffd\ufffd"
+    assert list(found.piece_chars) == [0, 2]
+
+
 def test_special_tokens_and_such_that_are_no_bytes_are_kept(table: Detokenizer, byte_level: Tokenizer) -> None:
     ids = byte_level.encode("<|im_start|>hi<|中 文|>").ids
     found = whole(table, ids)
@@ -75,7 +82,8 @@ def test_tokens_that_nobody_knows_have_no_text(table: Detokenizer, byte_level: T
     assert len(found.piece_chars) == len(ids)
 
 
-@given(ids=st.lists(st.integers(0, 390), max_size=60))
+@settings(max_examples=400)
+@given(ids=st.lists(st.one_of(st.integers(0, 390), st.integers(94, 256)), max_size=60))
 def test_any_tokens_read_as_the_tokenizer_reads_them(table: Detokenizer, byte_level: Tokenizer, ids: list[int]) -> None:
     found = whole(table, ids)
     assert found.text == byte_level.decode(ids, skip_special_tokens=False)

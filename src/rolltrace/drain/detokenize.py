@@ -147,9 +147,10 @@ class ByteLevel:
                 text, used = utf_8_decode(data, "replace", False)
                 counts[done], data = len(text), data[used:]
                 done += 1
-            if data:  # nothing more comes: one sign for all of it, as the tokenizer shows it
-                counts[-1] += 1
-                return 1
+            if data:  # nothing more comes: shown as the tokenizer shows it, with one sign or two
+                loose = len(data.decode("utf-8", "replace"))
+                counts[-1] += loose
+                return loose
         return 0
 
 
