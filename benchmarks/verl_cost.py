@@ -23,6 +23,8 @@ BACKENDS = ("null", "rolltrace", "mlflow", "trackio")
 ROUNDS = 5
 ROLLOUTS = 32
 _TICK_SEC = 0.002
+_RIG = Path(__file__).parents[1] / "tests/integrations/verl"
+"""Where the tests have what stands around an agent loop."""
 
 
 def main() -> None:
@@ -60,8 +62,9 @@ def measure(backend: str, folder: Path) -> dict[str, Any]:
 def roll_out(backend: str, folder: Path) -> None:
     """In its own process: print what one backend costs."""
     ray = import_module("ray")
-    rig_module = import_module("tests.integrations.verl.rig")
-    model = import_module("tests.integrations.verl.tiny_model").make_model(folder / "model")
+    sys.path.insert(0, str(_RIG))
+    rig_module = import_module("rig")
+    model = import_module("tiny_model").make_model(folder / "model")
     import_module("ray.cloudpickle").register_pickle_by_value(rig_module)
     with tempfile.TemporaryDirectory(prefix="ray") as sockets:
         ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, _temp_dir=sockets)
