@@ -28,16 +28,24 @@ with drainer_lock(journal_folder(store)) as alone:
 takes the lock before the column libraries are loaded, so that nobody starts a second one meanwhile."""
 _SECONDS_BETWEEN = 2.0
 _last_start = 0.0
+_starting: threading.Thread | None = None
 
 
 def start_drainer_in_background(store: Path) -> None:
     """Start a drainer process unless one is at work. Takes some milliseconds, but not the caller's."""
-    global _last_start
+    global _last_start, _starting
     now = time.monotonic()
     if now < _last_start + _SECONDS_BETWEEN:
         return
     _last_start = now
-    threading.Thread(target=start_drainer, args=(store,), name="rolltrace-launch", daemon=True).start()
+    _starting = threading.Thread(target=start_drainer, args=(store,), name="rolltrace-launch", daemon=True)
+    _starting.start()
+
+
+def wait_for_start(timeout_sec: float) -> None:
+    """Let a start that is going on come to its end: a short program must not be over before its drainer is there."""
+    if _starting is not None and _starting is not threading.current_thread():
+        _starting.join(timeout_sec)
 
 
 def drain_in_thread(store: Path) -> None:

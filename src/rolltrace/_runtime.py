@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from rolltrace import _guard, backends
-from rolltrace._launch import drain_in_thread, start_drainer, start_drainer_in_background
+from rolltrace._launch import drain_in_thread, start_drainer, start_drainer_in_background, wait_for_start
 from rolltrace.capture import SAMPLE_LIMIT, Recorder, follow_threads
 from rolltrace.capture import scope as _scope
 from rolltrace.errors import ConfigError, RolltraceError
@@ -275,6 +275,7 @@ def shutdown() -> None:
         ended, _active, _scope.recorder = _active, None, None
         if ended is not None and ended.recorder is not None:
             ended.recorder.close()
+            wait_for_start(2.0)
             _last_stats = stats_of(ended)
             losses = stats_of(ended).losses
             losses.pop(SAMPLE_LIMIT, None)  # asked for: counted and shown, but not worth a warning
