@@ -163,7 +163,8 @@ class Span:
                 recorder.append(encode_record(record), trajectory.step)
             else:
                 recorder.append(encode_record((*record, tokenizer.mark)), trajectory.step)
-                recorder.tokenizers.ended(tokenizer, trajectory, self.op_id, inputs, outputs)
+                if tokenizer.decode is not None:
+                    recorder.tokenizers.decode(tokenizer.decode, trajectory, self.op_id, inputs, outputs)
         except Exception:
             caught("op end")
 

@@ -2,7 +2,7 @@
 
 Known by what it can do, not by its class: `tokenizers.Tokenizer`, and whatever has one as `backend_tokenizer`, as the
 fast tokenizers of Hugging Face do. `to_str` would give all of it, but holds every thread of the process for as long as
-it takes: 0.36 s for 150,000 tokens. Here tokens are asked for one by one, and other threads run in between.
+it takes: 0.15 s for 150,000 tokens. Here tokens are asked for one by one, and other threads run in between.
 """
 
 from __future__ import annotations

@@ -68,7 +68,16 @@ class Tokenizers:
     def of(self, call: Call, args: tuple[Any, ...], place: scope.Place | None) -> Known | None:
         """The tokenizer of an op that begins. Never raises."""
         try:
-            found = self._of_receiver(args[0]) if call.has_receiver and args else None
+            found = None
+            if call.has_receiver and args:
+                try:  # as usual, without a call: the code of calls is cold after an op with a long prompt
+                    tokenizer = args[0].__dict__["tokenizer"]
+                    found = self._known[id(tokenizer)]
+                    if found.tokenizer is not tokenizer or not found.mark:
+                        found = self._of_receiver(args[0])
+                except Exception:
+                    pass_on_signals()
+                    found = self._of_receiver(args[0])
             # A place made before tokens were decoded has no tokenizer.
             return found or getattr(place, "tokenizer", None) or self._given
         except Exception:
@@ -77,7 +86,7 @@ class Tokenizers:
 
     def _of_receiver(self, receiver: Any) -> Known | None:
         own = _attribute(receiver, "__dict__")
-        if type(own) is dict and own.get("tokenizer") is not None:  # as usual: no code of the user's runs for this
+        if type(own) is dict and own.get("tokenizer") is not None:  # no code of the user's runs for this
             known = self._of(own["tokenizer"])
             if known is not None:
                 return known
@@ -143,10 +152,9 @@ class Tokenizers:
         scope.start_outside(thread)
         self._saving.append(thread)
 
-    def ended(self, known: Known, trajectory: Trajectory, op_id: int, inputs: Raw, outputs: Raw) -> None:
-        """An op is over and recorded: if nobody else can, decode its tokens here."""
-        if known.decode is not None:
-            self.texts.hand_over(Job(known.decode, trajectory, op_id, inputs, outputs))
+    def decode(self, decode: Decode, trajectory: Trajectory, op_id: int, inputs: Raw, outputs: Raw) -> None:
+        """An op is over and recorded, and nobody else can decode its tokens."""
+        self.texts.hand_over(Job(decode, trajectory, op_id, inputs, outputs))
 
     def close(self, timeout_sec: float = _JOIN_SEC) -> None:
         """Finish what is being saved and decoded, as far as that takes no longer than this."""
