@@ -47,7 +47,7 @@ bench: $(READY) ## measure, with the peers in the same run
 	$(BIN)/python -m benchmarks.backends
 
 bench-verl: .venvs/verl/.ready ## the same rollouts of verl with each tracing backend: wall time and event-loop lag
-	.venvs/verl/bin/python -m pip install --quiet mlflow-skinny sqlalchemy alembic trackio
+	.venvs/verl/bin/python -m pip install --quiet trackio
 	.venvs/verl/bin/python -m benchmarks.verl_cost
 
 gen: $(READY) ## write the docs that are derived from code
@@ -86,7 +86,7 @@ test-integrations: $(TESTED:%=.venvs/%/.ready) .venvs/weave-server/.ready .venvs
 	.venvs/verl/bin/python -m pip install --quiet ray==2.60.0 tensordict==0.10.0 transformers==5.10.4 TransferQueue==0.1.11 \
 	  cachetools codetiming datasets fastapi hydra-core omegaconf packaging peft pillow pydantic torchdata uvicorn
 	.venvs/verl/bin/python -m pip install --quiet --no-deps verl==0.9.1
-	.venvs/verl/bin/python -m pip install --quiet --editable . --group test
+	.venvs/verl/bin/python -m pip install --quiet mlflow-skinny==3.17.2 --editable '.[mlflow]' --group test
 	@touch $@
 
 .venvs/phoenix/.ready: Makefile

@@ -13,12 +13,13 @@ import ray
 from verl import DataProto
 from verl.experimental.agent_loop.agent_loop import AgentLoopWorker
 from verl.utils.rollout_trace import RolloutTraceConfig
+from verl.workers.rollout.llm_server import FullyAsyncLLMServerClient
 
 import rolltrace
 from rolltrace.errors import BackendError
 
 from .rig import Rig, batch_of
-from .test_agent_loops import assert_complete
+from .test_agent_loops import assert_complete, of_trajectory, rows
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +79,20 @@ def test_a_limit_keeps_a_whole_group(rig: Rig, experiment: str, recorded: Any, s
     assert sum(row["count"] for row in left_out) == 8
 
 
+def test_a_limit_keeps_whole_groups_also_of_one_that_is_split_over_two_workers(
+    rig: Rig, experiment: str, recorded: Any
+) -> None:
+    limited = "actor_rollout_ref.rollout.trace.max_samples_per_step_per_worker=1"
+    manager = rig.manager(rig.config(experiment, limited))
+    manager.generate_sequences(batch_of(["a", "b", "c"], n=4))
+    found = recorded()
+    assert set(Counter(each.sample_index for each in found).values()) == {4}
+    by_worker = {(each.worker, each.sample_index) for each in found}
+    assert len(by_worker) == len({worker for worker, _ in by_worker}) == 2
+    for worker in manager.agent_loop_workers:
+        ray.kill(worker)
+
+
 def test_a_limit_leaves_the_random_state_alone(rig: Rig, experiment: str, recorded: Any) -> None:
     limited = "actor_rollout_ref.rollout.trace.max_samples_per_step_per_worker=1"
     config = rig.config(experiment, limited)
@@ -92,6 +107,28 @@ def test_without_a_backend_nothing_is_changed(rig: Rig, experiment: str, recorde
     output = rig.in_process(rig.config(experiment, backend="null"), batch_of(["add"]))
     assert "rolltrace" not in output.non_tensor_batch
     assert recorded() == []
+
+
+def test_a_call_that_new_weights_interrupt_is_one_turn_with_its_attempts_inside(
+    rig: Rig, experiment: str, recorded: Any
+) -> None:
+    config = rig.config(experiment)
+
+    async def roll_out() -> DataProto:
+        client = FullyAsyncLLMServerClient(config, load_balancer_handle=rig.balancer)
+        worker = AgentLoopWorker(config, client, None, [rig.judge])
+        return await worker.generate_sequences(batch_of(["interrupt me"], agent="single_turn_agent"))
+
+    output = asyncio.run(roll_out())
+    (each,) = recorded()
+    assert (each.turns, of_trajectory(each)) == (1, rows(output)[0])
+    (call,) = (op for op in each.walk() if op.kind == "llm")
+    assert (call.name, call.policy_version) == ("FullyAsyncLLMServerClient.generate", 2)
+    assert [(op.name, op.outputs["stop_reason"], op.policy_version) for op in call.children] == [
+        ("LLMServerClient.generate", "aborted", 1),
+        ("LLMServerClient.generate", "completed", 2),
+    ]
+    assert (call.response_text or "").startswith("the answer")
 
 
 def test_a_backend_that_is_not_installed_is_an_error_that_names_it(rig: Rig, experiment: str) -> None:

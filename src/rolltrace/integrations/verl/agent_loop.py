@@ -6,38 +6,30 @@ returns a batch, and the one of the v1 trainer that puts its results into a queu
 
 from __future__ import annotations
 
-import copy
 import functools
 import inspect
-from contextvars import ContextVar
 from typing import Any
 
 import xxhash
 
 import rolltrace
 from rolltrace._guard import caught
-from rolltrace.capture import scope
-from rolltrace.integrations.verl.ops import Rollout, chosen, is_on, names_of, rollout
+from rolltrace.integrations.verl.batch import deciding, numbers, telling
+from rolltrace.integrations.verl.ops import Rollout, is_on, rollout
 
-ROW_NUMBERS = "rolltrace_rollout_n"
-"""Where the manager tells the workers which rollout of its sample each row is, by row of the whole batch."""
 CARRIED = "rolltrace"
 """In `extra_fields`, and so in the batch of the trainer: the trajectory's id, and whether it has its reward."""
 _TAGS = {"agent_name": "agent", "data_source": "data_source", "uid": "uid"}
 """Columns of the batch -> what the tag of a trajectory is called."""
 
-_numbers: ContextVar[Any] = ContextVar("rolltrace_verl_numbers", default=None)
-
 
 def change(module: Any) -> None:
     """Change `verl.experimental.agent_loop.agent_loop`."""
     worker, manager = module.AgentLoopWorker, module.AgentLoopManager
-    worker.generate_sequences = _choosing(worker.generate_sequences)
+    worker.generate_sequences = deciding(worker.generate_sequences)
     worker._run_agent_loop = _described(worker._run_agent_loop)
     worker._compute_score = _rewarded(worker._compute_score)
-    manager.generate_sequences = module.auto_await(
-        _numbered(inspect.unwrap(manager.generate_sequences, stop=_is_async))
-    )
+    manager.generate_sequences = module.auto_await(telling(inspect.unwrap(manager.generate_sequences, stop=_is_async)))
 
 
 def session_id(uid: Any, session: Any) -> bytes:
@@ -45,75 +37,9 @@ def session_id(uid: Any, session: Any) -> bytes:
     return xxhash.xxh3_128_digest(f"verl:{uid}_{session}".encode())
 
 
-def _choosing(generate_sequences: Any) -> Any:
-    """The whole batch of a worker is known here, so the samples to trace are chosen before anything is recorded."""
-
-    @functools.wraps(generate_sequences)
-    async def choosing(self: Any, batch: Any) -> Any:
-        if not is_on():
-            return await generate_sequences(self, batch)
-        chosen_token, numbers_token = chosen.set(_chosen_of(batch)), _numbers.set(batch.meta_info.get(ROW_NUMBERS))
-        try:
-            return await generate_sequences(self, batch)
-        finally:
-            chosen.reset(chosen_token)
-            _numbers.reset(numbers_token)
-
-    return choosing
-
-
-def _chosen_of(batch: Any) -> set[Any] | None:
-    try:
-        recorder = scope.recorder
-        column = _group_column(batch.non_tensor_batch)
-        if recorder is None or recorder.settings.max_samples_per_step_per_worker is None or column is None:
-            return None
-        return rolltrace.choose_samples(batch.non_tensor_batch[column])
-    except Exception:
-        caught("verl batch")
-        return None
-
-
-def _group_column(columns: Any) -> str | None:
-    """What tells samples apart: the index in the dataset or, if there is none, the trainer's id of the prompt."""
-    return next((name for name in ("index", "uid") if name in columns), None)
-
-
-def _numbered(generate_sequences: Any) -> Any:
-    """verl counts the rollouts of a sample in each worker; a group that is split over two would have numbers twice."""
-    if not _is_async(generate_sequences):
-        raise TypeError("AgentLoopManager.generate_sequences is no coroutine")
-
-    @functools.wraps(generate_sequences)
-    async def numbered(self: Any, prompts: Any) -> Any:
-        return await generate_sequences(self, _with_numbers(self, prompts))
-
-    return numbered
-
-
 def _is_async(func: Any) -> bool:
     """`auto_await` looks at its caller to see if that awaits, so there must be nothing around it."""
     return inspect.iscoroutinefunction(func)
-
-
-def _with_numbers(manager: Any, prompts: Any) -> Any:
-    try:
-        columns = prompts.non_tensor_batch
-        column = _group_column(columns)
-        ours = names_of(manager.config.actor_rollout_ref.rollout.trace.get("backend")) is not None
-        if not ours or column is None or "priority" in columns:  # verl numbers the rows there, if nobody else has
-            return prompts
-        seen: dict[Any, int] = {}
-        numbers = []
-        for group in columns[column]:
-            numbers.append(seen.get(group, 0))
-            seen[group] = numbers[-1] + 1
-        numbered = copy.copy(prompts)
-        numbered.meta_info = {**prompts.meta_info, ROW_NUMBERS: numbers}
-        return numbered
-    except Exception:
-        caught("verl batch")
-        return prompts
 
 
 def _described(run_agent_loop: Any) -> Any:
@@ -141,9 +67,9 @@ def _describe(trajectory: Any, kwargs: dict[str, Any], *, of_queue: bool) -> tup
             given["rollout_n"] = kwargs["session_id"]
             trace = {"trace": True}  # the v1 trainer of verl 0.9.1 has no tracing of its own, and always says False
         else:
-            numbers, row = _numbers.get(), kwargs.get("priority")
-            if numbers is not None and row is not None:
-                given["rollout_n"] = numbers[int(row)]
+            of_batch, row = numbers.get(), kwargs.get("priority")
+            if of_batch is not None and row is not None:
+                given["rollout_n"] = of_batch[int(row)]
             if "index" not in kwargs and kwargs.get("uid") is not None:
                 given["sample_index"] = str(kwargs["uid"])
         return about, given, trace
