@@ -1,14 +1,16 @@
-"""The trajectory goes along with calls of Ray actors: `actor.method.remote(...)` inside an op.
+"""The trajectory goes along with calls of Ray actors and tasks: `actor.method.remote(...)`, `function.remote(...)`.
 
 Every method of an actor takes a hidden `_ray_trace_ctx`, which Ray made for OpenTelemetry, and drops it if that is off.
 We put a word of our own into it, and give the methods of actor classes made from now on a shell that reads it. So an
-actor that was made without us, or has no rolltrace at all, is called as before.
+actor that was made without us, or has no rolltrace at all, is called as before. A function gets such a shell when it is
+first called with tracing on, which is when Ray sends it to the workers.
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
+import sys
 from typing import Any
 
 from rolltrace import _runtime
@@ -16,7 +18,10 @@ from rolltrace._guard import caught
 from rolltrace.capture import current_context, scope
 
 HIDDEN = "_ray_trace_ctx"
+"""The argument of actors' methods."""
 OURS = "rolltrace"
+OF_TASKS = "_rolltrace"
+"""The argument of functions, where Ray has none of its own as long as OpenTelemetry is off."""
 _SHARED = (
     "project_name", "experiment_name", "backend", "token2text", "max_samples_per_step_per_worker", "sample_seed",
     "drain", "checks",
@@ -27,6 +32,8 @@ _SHARED = (
 def follow_actors(module: Any) -> None:
     """Change `ray.actor`. Does nothing until tracing is on and an actor is called within a trajectory."""
     inject, call = module._inject_tracing_into_class, module.ActorHandle._actor_method_call
+    if _is_ours(call):
+        return
 
     @functools.wraps(inject)
     def injected(cls: Any) -> Any:
@@ -43,6 +50,7 @@ def follow_actors(module: Any) -> None:
             kwargs = _with_context(self, method_name, kwargs)
         return call(self, method_name, args, kwargs, *more, **options)
 
+    carrying.__rolltrace_follows__ = True  # type: ignore[attr-defined]
     module._inject_tracing_into_class = injected
     module.ActorHandle._actor_method_call = carrying
 
@@ -53,11 +61,47 @@ def _with_context(handle: Any, method_name: str, kwargs: Any) -> Any:
         if handle._ray_is_cross_language or not any(each.name == HIDDEN for each in parameters):
             return kwargs
         given = dict(kwargs or {})
-        given[HIDDEN] = {**(given.get(HIDDEN) or {}), OURS: [current_context(), _settings()]}
+        given[HIDDEN] = {**(given.get(HIDDEN) or {}), **_carried()}
         return given
     except Exception:
         caught("ray call")
         return kwargs
+
+
+def follow_tasks(module: Any) -> None:
+    """Change `ray.remote_function`, in the same way."""
+    remote = module.RemoteFunction._remote
+    if _is_ours(remote):
+        return
+
+    @functools.wraps(remote)
+    def carrying(self: Any, args: Any = None, kwargs: Any = None, *more: Any, **options: Any) -> Any:
+        if scope.recorder is not None:
+            kwargs = _with_context_of_task(self, kwargs)
+        return remote(self, args, kwargs, *more, **options)
+
+    carrying.__rolltrace_follows__ = True  # type: ignore[attr-defined]
+    module.RemoteFunction._remote = carrying
+
+
+def _is_ours(func: Any) -> bool:
+    return getattr(func, "__rolltrace_follows__", False)
+
+
+def _with_context_of_task(remote: Any, kwargs: Any) -> Any:
+    try:
+        if remote._function_signature is None and not remote._is_cross_language:
+            remote._function = _following_task(remote._function)
+        if scope.current.get() is None or not _is_ours(remote._function):
+            return kwargs
+        return {**(kwargs or {}), OF_TASKS: _carried()}
+    except Exception:
+        caught("ray task")
+        return kwargs
+
+
+def _carried() -> dict[str, Any]:
+    return {OURS: [current_context(), _settings()]}
 
 
 def _settings() -> dict[str, Any]:
@@ -70,7 +114,7 @@ def _settings() -> dict[str, Any]:
 
 def _wrap_methods(cls: Any) -> None:
     for name, method in list(vars(cls).items()):
-        if getattr(method, "__ray_tracing_wrapped__", False) and not getattr(method, "__rolltrace_follows__", False):
+        if getattr(method, "__ray_tracing_wrapped__", False) and not _is_ours(method):
             shell = _following(method)
             functools.update_wrapper(shell, method)
             shell.__rolltrace_follows__ = True
@@ -106,14 +150,41 @@ def _following(method: Any) -> Any:
     return following_async if inspect.iscoroutinefunction(method) else following
 
 
+def _following_task(function: Any) -> Any:
+    """A function that continues the caller's trajectory; as it is if it goes on after it has returned."""
+    if inspect.isgeneratorfunction(function):
+        return function
+
+    @functools.wraps(function)
+    def following(*args: Any, _rolltrace: Any = None, **kwargs: Any) -> Any:
+        if not _rolltrace:
+            return function(*args, **kwargs)
+        try:
+            from rolltrace.integrations.ray import arrived
+        except ImportError:
+            return function(*args, **kwargs)
+        with arrived(_rolltrace):
+            return function(*args, **kwargs)
+
+    hidden = inspect.Parameter(OF_TASKS, inspect.Parameter.KEYWORD_ONLY, default=None)
+    known = inspect.signature(function)
+    places = list(known.parameters.values())
+    at = len(places) - (bool(places) and places[-1].kind is inspect.Parameter.VAR_KEYWORD)
+    following.__signature__ = known.replace(parameters=[*places[:at], hidden, *places[at:]])  # type: ignore[attr-defined]
+    following.__rolltrace_follows__ = True  # type: ignore[attr-defined]
+    return following
+
+
 def arrived(carried: dict[str, Any]) -> Any:
-    """Continue the trajectory of a caller; turn tracing on as it is there, if it is off here. Takes our word out."""
+    """Continue the trajectory of a caller, and take our word out. If tracing is off here, turn it on as it is there."""
     from rolltrace.capture import use_context
 
     context, settings = carried.pop(OURS)
-    if _runtime.active() is None and settings:
-        try:
+    try:
+        if _runtime.active() is None and settings:
             _runtime.init(**settings)
-        except Exception:
-            caught("ray actor")
+        follow_actors(sys.modules["ray.actor"])  # it goes on from here
+        follow_tasks(sys.modules["ray.remote_function"])
+    except Exception:
+        caught("ray actor")
     return use_context(context)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rolltrace.integrations.after_import import after_import
-from rolltrace.integrations.ray import follow_actors
+from rolltrace.integrations.ray import follow_actors, follow_tasks
 from rolltrace.integrations.verl import agent_loop, ops, status, tools, trainer
 
 SEAMS: dict[str, Callable[[Any], None]] = {
@@ -24,6 +24,7 @@ SEAMS: dict[str, Callable[[Any], None]] = {
     "verl.trainer.ppo.v1.utils": trainer.change_v1_advantage,
     "verl.trainer.ppo.v1.replay_buffer": trainer.change_v1_replay_buffer,
     "ray.actor": follow_actors,
+    "ray.remote_function": follow_tasks,
 }
 """Module of verl -> what we change there."""
 
