@@ -111,3 +111,26 @@ def test_a_reply_that_has_a_text_of_its_own_keeps_it() -> None:
 def test_without_a_model_call_the_first_op_with_text_tells_it() -> None:
     ops = [op("other", {}, None), decoded("q", "a", kind="other"), decoded("again", "again", kind="other")]
     assert [said["content"] for said in conversation_of(ops)] == ["q", "a"]
+
+
+def test_text_of_a_chat_template_becomes_its_messages() -> None:
+    first = "<|im_start|>system\nBe kind.<|im_end|>\n<|im_start|>user\n2+2?<|im_end|>\n<|im_start|>assistant\n"
+    reply = "let me see<|im_end|>"
+    result = "\n<|im_start|>user\n<tool_response>\n4\n</tool_response><|im_end|>\n"
+    then = "<|im_start|>user\nhurry<|im_end|>\n<|im_start|>assistant\n"
+    ops = [
+        decoded(first, reply),
+        op("tool", {}, "4", name="add"),
+        decoded(first + reply + result + then, "four<|im_end|>"),
+        decoded(first + reply + result + then + "four<|im_end|>\n" + then, "4!<|im_end|>"),
+    ]
+    assert conversation_of(ops) == [
+        {"role": "system", "content": "Be kind."},
+        {"role": "user", "content": "2+2?"},
+        {"role": "assistant", "content": "let me see"},
+        {"role": "tool", "name": "add", "content": "4"},
+        {"role": "user", "content": "hurry"},
+        {"role": "assistant", "content": "four"},
+        {"role": "user", "content": "hurry"},
+        {"role": "assistant", "content": "4!"},
+    ]

@@ -5,7 +5,7 @@ The rule, in the order it is tried:
    it in them; one whose messages begin otherwise adds them. Its reply follows, then the results of tools called since.
 2. Otherwise each model call adds its prompt text, if it is not the one before, as `user`, and its reply as
    `assistant`; each tool call adds its result as `tool`. Where there are only tokens, their text is taken, of a prompt
-   what it has more than the turn before.
+   what it has more than the turn before; if a known chat template has made it, as the messages that it was made of.
 3. Without any model call, the first op whose tokens have a text gives it, as `user` and `assistant`.
 
 A reply is a message dict, the `message` of the first of `choices`, the text under one of `TEXT_KEYS`, or the text of
@@ -17,6 +17,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
+
+from rolltrace.query.templates import messages_in, without_end
 
 if TYPE_CHECKING:
     from rolltrace.query.trajectory import Op
@@ -49,11 +51,14 @@ def _from_texts(ops: Sequence[Op]) -> Iterator[Message]:
         if op.kind == "llm":
             prompt = _text(op.inputs, PROMPT_KEYS)
             if prompt is None and op.prompt_text is not None:
-                # What tools said stands there as their own message already.
-                prompt = _news(op.prompt_text, decoded, unless=tool_answered)
+                goes_on = bool(decoded) and op.prompt_text.startswith(decoded)
+                prompt = op.prompt_text[len(decoded) if goes_on else 0 :]
+                if goes_on and tool_answered:  # what tools said stands there as their own message already
+                    yield from (each for each in messages_in(prompt) or () if not _is_of_tool(each))
+                    prompt = None
                 decoded, tool_answered = op.prompt_text + (op.response_text or ""), False
             if prompt and prompt != before:
-                yield {"role": "user", "content": prompt}
+                yield from _asked(prompt)
             before = prompt
             yield from _reply(op)
         elif op.kind == "tool":
@@ -61,19 +66,23 @@ def _from_texts(ops: Sequence[Op]) -> Iterator[Message]:
             yield _tool(op)
 
 
-def _news(text: str, decoded: str, *, unless: bool) -> str:
-    if not decoded or not text.startswith(decoded):
-        return text
-    return "" if unless else text[len(decoded) :]
+def _is_of_tool(message: Message) -> bool:
+    """Qwen's template gives the results of tools to the user, between these marks."""
+    content: str = message["content"]
+    return message["role"] == "tool" or content.lstrip().startswith("<tool_response>")
 
 
 def _from_tokens(ops: Sequence[Op]) -> Iterator[Message]:
     for op in ops:
         if op.response_text is not None:
             if op.prompt_text is not None:
-                yield {"role": "user", "content": op.prompt_text}
-            yield {"role": "assistant", "content": op.response_text}
+                yield from _asked(op.prompt_text)
+            yield {"role": "assistant", "content": without_end(op.response_text)}
             return
+
+
+def _asked(text: str) -> list[Message]:
+    return messages_in(text) or [{"role": "user", "content": text}]
 
 
 def messages_of(inputs: Any) -> list[Message] | None:
@@ -117,7 +126,7 @@ def reply_of_op(op: Op) -> Message | None:
     """What a model call answered; if it gave nothing but tokens, their text."""
     message = reply_of(op.outputs)
     if message is None and op.response_text is not None:
-        return {"role": "assistant", "content": op.response_text}
+        return {"role": "assistant", "content": without_end(op.response_text)}
     return message
 
 
