@@ -36,6 +36,7 @@ from rolltrace.store import (
     list_parts,
     outboxes,
     prune,
+    step_folder,
     step_of,
     table_of,
 )
@@ -154,7 +155,7 @@ def _size(folder: Path, parts: dict[Path, list[Path]], *, waiting: bool) -> tupl
     """How many rows the choice is made from. A reward that is waited for may be given by id alone, without a step."""
     rows = [sum(_rows(part) for part in parts[folder] if table_of(part) == table) for table in _OUTCOME]
     if waiting:
-        elsewhere = parts.get(folder.with_name("step=none"), [])
+        elsewhere = parts.get(folder.with_name(step_folder(None)), [])
         rows.append(sum(_rows(part) for part in elsewhere if table_of(part) == SCORES.name))
     return tuple(rows)
 

@@ -39,17 +39,23 @@ class Partition(NamedTuple):
     step: int | None
 
     def folder(self, store: Path) -> Path:
-        step = "none" if self.step is None else str(self.step)
-        return (
-            data_folder(store)
-            / f"project={escape(self.project)}"
-            / f"experiment={escape(self.experiment)}"
-            / f"step={step}"
-        )
+        experiment = data_folder(store) / f"project={escape(self.project)}" / f"experiment={escape(self.experiment)}"
+        return experiment / step_folder(self.step)
 
 
 def data_folder(store: Path) -> Path:
     return store / "data"
+
+
+def step_folder(step: int | None) -> str:
+    """The name that the folders of a step have in every experiment."""
+    return "step=none" if step is None else f"step={step}"
+
+
+def step_of(folder: Path) -> int | None:
+    """Which step a folder is of; None for those of no step."""
+    step = folder.name.removeprefix("step=")
+    return int(step) if step.lstrip("-").isdigit() else None
 
 
 def part_name(table: str, source: str) -> str:
