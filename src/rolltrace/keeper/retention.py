@@ -7,7 +7,6 @@ pruning what was pruned changes nothing.
 
 from __future__ import annotations
 
-import os
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from functools import lru_cache
@@ -20,7 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rolltrace._guard import caught
-from rolltrace.journal import journal_folder
+from rolltrace.journal import journal_folder, replace_file
 from rolltrace.keeper.choice import WAITING, Choice, Row, choose
 from rolltrace.keeper.outbox import Outbox
 from rolltrace.keeper.pending import routed
@@ -229,7 +228,4 @@ def _recall(store: Path, policy: Policy) -> dict[str, tuple[int, ...]]:
 
 def _remember(store: Path, policy: Policy, sizes: dict[Path, tuple[int, ...]]) -> None:
     steps = {**_recall(store, policy), **{_name(store, folder): size for folder, size in sizes.items()}}
-    file = _memory_file(store)
-    hidden = file.with_name(f"{file.name}.{os.getpid()}.new")
-    hidden.write_bytes(msgspec.json.encode(_Memory(policy, steps)))
-    hidden.rename(file)
+    replace_file(_memory_file(store), msgspec.json.encode(_Memory(policy, steps)))
