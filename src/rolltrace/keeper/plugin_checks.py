@@ -28,7 +28,7 @@ from rolltrace.errors import QueryError
 from rolltrace.flags import CHECK_FAILED, PLUGIN_GROUP, is_on
 from rolltrace.journal import journal_folder, replace_file
 from rolltrace.record import to_json
-from rolltrace.record.tables import FLAGS
+from rolltrace.record.tables import FLAGS, sample_columns
 from rolltrace.store import Partition, write_part
 
 if TYPE_CHECKING:
@@ -134,8 +134,7 @@ class PluginChecks:
             "project": trajectory.project,
             "experiment": trajectory.experiment,
             "step": trajectory.step,
-            "sample_index": None if trajectory.sample_index is None else str(trajectory.sample_index),
-            "sample_is_int": isinstance(trajectory.sample_index, int),
+            **sample_columns(trajectory.sample_index),
             "rollout_n": trajectory.rollout_n,
             "validate": trajectory.validate,
             "worker": trajectory.worker,
