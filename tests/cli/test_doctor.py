@@ -15,7 +15,7 @@ import pytest
 import rolltrace
 from rolltrace.cli import main
 from rolltrace.drain import Drainer
-from rolltrace.journal import journal_files
+from rolltrace.journal import journal_files, replacing
 
 
 @rolltrace.rollout_trace_op(kind="llm")
@@ -179,6 +179,21 @@ def test_files_that_killed_processes_left(store: Path, capsys: pytest.CaptureFix
     for each in problems:
         assert os.system(each["do"]) == 0
     assert examine(store, capsys) == []
+
+
+@pytest.mark.parametrize(
+    "file", ["format.json", "journal/host/w-000001.open", "outbox/otlp/state.json", "tokenizers/f.json", "blobs/ab/abc"]
+)
+def test_half_a_file_that_was_to_replace_another_is_found(
+    store: Path, file: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (store / file).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with replacing(store / file) as being_written:
+        left = being_written.with_name(being_written.name.removesuffix(f"{os.getpid()}.new") + "999999999.new")
+        for path in (being_written, left):
+            path.touch(0o600)
+        problems = examine(store, capsys)
+    assert [each["where"] for each in problems] == [str(left)]
 
 
 def test_parts_that_are_none_of_ours(store: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -193,6 +193,20 @@ def test_transitions_are_shown_with_everything_else(
     assert "x" * 1000 in out
 
 
+def test_the_header_names_the_option_for_what_is_not_shown(
+    stepped: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    store, name = stepped
+    for options in ([], ["--transitions"]):
+        assert "  4 transitions, 0 notes\n" in shown(capsys, name, store, *options)
+    assert "  4 transitions (see --transitions), 0 notes\n" in shown(capsys, name, store, "--ops")
+    rolltrace.init("p", "e", "rolltrace", store=store)
+    with rolltrace.rollout_trace_attr(8, step=3) as noted:
+        noted.note("halfway")
+    rolltrace.shutdown()
+    assert "  0 transitions, 1 note (see --json)\n" in shown(capsys, noted.id, store, "--ops")
+
+
 def test_transitions_as_json(stepped: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     store, name = stepped
     main(["show", name, store, "--transitions", "--json"])

@@ -144,6 +144,28 @@ def test_a_policy_is_kept_for_what_is_sent_by_itself(
     assert Outbox(store, "shipping").policy == Policy()
 
 
+def test_a_policy_can_be_saved_before_the_first_run(
+    tmp_path: Path, harbour: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = tmp_path / "new" / "store"
+    assert run(store, "--where", "rewart < 1", "--save") == 1
+    assert not store.exists(), "nothing is made for what cannot be saved"
+    capsys.readouterr()
+    assert run(store, "--where", "reward < 1", "--save") == 0
+    assert capsys.readouterr().err == f"rolltrace: made the store {store}, which was not there\n"
+    assert run(store, "--save", "--where", "reward < 0.5") == 0
+    assert capsys.readouterr().err == ""
+    assert Outbox(store, "shipping").policy == Policy("reward < 0.5")
+    assert len(rolltrace.open(store).trajectories()) == 0
+
+
+def test_only_saving_makes_a_store(tmp_path: Path, harbour: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    for options in ([], ["--dry-run"]):
+        assert run(tmp_path / "mistyped", *options) == 1
+        assert "there is no store at" in capsys.readouterr().err
+        assert not (tmp_path / "mistyped").exists()
+
+
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [

@@ -198,9 +198,9 @@ def _read(path: Path) -> tuple[SegmentReader, list[Damage]]:
 def _leftovers(store: Path) -> Iterator[Finding]:
     found = False
     journals = {path.stem.rpartition("-")[0] for path in journal_files(store)}
-    hidden = [*store.glob("format.*.new"), *(store / "data").rglob(".*.new"), *(store / "blobs").rglob(".*.new")]
-    hidden += [*(store / "journal").glob("*/*.new"), *(store / "journal").glob("*/*.open-new")]
-    hidden += (store / "outbox").rglob("*.new")
+    hidden = [*store.glob(".*.new"), *store.glob("format.*.new")]
+    hidden += [path for name in ("data", "blobs", "tokenizers") for path in (store / name).rglob(".*.new")]
+    hidden += [path for name in ("journal", "outbox") for path in (store / name).rglob("*.new")]
     for path in sorted(hidden):
         if not _is_being_written(path):
             found = True

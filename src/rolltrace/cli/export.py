@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import argparse
 import io
-import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, TextIO
 
 from rolltrace.cli.output import add_filters, add_json, add_store, counted, filters_of, json_line, progress, store_of
 from rolltrace.errors import ConfigError, StoreError
 from rolltrace.exchange import EXPORTS
+from rolltrace.journal import replacing
 
 
 def add(commands: Any) -> None:
@@ -72,18 +72,13 @@ def run(options: argparse.Namespace) -> int:
 def _file(path: Path) -> Iterator[TextIO]:
     """The file to write, which appears when it is complete; a device or pipe is written as it is."""
     plain = path.is_file() or not path.exists()
-    hidden = path.with_name(f".{path.name}.{os.getpid()}.new") if plain else path
+    made = replacing(path) if plain else nullcontext(path)
     try:
-        with hidden.open("w", encoding="utf-8", newline="\n") as out:
+        with made as file, file.open("w", encoding="utf-8", newline="\n") as out:
             yield out
-        if plain:
-            hidden.replace(path)
     except BrokenPipeError:
         raise
     except OSError as fault:
         if isinstance(fault, StoreError):
             raise
         raise StoreError(f"cannot write {str(path)!r}: {fault.strerror or fault}") from fault
-    finally:
-        if plain:
-            hidden.unlink(missing_ok=True)

@@ -64,10 +64,10 @@ def filters_of(options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def store_of(options: argparse.Namespace) -> Path:
-    """The store a command was asked about; an error if it does not exist."""
+def store_of(options: argparse.Namespace, *, may_be_new: bool = False) -> Path:
+    """The store a command was asked about; an error if it does not exist, unless the command can make it."""
     store = Settings.gather({"store": options.store}).store.expanduser()
-    if not store.is_dir():
+    if not store.is_dir() and not may_be_new:
         raise StoreError(f"there is no store at {str(store)!r}; name one: rolltrace COMMAND STORE")
     return store
 

@@ -82,7 +82,7 @@ def run(options: argparse.Namespace) -> int:
         return 0
     everything = not (options.ops or options.conversation or options.tokens or options.transitions)
     if not options.conversation:
-        _print_header(trajectory, options.full)
+        _print_header(trajectory, options.full, transitions_follow=everything or options.transitions)
     if everything or options.ops:
         _print_section("ops")
         _print_ops(trajectory, options.full)
@@ -131,7 +131,7 @@ def _print_section(title: str) -> None:
     print(f"\n{paint(title, 'bold')}")
 
 
-def _print_header(t: Trajectory, full: bool) -> None:
+def _print_header(t: Trajectory, full: bool, *, transitions_follow: bool) -> None:
     status = plain(t.status)
     print(f"{paint(plain(t.trajectory_id), 'bold')}  {plain(t.name)}  {paint(status, paint_status(status) or 'green')}")
     place = [f"{plain(t.project)} / {plain(t.experiment)}"]
@@ -164,7 +164,9 @@ def _print_header(t: Trajectory, full: bool) -> None:
     if t.parent_trajectory_id:
         print(f"  inside {plain(t.parent_trajectory_id)}")
     if t.transitions or t.notes:
-        print(f"  {counted(len(t.transitions), 'transition')}, {counted(len(t.notes), 'note')}: see --json")
+        steps = "" if transitions_follow or not t.transitions else " (see --transitions)"
+        notes = " (see --json)" if t.notes else ""
+        print(f"  {counted(len(t.transitions), 'transition')}{steps}, {counted(len(t.notes), 'note')}{notes}")
     if t.error:
         print("  " + paint(f"error {plain(t.error)}", "red"))
 

@@ -65,7 +65,7 @@ def run(options: argparse.Namespace) -> int:
     from rolltrace import backends
     from rolltrace.keeper.outbox import Outbox
 
-    path = store_of(options)
+    path = store_of(options, may_be_new=options.save)
     backends.check([options.to])
     outbox = Outbox(path, options.to)
     if options.save:
@@ -77,11 +77,16 @@ def run(options: argparse.Namespace) -> int:
 
 def _save(outbox: Outbox, options: argparse.Namespace) -> int:
     from rolltrace.keeper.outbox import Policy
+    from rolltrace.store import prepare
 
     for name in ("project", "experiment", "since"):
         if getattr(options, name) is not None:
             raise ConfigError(f"--save keeps --where and --max-bytes-per-day, not --{name}; write it into --where")
-    outbox.policy = policy = Policy.of(options.where, options.max_bytes_per_day)
+    policy = Policy.of(options.where, options.max_bytes_per_day)
+    if not outbox.store.is_dir():  # limits are best set before the first run
+        prepare(outbox.store)
+        print(f"rolltrace: made the store {plain(str(outbox.store))}, which was not there", file=sys.stderr)
+    outbox.policy = policy
     limit = (
         "as much as there is" if policy.max_bytes_per_day is None else f"up to {size(policy.max_bytes_per_day)} a day"
     )

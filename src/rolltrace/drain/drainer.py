@@ -7,7 +7,6 @@ writer's next segment in a small file beside the journals; when the writer is go
 
 from __future__ import annotations
 
-import os
 from collections import defaultdict
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -31,6 +30,7 @@ from rolltrace.journal import (
     is_live,
     journal_files,
     journal_folder,
+    replace_file,
     tokenizers_pending,
 )
 from rolltrace.record import Blob, OpEnd, OpStart, TrajectoryEnd, TrajectoryStart, decode_record, encode_record
@@ -165,9 +165,7 @@ class Drainer:
         if path.exists():
             return
         path.parent.mkdir(parents=True, exist_ok=True)
-        hidden = path.with_name(f".{path.name}.{os.getpid()}.new")
-        hidden.write_bytes(encode_record(blob))
-        hidden.rename(path)
+        replace_file(path, encode_record(blob))
 
 
 def _is_last(path: Path) -> bool:
@@ -208,8 +206,5 @@ class _Saved(msgspec.Struct, array_like=True):
 
 
 def _write_carried(path: Path, records: OpenRecords, past: Past) -> None:
-    hidden = path.with_suffix(".open-new")
     saved = _Saved([encode_record(record) for record in records.values()], past.dump())
-    hidden.write_bytes(msgspec.msgpack.encode(saved))
-    os.chmod(hidden, 0o600)
-    hidden.rename(path)
+    replace_file(path, msgspec.msgpack.encode(saved), private=True)

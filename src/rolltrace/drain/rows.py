@@ -26,7 +26,19 @@ from rolltrace.record import (
     decode_value,
     to_json,
 )
-from rolltrace.record.tables import FLAGS, LOSSES, NOTES, SCORES, SPANS, TEXTS, TRAJECTORIES, TRANSITIONS, WHERE, Table
+from rolltrace.record.tables import (
+    FLAGS,
+    LOSSES,
+    NOTES,
+    SCORES,
+    SPANS,
+    TEXTS,
+    TRAJECTORIES,
+    TRANSITIONS,
+    WHERE,
+    Table,
+    sample_columns,
+)
 from rolltrace.record.tokens import PROMPT_NAMES
 
 _encode_json = msgspec.json.Encoder().encode
@@ -77,8 +89,7 @@ class RowMaker:
             **self._origin,
             "trajectory_id": record.trajectory_id.hex() or None,
             "step": at.step,
-            "sample_index": None if at.sample_index is None else str(at.sample_index),
-            "sample_is_int": isinstance(at.sample_index, int),
+            **sample_columns(at.sample_index),
             "rollout_n": at.rollout_n,
             "validate": at.validate,
         }

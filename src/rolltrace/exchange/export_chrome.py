@@ -44,7 +44,7 @@ def write(selection: Selection, out: TextIO) -> Exported:
     head = json_text({"displayTimeUnit": "ms", "otherData": {"source": "rolltrace", "start_ns": begin_ns}})
     out.write(head[:-1] + ',"traceEvents":[')
     count, comma = 0, "\n"
-    for full in selection.read():
+    for full in selection.read(split_payload=True):  # as text, which can be cut
         count += 1
         for event in _events(full, count, begin_ns):
             out.write(comma + json_text(event))

@@ -14,8 +14,9 @@ from typing import Any, NamedTuple, TextIO
 
 from rolltrace.exchange.export_sft import PLACE, finite
 from rolltrace.exchange.jsontext import json_text
-from rolltrace.exchange.selection import Exported, Row, Selection
+from rolltrace.exchange.selection import Exported, Selection
 from rolltrace.query import Trajectory
+from rolltrace.query.trajectory import Row
 
 _GROUP = tuple(name for name in PLACE if name != "rollout_n")
 

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from rolltrace.errors import ConfigError, StoreError
-from rolltrace.exchange.selection import Exported, Row, Selection, batches
+from rolltrace.exchange.selection import Exported, Selection, batches
+from rolltrace.query.trajectory import Row
 from rolltrace.query.views import stored_name
 from rolltrace.record.tables import LOSSES, SCORES, TABLES, Table
 from rolltrace.store import SCHEMAS, Partition, blob_path, prepare, write_table
@@ -48,7 +49,7 @@ def _write_partition(selection: Selection, folder: Path, partition: Partition, r
             if table is not LOSSES:
                 # Scores as they are read: a late one gets the id and the step of its trajectory.
                 name = SCORES.name if table is SCORES else stored_name(table)
-                found = selection.table(name, partition.step, ids, order="trajectory_id").arrow()
+                found = selection.table(name, partition.step, ids).arrow()
                 _write(folder, partition, table, f"export-{number}", found)
                 _copy_blobs(selection.store.path, folder, found)
     lost = selection.store.sql(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from rolltrace.exchange.import_checks import ImportChecks
 from rolltrace.exchange.import_rows import (
     ImportedRow,
     Malformed,
@@ -28,6 +29,7 @@ _KNOWN = frozenset({"messages", "reward", "name", *Place._fields}) - {"worker"}
 
 def reader(source: Source) -> LineReader:
     """A reader of conversations."""
+    checks = ImportChecks()
 
     def read(record: dict[str, Any], line: Line) -> list[ImportedRow]:
         messages, reward = record.get("messages"), record.get("reward")
@@ -45,7 +47,7 @@ def reader(source: Source) -> LineReader:
         rows += conversation_rows(place, messages, at)
         if reward is not None:
             rows.append(score_row(place, reward, {}, at + len(messages)))
-        return rows
+        return checks.flagged(place, rows)
 
     return read
 

@@ -10,7 +10,7 @@ import xxhash
 
 from rolltrace.drain.redact import Redactor
 from rolltrace.record import SampleIndex, clean_text, coordinate, to_json
-from rolltrace.record.tables import SCORES, SPANS, TRAJECTORIES, TRANSITIONS, ColumnType, Table
+from rolltrace.record.tables import SCORES, SPANS, TRAJECTORIES, TRANSITIONS, ColumnType, Table, sample_columns
 
 _REDACTOR = Redactor()
 _INT_BITS: dict[ColumnType, int] = {"int64": 63, "int32": 31}
@@ -41,11 +41,7 @@ class Place(NamedTuple):
 
     def columns(self) -> dict[str, Any]:
         """The columns that every row has."""
-        return {
-            **self._asdict(),
-            "sample_index": None if self.sample_index is None else str(self.sample_index),
-            "sample_is_int": isinstance(self.sample_index, int),
-        }
+        return {**self._asdict(), **sample_columns(self.sample_index)}
 
 
 def row(table: Table, place: Place, values: Mapping[str, Any]) -> ImportedRow:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from rolltrace.exchange.import_checks import ImportChecks
 from rolltrace.exchange.import_rows import (
     ImportedRow,
     Malformed,
@@ -32,6 +33,7 @@ _KNOWN = frozenset({
 def reader(source: Source) -> LineReader:
     """A reader of the summaries of one iteration."""
     source.target.named()
+    checks = ImportChecks()
 
     def read(record: dict[str, Any], line: Line) -> list[ImportedRow]:
         version = record.get("schema_version", _VERSION)
@@ -73,6 +75,6 @@ def reader(source: Source) -> LineReader:
         if is_number(record.get("final_reward")):
             terms["final_reward"] = float(record["final_reward"])
         rows.append(score_row(place, record.get("total_reward"), terms, at + len(steps)))
-        return rows
+        return checks.flagged(place, rows)
 
     return read

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from rolltrace.exchange.import_checks import ImportChecks
 from rolltrace.exchange.import_rows import (
     ImportedRow,
     Malformed,
@@ -26,6 +27,7 @@ _OWN = ("input", "output", "score", "step")
 def reader(source: Source) -> LineReader:
     """A reader of the lines of one step."""
     source.target.named()
+    checks = ImportChecks()
     step_of_file = int(source.path.stem) if source.path.stem.isdecimal() else None
     samples: dict[tuple[int | None, str], int] = {}
     rollouts: dict[tuple[int | None, int], int] = {}
@@ -53,6 +55,6 @@ def reader(source: Source) -> LineReader:
         terms = {name: float(value) for name, value in extra.items() if is_number(value)}
         if score is not None or terms:
             rows.append(score_row(place, score, terms, at + 1))
-        return rows
+        return checks.flagged(place, rows)
 
     return read

@@ -19,7 +19,7 @@ from rolltrace.errors import ConfigError, StoreError
 from rolltrace.exchange.import_rows import ImportedRow, Malformed, Place
 from rolltrace.exchange.jsontext import parse
 from rolltrace.query import open_store
-from rolltrace.record.tables import TRAJECTORIES, Table
+from rolltrace.record.tables import FLAGS, TRAJECTORIES, Table
 from rolltrace.store import Partition, list_parts, prepare, source_of, write_part
 from rolltrace.store.parts import replaced_by
 
@@ -233,8 +233,10 @@ def _import_file(
             skipped += 1
         else:
             rows += made
-        # Counted whether it was there or not: the same file is always cut into the same chunks.
-        size += sum(len(text) for each in made for text in each.fields.values() if isinstance(text, str))
+        # Counted whether it was there or not, and without flags, which a setting turns off: the same file is always cut
+        # into the same chunks.
+        texts = (text for each in made if each.table is not FLAGS for text in each.fields.values())
+        size += sum(len(text) for text in texts if isinstance(text, str))
         reading.advance(len(line.raw))
         if size >= _CHUNK_BYTES:
             _write(source, chunk, rows)

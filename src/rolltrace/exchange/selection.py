@@ -7,14 +7,12 @@ from itertools import groupby
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from rolltrace.query import Store, Trajectory
-from rolltrace.query.trajectory import build
-from rolltrace.record.tables import WHERE
+from rolltrace.query import Result, Store, Trajectory
+from rolltrace.query.reading import read_whole
+from rolltrace.query.trajectory import Row
 
-Row = dict[str, Any]
 _BATCH = 32
 """How many trajectories are read at once: enough to make few queries, few enough to hold in memory."""
-_WITHOUT_PLACE = f"* EXCLUDE ({', '.join(column.name for column in WHERE)})"
 
 
 class Exported(NamedTuple):
@@ -41,46 +39,22 @@ class Selection:
         self.rows = rows
         self._progress = progress
 
-    def read(self, rows: Sequence[Row] | None = None) -> Iterator[Full]:
-        """The trajectories of these rows, of all if not given, in their order."""
+    def read(self, rows: Sequence[Row] | None = None, *, split_payload: bool = False) -> Iterator[Full]:
+        """The trajectories of these rows, of all if not given, in their order; `split_payload` as in `read_whole`."""
         chosen = self.rows if rows is None else rows
         done = 0
         for step, of_step in groupby(chosen, key=lambda row: row["step"]):
             for batch in batches(list(of_step), _BATCH):
-                for full in self._read_batch(step, batch):
-                    yield full
+                for trajectory, spans in read_whole(self.store, batch, step, split_payload=split_payload):
+                    yield Full(trajectory, {span["op_id"]: span for span in spans})
                     done += 1
                     self._progress(done, len(chosen))
 
-    def table(self, name: str, step: int | None, ids: Sequence[str], columns: str = "*", order: str = "1") -> Any:
-        """The rows of a table that belong to these trajectories, all of one step."""
+    def table(self, name: str, step: int | None, ids: Sequence[str]) -> Result:
+        """The rows of a table that belong to these trajectories, all of one step, those of one together."""
         marks = ", ".join("?" * len(ids))
-        question = f"SELECT {columns} FROM {name} WHERE trajectory_id IN ({marks}) ORDER BY {order}"
+        question = f"SELECT * FROM {name} WHERE trajectory_id IN ({marks}) ORDER BY trajectory_id"
         return self.store.sql(question, ids, step=step)
-
-    def _read_batch(self, step: int | None, batch: list[Row]) -> Iterator[Full]:
-        ids = [row["trajectory_id"] for row in batch]
-
-        def by_trajectory(name: str, order: str, columns: str = "*") -> dict[str, list[Row]]:
-            found: dict[str, list[Row]] = {each: [] for each in ids}
-            for row in self.table(name, step, ids, columns, order).rows():
-                found[row["trajectory_id"]].append(row)
-            return found
-
-        own = by_trajectory("_trajectories", "end_ns DESC NULLS LAST")
-        spans = by_trajectory("spans", "start_ns, op_id")
-        events = [
-            by_trajectory(name, "time_ns, worker", f"trajectory_id, {_WITHOUT_PLACE}")
-            for name in ("transitions", "scores", "notes", "flags")
-        ]
-        for summary, each in zip(batch, ids):
-            inside = [[_without_id(row) for row in rows[each]] for rows in events]
-            trajectory = build(summary, own[each][0] if own[each] else None, spans[each], *inside)
-            yield Full(trajectory, {span["op_id"]: span for span in spans[each]})
-
-
-def _without_id(row: Row) -> Row:
-    return {name: value for name, value in row.items() if name != "trajectory_id"}
 
 
 def select(

@@ -2,6 +2,7 @@
 
 from rolltrace.journal.lock import drainer_lock, file_lock
 from rolltrace.journal.reader import Damage, Entry, SegmentReader, is_live, journal_files, read_journals
+from rolltrace.journal.replace import replace_file, replacing
 from rolltrace.journal.tokenizers import claim_tokenizer, tokenizer_file, tokenizers_pending, write_tokenizer
 from rolltrace.journal.writer import JournalWriter, Losses, journal_folder
 
@@ -18,6 +19,8 @@ __all__ = [
     "journal_files",
     "journal_folder",
     "read_journals",
+    "replace_file",
+    "replacing",
     "tokenizer_file",
     "tokenizers_pending",
     "write_tokenizer",

@@ -11,6 +11,8 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
+from rolltrace.journal.replace import replace_file
+
 PENDING_SEC = 30.0
 """How long a marker is believed."""
 _TAKE_OVER_SEC = 20.0
@@ -42,15 +44,11 @@ def claim_tokenizer(store: Path, fingerprint: str) -> bool:
 
 
 def write_tokenizer(store: Path, fingerprint: str, pages: Iterable[bytes]) -> None:
-    """Write the file, all at once by a rename, and take the marker away, whatever comes."""
+    """Write the file, all at once, and take the marker away, whatever comes."""
     path = tokenizer_file(store, fingerprint)
-    hidden = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
-        with open(os.open(hidden, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as file:
-            file.writelines(pages)
-        hidden.rename(path)
+        replace_file(path, pages, private=True)
     finally:
-        hidden.unlink(missing_ok=True)
         path.with_suffix(".pending").unlink(missing_ok=True)
 
 

@@ -12,14 +12,13 @@ One sender works at a time. It gives the lock back between rounds, so that `roll
 
 from __future__ import annotations
 
-import os
 from contextlib import AbstractContextManager
 from pathlib import Path
 
 import msgspec
 
 from rolltrace.errors import ConfigError
-from rolltrace.journal import file_lock
+from rolltrace.journal import file_lock, replace_file
 from rolltrace.keeper.position import Position
 from rolltrace.query import compile_where
 from rolltrace.settings import size_of
@@ -134,6 +133,4 @@ class Outbox:
 
     def _write(self, name: str, text: bytes) -> None:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        fresh = self.folder / f"{name}.{os.getpid()}.new"
-        fresh.write_bytes(text)
-        fresh.rename(self.folder / name)
+        replace_file(self.folder / name, text)

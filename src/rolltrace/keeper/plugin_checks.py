@@ -11,7 +11,6 @@ lost and nothing is there twice. A fault in a plug-in costs its look at one traj
 
 from __future__ import annotations
 
-import os
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
@@ -27,9 +26,9 @@ from rolltrace.drain.checks import Finding
 from rolltrace.drain.drainer import Ended
 from rolltrace.errors import QueryError
 from rolltrace.flags import CHECK_FAILED, PLUGIN_GROUP, is_on
-from rolltrace.journal import journal_folder
+from rolltrace.journal import journal_folder, replace_file
 from rolltrace.record import to_json
-from rolltrace.record.tables import FLAGS
+from rolltrace.record.tables import FLAGS, sample_columns
 from rolltrace.store import Partition, write_part
 
 if TYPE_CHECKING:
@@ -95,10 +94,7 @@ class PluginChecks:
         for number, at in enumerate(range(0, len(ended.trajectory_ids), _AT_ONCE)):
             batch = ended._replace(trajectory_ids=ended.trajectory_ids[at : at + _AT_ONCE])
             path = self._folder / f"{ended.segment}.{number:06d}.ended"
-            hidden = path.with_suffix(".ended-new")
-            hidden.write_bytes(msgspec.msgpack.encode(batch))
-            os.chmod(hidden, 0o600)
-            hidden.rename(path)
+            replace_file(path, msgspec.msgpack.encode(batch), private=True)
 
     def check_next(self) -> bool:
         """Check some trajectories; False if none wait."""
@@ -138,8 +134,7 @@ class PluginChecks:
             "project": trajectory.project,
             "experiment": trajectory.experiment,
             "step": trajectory.step,
-            "sample_index": None if trajectory.sample_index is None else str(trajectory.sample_index),
-            "sample_is_int": isinstance(trajectory.sample_index, int),
+            **sample_columns(trajectory.sample_index),
             "rollout_n": trajectory.rollout_n,
             "validate": trajectory.validate,
             "worker": trajectory.worker,

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import math
-import os
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import msgspec
 
 from rolltrace.errors import ConfigError
+from rolltrace.journal import replace_file
 
 KEEP = ("errors", "extremes", "slowest", "flagged")
 """The words of `keep`."""
@@ -62,9 +62,7 @@ def write_policy(store: Path, policy: Policy | None) -> None:
     if policy is None:
         page.unlink(missing_ok=True)
         return
-    hidden = page.with_name(f".{_FILE}.{os.getpid()}.new")
-    hidden.write_bytes(msgspec.json.format(msgspec.json.encode(checked(policy))) + b"\n")
-    hidden.rename(page)
+    replace_file(page, msgspec.json.format(msgspec.json.encode(checked(policy))) + b"\n")
 
 
 def policy_changed_ns(store: Path) -> int | None:

@@ -21,6 +21,8 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rolltrace.journal import replace_file
+
 SENT, REFUSED, HELD = 1, 2, 3
 _WORDS = {"sent": SENT, "refused": REFUSED, "held": HELD}
 _SCHEMA = pa.schema(
@@ -155,12 +157,7 @@ class Position:
         return (stat.st_ino, stat.st_size)
 
     def _replace(self, lines: Iterable[bytes]) -> None:
-        fresh = self.path.with_name(f"{self.path.name}.{os.getpid()}.new")
-        with open(fresh, "wb") as file:
-            file.writelines(lines)
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.rename(self.path)
+        replace_file(self.path, lines, durable=True)
         self._seen, self._untidy = self._look(), False
 
 

@@ -19,7 +19,7 @@ from rolltrace.journal import drainer_lock, journal_files, journal_folder
 from rolltrace.keeper.plugin_checks import PluginChecks
 from rolltrace.keeper.policy import policy_changed_ns
 from rolltrace.keeper.senders import Senders
-from rolltrace.store import compact, finished_steps, pruning_is_planned
+from rolltrace.store import compact, finished_steps, pruning_is_planned, step_folder
 
 _LOOK_EVERY_SEC = 0.5
 _IDLE_SEC = 60.0
@@ -68,7 +68,9 @@ def follow(store: Path, *, idle_sec: float = _IDLE_SEC, threads: bool = False) -
             compact_due = True
         elif compact_due:  # nothing to drain at the moment: a good time
             compact(store, steps=finished_steps(store), fewest_parts=_PARTS_WORTH_MERGING)
-            compact(store, steps=lambda folder: folder.name == "step=none", fewest_parts=_LATE_PARTS_WORTH_MERGING)
+            compact(
+                store, steps=lambda folder: folder.name == step_folder(None), fewest_parts=_LATE_PARTS_WORTH_MERGING
+            )
             compact_due = _keep_house(store)
         elif now - last_news > (idle_sec if journal_files(store) else idle_sec / 10):
             return

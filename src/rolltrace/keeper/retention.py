@@ -7,7 +7,6 @@ pruning what was pruned changes nothing.
 
 from __future__ import annotations
 
-import os
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from functools import lru_cache
@@ -20,7 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rolltrace._guard import caught
-from rolltrace.journal import journal_folder
+from rolltrace.journal import journal_folder, replace_file
 from rolltrace.keeper.choice import WAITING, Choice, Row, choose
 from rolltrace.keeper.outbox import Outbox
 from rolltrace.keeper.pending import routed
@@ -36,6 +35,7 @@ from rolltrace.store import (
     list_parts,
     outboxes,
     prune,
+    step_folder,
     step_of,
     table_of,
 )
@@ -154,7 +154,7 @@ def _size(folder: Path, parts: dict[Path, list[Path]], *, waiting: bool) -> tupl
     """How many rows the choice is made from. A reward that is waited for may be given by id alone, without a step."""
     rows = [sum(_rows(part) for part in parts[folder] if table_of(part) == table) for table in _OUTCOME]
     if waiting:
-        elsewhere = parts.get(folder.with_name("step=none"), [])
+        elsewhere = parts.get(folder.with_name(step_folder(None)), [])
         rows.append(sum(_rows(part) for part in elsewhere if table_of(part) == SCORES.name))
     return tuple(rows)
 
@@ -228,7 +228,4 @@ def _recall(store: Path, policy: Policy) -> dict[str, tuple[int, ...]]:
 
 def _remember(store: Path, policy: Policy, sizes: dict[Path, tuple[int, ...]]) -> None:
     steps = {**_recall(store, policy), **{_name(store, folder): size for folder, size in sizes.items()}}
-    file = _memory_file(store)
-    hidden = file.with_name(f"{file.name}.{os.getpid()}.new")
-    hidden.write_bytes(msgspec.json.encode(_Memory(policy, steps)))
-    hidden.rename(file)
+    replace_file(_memory_file(store), msgspec.json.encode(_Memory(policy, steps)))

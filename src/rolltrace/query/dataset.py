@@ -18,16 +18,15 @@ from rolltrace.query.compare import Comparison, compare
 from rolltrace.query.engine import Engine
 from rolltrace.query.filters import compile_where
 from rolltrace.query.group_views import GROUP_COLUMNS, GROUP_KEY, SAME_GROUP, groups_select, pass_columns
+from rolltrace.query.reading import read_whole, summaries
 from rolltrace.query.result import IS_INT, Result
 from rolltrace.query.scoring import addressee_of, addressee_of_row, write_score
-from rolltrace.query.trajectory import Trajectory, build
+from rolltrace.query.trajectory import Trajectory
 from rolltrace.query.views import TRAJECTORY_COLUMNS, VIEWS, chosen
 from rolltrace.record import SampleIndex, score_body
-from rolltrace.record.tables import WHERE
 from rolltrace.store import check_version
 
 _SHORTEST_PREFIX = 4
-_WITHOUT_PLACE = f"* EXCLUDE ({', '.join(column.name for column in WHERE)})"
 _DEFAULT_ORDER = "project,experiment,step,validate,sample_index,rollout_n,start_ns"
 _GROUP_ORDER = "project,experiment,step,validate,sample_index"
 
@@ -140,21 +139,10 @@ class Store:
             QueryError: no trajectory has this id, or several begin with it.
         """
         full_id, step = self._find(trajectory_id)
-
-        def rows(table: str, order: str, columns: str = "*") -> list[dict[str, Any]]:
-            sql = f"SELECT {columns} FROM {table} WHERE trajectory_id = ? ORDER BY {order}"
-            return self._ask(sql, [full_id], step).rows()
-
-        found = rows("_listing", "start_ns", ", ".join((*TRAJECTORY_COLUMNS, IS_INT)))
-        if not found:  # pruned since we found it
+        found = next(read_whole(self, summaries(self, [full_id], step), step), None)
+        if found is None:  # pruned since we found it
             raise QueryError(f"there is no trajectory {full_id} any more")
-        own = rows("_trajectories", "end_ns DESC NULLS LAST")
-        return build(
-            found[0],
-            own[0] if own else None,
-            rows("spans", "start_ns, op_id"),
-            *(rows(table, "time_ns, worker", _WITHOUT_PLACE) for table in ("transitions", "scores", "notes", "flags")),
-        )
+        return found.trajectory
 
     def group(
         self,

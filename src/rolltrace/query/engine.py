@@ -23,10 +23,19 @@ import pyarrow.parquet as pq
 
 from rolltrace.errors import QueryError, StoreError
 from rolltrace.query.live import LiveJournals, PartKey
-from rolltrace.query.settled import SettledSteps, folder_of
+from rolltrace.query.settled import SettledSteps
 from rolltrace.query.views import DROPPED, LATE, LISTED, ROWS, late_statement, listing_statements, live_name, statements
 from rolltrace.record.tables import FLAGS, LOSSES, SCORES, TEXTS, TRANSITIONS
-from rolltrace.store import SCHEMAS, check_version, checksum_problem, data_folder, list_parts, source_of, table_of
+from rolltrace.store import (
+    SCHEMAS,
+    check_version,
+    checksum_problem,
+    data_folder,
+    list_parts,
+    source_of,
+    step_folder,
+    table_of,
+)
 from rolltrace.store.dropped import dropped_in
 from rolltrace.store.layout import COMPACTED
 from rolltrace.store.parts import replaced_by
@@ -156,16 +165,16 @@ class Engine:
         """The parts of a step, and those in which rows without coordinates may belong to it."""
         if step is None:
             return self._parts
-        late = folder_of(None)
+        late = step_folder(None)
         return [
             part
             for part in self._parts
-            if part.parent.name == folder_of(step) or (part.parent.name == late and table_of(part) in WITHOUT_STEP)
+            if part.parent.name == step_folder(step) or (part.parent.name == late and table_of(part) in WITHOUT_STEP)
         ]
 
     def _listing(self, step: int | None) -> pa.Table:
         """The listing of a step, or of all; without late scores."""
-        own = [part for part in self._parts if step is None or part.parent.name == folder_of(step)]
+        own = [part for part in self._parts if step is None or part.parent.name == step_folder(step)]
         settled, active = self._settled.split(own, self._live, self._list)
         if settled is not None and not active and not any(len(self._live[table.name]) for table in LISTED):
             return settled
@@ -173,7 +182,9 @@ class Engine:
         return moving if settled is None else pa.concat_tables([settled, moving])
 
     def _late_scores(self) -> pa.Table | None:
-        parts = [part for part in self._parts if part.parent.name == folder_of(None) and table_of(part) == SCORES.name]
+        parts = [
+            part for part in self._parts if part.parent.name == step_folder(None) and table_of(part) == SCORES.name
+        ]
         if parts != self._late[0]:
             found = self._ask(late_statement(parts)) if parts else None
             self._late = (parts, found if found is not None and len(found) else None)

@@ -13,14 +13,9 @@ import pyarrow as pa
 
 from rolltrace.query.dataset import Store
 from rolltrace.query.filters import compile_where
-from rolltrace.query.result import IS_INT
-from rolltrace.query.trajectory import Trajectory, build
-from rolltrace.query.views import TRAJECTORY_COLUMNS
-from rolltrace.record.tables import WHERE
+from rolltrace.query.reading import read_whole, summaries
+from rolltrace.query.trajectory import Row, Trajectory
 
-Row = dict[str, Any]
-_WITHOUT_PLACE = f"* EXCLUDE ({', '.join(column.name for column in WHERE)})"
-_EVENTS = ("transitions", "scores", "notes", "flags")
 _SURVEY = """
 WITH ops AS (
     SELECT trajectory_id, count(*) FILTER (status <> 'running') AS ended, count(*) FILTER (status = 'running') AS open,
@@ -106,27 +101,8 @@ def sizes(store: Store, trajectory_ids: Sequence[str]) -> dict[str, int]:
 
 def read(store: Store, trajectory_ids: Sequence[str], step: int | None) -> Iterator[Read]:
     """These trajectories, all of one step, whole. One that is not there any more is left out."""
-    wanted = list(trajectory_ids)
-
-    def rows(table: str, columns: str, order: str) -> dict[str, list[Row]]:
-        found: dict[str, list[Row]] = {each: [] for each in wanted}
-        sql = f"SELECT {columns} FROM {table} WHERE trajectory_id IN (SELECT unnest(?)) ORDER BY {order}"
-        for row in store._ask(sql, [wanted], step).rows():
-            found[row["trajectory_id"]].append(row)
-        return found
-
-    listed = rows("_listing", ", ".join((*TRAJECTORY_COLUMNS, IS_INT)), "start_ns")
-    own = rows("_trajectories", "*", "end_ns DESC NULLS LAST")
-    spans = rows("spans", "* EXCLUDE (inputs, outputs)", "start_ns, op_id")  # `payload` has both
-    events = [rows(table, f"trajectory_id, {_WITHOUT_PLACE}", "time_ns, worker") for table in _EVENTS]
-    for each in wanted:
-        if not listed[each]:
-            continue
-        said = [
-            [{name: row[name] for name in row if name != "trajectory_id"} for row in found[each]] for found in events
-        ]
-        made = build(listed[each][0], own[each][0] if own[each] else None, spans[each], *said)
-        yield Read(made, sum(map(_bytes, spans[each])))
+    for found in read_whole(store, summaries(store, trajectory_ids, step), step):
+        yield Read(found.trajectory, sum(map(_bytes, found.spans)))
 
 
 def _bytes(span: Row) -> int:

@@ -16,6 +16,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from rolltrace.query.views import LISTED
+from rolltrace.store import step_folder
 
 MakeListing = Callable[[list[Path]], pa.Table]
 """Gives the listing of some parts, by step."""
@@ -31,7 +32,7 @@ class SettledSteps:
         self, parts: list[Path], live: dict[str, pa.Table], make: MakeListing
     ) -> tuple[pa.Table | None, list[Path]]:
         """The listing of all settled steps of these parts, and the parts of the other steps."""
-        moving = {folder_of(step) for table in LISTED for step in live[table.name]["step"].unique().to_pylist()}
+        moving = {step_folder(step) for table in LISTED for step in live[table.name]["step"].unique().to_pylist()}
         settled: dict[str, list[Path]] = defaultdict(list)
         active = []
         for part in parts:
@@ -52,10 +53,5 @@ class SettledSteps:
         at = 0
         for value, same in groupby(listing["step"].to_pylist()):
             count = sum(1 for _ in same)
-            self._known[folder_of(value)] = (parts[folder_of(value)], listing.slice(at, count))
+            self._known[step_folder(value)] = (parts[step_folder(value)], listing.slice(at, count))
             at += count
-
-
-def folder_of(step: int | None) -> str:
-    """How the folders of a step are called."""
-    return "step=none" if step is None else f"step={step}"

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
+from rolltrace.record.schema import SampleIndex
+
 ColumnType = Literal["text", "long text", "json", "int64", "int32", "float64", "bool", "int32[]", "float32[]", "int8[]"]
 
 FORMAT = 1
@@ -42,6 +44,15 @@ WHERE = (
     Column("worker", "text", "host and process that wrote it: the journal's writer id"),
 )
 """Every row says which trajectory it belongs to and where that stands in the training run."""
+
+
+def sample_columns(sample_index: SampleIndex | None) -> dict[str, str | bool | None]:
+    """The two columns of a sample index: a column has one type, so ints become text that is known to be an int."""
+    return {
+        "sample_index": None if sample_index is None else str(sample_index),
+        "sample_is_int": isinstance(sample_index, int),
+    }
+
 
 TIMES = (
     Column("start_ns", "int64", "nanoseconds since 1970"),

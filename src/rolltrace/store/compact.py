@@ -19,7 +19,7 @@ import xxhash
 
 from rolltrace.record.tables import LOSSES, TABLES
 from rolltrace.store.dropped import dropped_in, holds_dropped, without_dropped
-from rolltrace.store.layout import COMPACTED, Partition, data_folder, source_of, table_of
+from rolltrace.store.layout import COMPACTED, Partition, data_folder, source_of, step_of, table_of
 from rolltrace.store.parts import as_today, list_parts, may_be_rewritten, replaced_by, write_table
 
 _MOST_BYTES = 256 << 20
@@ -71,12 +71,6 @@ def finished_steps(store: Path, *, later: int = 1) -> Callable[[Path], bool]:
         return step is not None and len(last) == later and step < last[0]
 
     return finished
-
-
-def step_of(folder: Path) -> int | None:
-    """Which step a folder is of; None for those of no step."""
-    step = folder.name.removeprefix("step=")
-    return int(step) if step.lstrip("-").isdigit() else None
 
 
 def _batches(parts: Iterable[Path]) -> Iterable[list[Path]]:

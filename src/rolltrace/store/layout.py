@@ -14,7 +14,6 @@ file system or a URL could take amiss is percent-escaped; very long names are cu
 from __future__ import annotations
 
 import json
-import os
 import re
 from pathlib import Path
 from typing import NamedTuple
@@ -23,6 +22,7 @@ from urllib.parse import unquote
 import xxhash
 
 from rolltrace.errors import FormatError, StoreError
+from rolltrace.journal import replace_file
 from rolltrace.record.tables import FORMAT
 
 COMPACTED = "compact-"
@@ -39,17 +39,23 @@ class Partition(NamedTuple):
     step: int | None
 
     def folder(self, store: Path) -> Path:
-        step = "none" if self.step is None else str(self.step)
-        return (
-            data_folder(store)
-            / f"project={escape(self.project)}"
-            / f"experiment={escape(self.experiment)}"
-            / f"step={step}"
-        )
+        experiment = data_folder(store) / f"project={escape(self.project)}" / f"experiment={escape(self.experiment)}"
+        return experiment / step_folder(self.step)
 
 
 def data_folder(store: Path) -> Path:
     return store / "data"
+
+
+def step_folder(step: int | None) -> str:
+    """The name that the folders of a step have in every experiment."""
+    return "step=none" if step is None else f"step={step}"
+
+
+def step_of(folder: Path) -> int | None:
+    """Which step a folder is of; None for those of no step."""
+    step = folder.name.removeprefix("step=")
+    return int(step) if step.lstrip("-").isdigit() else None
 
 
 def part_name(table: str, source: str) -> str:
@@ -92,9 +98,7 @@ def prepare(store: Path) -> None:
         data_folder(store).mkdir(parents=True, exist_ok=True)
         page = store / "format.json"
         if not page.exists():
-            fresh = page.with_name(f"format.{os.getpid()}.new")
-            fresh.write_text(json.dumps({"format": FORMAT}) + "\n")
-            fresh.rename(page)
+            replace_file(page, json.dumps({"format": FORMAT}).encode() + b"\n")
     except OSError as fault:
         raise StoreError(f"cannot write to the store {str(store)!r}: {fault.strerror or fault}") from fault
     check_version(store)

@@ -6,7 +6,6 @@ per column chunk and no dictionary for token columns, so that zstd sees the pref
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from rolltrace.journal import replacing
 from rolltrace.record.tables import FORMAT, TABLES, ColumnType, Table
 from rolltrace.store.checksum import add_checksum
 from rolltrace.store.layout import COMPACTED, Partition, data_folder, part_name, source_of, table_of
@@ -97,8 +97,7 @@ def write_table(
     path = folder / part_name(table.name, source)
     bulky = [column.name for column in table.columns if column.type in BULKY]
     metadata = {**(rows.schema.metadata or {}), b"rolltrace_replaces": "\n".join(replaces).encode()}
-    hidden = path.with_name(f".{path.name}.{os.getpid()}.new")
-    try:
+    with replacing(path, durable=True) as hidden:
         pq.write_table(
             rows.replace_schema_metadata(metadata),
             hidden,
@@ -111,20 +110,7 @@ def write_table(
             write_page_checksum=True,
         )
         add_checksum(hidden)
-        _sync(hidden)
-        hidden.rename(path)
-        _sync(folder)
-    finally:
-        hidden.unlink(missing_ok=True)
     return path
-
-
-def _sync(path: Path) -> None:
-    fd = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def list_parts(store: Path, table: str | None = None) -> list[Path]:

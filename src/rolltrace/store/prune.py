@@ -8,7 +8,6 @@ carries the plan out to its end, so that each trajectory is counted once.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -19,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import xxhash
 
-from rolltrace.journal import journal_folder
+from rolltrace.journal import journal_folder, replace_file
 from rolltrace.record.tables import LOSSES
 from rolltrace.store.layout import COMPACTED, Partition, source_of, table_of
 from rolltrace.store.parts import as_today, list_parts, may_be_rewritten, replaced_by, write_part, write_table
@@ -123,9 +122,7 @@ def _plan_file(store: Path) -> Path:
 def _write_plan(store: Path, plan: _Plan) -> None:
     file = _plan_file(store)
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    hidden = file.with_name(f"{_PLAN}.{os.getpid()}.new")
-    hidden.write_bytes(msgspec.json.encode(plan))
-    hidden.rename(file)
+    replace_file(file, msgspec.json.encode(plan))
 
 
 def _carry_out(store: Path, plan: _Plan, progress: Progress) -> Pruned:

@@ -8,13 +8,13 @@ One file per route, written once and never changed: writers on several hosts can
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import xxhash
 
+from rolltrace.journal import replace_file
 from rolltrace.store.layout import escape, unescape
 
 EMBEDDED = "rolltrace"
@@ -65,9 +65,4 @@ def _note(store: Path, backend: str, route: Route) -> None:
     if path.exists():
         return
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    fresh = path.with_name(f"{path.name}.{os.getpid()}.new")
-    with open(fresh, "w") as file:
-        json.dump(route._asdict(), file)
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.rename(path)
+    replace_file(path, json.dumps(route._asdict()).encode(), durable=True)

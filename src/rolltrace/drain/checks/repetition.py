@@ -43,7 +43,7 @@ def repetition(op: OpFacts) -> Finding | None:
 def _response(op: OpFacts) -> str:
     """The response tokens as a text of one character per token, which can be searched; empty if they are no such."""
     count, ids, mask = op.fields["response_tokens"], op.fields["tokens"], op.fields.get("response_mask")
-    if count < _SHORTEST_TOKENS or ids.null_count:
+    if count < _SHORTEST_TOKENS or ids is None or ids.null_count:  # an import may know only how many they are
         return ""
     if mask is not None and bytes(raw(mask)).find(0) >= 0:
         return ""  # it holds what tools said, too; the model's own words are in the ops inside

@@ -1,0 +1,64 @@
+"""Flags for trajectories that others recorded: those of the drainer's checks that make sense without token ids.
+
+The others would be wrong here: a dump names images that it does not hold. Records of our own exports are not looked at:
+what was found in them stands in them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from rolltrace.drain.checks import Checks, Finding, OpFacts, Past
+from rolltrace.exchange.import_rows import ImportedRow, Place, row
+from rolltrace.flags import OFF, is_on
+from rolltrace.record.tables import FLAGS, SPANS, TRANSITIONS
+from rolltrace.settings import Settings
+
+_CHECKS = ("empty_response", "cut_by_length", "repetition", "tool_error", "number_as_text")
+
+
+class _Payload(msgspec.Struct):
+    """What is looked at: no format tells how a model was called, so the inputs are passed over."""
+
+    outputs: Any = None
+
+
+_payload_decoder = msgspec.json.Decoder(_Payload)
+
+
+class ImportChecks:
+    """Looks at the trajectories of one file, as far as the setting `checks` does not forbid it."""
+
+    def __init__(self) -> None:
+        setting = Settings.gather({}).checks
+        self._checks = Checks(",".join(name for name in _CHECKS if is_on(setting, name)) or OFF, Past())
+
+    def flagged(self, place: Place, rows: list[ImportedRow]) -> list[ImportedRow]:
+        """The rows of a trajectory, and behind them a row for each problem in them."""
+        return rows + [
+            row(
+                FLAGS,
+                place,
+                {
+                    "flag": found.flag,
+                    "op_id": each.fields["op_id"],
+                    "time_ns": each.fields.get("start_ns") or each.fields.get("time_ns"),
+                    "detail": found.detail,
+                },
+            )
+            for each in rows
+            for found in self._findings(each)
+        ]
+
+    def _findings(self, each: ImportedRow) -> Iterator[Finding]:
+        fields = each.fields
+        try:
+            if each.table is SPANS:
+                yield from self._checks.of_op(OpFacts(fields, None, _payload_decoder.decode(fields["payload"]).outputs))
+            elif each.table is TRANSITIONS:
+                yield from self._checks.of_transition(None, msgspec.json.decode(fields["fields"]))
+        except RecursionError:  # nested just so deep that it can be kept: not checked, rather than refused
+            return
