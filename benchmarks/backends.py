@@ -8,7 +8,6 @@ over what was drained.
 import argparse
 import contextlib
 import os
-import signal
 import sys
 import tempfile
 import time
@@ -28,6 +27,7 @@ from rolltrace.keeper.pending import asked_for
 from rolltrace.keeper.sender import Sender
 from rolltrace.query import Trajectory as Found
 from rolltrace.query import open_store
+from tests.background import kill_keepers
 
 VENDOR = """
 import time
@@ -65,7 +65,7 @@ class Sending(Rolltrace):
             finally:
                 rolltrace.shutdown()
                 rolltrace.RolloutTraceConfig.reset()
-                _end_keepers(store)
+                kill_keepers(store)  # the next round is not theirs
 
 
 def rollout(trajectories: list[Trajectory], rounds: int) -> Iterator[Row]:
@@ -143,15 +143,6 @@ def _replays(tracer: Tracer, trajectories: list[Trajectory]) -> Round:
             return (time.process_time_ns() - begin) / 1e3 / ops
 
     return run
-
-
-def _end_keepers(store: str) -> None:
-    """The drainer and senders that this round has started: the next round is not theirs."""
-    for folder in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            words = (folder / "cmdline").read_bytes().split(b"\0")
-            if store.encode() in words and any(b"rolltrace.keeper" in word for word in words):
-                os.kill(int(folder.name), signal.SIGKILL)
 
 
 def main() -> None:

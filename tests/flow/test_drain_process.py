@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 import subprocess
 import sys
 import time
@@ -17,6 +16,7 @@ import pytest
 import rolltrace
 from rolltrace.journal import drainer_lock, journal_files, journal_folder
 from rolltrace.store import compact, list_parts
+from tests.background import kill_keepers
 
 WORKER = """
 import sys, rolltrace
@@ -40,19 +40,6 @@ def traced(number: int) -> dict[str, int]:
 
 def spans(store: Path) -> list[dict[str, object]]:
     return [row for part in list_parts(store, "spans") for row in pq.read_table(part, partitioning=None).to_pylist()]
-
-
-def drainers(store: Path) -> list[int]:
-    """The drainer processes of a store."""
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            words = (folder / "cmdline").read_bytes().split(b"\0")
-        except OSError:
-            continue
-        if str(store).encode() in words and any(b"rolltrace.keeper" in word for word in words):
-            found.append(int(folder.name))
-    return found
 
 
 @pytest.mark.parametrize("drain", ["process", "thread"])
@@ -84,8 +71,7 @@ def test_a_killed_drainer_is_started_again(tmp_path: Path) -> None:
     rolltrace.init("p", "e", "rolltrace", store=tmp_path, drain="process")
     traced(1)
     assert rolltrace.flush(30)
-    for process in drainers(tmp_path):
-        os.kill(process, signal.SIGKILL)
+    kill_keepers(tmp_path)
     traced(2)
     assert rolltrace.flush(30)
     assert len(spans(tmp_path)) == 2
@@ -98,9 +84,7 @@ def test_sixteen_writers_while_the_drainer_is_killed_again_and_again(tmp_path: P
     killed = 0
     while any(worker.poll() is None for worker in workers):
         time.sleep(1)
-        for process in drainers(tmp_path):
-            os.kill(process, signal.SIGKILL)
-            killed += 1
+        killed += kill_keepers(tmp_path)
         with drainer_lock(journal_folder(tmp_path)) as alone:
             if alone:
                 compact(tmp_path)

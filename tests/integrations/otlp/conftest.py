@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -40,16 +39,3 @@ def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.setenv("ROLLTRACE_DRAIN", "process")
     monkeypatch.setenv("ROLLTRACE_STRICT", "")  # a launcher may be killed too
-
-
-@pytest.fixture
-def eventually() -> Callable[[Callable[[], object]], None]:
-    """Waits until something holds: what other processes do has no other end to wait for."""
-
-    def wait(holds: Callable[[], object]) -> None:
-        deadline = time.monotonic() + 90
-        while not holds():
-            assert time.monotonic() < deadline, "it never came to hold"
-            time.sleep(0.2)
-
-    return wait

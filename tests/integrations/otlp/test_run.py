@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
 import sys
 import urllib.parse
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +20,9 @@ from rolltrace.backends.otlp.spans import root_id
 from rolltrace.keeper.outbox import Outbox
 from rolltrace.query import open_store
 from rolltrace.testing.contract import differences
+from tests.background import eventually, kill_keepers
 
 WORKER = Path(__file__).parents[1] / "worker.py"
-Eventually = Callable[[Callable[[], object]], None]
 
 
 @pytest.fixture
@@ -37,17 +35,6 @@ def store(tmp_path: Path) -> Iterator[Path]:
 @pytest.fixture
 def project() -> str:
     return f"数学-{uuid.uuid4().hex[:8]}"
-
-
-def kill_keepers(store: Path) -> None:
-    """The drainer and the senders of a store, with SIGKILL."""
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            words = (folder / "cmdline").read_bytes().split(b"\0")
-        except OSError:
-            continue
-        if str(store).encode() in words and any(b"rolltrace.keeper" in word for word in words):
-            os.kill(int(folder.name), signal.SIGKILL)
 
 
 def start(store: Path, project: str, number: int, count: int | str) -> subprocess.Popen[str]:
@@ -93,7 +80,7 @@ def mlflow(mlflow_server: Mlflow, project: str, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_run_of_several_processes_arrives_in_mlflow_and_can_be_searched(
-    mlflow: MlflowContract, store: Path, project: str, eventually: Eventually
+    mlflow: MlflowContract, store: Path, project: str
 ) -> None:
     ids = ended([start(store, project, number, 8) for number in range(3)])
     eventually(lambda: sent(store, 24))
@@ -114,7 +101,7 @@ def test_a_run_of_several_processes_arrives_in_mlflow_and_can_be_searched(
 
 
 def test_mlflow_stopped_in_the_middle_gets_everything_when_it_is_back(
-    tmp_path: Path, store: Path, project: str, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, store: Path, project: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = Mlflow(tmp_path / "server")
     server.start()
@@ -136,7 +123,7 @@ def test_mlflow_stopped_in_the_middle_gets_everything_when_it_is_back(
 
 
 def test_kills_of_a_worker_and_of_the_senders_lose_and_double_nothing(
-    mlflow: MlflowContract, store: Path, project: str, eventually: Eventually
+    mlflow: MlflowContract, store: Path, project: str
 ) -> None:
     worker = start(store, project, 0, "asked")
     assert worker.stdin is not None
@@ -157,7 +144,7 @@ def test_kills_of_a_worker_and_of_the_senders_lose_and_double_nothing(
 
 
 def test_a_run_arrives_in_phoenix_and_can_be_searched(
-    phoenix_server: Phoenix, store: Path, project: str, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
+    phoenix_server: Phoenix, store: Path, project: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     contract = PhoenixContract()
     contract.point_to(phoenix_server, project, monkeypatch)

@@ -6,7 +6,6 @@ import fcntl
 import subprocess
 import sys
 import uuid
-from collections.abc import Callable
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, ClassVar
@@ -22,10 +21,10 @@ from rolltrace.keeper.outbox import Outbox
 from rolltrace.query import open_store
 from rolltrace.testing import BackendContract, Seen, SeenOp, rollouts
 from rolltrace.testing.contract import as_json, differences
+from tests.background import eventually, kill_keepers
 
 WORKER = Path(__file__).parents[1] / "worker.py"
 COORDINATES = ("step", "sample_index", "rollout_n", "validate")
-Eventually = Callable[[Callable[[], object]], None]
 
 
 def traces(project: str, run: str, **query: Any) -> list[dict[str, Any]]:
@@ -118,9 +117,7 @@ def problems(store: Path, ids: list[str], project: str) -> list[str]:
     return found
 
 
-def test_a_run_of_several_processes_arrives_and_can_be_searched(
-    store: Path, project: str, eventually: Eventually
-) -> None:
+def test_a_run_of_several_processes_arrives_and_can_be_searched(store: Path, project: str) -> None:
     ids = ended([start(store, project, number, 8) for number in range(3)])
     eventually(lambda: sent(store, 24))
     assert ids_of(traces(project, "试验 1")) == ids
@@ -140,7 +137,7 @@ def test_a_run_of_several_processes_arrives_and_can_be_searched(
         assert ids_of(traces(project, "试验 1", **query)) == expected, query
 
 
-def test_messages_are_those_of_the_conversation(store: Path, project: str, eventually: Eventually) -> None:
+def test_messages_are_those_of_the_conversation(store: Path, project: str) -> None:
     ended([start(store, project, 0, 2)])
     eventually(lambda: sent(store, 2))
     for trace in traces(project, "试验 1"):
@@ -151,7 +148,7 @@ def test_messages_are_those_of_the_conversation(store: Path, project: str, event
         assert usage == [{"input_tokens": 10, "output_tokens": 8}, {"input_tokens": 20, "output_tokens": 8}]
 
 
-def test_a_database_that_is_taken_delays_and_loses_nothing(store: Path, project: str, eventually: Eventually) -> None:
+def test_a_database_that_is_taken_delays_and_loses_nothing(store: Path, project: str) -> None:
     first = ended([start(store, project, 0, 3)])
     eventually(lambda: sent(store, 3))
     with open(SQLiteStorage.get_project_db_path(project).with_suffix(".lock"), "w") as lock:
@@ -163,9 +160,7 @@ def test_a_database_that_is_taken_delays_and_loses_nothing(store: Path, project:
     assert problems(store, [*first, *second], project) == []
 
 
-def test_kills_of_a_worker_and_of_the_senders_lose_and_double_nothing(
-    store: Path, project: str, eventually: Eventually, kill_keepers: Callable[[Path], None]
-) -> None:
+def test_kills_of_a_worker_and_of_the_senders_lose_and_double_nothing(store: Path, project: str) -> None:
     worker = start(store, project, 0, "asked")
     assert worker.stdin is not None
     assert worker.stdout is not None
