@@ -15,8 +15,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import rolltrace
-from benchmarks.replay import sync_replay
-from benchmarks.rounds import Round, medians
+from benchmarks.replay import replays, sync_replay
+from benchmarks.rounds import medians
 from benchmarks.table import Row, at_least, at_most, render, write_json
 from benchmarks.tracers import Plain, Rolltrace, Tracer, scratch_folder
 from benchmarks.workload import Trajectory, generate
@@ -78,7 +78,8 @@ def rollout(trajectories: list[Trajectory], rounds: int) -> Iterator[Row]:
         "down": Sending("down"),
         "both": Sending("slow", "down"),
     }
-    cost = medians({name: _replays(tracer, trajectories) for name, tracer in tracers.items()}, rounds=rounds)
+    contenders = {name: replays(each, trajectories, clock_ns=time.process_time_ns) for name, each in tracers.items()}
+    cost = medians(contenders, rounds=rounds)
     added = {name: value - cost["plain"] for name, value in cost.items()}
     section = "the rollout's process, realistic workload, processor time an op"
     yield Row(section, "off", added["off"], "us")
@@ -128,21 +129,6 @@ class _Nothing:
 
     def close(self) -> None:
         pass
-
-
-def _replays(tracer: Tracer, trajectories: list[Trajectory]) -> Round:
-    replay = sync_replay(tracer)
-    ops = sum(len(trajectory.ops) for trajectory in trajectories)
-
-    def run() -> float:
-        with tracer.running():
-            replay(trajectories[0])
-            begin = time.process_time_ns()
-            for trajectory in trajectories:
-                replay(trajectory)
-            return (time.process_time_ns() - begin) / 1e3 / ops
-
-    return run
 
 
 def main() -> None:
