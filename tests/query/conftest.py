@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
 import rolltrace
 from rolltrace.drain import Drainer
+
+from .filtered import filled
 
 STATES = ("undrained", "drained", "first segments drained", "drainer killed before it removed journals", "some parts")
 
@@ -127,3 +130,10 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
         monkeypatch.setattr("rolltrace.query.engine.FRESH_SEC", 0.0)
 
     return look
+
+
+@pytest.fixture(scope="module")
+def database() -> Iterator[duckdb.DuckDBPyConnection]:
+    """Four trajectories for filters."""
+    with filled() as connection:
+        yield connection
