@@ -73,8 +73,8 @@ def test_nothing_is_lost_or_doubled_when_worker_keeper_and_server_are_killed(
     project: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", server.uri)
-    mlflow = ask(server.uri)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", server.url)
+    mlflow = ask(server.url)
     doomed, finite = worker(100, 8, "hang"), worker(0, 12)
     eventually(lambda: mlflow.client.get_experiment_by_name(project) is not None and mlflow.traces(project))
     assert kill_keepers(store) >= 1

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-from servers import Mlflow, Phoenix
+from tests.integrations.servers import MlflowServer
+
+from .phoenix import PhoenixServer
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -19,19 +18,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.fixture(scope="session")
-def mlflow_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mlflow]:
-    server = Mlflow(tmp_path_factory.mktemp("mlflow"))
-    server.start()
-    yield server
-    server.kill()
+def mlflow_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MlflowServer]:
+    with MlflowServer(tmp_path_factory.mktemp("mlflow")) as server:
+        yield server
 
 
 @pytest.fixture(scope="session")
-def phoenix_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Phoenix]:
-    server = Phoenix(tmp_path_factory.mktemp("phoenix"))
-    server.start()
-    yield server
-    server.kill()
+def phoenix_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PhoenixServer]:
+    with PhoenixServer(tmp_path_factory.mktemp("phoenix")) as server:
+        yield server
 
 
 @pytest.fixture(autouse=True)

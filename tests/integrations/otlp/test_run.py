@@ -11,9 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import reading
-from contracts import MlflowContract, PhoenixContract
-from servers import Mlflow, Phoenix
 
 from rolltrace._launch import start_drainer
 from rolltrace.backends.otlp.spans import root_id
@@ -21,6 +18,11 @@ from rolltrace.keeper.outbox import Outbox
 from rolltrace.query import open_store
 from rolltrace.testing.contract import differences
 from tests.background import eventually, kill_keepers
+from tests.integrations.servers import MlflowServer
+
+from . import reading
+from .contracts import MlflowContract, PhoenixContract
+from .phoenix import PhoenixServer
 
 WORKER = Path(__file__).parents[1] / "worker.py"
 
@@ -73,7 +75,7 @@ def problems(store: Path, ids: list[str], contract: Any) -> list[str]:
 
 
 @pytest.fixture
-def mlflow(mlflow_server: Mlflow, project: str, monkeypatch: pytest.MonkeyPatch) -> MlflowContract:
+def mlflow(mlflow_server: MlflowServer, project: str, monkeypatch: pytest.MonkeyPatch) -> MlflowContract:
     contract = MlflowContract()
     contract.point_to(mlflow_server, project, monkeypatch)
     return contract
@@ -103,9 +105,7 @@ def test_a_run_of_several_processes_arrives_in_mlflow_and_can_be_searched(
 def test_mlflow_stopped_in_the_middle_gets_everything_when_it_is_back(
     tmp_path: Path, store: Path, project: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    server = Mlflow(tmp_path / "server")
-    server.start()
-    try:
+    with MlflowServer(tmp_path / "server") as server:
         contract = MlflowContract()
         contract.point_to(server, project, monkeypatch)
         first = ended([start(store, project, 0, 6)])
@@ -118,8 +118,6 @@ def test_mlflow_stopped_in_the_middle_gets_everything_when_it_is_back(
         eventually(lambda: sent(store, 18))
         assert contract.search() == {*first, *second}
         assert problems(store, [*first, *second], contract) == []
-    finally:
-        server.kill()
 
 
 def test_kills_of_a_worker_and_of_the_senders_lose_and_double_nothing(
@@ -144,7 +142,7 @@ def test_kills_of_a_worker_and_of_the_senders_lose_and_double_nothing(
 
 
 def test_a_run_arrives_in_phoenix_and_can_be_searched(
-    phoenix_server: Phoenix, store: Path, project: str, monkeypatch: pytest.MonkeyPatch
+    phoenix_server: PhoenixServer, store: Path, project: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     contract = PhoenixContract()
     contract.point_to(phoenix_server, project, monkeypatch)

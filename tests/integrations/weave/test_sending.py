@@ -17,7 +17,7 @@ from rolltrace.keeper.report import Report, reports
 from rolltrace.query import Trajectory
 from tests.background import eventually, kill_keepers
 
-from .conftest import Server, run_workers, start_hanging
+from .conftest import WeaveServer, run_workers, start_hanging
 from .reading import assert_same, scores_in, trajectories_of
 
 pytestmark = pytest.mark.timeout(600)
@@ -76,7 +76,7 @@ def test_what_workers_trace_is_in_weave_soon_after(store: Path, client: Any) -> 
 
 
 def test_nothing_is_lost_or_doubled_when_everybody_is_killed(
-    store: Path, own_server: Server, project: str, client: Any
+    store: Path, own_server: WeaveServer, project: str, client: Any
 ) -> None:
     own_server.start(batches_to_live=2)  # the second batch is taken and not answered
     hanging, ids = start_hanging(store, 3)
