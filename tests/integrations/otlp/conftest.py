@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from tests.background import kill_keepers
+from tests.integrations.runs import Run
 from tests.integrations.servers import MlflowServer
 
 from .phoenix import PhoenixServer
@@ -34,3 +37,10 @@ def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.setenv("ROLLTRACE_DRAIN", "process")
     monkeypatch.setenv("ROLLTRACE_STRICT", "")  # a launcher may be killed too
+
+
+@pytest.fixture
+def run(tmp_path: Path, project: str) -> Iterator[Run]:
+    made = Run(tmp_path / "store", project, "otlp")
+    yield made
+    kill_keepers(made.path)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.background import kill_keepers
+from tests.integrations.runs import Run
 
 os.environ["TRACKIO_DIR"] = tempfile.mkdtemp(prefix="trackio")
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -27,7 +28,7 @@ def _drained_by_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Path]:
-    path = tmp_path / "store"
-    yield path
-    kill_keepers(path)
+def run(tmp_path: Path, project: str) -> Iterator[Run]:
+    made = Run(tmp_path / "store", project, "trackio")
+    yield made
+    kill_keepers(made.path)

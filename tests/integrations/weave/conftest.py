@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -76,11 +75,10 @@ def point_to(server: WeaveServer, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def project(monkeypatch: pytest.MonkeyPatch) -> str:
-    """A name of its own for each test, so that they can share a server."""
-    name = f"数学-{uuid.uuid4().hex[:8]}"
-    monkeypatch.setenv("PROJECT", name)
-    return name
+def project(project: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The worker takes it from the environment."""
+    monkeypatch.setenv("PROJECT", project)
+    return project
 
 
 @pytest.fixture
