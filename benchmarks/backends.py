@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import rolltrace
-from benchmarks.replay import replays, sync_replay
+from benchmarks.replay import record, replays
 from benchmarks.rounds import medians
 from benchmarks.table import Row, at_least, at_most, render, write_json
 from benchmarks.tracers import Plain, Rolltrace, Tracer, scratch_folder
@@ -94,12 +94,7 @@ def sender(trajectories: list[Trajectory]) -> Iterator[Row]:
     section = "the sender, into nothing, processor time"
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder)
-        replay = sync_replay(Rolltrace())
-        rolltrace.init("bench", "backends", "rolltrace", store=path, drain="off")
-        for trajectory in trajectories:
-            replay(trajectory)
-        rolltrace.shutdown()
-        rolltrace.RolloutTraceConfig.reset()
+        record(path, trajectories)
         Drainer(path).drain()
         outbox, store = Outbox(path, "nothing"), open_store(path)
         outbox.folder.mkdir(parents=True)

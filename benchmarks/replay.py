@@ -3,10 +3,12 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
+import rolltrace
 from benchmarks.rounds import Round
-from benchmarks.tracers import Tracer
+from benchmarks.tracers import Rolltrace, Tracer
 from benchmarks.workload import Op, Trajectory
 
 
@@ -87,6 +89,15 @@ def async_replay(tracer: Tracer, *, pace: float = 1.0) -> Callable[[Trajectory],
             await Agent(trajectory).play(trajectory.root)
 
     return replay
+
+
+def record(store: Path, trajectories: list[Trajectory], **settings: Any) -> None:
+    """Writes these trajectories into the journal of a store."""
+    rolltrace.init("bench", "replay", "rolltrace", store=store, drain="off", **settings)
+    replay = sync_replay(Rolltrace())
+    for trajectory in trajectories:
+        replay(trajectory)
+    rolltrace.shutdown()
 
 
 def replays(
