@@ -10,9 +10,8 @@ from typing import Any
 
 import rolltrace
 from rolltrace.capture import sampling
-from rolltrace.drain import Drainer
 from rolltrace.query import open_store
-from rolltrace.store import compact
+from tests.draining import drain
 
 SAMPLES = (0, 1, 2, "3f2a-uuid", 4, 5)
 GROUP = 3
@@ -50,11 +49,7 @@ def bring_into(state: str, store: Path) -> None:
     rolltrace.shutdown()
     if state == "closed":
         return
-    drainer = Drainer(store)
-    with drainer.working():
-        drainer.drain()
-        if state == "compacted":
-            compact(store)
+    drain(store, compacted=state == "compacted")
 
 
 def kept(store: Path) -> Kept:

@@ -8,8 +8,8 @@ import pytest
 
 import rolltrace
 from rolltrace.capture import scope
-from rolltrace.drain import Drainer
 from rolltrace.query import open_store
+from tests.draining import drain
 
 from .sampled import (
     GROUP,
@@ -59,9 +59,7 @@ def test_rows_that_were_in_the_store_already_go_when_their_sample_is_displaced(t
         use_tool("inside")
     assert scope.recorder is not None
     scope.recorder.sink.turn_over()
-    drainer = Drainer(tmp_path)
-    with drainer.working():
-        drainer.drain()
+    drain(tmp_path)
     store = open_store(tmp_path)
     assert len(store.trajectories()) == 3
     assert len(store.trajectories(step=1)) == 2

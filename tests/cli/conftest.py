@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import rolltrace
-from rolltrace.drain import Drainer
+from tests.draining import drain
 
 
 @pytest.fixture
@@ -26,9 +26,7 @@ def store(tmp_path: Path) -> Path:
                     op(f"{step} {sample} {n}" * 500)
                     trajectory.reward(float(n and sample))
     rolltrace.shutdown()
-    drainer = Drainer(tmp_path)
-    with drainer.working():
-        drainer.drain()
+    drain(tmp_path)
     return tmp_path
 
 

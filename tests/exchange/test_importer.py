@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from rolltrace.drain import Drainer
 from rolltrace.errors import StoreError
 from rolltrace.exchange.importer import ImportReport
 from rolltrace.store import compact
+from tests.draining import drain
 
 from .conftest import CHAT, Importer, export, write
 
@@ -54,9 +54,7 @@ def test_the_same_file_can_be_two_experiments(tmp_path: Path, into: Importer) ->
 def test_imports_stand_beside_what_was_traced(run: Path, tmp_path: Path) -> None:
     into = Importer(run)
     into("chat", write(tmp_path / "x.jsonl", [{"messages": CHAT, "step": 1}]))
-    drainer = Drainer(run)
-    with drainer.working():
-        drainer.drain()
+    drain(run)
     assert len(into.store.trajectories().rows()) == 13
 
 

@@ -10,13 +10,13 @@ import time
 from collections import Counter
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 
 import rolltrace
 from rolltrace.journal import drainer_lock, journal_files, journal_folder
-from rolltrace.store import compact, list_parts
+from rolltrace.store import compact
 from tests.background import kill_keepers
+from tests.draining import rows
 
 WORKER = """
 import sys, rolltrace
@@ -38,10 +38,6 @@ def traced(number: int) -> dict[str, int]:
     return {"number": number}
 
 
-def spans(store: Path) -> list[dict[str, object]]:
-    return [row for part in list_parts(store, "spans") for row in pq.read_table(part, partitioning=None).to_pylist()]
-
-
 @pytest.mark.parametrize("drain", ["process", "thread"])
 def test_flush_waits_until_everything_is_in_the_store(tmp_path: Path, drain: str) -> None:
     rolltrace.init("p", "e", "rolltrace", store=tmp_path, drain=drain)
@@ -49,7 +45,7 @@ def test_flush_waits_until_everything_is_in_the_store(tmp_path: Path, drain: str
         with rolltrace.rollout_trace_attr(step=1, sample_index=number):
             traced(number)
     assert rolltrace.flush(30)
-    assert sorted(str(row["payload"]) for row in spans(tmp_path)) == sorted(
+    assert sorted(str(row["payload"]) for row in rows(tmp_path)) == sorted(
         f'{{"inputs":{{"number":{n}}},"outputs":{{"number":{n}}}}}' for n in range(50)
     )
 
@@ -64,7 +60,7 @@ def test_the_rollouts_process_loads_no_column_library(tmp_path: Path) -> None:
         "assert not heavy & set(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=True)
-    assert len(spans(tmp_path)) == 1
+    assert len(rows(tmp_path)) == 1
 
 
 def test_a_killed_drainer_is_started_again(tmp_path: Path) -> None:
@@ -74,7 +70,7 @@ def test_a_killed_drainer_is_started_again(tmp_path: Path) -> None:
     kill_keepers(tmp_path)
     traced(2)
     assert rolltrace.flush(30)
-    assert len(spans(tmp_path)) == 2
+    assert len(rows(tmp_path)) == 2
 
 
 def test_sixteen_writers_while_the_drainer_is_killed_again_and_again(tmp_path: Path) -> None:
@@ -92,6 +88,6 @@ def test_sixteen_writers_while_the_drainer_is_killed_again_and_again(tmp_path: P
     subprocess.run([sys.executable, "-m", "rolltrace.keeper", str(tmp_path), "--once"], check=True)
     assert killed
     assert journal_files(tmp_path) == []
-    numbers = (re.findall(r"\d+", str(row["payload"]).partition('"outputs"')[2]) for row in spans(tmp_path))
+    numbers = (re.findall(r"\d+", str(row["payload"]).partition('"outputs"')[2]) for row in rows(tmp_path))
     found = Counter((int(worker), int(number)) for worker, number in numbers)
     assert found == Counter((worker, number) for worker in range(16) for number in range(400))

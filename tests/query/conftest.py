@@ -12,6 +12,7 @@ import pytest
 
 import rolltrace
 from rolltrace.drain import Drainer
+from tests.draining import drain
 
 from .filtered import filled
 
@@ -81,13 +82,6 @@ def write_run(store: Path) -> None:
     search("inside")
     rolltrace.shutdown()
     left_open.__exit__(None, None, None)
-
-
-def drain(store: Path) -> None:
-    drainer = Drainer(store)
-    with drainer.working() as alone:
-        assert alone
-        drainer.drain()
 
 
 def bring_into(state: str, store: Path) -> None:

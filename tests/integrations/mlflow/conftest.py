@@ -17,9 +17,9 @@ from mlflow.tracing.client import TracingClient
 
 import rolltrace
 from rolltrace.backends.mlflow import MlflowBackend
-from rolltrace.drain import Drainer
 from rolltrace.query import Op, Trajectory
 from rolltrace.record import to_json
+from tests.draining import drain
 from tests.integrations.servers import QUIET, MlflowServer
 
 ROLLOUTS = Path(__file__).with_name("rollouts.py")
@@ -112,10 +112,7 @@ def store(tmp_path: Path) -> Path:
 
 def read(store: Path) -> list[Trajectory]:
     """Everything in a store, drained first."""
-    drainer = Drainer(store)
-    with drainer.working() as alone:
-        assert alone
-        drainer.drain()
+    drain(store)
     opened = rolltrace.open(store)
     return [opened.trajectory(row["trajectory_id"]) for row in opened.trajectories().rows()]
 
