@@ -8,7 +8,6 @@ over what was drained.
 import argparse
 import contextlib
 import os
-import signal
 import sys
 import tempfile
 import time
@@ -16,8 +15,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import rolltrace
-from benchmarks.replay import sync_replay
-from benchmarks.rounds import Round, medians
+from benchmarks.replay import record, replays
+from benchmarks.rounds import medians
 from benchmarks.table import Row, at_least, at_most, render, write_json
 from benchmarks.tracers import Plain, Rolltrace, Tracer, scratch_folder
 from benchmarks.workload import Trajectory, generate
@@ -28,6 +27,7 @@ from rolltrace.keeper.pending import asked_for
 from rolltrace.keeper.sender import Sender
 from rolltrace.query import Trajectory as Found
 from rolltrace.query import open_store
+from tests.background import kill_keepers
 
 VENDOR = """
 import time
@@ -65,7 +65,7 @@ class Sending(Rolltrace):
             finally:
                 rolltrace.shutdown()
                 rolltrace.RolloutTraceConfig.reset()
-                _end_keepers(store)
+                kill_keepers(store)  # the next round is not theirs
 
 
 def rollout(trajectories: list[Trajectory], rounds: int) -> Iterator[Row]:
@@ -78,7 +78,8 @@ def rollout(trajectories: list[Trajectory], rounds: int) -> Iterator[Row]:
         "down": Sending("down"),
         "both": Sending("slow", "down"),
     }
-    cost = medians({name: _replays(tracer, trajectories) for name, tracer in tracers.items()}, rounds=rounds)
+    contenders = {name: replays(each, trajectories, clock_ns=time.process_time_ns) for name, each in tracers.items()}
+    cost = medians(contenders, rounds=rounds)
     added = {name: value - cost["plain"] for name, value in cost.items()}
     section = "the rollout's process, realistic workload, processor time an op"
     yield Row(section, "off", added["off"], "us")
@@ -93,12 +94,7 @@ def sender(trajectories: list[Trajectory]) -> Iterator[Row]:
     section = "the sender, into nothing, processor time"
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder)
-        replay = sync_replay(Rolltrace())
-        rolltrace.init("bench", "backends", "rolltrace", store=path, drain="off")
-        for trajectory in trajectories:
-            replay(trajectory)
-        rolltrace.shutdown()
-        rolltrace.RolloutTraceConfig.reset()
+        record(path, trajectories)
         Drainer(path).drain()
         outbox, store = Outbox(path, "nothing"), open_store(path)
         outbox.folder.mkdir(parents=True)
@@ -128,30 +124,6 @@ class _Nothing:
 
     def close(self) -> None:
         pass
-
-
-def _replays(tracer: Tracer, trajectories: list[Trajectory]) -> Round:
-    replay = sync_replay(tracer)
-    ops = sum(len(trajectory.ops) for trajectory in trajectories)
-
-    def run() -> float:
-        with tracer.running():
-            replay(trajectories[0])
-            begin = time.process_time_ns()
-            for trajectory in trajectories:
-                replay(trajectory)
-            return (time.process_time_ns() - begin) / 1e3 / ops
-
-    return run
-
-
-def _end_keepers(store: str) -> None:
-    """The drainer and senders that this round has started: the next round is not theirs."""
-    for folder in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            words = (folder / "cmdline").read_bytes().split(b"\0")
-            if store.encode() in words and any(b"rolltrace.keeper" in word for word in words):
-                os.kill(int(folder.name), signal.SIGKILL)
 
 
 def main() -> None:

@@ -13,11 +13,9 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-import rolltrace
-from benchmarks.replay import sync_replay
+from benchmarks.replay import record
 from benchmarks.rounds import medians
 from benchmarks.table import Row, at_most, render, write_json
-from benchmarks.tracers import Rolltrace
 from benchmarks.workload import Trajectory, generate
 from rolltrace.drain import Drainer, Redactor, RowMaker
 from rolltrace.drain.checks import Checks, Finding, OpFacts, Past
@@ -34,10 +32,10 @@ def measure(trajectories: list[Trajectory], *, rounds: int) -> Iterator[Row]:
     raw_mb = sum(len(json.dumps(payload)) for each in trajectories for payload in each.payloads()) / 1e6
     with tempfile.TemporaryDirectory() as folder:
         store = Path(folder)
-        _trace(store / "seen", trajectories, ALL)
+        record(store / "seen", trajectories, checks=ALL)
         seen = _what_checks_see(store / "seen")
         for number in range(rounds + 1):
-            _trace(store / f"drained-{number}", trajectories, OFF)
+            record(store / f"drained-{number}", trajectories, checks=OFF)
         stores = iter(range(rounds + 1))
         drain_us = medians({"drain": lambda: _drain(store / f"drained-{next(stores)}", raw_mb)}, rounds=rounds)["drain"]
     contenders = {name: partial(_look, name, seen, raw_mb) for name in (OFF, ALL, *(flag.name for flag in FLAGS))}
@@ -49,14 +47,6 @@ def measure(trajectories: list[Trajectory], *, rounds: int) -> Iterator[Row]:
         if name != OFF:
             limit = at_most(10) if name == ALL else None
             yield Row(SHARE, "all checks" if name == ALL else name, 100 * cost / (drain_us + cost), "%", limit)
-
-
-def _trace(store: Path, trajectories: list[Trajectory], checks: str) -> None:
-    rolltrace.init("bench", "checks", "rolltrace", store=store, drain="off", checks=checks)
-    replay = sync_replay(Rolltrace())
-    for trajectory in trajectories:
-        replay(trajectory)
-    rolltrace.shutdown()
 
 
 class _Collecting(Checks):

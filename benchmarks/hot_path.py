@@ -15,7 +15,7 @@ from typing import Any
 
 from benchmarks import floor, lag, memory
 from benchmarks.peers import OpenTelemetry
-from benchmarks.replay import sync_replay
+from benchmarks.replay import replays
 from benchmarks.rounds import Round, medians
 from benchmarks.table import Row, at_least, at_most, render, write_json
 from benchmarks.tracers import Plain, Rolltrace, Tracer
@@ -117,9 +117,9 @@ def realistic(effort: Effort, trajectories: list[Trajectory]) -> Iterator[Row]:
     payloads = [payload for trajectory in replayed for payload in trajectory.payloads()]
     cost = medians(
         {
-            "plain": _replays(Plain(), replayed),
-            "rolltrace": _replays(Rolltrace(), replayed),
-            "OpenTelemetry": _replays(OpenTelemetry(), replayed),
+            "plain": replays(Plain(), replayed),
+            "rolltrace": replays(Rolltrace(), replayed),
+            "OpenTelemetry": replays(OpenTelemetry(), replayed),
             "mapping": floor.fresh_mapping(payloads, ops=ops, size_bytes=size_bytes),
             "memory": floor.warm_memory(payloads, ops=ops, size_bytes=size_bytes),
         },
@@ -199,22 +199,6 @@ def _async_calls(tracer: Tracer, calls: int) -> Round:
     def run() -> float:
         with tracer.running():
             return asyncio.run(trajectory())
-
-    return run
-
-
-def _replays(tracer: Tracer, trajectories: list[Trajectory]) -> Round:
-    replay = sync_replay(tracer)
-    ops = sum(len(trajectory.ops) for trajectory in trajectories)
-
-    def run() -> float:
-        with tracer.running():
-            # The first records open the journal (and start the peer's thread); a run does this once.
-            replay(trajectories[0])
-            begin = time.perf_counter_ns()
-            for trajectory in trajectories:
-                replay(trajectory)
-            return (time.perf_counter_ns() - begin) / 1e3 / ops
 
     return run
 

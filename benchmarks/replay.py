@@ -1,10 +1,14 @@
 """Plays a trajectory through any tracer: each op is a traced method called with the op's own inputs."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
-from benchmarks.tracers import Tracer
+import rolltrace
+from benchmarks.rounds import Round
+from benchmarks.tracers import Rolltrace, Tracer
 from benchmarks.workload import Op, Trajectory
 
 
@@ -85,3 +89,31 @@ def async_replay(tracer: Tracer, *, pace: float = 1.0) -> Callable[[Trajectory],
             await Agent(trajectory).play(trajectory.root)
 
     return replay
+
+
+def record(store: Path, trajectories: list[Trajectory], **settings: Any) -> None:
+    """Writes these trajectories into the journal of a store."""
+    rolltrace.init("bench", "replay", "rolltrace", store=store, drain="off", **settings)
+    replay = sync_replay(Rolltrace())
+    for trajectory in trajectories:
+        replay(trajectory)
+    rolltrace.shutdown()
+
+
+def replays(
+    tracer: Tracer, trajectories: list[Trajectory], *, clock_ns: Callable[[], int] = time.perf_counter_ns
+) -> Round:
+    """Returns a round that plays these trajectories one after the other."""
+    replay = sync_replay(tracer)
+    ops = sum(len(trajectory.ops) for trajectory in trajectories)
+
+    def run() -> float:
+        with tracer.running():
+            # The first records open the journal (and start the peer's thread); a run does this once.
+            replay(trajectories[0])
+            begin = clock_ns()
+            for trajectory in trajectories:
+                replay(trajectory)
+            return (clock_ns() - begin) / 1e3 / ops
+
+    return run

@@ -13,10 +13,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import rolltrace
-from benchmarks.replay import sync_replay
+from benchmarks.replay import record
 from benchmarks.table import Row, at_least, at_most, render, write_json
-from benchmarks.tracers import Rolltrace
 from benchmarks.workload import Trajectory, generate
 from rolltrace.drain import Drainer
 from rolltrace.store import compact
@@ -37,9 +35,9 @@ def measure(trajectories: list[Trajectory]) -> Iterator[Row]:
     raw_bytes = sum(len(json.dumps(payload)) for each in trajectories for payload in each.payloads())
     with tempfile.TemporaryDirectory() as folder:
         store = Path(folder)
-        _trace(store / "warm-up", trajectories[:1])
+        record(store / "warm-up", trajectories[:1])
         Drainer(store / "warm-up").drain()
-        _trace(store / "real", trajectories)
+        record(store / "real", trajectories)
         drainer = Drainer(store / "real")
         begin = time.process_time()
         drainer.drain()
@@ -47,7 +45,7 @@ def measure(trajectories: list[Trajectory]) -> Iterator[Row]:
         drained = _size(store / "real")
         compact(store / "real")
         compacted = _size(store / "real")
-        _trace(store / "memory", trajectories)
+        record(store / "memory", trajectories)
         drain = [sys.executable, "-c", DRAIN_AND_TELL, str(store / "memory")]
         memory_mib = int(subprocess.run(drain, check=True, capture_output=True, text=True).stdout) / 1024
     yield Row(SECTION, "raw JSON", raw_bytes / 1e6, "MB")
@@ -55,14 +53,6 @@ def measure(trajectories: list[Trajectory]) -> Iterator[Row]:
     yield Row(SECTION, "raw JSON / store, as drained", raw_bytes / drained, "x")
     yield Row(SECTION, "raw JSON / store, compacted", raw_bytes / compacted, "x", at_least(20))
     yield Row(SECTION, "most memory of the drainer", memory_mib, "MiB", at_most(1024))
-
-
-def _trace(store: Path, trajectories: list[Trajectory]) -> None:
-    rolltrace.init("bench", "store", "rolltrace", store=store, drain="off")
-    replay = sync_replay(Rolltrace())
-    for trajectory in trajectories:
-        replay(trajectory)
-    rolltrace.shutdown()
 
 
 def _size(store: Path) -> int:

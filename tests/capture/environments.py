@@ -1,4 +1,4 @@
-"""Environments for the tests of `trace_env`: one that changes its history in place, and one of each usual kind."""
+"""Environments for the tests of `trace_env`: one that changes its history in place, one of each usual kind."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import Any
 
+from rolltrace.testing import Recording
+
 Message = dict[str, Any]
+FIRST = [{"role": "user", "content": "first"}]
+REPLY = {"role": "assistant", "content": "reply"}
 
 
 @dataclass
@@ -227,3 +231,9 @@ class PlayerEnv:
         await asyncio.sleep(0)  # the other one moves
         over = len(self.table.moves) >= 4
         return StepResult(float(over and self.name == "a"), over, self.table.moves)
+
+
+def steps(traced: Recording) -> list[dict[str, Any]]:
+    """What was recorded, trace and other fields together."""
+    bodies = [event.body for event in traced.events if event.event == "transition"]
+    return [{**body.pop("trace"), **body} for body in bodies]

@@ -6,9 +6,7 @@ import json
 import subprocess
 import sys
 import tempfile
-import threading
 from collections import Counter
-from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -18,17 +16,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rolltrace
-from rolltrace.capture import sampling, scope
-from rolltrace.drain import Drainer
+from rolltrace.capture import sampling
 from rolltrace.errors import ConfigError
 from rolltrace.query import open_store
-from rolltrace.store import compact
 from rolltrace.testing import recording
 
-SAMPLES = (0, 1, 2, "3f2a-uuid", 4, 5)
-GROUP = 3
-STATES = ("live", "closed", "drained", "compacted")
-TABLES = ("trajectories", "spans", "scores", "notes", "transitions", "flags")
+from .sampled import GROUP, SAMPLES, STATES, bring_into, descending, kept, lost, rollout, samples, smallest, start
 
 WORKER = """
 import json, sys, rolltrace
@@ -38,71 +31,6 @@ for sample, n in order:
     with rolltrace.rollout_trace_attr(sample, step=1, rollout_n=n) as trajectory:
         trajectory.reward(1.0)
 """
-
-Kept = set[tuple[Any, ...]]
-
-
-@rolltrace.rollout_trace_op(kind="tool")
-def use_tool(text: str, fail: bool = False) -> str:
-    if fail:
-        raise ValueError(text)
-    return text
-
-
-def rollout(sample: Any, n: int = 0, *, step: int | None = 1, validate: bool = False, **more: Any) -> None:
-    with rolltrace.rollout_trace_attr(sample, step=step, rollout_n=n, validate=validate, **more) as trajectory:
-        try:
-            use_tool(f"{sample} {n}", fail=n == 0)
-        except ValueError:
-            pass
-        trajectory.reward(float(n))
-        trajectory.note("a note")
-        trajectory.transition({"prompt": "p"}, reward=1.0)
-
-
-def start(store: Path, limit: int | None, **more: Any) -> None:
-    rolltrace.init("p", "e", "rolltrace", store=store, drain="off", max_samples_per_step_per_worker=limit, **more)
-
-
-def bring_into(state: str, store: Path) -> None:
-    if state == "live":
-        return
-    rolltrace.shutdown()
-    if state == "closed":
-        return
-    drainer = Drainer(store)
-    with drainer.working():
-        drainer.drain()
-        if state == "compacted":
-            compact(store)
-
-
-def kept(store: Path) -> Kept:
-    """What a reader sees: (step, sample, rollout, validate) of all trajectories; every table has the same ones."""
-    asked = open_store(store)
-    rows = asked.trajectories().rows()
-    ids = {row["trajectory_id"] for row in rows}
-    for table in TABLES:
-        assert {row["trajectory_id"] for row in asked.sql(f"SELECT trajectory_id FROM {table}")} <= ids, table
-    return {(row["step"], row["sample_index"], row["rollout_n"], row["validate"]) for row in rows}
-
-
-def lost(store: Path) -> int:
-    return sum(row["count"] for row in open_store(store).losses() if row["reason"] == "sample_limit")
-
-
-def samples(found: Kept) -> set[Any]:
-    return {sample for _, sample, _, _ in found}
-
-
-def smallest(count: int, among: Iterable[Any] = SAMPLES, seed: int = 0) -> list[Any]:
-    """The samples in the order of their hashes, as far as `count`."""
-    return sorted(among, key=lambda each: sampling.rank_of(str(each), seed))[:count]
-
-
-def descending(among: Iterable[Any]) -> list[Any]:
-    """The order in which every sample displaces one before it."""
-    return smallest(1000, among)[::-1]
 
 
 @settings(max_examples=12, deadline=None)
@@ -141,52 +69,6 @@ def test_the_choice_is_that_of_the_smallest_hashes(order: list[tuple[int, int]],
     assert Counter(each.sample_index for each in left) == dict.fromkeys(chosen, 2)
     refused = traced.sink.losses.get("sample_limit", {}).get("1", 0)
     assert refused + len(dropped) + len(left) == len(order)
-
-
-@pytest.mark.parametrize("state", STATES)
-def test_samples_that_were_displaced_are_not_read_back(tmp_path: Path, state: str) -> None:
-    start(tmp_path, 2)
-    for n in range(GROUP):
-        for sample in descending(SAMPLES):
-            rollout(sample, n)
-    bring_into(state, tmp_path)
-    assert kept(tmp_path) == {(1, sample, n, False) for sample in smallest(2) for n in range(GROUP)}
-    assert lost(tmp_path) == GROUP * len(SAMPLES) - 2 * GROUP
-
-
-def test_compaction_removes_displaced_rows_for_good(tmp_path: Path) -> None:
-    start(tmp_path, 1)
-    for sample in descending(SAMPLES):
-        rollout(sample)
-    bring_into("drained", tmp_path)
-    before = sum(file.stat().st_size for file in tmp_path.rglob("spans--*.parquet"))
-    bring_into("compacted", tmp_path)
-    assert before > sum(file.stat().st_size for file in tmp_path.rglob("spans--*.parquet"))
-    (row,) = open_store(tmp_path).sql("SELECT count(*) AS rows, count(DISTINCT trajectory_id) AS ids FROM spans")
-    assert (row["rows"], row["ids"]) == (1, 1)
-    assert lost(tmp_path) == len(SAMPLES) - 1
-
-
-def test_rows_that_were_in_the_store_already_go_when_their_sample_is_displaced(tmp_path: Path) -> None:
-    start(tmp_path, 1)
-    first, other = smallest(2)
-    rollout(other)
-    with rolltrace.rollout_trace_attr(other, step=1), rolltrace.rollout_trace_attr(name="helper"):
-        use_tool("inside")
-    assert scope.recorder is not None
-    scope.recorder.sink.turn_over()
-    drainer = Drainer(tmp_path)
-    with drainer.working():
-        drainer.drain()
-    store = open_store(tmp_path)
-    assert len(store.trajectories()) == 3
-    assert len(store.trajectories(step=1)) == 2
-    rollout(first)
-    store.refresh()
-    assert [row["sample_index"] for row in store.trajectories()] == [first]
-    assert [row["sample_index"] for row in store.trajectories(step=1)] == [first]
-    assert [row["sample_index"] for row in store.sql("SELECT sample_index FROM groups")] == [str(first)]
-    assert lost(tmp_path) == 3
 
 
 def test_two_workers_agree_whatever_comes_first(tmp_path: Path) -> None:
@@ -262,80 +144,6 @@ def test_trajectories_without_a_sample_are_one_sample_together(tmp_path: Path) -
     assert lost(tmp_path) == 0
 
 
-@pytest.mark.parametrize("state", STATES)
-def test_a_trajectory_that_is_displaced_while_it_runs_is_not_kept(tmp_path: Path, state: str) -> None:
-    start(tmp_path, 1)
-    first, other = smallest(2)
-    with rolltrace.rollout_trace_attr(other, step=1) as trajectory:
-        use_tool("before")
-        rollout_outside(first)
-        use_tool("after")
-        trajectory.reward(1.0)
-    rollout(other, 1)
-    bring_into(state, tmp_path)
-    assert kept(tmp_path) == {(1, first, 0, False)}
-    assert lost(tmp_path) == 2
-
-
-def test_a_displaced_trajectory_that_never_ends_is_not_kept(tmp_path: Path) -> None:
-    start(tmp_path, 1)
-    first, other = smallest(2)
-    left_open = rolltrace.rollout_trace_attr(other, step=1)
-    left_open.__enter__()
-    use_tool("before")
-    rollout_outside(first)
-    assert kept(tmp_path) == {(1, first, 0, False)}
-    bring_into("drained", tmp_path)
-    left_open.__exit__(None, None, None)
-    assert kept(tmp_path) == {(1, first, 0, False)}
-
-
-def test_ops_of_a_displaced_trajectory_in_another_process_are_not_kept(tmp_path: Path) -> None:
-    start(tmp_path, 1)
-    first, other = smallest(2)
-    with rolltrace.rollout_trace_attr(other, step=1):
-        context = rolltrace.current_context()
-    rollout(first)
-    rolltrace.shutdown()
-    start(tmp_path, 1)  # a writer of its own, as in another process
-    with rolltrace.use_context(context):
-        use_tool("far away")
-    rolltrace.shutdown()
-    assert kept(tmp_path) == {(1, first, 0, False)}
-    bring_into("compacted", tmp_path)
-    assert kept(tmp_path) == {(1, first, 0, False)}
-
-
-@pytest.mark.parametrize("state", STATES)
-def test_what_is_begun_inside_without_a_sample_goes_with_its_trajectory(tmp_path: Path, state: str) -> None:
-    start(tmp_path, 1)
-    first, other = smallest(2)
-    for sample in (other, first, other):
-        with rolltrace.rollout_trace_attr(sample, step=1), rolltrace.rollout_trace_attr(name="helper", of=sample):
-            use_tool("inside")
-            with rolltrace.rollout_trace_attr(name="helper of the helper"):
-                use_tool("further inside")
-    bring_into(state, tmp_path)
-    found = open_store(tmp_path).trajectories(order="start_ns").rows()
-    assert [(row["name"], row["sample_index"]) for row in found] == [
-        ("rollout_trace", first),
-        ("helper", None),
-        ("helper of the helper", None),
-    ]
-    assert kept(tmp_path) == {(1, first, None, False), (None, None, None, False)}
-
-
-def test_nothing_begins_inside_a_trajectory_that_was_displaced(tmp_path: Path) -> None:
-    start(tmp_path, 1)
-    first, other = smallest(2)
-    with rolltrace.rollout_trace_attr(other, step=1):
-        rollout_outside(first)
-        with rolltrace.rollout_trace_attr(name="helper") as helper:
-            assert not helper.traced
-    assert kept(tmp_path) == {(1, first, 0, False)}
-    assert lost(tmp_path) == 2
-
-
 def test_the_limit_holds_when_threads_compete(tmp_path: Path) -> None:
     start(tmp_path, 3)
     with ThreadPoolExecutor(8) as pool:
@@ -401,16 +209,3 @@ def test_with_the_batch_known_nothing_is_displaced(tmp_path: Path) -> None:
         rollout(sample, trace=sample in chosen)
     assert samples(kept(tmp_path)) == chosen == set(smallest(2))
     assert lost(tmp_path) == 0
-
-
-def rollout_outside(sample: Any) -> None:
-    """A rollout that is not inside the one that is going on here."""
-    run_alone(lambda: rollout(sample))
-
-
-def run_alone(work: Callable[[], None]) -> None:
-    import contextvars
-
-    thread = threading.Thread(target=lambda: contextvars.Context().run(work))
-    thread.start()
-    thread.join()

@@ -16,6 +16,7 @@ import rolltrace
 from rolltrace.cli import main
 from rolltrace.drain import Drainer
 from rolltrace.journal import journal_files, replacing
+from tests.draining import drain
 
 
 @rolltrace.rollout_trace_op(kind="llm")
@@ -29,12 +30,6 @@ def write(store: Path, **settings: Any) -> None:
         with rolltrace.rollout_trace_attr(sample, step=1) as trajectory:
             generate(f"prompt {sample}")
             trajectory.reward(1.0)
-
-
-def drain(store: Path) -> None:
-    drainer = Drainer(store)
-    with drainer.working():
-        drainer.drain()
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ import pytest
 import rolltrace
 from rolltrace.cli import COMMANDS, main
 from rolltrace.cli.output import ago, cut, duration, size
-from rolltrace.drain import Drainer
+from tests.draining import drain
 
 ROOT = Path(__file__).parent.parent.parent
 HOSTILE = "\x1b[31mred\x1b]0;title\x07 \x9b2J \u202egnp.exe"
@@ -44,9 +44,7 @@ def _wide(monkeypatch: pytest.MonkeyPatch) -> None:
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     write(tmp_path)
     if request.param == "drained":
-        drainer = Drainer(tmp_path)
-        with drainer.working():
-            drainer.drain()
+        drain(tmp_path)
     return tmp_path
 
 

@@ -9,48 +9,21 @@ import pytest
 
 import rolltrace
 from rolltrace.cli import main
-from rolltrace.drain import Drainer
 
-
-@pytest.fixture
-def store(tmp_path: Path) -> Path:
-    """Steps 1 and 2, two samples of two rollouts each; rollout 1 has reward 1."""
-    rolltrace.init("p", "e", "rolltrace", store=tmp_path)
-
-    @rolltrace.rollout_trace_op
-    def op(text: str) -> str:
-        return text
-
-    for step in (1, 2):
-        for sample in range(2):
-            for n in range(2):
-                with rolltrace.rollout_trace_attr(step=step, sample_index=sample, rollout_n=n) as trajectory:
-                    op(f"{step} {sample} {n}" * 500)
-                    trajectory.reward(float(n and sample))
-    rolltrace.shutdown()
-    drainer = Drainer(tmp_path)
-    with drainer.working():
-        drainer.drain()
-    return tmp_path
-
-
-def pruned(store: Path) -> set[tuple[int, int]]:
-    """The (step, sample) of which payloads are gone."""
-    rows = rolltrace.open(store).sql("select step, sample_index, inputs from spans").rows()
-    return {(row["step"], int(row["sample_index"])) for row in rows if row["inputs"] is None}
+from .conftest import pruned
 
 
 def test_a_filter_prunes_whole_groups(store: Path) -> None:
     assert main(["prune", str(store), "--where", "reward = 1 and step = 2"]) == 0
     assert pruned(store) == {(2, 1)}
-    assert len(rolltrace.open(store).trajectories()) == 8
+    assert len(rolltrace.open(store).trajectories()) == 12
 
 
 def test_nothing_young_is_pruned_by_age(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["prune", str(store), "--older-than", "1h"]) == 0
     assert "pruned 0 trajectories" in capsys.readouterr().out
     assert main(["prune", str(store), "--older-than", "0m"]) == 0
-    assert len(pruned(store)) == 4
+    assert len(pruned(store)) == 6
 
 
 def test_the_oldest_steps_go_first_when_a_size_is_given(store: Path) -> None:

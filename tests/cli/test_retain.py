@@ -13,33 +13,7 @@ from rolltrace.cli import main
 from rolltrace.drain import Drainer
 from rolltrace.keeper.policy import Policy, read_policy
 
-
-@pytest.fixture
-def store(tmp_path: Path) -> Path:
-    """Steps 1 to 3; sample 0 has one reward, the rollouts of sample 1 have different ones."""
-    rolltrace.init("p", "e", "rolltrace", store=tmp_path)
-
-    @rolltrace.rollout_trace_op
-    def op(text: str) -> str:
-        return text
-
-    for step in (1, 2, 3):
-        for sample in range(2):
-            for n in range(2):
-                with rolltrace.rollout_trace_attr(step=step, sample_index=sample, rollout_n=n) as trajectory:
-                    op(f"{step} {sample} {n}" * 500)
-                    trajectory.reward(float(n and sample))
-    rolltrace.shutdown()
-    drainer = Drainer(tmp_path)
-    with drainer.working():
-        drainer.drain()
-    return tmp_path
-
-
-def pruned(store: Path) -> set[tuple[int, int]]:
-    """The (step, sample) of which payloads are gone."""
-    rows = rolltrace.open(store).sql("select step, sample_index, inputs from spans").rows()
-    return {(row["step"], int(row["sample_index"])) for row in rows if row["inputs"] is None}
+from .conftest import pruned
 
 
 def answer(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:

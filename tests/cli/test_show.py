@@ -10,7 +10,7 @@ from tokenizers import Tokenizer
 
 import rolltrace
 from rolltrace.cli import main
-from rolltrace.drain import Drainer
+from tests.draining import drain
 
 HOSTILE = "\x1b]0;title\x07 first\nsecond \x9b2J"
 
@@ -50,9 +50,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
         trajectory.note("halfway")
     rolltrace.shutdown()
     if request.param == "drained":
-        drainer = Drainer(tmp_path)
-        with drainer.working():
-            drainer.drain()
+        drain(tmp_path)
     return tmp_path
 
 

@@ -11,6 +11,7 @@ import pytest
 import rolltrace
 from rolltrace.cli import main
 from rolltrace.drain import Drainer
+from tests.draining import drain
 
 
 def write(store: Path) -> None:
@@ -18,12 +19,6 @@ def write(store: Path) -> None:
     for sample in sorted(range(5), key=rolltrace.choose_samples(range(5)).__contains__, reverse=True):
         with rolltrace.rollout_trace_attr(sample, step=1) as trajectory:
             trajectory.note("n" * 1000)
-
-
-def drain(store: Path) -> None:
-    drainer = Drainer(store)
-    with drainer.working():
-        drainer.drain()
 
 
 def stats(store: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:

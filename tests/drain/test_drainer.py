@@ -11,13 +11,13 @@ import time
 from collections import Counter
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 
 import rolltrace
 from rolltrace.drain import Drainer
 from rolltrace.journal import journal_files
 from rolltrace.store import list_parts
+from tests.draining import rows
 
 
 @rolltrace.rollout_trace_op(kind="llm")
@@ -30,10 +30,6 @@ def drain(store: Path) -> int:
     with drainer.working() as alone:
         assert alone
         return drainer.drain()
-
-
-def rows(store: Path, table: str) -> list[dict[str, object]]:
-    return [row for part in list_parts(store, table) for row in pq.read_table(part, partitioning=None).to_pylist()]
 
 
 def test_an_op_becomes_a_row_with_typed_tokens(tmp_path: Path) -> None:
@@ -153,6 +149,6 @@ def test_a_drainer_killed_at_random_moments_neither_loses_nor_doubles(tmp_path: 
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
     drain(tmp_path)
-    found = Counter(span["tokens"][300] for span in rows(tmp_path, "spans"))  # type: ignore[index]
+    found = Counter(span["tokens"][300] for span in rows(tmp_path, "spans"))
     assert found == Counter(range(600))
     assert len(rows(tmp_path, "trajectories")) == 600

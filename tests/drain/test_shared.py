@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 
 import rolltrace
 from rolltrace import RolloutTrace
-from rolltrace.drain import Drainer, shared
+from rolltrace.drain import shared
 from rolltrace.query import Trajectory, open_store
 from rolltrace.store import list_parts
+from tests.draining import drain, rows
 
 MESSAGES = [{"role": "user", "content": f"Where is the station? {n} " * 4} for n in range(3)]
 REPLY = "Go straight on, then turn left at the church, and you will see it at once."
@@ -34,16 +34,13 @@ class Written:
         with rolltrace.rollout_trace_attr(1, step=1) as handle:
             record(handle)
         rolltrace.shutdown()
-        drainer = Drainer(store)
-        with drainer.working():
-            drainer.drain()
+        drain(store)
         self._id = handle.id
 
     @property
     def stored(self) -> Any:
         """The trace of the newest transition as it is in the store."""
-        rows = [row for part in list_parts(self._store, "transitions") for row in pq.read_table(part).to_pylist()]
-        return json.loads(rows[-1]["trace"])
+        return json.loads(rows(self._store, "transitions")[-1]["trace"])
 
     @property
     def read(self) -> Trajectory:

@@ -6,13 +6,11 @@ import random
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 from tokenizers import Tokenizer
 
 import rolltrace
-from rolltrace.drain import Drainer
-from rolltrace.store import list_parts
+from tests.draining import drain, rows
 
 TURNS = 20
 LONGEST_PROMPT = 30_000
@@ -31,18 +29,6 @@ class Agent:
 
     @rolltrace.rollout_trace_op
     def whole(self, prompt_ids: list[int], response_ids: list[int]) -> None: ...
-
-
-def drain(store: Path) -> Drainer:
-    drainer = Drainer(store)
-    with drainer.working() as alone:
-        assert alone
-        drainer.drain()
-    return drainer
-
-
-def rows(store: Path, table: str = "spans") -> list[dict[str, Any]]:
-    return [row for part in list_parts(store, table) for row in pq.read_table(part, partitioning=None).to_pylist()]
 
 
 def test_long_prompts_over_many_turns_of_several_trajectories_are_decoded_once(

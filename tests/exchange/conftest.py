@@ -1,17 +1,32 @@
-"""Stores written with rolltrace itself, for export and import."""
+"""Stores written with rolltrace itself, and others that files are imported into."""
 
 from __future__ import annotations
 
 import asyncio
+import io
+import json
 import math
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import rolltrace
+from rolltrace.exchange import EXPORTS, IMPORTS
+from rolltrace.exchange.importer import BadLine, ImportReport, Target, import_files
+from rolltrace.exchange.selection import select
+from rolltrace.query import Store, open_store
 
 HOSTILE = "<script>alert(1)</script> </pre></body> \"'& \x1b[31mred \u202e \x9b2J 北京 👩‍💻"
+CALL = {"id": "c1", "type": "function", "function": {"name": "search", "arguments": '{"q": "x"}'}}
+CHAT = [
+    {"role": "system", "content": "Be kind."},
+    {"role": "user", "content": HOSTILE},
+    {"role": "assistant", "content": None, "tool_calls": [CALL]},
+    {"role": "tool", "tool_call_id": "c1", "content": "found"},
+    {"role": "assistant", "content": "done"},
+]
 
 
 @rolltrace.rollout_trace_op(kind="llm")
@@ -79,3 +94,41 @@ def run(tmp_path: Path) -> Path:
     store = tmp_path / "store"
     write_run(store)
     return store
+
+
+def export(store: Path, name: str = "jsonl") -> str:
+    out = io.StringIO()
+    EXPORTS[name].write(select(open_store(store)), out)
+    return out.getvalue()
+
+
+def write(path: Path, lines: Iterable[Any]) -> Path:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("".join((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines))
+    return path
+
+
+class Importer:
+    """Imports into one store, and remembers what was refused."""
+
+    def __init__(self, store: Path) -> None:
+        self.path = store
+        self.bad: list[BadLine] = []
+
+    def __call__(self, name: str, *paths: Path, project: str | None = "p", **target: Any) -> ImportReport:
+        self.bad.clear()
+        where = Target(self.path, project, target.pop("experiment", project and "e"), **target)
+        return import_files(IMPORTS[name].reader, paths, where, on_bad=self.bad.append)
+
+    @property
+    def store(self) -> Store:
+        return open_store(self.path)
+
+    def count(self, table: str) -> int:
+        found: int = self.store.sql(f"SELECT count(*) AS n FROM {table}").rows()[0]["n"]
+        return found
+
+
+@pytest.fixture
+def into(tmp_path: Path) -> Importer:
+    return Importer(tmp_path / "target")

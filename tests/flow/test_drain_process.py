@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 import subprocess
 import sys
 import time
 from collections import Counter
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 
 import rolltrace
 from rolltrace.journal import drainer_lock, journal_files, journal_folder
-from rolltrace.store import compact, list_parts
+from rolltrace.store import compact
+from tests.background import kill_keepers
+from tests.draining import rows
 
 WORKER = """
 import sys, rolltrace
@@ -38,23 +38,6 @@ def traced(number: int) -> dict[str, int]:
     return {"number": number}
 
 
-def spans(store: Path) -> list[dict[str, object]]:
-    return [row for part in list_parts(store, "spans") for row in pq.read_table(part, partitioning=None).to_pylist()]
-
-
-def drainers(store: Path) -> list[int]:
-    """The drainer processes of a store."""
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            words = (folder / "cmdline").read_bytes().split(b"\0")
-        except OSError:
-            continue
-        if str(store).encode() in words and any(b"rolltrace.keeper" in word for word in words):
-            found.append(int(folder.name))
-    return found
-
-
 @pytest.mark.parametrize("drain", ["process", "thread"])
 def test_flush_waits_until_everything_is_in_the_store(tmp_path: Path, drain: str) -> None:
     rolltrace.init("p", "e", "rolltrace", store=tmp_path, drain=drain)
@@ -62,7 +45,7 @@ def test_flush_waits_until_everything_is_in_the_store(tmp_path: Path, drain: str
         with rolltrace.rollout_trace_attr(step=1, sample_index=number):
             traced(number)
     assert rolltrace.flush(30)
-    assert sorted(str(row["payload"]) for row in spans(tmp_path)) == sorted(
+    assert sorted(str(row["payload"]) for row in rows(tmp_path)) == sorted(
         f'{{"inputs":{{"number":{n}}},"outputs":{{"number":{n}}}}}' for n in range(50)
     )
 
@@ -77,18 +60,17 @@ def test_the_rollouts_process_loads_no_column_library(tmp_path: Path) -> None:
         "assert not heavy & set(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=True)
-    assert len(spans(tmp_path)) == 1
+    assert len(rows(tmp_path)) == 1
 
 
 def test_a_killed_drainer_is_started_again(tmp_path: Path) -> None:
     rolltrace.init("p", "e", "rolltrace", store=tmp_path, drain="process")
     traced(1)
     assert rolltrace.flush(30)
-    for process in drainers(tmp_path):
-        os.kill(process, signal.SIGKILL)
+    kill_keepers(tmp_path)
     traced(2)
     assert rolltrace.flush(30)
-    assert len(spans(tmp_path)) == 2
+    assert len(rows(tmp_path)) == 2
 
 
 def test_sixteen_writers_while_the_drainer_is_killed_again_and_again(tmp_path: Path) -> None:
@@ -98,9 +80,7 @@ def test_sixteen_writers_while_the_drainer_is_killed_again_and_again(tmp_path: P
     killed = 0
     while any(worker.poll() is None for worker in workers):
         time.sleep(1)
-        for process in drainers(tmp_path):
-            os.kill(process, signal.SIGKILL)
-            killed += 1
+        killed += kill_keepers(tmp_path)
         with drainer_lock(journal_folder(tmp_path)) as alone:
             if alone:
                 compact(tmp_path)
@@ -108,6 +88,6 @@ def test_sixteen_writers_while_the_drainer_is_killed_again_and_again(tmp_path: P
     subprocess.run([sys.executable, "-m", "rolltrace.keeper", str(tmp_path), "--once"], check=True)
     assert killed
     assert journal_files(tmp_path) == []
-    numbers = (re.findall(r"\d+", str(row["payload"]).partition('"outputs"')[2]) for row in spans(tmp_path))
+    numbers = (re.findall(r"\d+", str(row["payload"]).partition('"outputs"')[2]) for row in rows(tmp_path))
     found = Counter((int(worker), int(number)) for worker, number in numbers)
     assert found == Counter((worker, number) for worker in range(16) for number in range(400))

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import rolltrace
-from rolltrace.drain import Drainer
 from rolltrace.query import open_store
+from tests.draining import drain
 
 SCORER = """
 import sys, rolltrace
@@ -44,9 +44,7 @@ def test_another_process_scores_by_id_and_by_coordinates(tmp_path: Path, ids: li
         assert scorer(tmp_path, 3, targets).wait() == 0
     if drained:
         rolltrace.shutdown()
-        drainer = Drainer(tmp_path)
-        with drainer.working():
-            drainer.drain()
+        drain(tmp_path)
     store = open_store(tmp_path)
     assert [row["reward"] for row in store.trajectories(step=1)] == [3 + at / 100 for at in (0, 1, 2, 3, 4) * 2]
     assert store.trajectory(ids[0]).scores[-2]["terms"] == {"me": 3}

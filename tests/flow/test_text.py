@@ -16,8 +16,8 @@ import pytest
 from tokenizers import Tokenizer
 
 import rolltrace
-from rolltrace.drain import Drainer
 from rolltrace.query import Op, Trajectory, open_store
+from tests.draining import drain
 
 PROMPT, REPLY = "<|im_start|>什么是 reward?\x00 🚀", "It is 奖励 🎉<|im_end|>"
 
@@ -76,14 +76,6 @@ class Letters:
 
 def start(store: Path, **settings: Any) -> None:
     rolltrace.init("p", "e", "rolltrace", store=store, **{"drain": "off", "token2text": True, **settings})
-
-
-def drain(store: Path) -> Drainer:
-    drainer = Drainer(store)
-    with drainer.working() as alone:
-        assert alone
-        drainer.drain()
-    return drainer
 
 
 @pytest.fixture(params=["undrained", "drained"])

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +19,7 @@ from rolltrace.keeper.outbox import Outbox, Policy, State
 from rolltrace.keeper.sender import MOST_TRAJECTORIES
 from rolltrace.keeper.senders import STOPPED
 from rolltrace.store import note_routes
-
-Eventually = Callable[[Callable[[], object]], None]
-Processes = Callable[[Path, str], list[int]]
+from tests.background import eventually, kill_keepers
 
 WORKER = """
 import sys, rolltrace
@@ -96,9 +92,7 @@ def send_all(store: Path) -> int:
 
 
 @pytest.mark.parametrize("drain", ["process", "thread"])
-def test_finished_trajectories_are_sent_by_themselves(
-    harbour: Any, store: Path, eventually: Eventually, drain: str
-) -> None:
+def test_finished_trajectories_are_sent_by_themselves(harbour: Any, store: Path, drain: str) -> None:
     start(store, drain=drain)
     made = trace(5)
     eventually(lambda: len(harbour.sent()) == 5)
@@ -107,12 +101,12 @@ def test_finished_trajectories_are_sent_by_themselves(
     eventually(lambda: [line["scores"] for line in harbour.arrived() if line["call"] == "update"] == [[1.0]])
 
 
-def test_the_rollouts_process_loads_no_vendor(harbour: Any, store: Path, eventually: Eventually) -> None:
+def test_the_rollouts_process_loads_no_vendor(harbour: Any, store: Path) -> None:
     ids = ids_of(work(store, 1, 3))  # the worker looks for itself
     eventually(lambda: set(harbour.sent()) == ids)
 
 
-def test_an_outage_delays_and_loses_nothing(harbour: Any, store: Path, eventually: Eventually) -> None:
+def test_an_outage_delays_and_loses_nothing(harbour: Any, store: Path) -> None:
     harbour.let("down")
     start(store)
     made = trace(3)
@@ -127,7 +121,7 @@ def test_an_outage_delays_and_loses_nothing(harbour: Any, store: Path, eventuall
     assert state(store).last_error is None
 
 
-def test_one_backends_outage_does_not_delay_another(harbour: Any, store: Path, eventually: Eventually) -> None:
+def test_one_backends_outage_does_not_delay_another(harbour: Any, store: Path) -> None:
     harbour.let("down", "trucking")
     harbour.let("hang", "trucking")
     start(store, "trucking", "shipping")
@@ -137,7 +131,7 @@ def test_one_backends_outage_does_not_delay_another(harbour: Any, store: Path, e
     eventually(lambda: state(store, "trucking").pending == 3)
 
 
-def test_a_wrong_key_is_a_message_and_no_retry(harbour: Any, store: Path, eventually: Eventually) -> None:
+def test_a_wrong_key_is_a_message_and_no_retry(harbour: Any, store: Path) -> None:
     harbour.let("wrong-key")
     start(store)
     trace(1)
@@ -177,22 +171,17 @@ def test_a_call_that_hangs_ends_the_sender_not_the_keeper(harbour: Any, store: P
     assert len(harbour.sent()) == 1
 
 
-def test_a_killed_sender_is_started_again(
-    harbour: Any, store: Path, eventually: Eventually, processes: Processes
-) -> None:
+def test_a_killed_sender_is_started_again(harbour: Any, store: Path) -> None:
     harbour.let("hang")
     start(store)
     trace(2)
     eventually(lambda: (harbour.folder / "shipping-hangs").exists())
     harbour.stop("hang")
-    for process in processes(store, "rolltrace.keeper.follower"):
-        os.kill(process, signal.SIGKILL)
+    kill_keepers(store, "rolltrace.keeper.follower")
     eventually(lambda: len(harbour.sent()) == 2)
 
 
-def test_kills_lose_nothing_and_repeat_only_what_was_under_way(
-    harbour: Any, store: Path, eventually: Eventually, processes: Processes
-) -> None:
+def test_kills_lose_nothing_and_repeat_only_what_was_under_way(harbour: Any, store: Path) -> None:
     def more_than(count: int) -> bool:
         start_drainer(store)  # as the next writer would
         return len(harbour.arrived()) > count
@@ -202,8 +191,7 @@ def test_kills_lose_nothing_and_repeat_only_what_was_under_way(
     for _ in range(5):
         before = len(harbour.arrived())
         eventually(lambda before=before: more_than(before))  # they arrived, and that is not noted yet
-        for process in processes(store, "rolltrace.keeper"):
-            os.kill(process, signal.SIGKILL)
+        kill_keepers(store)
     harbour.stop("slow")
     eventually(lambda: more_than(-1) and state(store).sent == 240)
     assert set(harbour.sent()) == ids

@@ -16,7 +16,6 @@ import pyarrow.parquet as pq
 import pytest
 
 import rolltrace
-from rolltrace.drain import Drainer
 from rolltrace.journal import drainer_lock, journal_folder
 from rolltrace.keeper.follower import Follower
 from rolltrace.keeper.policy import Policy, write_policy
@@ -24,6 +23,7 @@ from rolltrace.keeper.process import follow
 from rolltrace.keeper.retention import Retained, decide, retain
 from rolltrace.query import open_store
 from rolltrace.store import compact, list_parts, note_routes
+from tests.draining import drain
 
 STEPS, SAMPLES, GROUP = range(1, 5), range(5), 3
 SPREAD, FAILING = 1, 2
@@ -69,12 +69,6 @@ def write_run(store: Path, steps: range = STEPS) -> None:
                 reward = float(n) if sample == SPREAD else 1.0
                 rollout(step, sample, n, reward=reward, fail=sample == FAILING and n == 0)
     rolltrace.shutdown()
-
-
-def drain(store: Path) -> None:
-    drainer = Drainer(store)
-    with drainer.working():
-        drainer.drain()
 
 
 @pytest.fixture(scope="session")

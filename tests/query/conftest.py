@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
 import rolltrace
 from rolltrace.drain import Drainer
+from tests.draining import drain
+
+from .filtered import filled
 
 STATES = ("undrained", "drained", "first segments drained", "drainer killed before it removed journals", "some parts")
 
@@ -80,13 +84,6 @@ def write_run(store: Path) -> None:
     left_open.__exit__(None, None, None)
 
 
-def drain(store: Path) -> None:
-    drainer = Drainer(store)
-    with drainer.working() as alone:
-        assert alone
-        drainer.drain()
-
-
 def bring_into(state: str, store: Path) -> None:
     """Let the drainer come as far as the state says."""
     journals = sorted((store / "journal").glob("*/*.seg"))
@@ -127,3 +124,10 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
         monkeypatch.setattr("rolltrace.query.engine.FRESH_SEC", 0.0)
 
     return look
+
+
+@pytest.fixture(scope="module")
+def database() -> Iterator[duckdb.DuckDBPyConnection]:
+    """Four trajectories for filters."""
+    with filled() as connection:
+        yield connection

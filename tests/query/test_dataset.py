@@ -17,8 +17,9 @@ from rolltrace.drain import Drainer
 from rolltrace.errors import FormatError, StoreError
 from rolltrace.query import FilterError, QueryError, open_store
 from rolltrace.query.views import TRAJECTORY_COLUMNS
+from tests.draining import drain
 
-from .conftest import agent, drain, generate, search, start
+from .conftest import agent, generate, search, start
 
 
 def test_each_trajectory_is_listed_once_with_its_summary(run: Path) -> None:

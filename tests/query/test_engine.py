@@ -17,8 +17,9 @@ from rolltrace.drain import Drainer
 from rolltrace.query import open_store
 from rolltrace.record.tables import SPANS
 from rolltrace.store import Partition, list_parts, source_of, write_table
+from tests.draining import drain
 
-from .conftest import agent, drain, start, write_run
+from .conftest import agent, start, write_run
 
 
 @pytest.fixture

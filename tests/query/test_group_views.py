@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 import rolltrace
 from rolltrace.query import FilterError, QueryError, open_store
 from rolltrace.query.group_views import GROUP_COLUMNS, groups_select, pass_at
+from tests.draining import drain
 
-from .conftest import agent, drain, start
+from .conftest import agent, start
 
 NAN, INF = math.nan, math.inf
 LISTING = """

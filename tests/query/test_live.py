@@ -9,8 +9,9 @@ import pytest
 import rolltrace
 from rolltrace.journal import SegmentReader, journal_files
 from rolltrace.query.live import LiveJournals
+from tests.draining import drain
 
-from .conftest import agent, bring_into, drain, search, start, write_run
+from .conftest import agent, bring_into, search, start, write_run
 
 
 @pytest.fixture(params=["mmap", "append"])

@@ -10,23 +10,14 @@ from typing import Any
 import pytest
 
 import rolltrace
-from rolltrace.drain import Drainer
 from rolltrace.query import Store, open_store
 from rolltrace.record.tables import SCORES, TRAJECTORIES
-from rolltrace.store import Partition, compact, prune, write_part
+from rolltrace.store import Partition, prune, write_part
+from tests.draining import drain
 
 from .conftest import agent, start
 
 DRAINED = ("nothing", "rollouts", "all", "all, compacted")
-
-
-def drain(store: Path, *, compacted: bool = False) -> None:
-    drainer = Drainer(store)
-    with drainer.working() as alone:
-        assert alone
-        drainer.drain()
-        if compacted:
-            compact(store)
 
 
 class Run:

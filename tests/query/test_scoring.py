@@ -12,8 +12,9 @@ import rolltrace
 from rolltrace.errors import ConfigError, StoreError
 from rolltrace.journal import drainer_lock, journal_files, journal_folder
 from rolltrace.query import QueryError, open_store
+from tests.draining import drain
 
-from .conftest import drain, start
+from .conftest import start
 
 
 @pytest.fixture(params=[False, True], ids=["undrained", "drained"])

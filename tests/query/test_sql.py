@@ -13,8 +13,9 @@ from rolltrace.query import QueryError, open_store
 from rolltrace.query.group_views import GROUP_COLUMNS
 from rolltrace.query.views import TRAJECTORY_COLUMNS, VIEWS, listing_statements
 from rolltrace.record.tables import SPANS, TABLES
+from tests.draining import drain
 
-from .conftest import drain, search, start, write_run
+from .conftest import search, start, write_run
 
 
 @pytest.fixture

@@ -9,8 +9,9 @@ import pytest
 
 import rolltrace
 from rolltrace.query import OpTokens, Trajectory, open_store
+from tests.draining import drain
 
-from .conftest import drain, generate, search, start
+from .conftest import generate, search, start
 
 
 @pytest.fixture(params=["undrained", "drained"])

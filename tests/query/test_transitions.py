@@ -12,8 +12,9 @@ import rolltrace
 from rolltrace import RolloutTrace, backfill
 from rolltrace.query import open_store
 from rolltrace.store.prune import prune
+from tests.draining import drain
 
-from .conftest import drain, generate, start
+from .conftest import generate, start
 
 MESSAGES = [{"role": "user", "content": "Where is the station? " * 5}]
 

@@ -11,6 +11,7 @@ import pytest
 from rolltrace.record.tables import LOSSES, SCORES, SPANS
 from rolltrace.store import Partition, compact, finished_steps, list_parts, prepare, write_part
 from rolltrace.store.layout import COMPACTED, source_of
+from tests.draining import rows
 
 
 @pytest.fixture
@@ -126,5 +127,4 @@ def test_rows_of_no_trajectory_are_never_dropped(store: Path) -> None:
     write_part(store, Partition("p", "e", 1), SCORES, "w-000007", [score])
     drop(store, "1")
     compact(store)
-    values = [row for part in list_parts(store, "scores") for row in pq.read_table(part, partitioning=None).to_pylist()]
-    assert [row["value"] for row in values if row["trajectory_id"] is None] == [5.0]
+    assert [row["value"] for row in rows(store, "scores") if row["trajectory_id"] is None] == [5.0]

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 
 from rolltrace.journal import journal_folder
@@ -24,6 +23,7 @@ from rolltrace.store import (
     pruning_is_planned,
     write_part,
 )
+from tests.draining import rows
 
 
 @pytest.fixture
@@ -41,10 +41,6 @@ def store(tmp_path: Path) -> Path:
     write_part(tmp_path, place, TRAJECTORIES, "w-000000", [{**where, "trajectory_id": name} for name in "ab"])
     write_part(tmp_path, place, SCORES, "w-000000", [{**where, "trajectory_id": name, "value": 1.0} for name in "ab"])
     return tmp_path
-
-
-def rows(store: Path, table: str) -> list[dict[str, object]]:
-    return [row for part in list_parts(store, table) for row in pq.read_table(part, partitioning=None).to_pylist()]
 
 
 def test_payloads_go_and_small_columns_stay(store: Path) -> None:

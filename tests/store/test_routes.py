@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import rolltrace
-from rolltrace.drain import Drainer
 from rolltrace.store import Route, note_routes, outboxes, routes
+from tests.draining import drain
 
 
 def meta(*backends: str, project: str = "p", experiment: str = "e") -> dict[str, object]:
@@ -41,9 +41,7 @@ def test_draining_a_journal_keeps_its_routes(harbour: object, tmp_path: Path) ->
     rolltrace.init("p", "e", ["rolltrace", "shipping"], store=store)
     rolltrace.rollout_trace_op(abs)(-1)
     rolltrace.shutdown()
-    drainer = Drainer(store)
-    with drainer.working():
-        drainer.drain()
+    drain(store)
     assert routes(store, "shipping") == {Route("p", "e")}
 
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 import rolltrace
-from rolltrace.drain import Drainer
 from rolltrace.query import open_store
 from rolltrace.query.live import LiveJournals
+from tests.draining import drain
 
 Finding = dict[str, Any]
 Find = Callable[..., list[Finding]]
@@ -35,13 +35,6 @@ def tool(output: Any = None, **given: Any) -> Any:
 def turn(prompt: list[int], response: list[int], **more: Any) -> None:
     """A model call with the token ids of both."""
     generate(prompt, output={"token_ids": response, **more})
-
-
-def drain(store: Path) -> None:
-    drainer = Drainer(store)
-    with drainer.working() as alone:
-        assert alone
-        drainer.drain()
 
 
 def findings_of(store: Path, trajectory_id: str) -> list[Finding]:

@@ -7,8 +7,9 @@ import sys
 from pathlib import Path
 
 from rolltrace.query import open_store
+from tests.draining import drain
 
-from .conftest import Find, drain, generate
+from .conftest import Find, generate
 
 PROGRAM = """
 import os, sys, rolltrace

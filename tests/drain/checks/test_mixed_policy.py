@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 import rolltrace
+from tests.draining import drain
 
-from .conftest import Find, drain, findings_of, generate, names
+from .conftest import Find, findings_of, generate, names
 
 
 def say(version: object) -> None:

@@ -10,8 +10,9 @@ import rolltrace
 from rolltrace.drain.checks import Checks, Past
 from rolltrace.drain.checks.past import Known, Turn
 from rolltrace.drain.drainer import read_carried
+from tests.draining import drain
 
-from .conftest import drain, findings_of, generate, names, turn
+from .conftest import findings_of, generate, names, turn
 
 
 def test_what_is_saved_comes_back() -> None:

@@ -15,8 +15,9 @@ from rolltrace.drain.checks.past import Known
 from rolltrace.drain.checks.prefix_break import prefix_break
 from rolltrace.journal import journal_files
 from rolltrace.query import open_store
+from tests.draining import drain
 
-from .conftest import Find, drain, findings_of, names, turn
+from .conftest import Find, findings_of, names, turn
 
 
 def facts(prompt: list[int], response: list[int], number: int, *, start_ns: int, end_ns: int) -> OpFacts:

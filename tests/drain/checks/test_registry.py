@@ -14,8 +14,9 @@ from rolltrace import _guard
 from rolltrace.drain.checks import registry
 from rolltrace.drain.checks.check import Finding, OpFacts
 from rolltrace.flags import FLAGS
+from tests.draining import drain
 
-from .conftest import Find, drain, flags_of, generate, names, tool, turn
+from .conftest import Find, flags_of, generate, names, tool, turn
 
 
 def everything_wrong() -> None:

@@ -1,17 +1,11 @@
-"""The real MLflow: a server on a port of its own, and a SQLite file. What it holds is asked through its own API."""
+"""The real MLflow: a server, and a SQLite file. What it holds is asked through its own API."""
 
 from __future__ import annotations
 
 import os
 import shutil
-import signal
-import socket
 import subprocess
 import sys
-import time
-import urllib.error
-import urllib.request
-import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -23,53 +17,18 @@ from mlflow.tracing.client import TracingClient
 
 import rolltrace
 from rolltrace.backends.mlflow import MlflowBackend
-from rolltrace.drain import Drainer
 from rolltrace.query import Op, Trajectory
 from rolltrace.record import to_json
+from tests.draining import drain
+from tests.integrations.servers import QUIET, MlflowServer
 
 ROLLOUTS = Path(__file__).with_name("rollouts.py")
-QUIET = {"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
 os.environ.update(QUIET)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     for kind in ("DeprecationWarning", "FutureWarning"):  # MLflow's own
         config.addinivalue_line("filterwarnings", f"ignore::{kind}")
-
-
-class Server:
-    """`mlflow server` on loopback, with its data in a folder; it can be killed and started again."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
-        self.uri = f"http://127.0.0.1:{self.port}"
-
-    def start(self) -> None:
-        words = ["server", "--host", "127.0.0.1", "--port", str(self.port), "--workers", "1"]
-        words += ["--backend-store-uri", f"sqlite:///{self.folder}/mlflow.db"]
-        words += ["--artifacts-destination", str(self.folder / "artifacts")]
-        with open(self.folder / "log", "ab") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "mlflow", *words],
-                stdout=log,
-                stderr=log,
-                cwd=self.folder,
-                start_new_session=True,
-            )
-        while True:
-            try:
-                urllib.request.urlopen(f"{self.uri}/health", timeout=5).close()
-                return
-            except (urllib.error.URLError, ConnectionError, TimeoutError):
-                assert self._process.poll() is None, (self.folder / "log").read_text()
-                time.sleep(0.2)
-
-    def kill(self) -> None:
-        os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
 
 
 @pytest.fixture(scope="session")
@@ -80,26 +39,23 @@ def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+def server_with(database: Path, folder: Path) -> MlflowServer:
+    server = MlflowServer(folder)
+    shutil.copy(database, folder / "mlflow.db")
+    return server
+
+
 @pytest.fixture(scope="session")
-def running_server(tmp_path_factory: pytest.TempPathFactory, empty_database: Path) -> Iterator[Server]:
-    folder = tmp_path_factory.mktemp("server")
-    shutil.copy(empty_database, folder / "mlflow.db")
-    server = Server(folder)
-    server.start()
-    yield server
-    server.kill()
+def running_server(tmp_path_factory: pytest.TempPathFactory, empty_database: Path) -> Iterator[MlflowServer]:
+    with server_with(empty_database, tmp_path_factory.mktemp("server")) as server:
+        yield server
 
 
 @pytest.fixture
-def server(tmp_path: Path, empty_database: Path) -> Iterator[Server]:
+def server(tmp_path: Path, empty_database: Path) -> Iterator[MlflowServer]:
     """A server for this test alone, to be killed."""
-    folder = tmp_path / "server"
-    folder.mkdir()
-    shutil.copy(empty_database, folder / "mlflow.db")
-    made = Server(folder)
-    made.start()
-    yield made
-    made.kill()
+    with server_with(empty_database, tmp_path / "server") as server:
+        yield server
 
 
 class Mlflow:
@@ -136,7 +92,7 @@ def mlflow(
 ) -> Mlflow:
     """A server, and a SQLite file."""
     if request.param == "http":
-        uri = request.getfixturevalue("running_server").uri
+        uri = request.getfixturevalue("running_server").url
     else:
         shutil.copy(empty_database, tmp_path / "mlflow.db")
         uri = f"sqlite:///{tmp_path}/mlflow.db"
@@ -150,22 +106,13 @@ def backend(mlflow: Mlflow) -> MlflowBackend:
 
 
 @pytest.fixture
-def project() -> str:
-    """A name that no other test has on the same server."""
-    return f"p-{uuid.uuid4().hex[:8]}"
-
-
-@pytest.fixture
 def store(tmp_path: Path) -> Path:
     return tmp_path / "store"
 
 
 def read(store: Path) -> list[Trajectory]:
     """Everything in a store, drained first."""
-    drainer = Drainer(store)
-    with drainer.working() as alone:
-        assert alone
-        drainer.drain()
+    drain(store)
     opened = rolltrace.open(store)
     return [opened.trajectory(row["trajectory_id"]) for row in opened.trajectories().rows()]
 

@@ -155,12 +155,12 @@ def test_what_is_too_large_at_once_is_sent_in_parts_and_what_is_too_large_alone_
     running_server: Any, ask: Any, trajectories: list[Trajectory], project: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small, large, other = trajectories
-    with between(running_server.uri, 4_000) as uri:
+    with between(running_server.url, 4_000) as uri:
         monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
         refused = MlflowBackend().send([small, large, other])
     assert [each.trajectory_id for each in refused] == [large.trajectory_id]
     assert "413" in refused[0].reason
-    traces = ask(running_server.uri).traces(project)
+    traces = ask(running_server.url).traces(project)
     for each in (small, other):
         assert [span.name for span in traces[each.trajectory_id].data.spans] == ["rollout_trace", "give"]
 

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,34 +12,11 @@ from typing import Any
 import pytest
 
 from rolltrace.query import Trajectory
+from tests.background import eventually, kill_keepers
 
 pytestmark = pytest.mark.timeout(600)
 ROLLOUTS = Path(__file__).with_name("rollouts.py")
 Read = Callable[[Path], list[Trajectory]]
-
-
-def processes(store: Path) -> list[int]:
-    """The drainer and the senders of a store."""
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            words = (folder / "cmdline").read_bytes().split(b"\0")
-        except OSError:
-            continue
-        if str(store).encode() in words and any(b"rolltrace.keeper" in word for word in words):
-            found.append(int(folder.name))
-    return found
-
-
-def kill(store: Path) -> int:
-    killed = 0
-    for process in processes(store):
-        try:
-            os.kill(process, signal.SIGKILL)
-            killed += 1
-        except ProcessLookupError:
-            pass
-    return killed
 
 
 @pytest.fixture
@@ -62,12 +36,7 @@ def worker(store: Path, project: str, monkeypatch: pytest.MonkeyPatch) -> Iterat
         process.wait()
         assert process.stdout is not None
         process.stdout.close()
-    kill(store)
-
-
-def until(true: Callable[[], object]) -> None:
-    while not true():
-        time.sleep(0.2)
+    kill_keepers(store)
 
 
 def sync(store: Path) -> Any:
@@ -87,8 +56,8 @@ def test_what_workers_trace_is_sent_by_itself(
         there = mlflow.client.get_experiment_by_name(project) is not None
         return there and len(mlflow.traces(project)) == 12
 
-    until(arrived)
-    kill(store)
+    eventually(arrived)
+    kill_keepers(store)
     sync(store)  # a score that came last of all
     agree(read(store), mlflow.traces(project))
     assert len(mlflow.runs(project)) == 1
@@ -104,18 +73,18 @@ def test_nothing_is_lost_or_doubled_when_worker_keeper_and_server_are_killed(
     project: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", server.uri)
-    mlflow = ask(server.uri)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", server.url)
+    mlflow = ask(server.url)
     doomed, finite = worker(100, 8, "hang"), worker(0, 12)
-    until(lambda: mlflow.client.get_experiment_by_name(project) is not None and mlflow.traces(project))
-    assert kill(store) >= 1
+    eventually(lambda: mlflow.client.get_experiment_by_name(project) is not None and mlflow.traces(project))
+    assert kill_keepers(store) >= 1
     more = worker(20, 4)  # its start brings the keeper back
     assert more.wait() == 0
     server.kill()
     doomed.kill()
     left = doomed.communicate()[0].split()
     assert finite.wait() == 0
-    kill(store)
+    kill_keepers(store)
     server.start()
     sync(store)
     trajectories = read(store)

@@ -23,7 +23,7 @@ Rollouts = Callable[..., list[Trajectory]]
 def test_a_server_that_is_killed_and_comes_back_has_everything_once(
     server: Any, rollouts: Rollouts, agree: Any, ask: Any, project: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", server.uri)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", server.url)
     trajectories = rollouts(workers=2, each=6)
     backend = MlflowBackend()
     backend.send(trajectories[:5])
@@ -34,13 +34,13 @@ def test_a_server_that_is_killed_and_comes_back_has_everything_once(
         assert not isinstance(caught.value, BackendError), "an outage is nobody's task"
     server.start()
     backend.send(trajectories[3:])
-    agree(trajectories, ask(server.uri).traces(project))
+    agree(trajectories, ask(server.url).traces(project))
 
 
 def test_a_server_that_was_never_there_gets_everything_when_it_comes(
     server: Any, rollouts: Rollouts, agree: Any, ask: Any, project: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", server.uri)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", server.url)
     server.kill()
     trajectories = rollouts()
     backend = MlflowBackend()
@@ -48,7 +48,7 @@ def test_a_server_that_was_never_there_gets_everything_when_it_comes(
         backend.send(trajectories)
     server.start()
     backend.send(trajectories)
-    agree(trajectories, ask(server.uri).traces(project))
+    agree(trajectories, ask(server.url).traces(project))
 
 
 def test_a_sender_that_is_killed_and_starts_again_doubles_nothing(
@@ -81,8 +81,8 @@ def test_processes_that_start_at_once_agree_on_one_experiment_and_one_run(
     running_server: Any, rollouts: Rollouts, agree: Any, ask: Any, store: Path, project: str
 ) -> None:
     trajectories = rollouts(workers=2, each=4)
-    _send_together(4, store, running_server.uri)
-    mlflow = ask(running_server.uri)
+    _send_together(4, store, running_server.url)
+    mlflow = ask(running_server.url)
     agree(trajectories, mlflow.traces(project))
     (run,) = mlflow.runs(project)
     assert sorted(mlflow.traces(project, f"run_id = '{run.info.run_id}'")) == sorted(mlflow.traces(project))

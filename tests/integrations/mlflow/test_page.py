@@ -56,7 +56,7 @@ def test_the_page_of_the_run_shows_the_trajectories(
 ) -> None:
     from playwright.sync_api import sync_playwright
 
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", running_server.uri)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", running_server.url)
     rolltrace.init("math-agent", "grpo-1", "rolltrace", store=store)
     for sample, question in enumerate(QUESTIONS):
         for n, right in enumerate((True, False, True)):
@@ -68,12 +68,12 @@ def test_the_page_of_the_run_shows_the_trajectories(
     trajectories = read(store)
     MlflowBackend().send(trajectories)
 
-    mlflow = ask(running_server.uri)
+    mlflow = ask(running_server.url)
     (run,) = mlflow.runs("math-agent")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": 1360, "height": 720})
-        page.goto(f"{running_server.uri}/#/experiments/{run.info.experiment_id}/runs/{run.info.run_id}/traces")
+        page.goto(f"{running_server.url}/#/experiments/{run.info.experiment_id}/runs/{run.info.run_id}/traces")
         for each in trajectories:
             page.get_by_text(f"tr-{each.trajectory_id}").first.wait_for(state="attached", timeout=60_000)
         shown = page.inner_text("body")

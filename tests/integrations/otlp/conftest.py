@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-from servers import Mlflow, Phoenix
+from tests.background import kill_keepers
+from tests.integrations.runs import Run
+from tests.integrations.servers import MlflowServer
+
+from .phoenix import PhoenixServer
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -20,19 +21,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.fixture(scope="session")
-def mlflow_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mlflow]:
-    server = Mlflow(tmp_path_factory.mktemp("mlflow"))
-    server.start()
-    yield server
-    server.kill()
+def mlflow_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MlflowServer]:
+    with MlflowServer(tmp_path_factory.mktemp("mlflow")) as server:
+        yield server
 
 
 @pytest.fixture(scope="session")
-def phoenix_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Phoenix]:
-    server = Phoenix(tmp_path_factory.mktemp("phoenix"))
-    server.start()
-    yield server
-    server.kill()
+def phoenix_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PhoenixServer]:
+    with PhoenixServer(tmp_path_factory.mktemp("phoenix")) as server:
+        yield server
 
 
 @pytest.fixture(autouse=True)
@@ -43,13 +40,7 @@ def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def eventually() -> Callable[[Callable[[], object]], None]:
-    """Waits until something holds: what other processes do has no other end to wait for."""
-
-    def wait(holds: Callable[[], object]) -> None:
-        deadline = time.monotonic() + 90
-        while not holds():
-            assert time.monotonic() < deadline, "it never came to hold"
-            time.sleep(0.2)
-
-    return wait
+def run(tmp_path: Path, project: str) -> Iterator[Run]:
+    made = Run(tmp_path / "store", project, "otlp")
+    yield made
+    kill_keepers(made.path)

@@ -6,12 +6,14 @@ import time
 from typing import Any, ClassVar
 
 import pytest
-import reading
-from servers import Server
 
 from rolltrace.backends.otlp import OtlpBackend
 from rolltrace.testing import BackendContract, Seen
 from rolltrace.testing.contract import as_json
+from tests.integrations.servers import MlflowServer
+
+from . import reading
+from .phoenix import PhoenixServer
 
 
 class OtlpContract(BackendContract):
@@ -30,7 +32,7 @@ class MlflowContract(OtlpContract):
     client: Any
     experiment_id: str
 
-    def point_to(self, server: Server, experiment: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def point_to(self, server: MlflowServer, experiment: str, monkeypatch: pytest.MonkeyPatch) -> None:
         """Send to an experiment of this server, and read from there."""
         import mlflow
 
@@ -55,7 +57,7 @@ class PhoenixContract(OtlpContract):
     url: str
     project: str
 
-    def point_to(self, server: Server, project: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def point_to(self, server: PhoenixServer, project: str, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", server.url + "/v1/traces")
         self.url, self.project = server.url, project
 

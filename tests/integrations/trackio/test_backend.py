@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import subprocess
-import sys
-import uuid
-from collections.abc import Callable
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, ClassVar
@@ -15,17 +11,14 @@ import pytest
 import trackio
 from trackio.sqlite_storage import SQLiteStorage
 
-from rolltrace._launch import start_drainer
 from rolltrace.backends.trackio import TrackioBackend
 from rolltrace.errors import BackendError
-from rolltrace.keeper.outbox import Outbox
-from rolltrace.query import open_store
 from rolltrace.testing import BackendContract, Seen, SeenOp, rollouts
-from rolltrace.testing.contract import as_json, differences
+from rolltrace.testing.contract import as_json
+from tests.background import eventually
+from tests.integrations.runs import EXPERIMENT, Run
 
-WORKER = Path(__file__).parents[1] / "worker.py"
 COORDINATES = ("step", "sample_index", "rollout_n", "validate")
-Eventually = Callable[[Callable[[], object]], None]
 
 
 def traces(project: str, run: str, **query: Any) -> list[dict[str, Any]]:
@@ -83,49 +76,18 @@ class TestTrackio(TrackioContract):
 
 
 @pytest.fixture
-def project() -> str:
-    return f"数学-{uuid.uuid4().hex[:8]}"
+def contract(project: str) -> TrackioContract:
+    made = TrackioContract()
+    made.project, made.run = project, EXPERIMENT
+    return made
 
 
-def start(store: Path, project: str, number: int, count: int | str) -> subprocess.Popen[str]:
-    words = [sys.executable, str(WORKER), str(store), project, "trackio", str(number), str(count)]
-    return subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-
-def ended(workers: list[subprocess.Popen[str]]) -> list[str]:
-    found: list[str] = []
-    for worker in workers:
-        said, _ = worker.communicate(timeout=110)
-        assert worker.returncode == 0
-        found += said.split()
-    return sorted(found)
-
-
-def sent(store: Path, count: int) -> bool:
-    start_drainer(store)  # as the next writer would
-    return Outbox(store, "trackio").state.sent == count
-
-
-def problems(store: Path, ids: list[str], project: str) -> list[str]:
-    contract, asked = TrackioContract(), open_store(store)
-    contract.project, contract.run = project, "试验 1"
-    found = []
-    for each in ids:
-        seen, trajectory = contract.read_back(each), asked.trajectory(each)
-        found += [f"{each} is missing"] if seen is None else differences(trajectory, seen, contract)
-        if seen is not None and seen.scores != {"reward": trajectory.reward}:
-            found.append(f"{each} has {seen.scores}, not {trajectory.reward}")
-    return found
-
-
-def test_a_run_of_several_processes_arrives_and_can_be_searched(
-    store: Path, project: str, eventually: Eventually
-) -> None:
-    ids = ended([start(store, project, number, 8) for number in range(3)])
-    eventually(lambda: sent(store, 24))
-    assert ids_of(traces(project, "试验 1")) == ids
-    assert problems(store, ids, project) == []
-    asked = open_store(store)
+def test_a_run_of_several_processes_arrives_and_can_be_searched(run: Run, contract: TrackioContract) -> None:
+    ids = run.trace(range(3), 8)
+    run.wait_until_sent(24)
+    assert ids_of(traces(run.project, EXPERIMENT)) == sorted(ids)
+    assert run.problems(ids, contract) == []
+    asked = run.store
     for query, condition in (
         ({"step": 1}, "step = 1"),
         ({"search": "[step=1]"}, "step = 1"),
@@ -137,51 +99,37 @@ def test_a_run_of_several_processes_arrives_and_can_be_searched(
     ):
         expected = sorted(row["trajectory_id"] for row in asked.trajectories(where=condition))
         assert expected
-        assert ids_of(traces(project, "试验 1", **query)) == expected, query
+        assert ids_of(traces(run.project, EXPERIMENT, **query)) == expected, query
 
 
-def test_messages_are_those_of_the_conversation(store: Path, project: str, eventually: Eventually) -> None:
-    ended([start(store, project, 0, 2)])
-    eventually(lambda: sent(store, 2))
-    for trace in traces(project, "试验 1"):
-        trajectory = open_store(store).trajectory(trace["metadata"]["trajectory_id"])
+def test_messages_are_those_of_the_conversation(run: Run) -> None:
+    run.trace([0], 2)
+    run.wait_until_sent(2)
+    for trace in traces(run.project, EXPERIMENT):
+        trajectory = run.store.trajectory(trace["metadata"]["trajectory_id"])
         assert as_json(trace["messages"]) == as_json(trajectory.conversation)
         assert [message["role"] for message in trace["messages"]][:2] == ["user", "assistant"]
         usage = [span["usage"] for span in trace["spans"] if span["kind"] == "generation"]
         assert usage == [{"input_tokens": 10, "output_tokens": 8}, {"input_tokens": 20, "output_tokens": 8}]
 
 
-def test_a_database_that_is_taken_delays_and_loses_nothing(store: Path, project: str, eventually: Eventually) -> None:
-    first = ended([start(store, project, 0, 3)])
-    eventually(lambda: sent(store, 3))
-    with open(SQLiteStorage.get_project_db_path(project).with_suffix(".lock"), "w") as lock:
+def test_a_database_that_is_taken_delays_and_loses_nothing(run: Run, contract: TrackioContract) -> None:
+    first = run.trace([0], 3)
+    run.wait_until_sent(3)
+    with open(SQLiteStorage.get_project_db_path(run.project).with_suffix(".lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # as a process of Trackio's that hangs
-        second = ended([start(store, project, number, 3) for number in (1, 2)])
-        eventually(lambda: "database lock" in str(Outbox(store, "trackio").state.last_error))
-    eventually(lambda: sent(store, 9))
-    assert ids_of(traces(project, "试验 1")) == sorted([*first, *second])
-    assert problems(store, [*first, *second], project) == []
+        second = run.trace([1, 2], 3)
+        eventually(lambda: "database lock" in str(run.state.last_error))
+    run.wait_until_sent(9)
+    assert ids_of(traces(run.project, EXPERIMENT)) == sorted([*first, *second])
+    assert run.problems([*first, *second], contract) == []
 
 
-def test_kills_of_a_worker_and_of_the_senders_lose_and_double_nothing(
-    store: Path, project: str, eventually: Eventually, kill_keepers: Callable[[Path], None]
-) -> None:
-    worker = start(store, project, 0, "asked")
-    assert worker.stdin is not None
-    assert worker.stdout is not None
-    ids = []
-    for number in range(30):
-        worker.stdin.write("\n")
-        worker.stdin.flush()
-        ids.append(worker.stdout.readline().strip())
-        if number % 10 == 9:
-            kill_keepers(store)
-    worker.kill()
-    worker.communicate()
-    kill_keepers(store)
-    eventually(lambda: sent(store, 30))
-    assert ids_of(traces(project, "试验 1")) == sorted(ids)
-    assert problems(store, ids, project) == []
+def test_kills_of_a_worker_and_of_the_senders_lose_and_double_nothing(run: Run, contract: TrackioContract) -> None:
+    ids = run.trace_with_kills(30)
+    run.wait_until_sent(30)
+    assert ids_of(traces(run.project, EXPERIMENT)) == sorted(ids)
+    assert run.problems(ids, contract) == []
 
 
 def test_traces_join_the_run_that_the_trainer_logs_to(tmp_path: Path, project: str) -> None:

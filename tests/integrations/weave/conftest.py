@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import os
-import signal
-import socket
 import subprocess
 import sys
-import time
-import urllib.request
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.integrations.servers import Server
+
 HERE = Path(__file__).parent
 SERVER_PYTHON = os.environ.get("WEAVE_SERVER_PYTHON") or str(HERE.parents[2] / ".venvs/weave-server/bin/python")
 KEY = "0123456789abcdef0123456789abcdef01234567"
 ENTITY = "somebody"
-_UP_SEC = 120
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -29,68 +25,42 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("filterwarnings", f"ignore::{kind}")
 
 
-class Server:
-    """Weave's trace server as a process that can be killed and started again with the same data."""
+class WeaveServer(Server):
+    """Weave's trace server."""
 
-    def __init__(self, folder: Path) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
-        self.url = f"http://127.0.0.1:{self.port}"
-        self._log = folder / "server.log"
-        self._command = [SERVER_PYTHON, str(HERE / "server.py"), str(folder / "weave.db"), str(self.port), KEY]
-        self._process: subprocess.Popen[bytes] | None = None
+    _batches_to_live = -1
+
+    def command(self) -> list[str]:
+        database, port, batches = str(self.folder / "weave.db"), str(self.port), str(self._batches_to_live)
+        return [SERVER_PYTHON, str(HERE / "server.py"), database, port, KEY, batches]
 
     def start(self, batches_to_live: int = -1) -> None:
         """Start it. With a number, it dies when it has taken that many batches of calls, the last one not answered."""
-        self.kill()
-        with self._log.open("ab") as log:
-            self._process = subprocess.Popen([*self._command, str(batches_to_live)], stdout=log, stderr=log)
-        until = time.monotonic() + _UP_SEC
-        while True:
-            try:
-                urllib.request.urlopen(f"{self.url}/health", timeout=5).close()
-                return
-            except OSError:
-                if self._process.poll() is not None or time.monotonic() > until:
-                    raise RuntimeError(f"the server did not start: {self._log.read_text()}") from None
-                time.sleep(0.2)
-
-    def is_dead(self) -> bool:
-        return self._process is None or self._process.poll() is not None
-
-    def kill(self) -> None:
-        if self._process is not None:
-            self._process.send_signal(signal.SIGKILL)
-            self._process.wait()
-            self._process = None
+        self._batches_to_live = batches_to_live
+        super().start()
 
 
 @pytest.fixture(scope="session")
-def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    server = Server(tmp_path_factory.mktemp("weave"))
-    server.start()
-    yield server
-    server.kill()
+def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WeaveServer]:
+    with WeaveServer(tmp_path_factory.mktemp("weave")) as server:
+        yield server
 
 
 @pytest.fixture
-def own_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+def own_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[WeaveServer]:
     """One that the test may kill."""
-    server = Server(tmp_path)
-    point_to(server, monkeypatch)
-    server.start()
-    yield server
-    server.kill()
+    with WeaveServer(tmp_path) as server:
+        point_to(server, monkeypatch)
+        yield server
 
 
 @pytest.fixture
-def server(shared_server: Server, monkeypatch: pytest.MonkeyPatch) -> Server:
+def server(shared_server: WeaveServer, monkeypatch: pytest.MonkeyPatch) -> WeaveServer:
     point_to(shared_server, monkeypatch)
     return shared_server
 
 
-def point_to(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def point_to(server: WeaveServer, monkeypatch: pytest.MonkeyPatch) -> None:
     given = {
         "WANDB_API_KEY": KEY,
         "WANDB_BASE_URL": server.url,
@@ -105,11 +75,10 @@ def point_to(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def project(monkeypatch: pytest.MonkeyPatch) -> str:
-    """A name of its own for each test, so that they can share a server."""
-    name = f"数学-{uuid.uuid4().hex[:8]}"
-    monkeypatch.setenv("PROJECT", name)
-    return name
+def project(project: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The worker takes it from the environment."""
+    monkeypatch.setenv("PROJECT", project)
+    return project
 
 
 @pytest.fixture

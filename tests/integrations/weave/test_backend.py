@@ -16,7 +16,7 @@ from rolltrace.backends.weave.calls import call_id
 from rolltrace.errors import BackendError
 from rolltrace.query import Trajectory
 
-from .conftest import Server, run_workers, start_hanging
+from .conftest import WeaveServer, run_workers, start_hanging
 from .reading import assert_same, plain, scores_in, trajectories_of
 
 
@@ -53,7 +53,7 @@ def equal(field: str, value: Any) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def filtered(tmp_path_factory: pytest.TempPathFactory, shared_server: Server) -> tuple[str, Path]:
+def filtered(tmp_path_factory: pytest.TempPathFactory, shared_server: WeaveServer) -> tuple[str, Path]:
     """A project and the store it was sent from, to ask both the same questions."""
     store, name = tmp_path_factory.mktemp("store"), "filtered"
     with pytest.MonkeyPatch.context() as environment:
@@ -90,7 +90,7 @@ def filtered(tmp_path_factory: pytest.TempPathFactory, shared_server: Server) ->
     ],
 )
 def test_weaves_filters_find_what_ours_find(
-    filtered: tuple[str, Path], server: Server, weaves: dict[str, Any], ours: dict[str, Any]
+    filtered: tuple[str, Path], server: WeaveServer, weaves: dict[str, Any], ours: dict[str, Any]
 ) -> None:
     import weave
 
@@ -110,7 +110,7 @@ def test_ops_are_found_by_name(tmp_path: Path, project: str, client: Any) -> Non
     assert len(found) == sum(op.name == "search" for each in trajectories for op in each.walk()) == 8
 
 
-def test_the_example_of_the_docs_runs(tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_example_of_the_docs_runs(tmp_path: Path, server: WeaveServer, monkeypatch: pytest.MonkeyPatch) -> None:
     page = (Path(__file__).parents[3] / "docs/howto/weave.md").read_text()
     (example,) = re.findall(r"^    import weave\n(?:    .*\n|\n)+", page, re.MULTILINE)
     monkeypatch.setenv("PROJECT", "maths")
@@ -148,7 +148,7 @@ def test_a_later_score_takes_the_place_of_the_earlier_one(tmp_path: Path, projec
 
 
 def test_a_wrong_key_is_told_at_once(
-    tmp_path: Path, project: str, server: Server, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, project: str, server: WeaveServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WANDB_API_KEY", "wrong")
     with pytest.raises(BackendError, match=r"401 .*check WANDB_API_KEY"):
@@ -173,7 +173,7 @@ def test_a_payload_over_weaves_limit_comes_through_cut(tmp_path: Path, project: 
 
 
 def test_a_server_that_dies_before_it_answers_gets_the_rest_later(
-    tmp_path: Path, own_server: Server, client: Any
+    tmp_path: Path, own_server: WeaveServer, client: Any
 ) -> None:
     trajectories = traced(tmp_path / "store")
     own_server.kill()

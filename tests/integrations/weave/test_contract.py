@@ -12,13 +12,13 @@ from rolltrace.backends.weave.calls import call_id
 from rolltrace.record import to_json
 from rolltrace.testing import BackendContract, Seen, SeenOp
 
-from .conftest import ENTITY, Server
+from .conftest import ENTITY, WeaveServer
 from .reading import nanoseconds, plain
 
 
 class TestWeave(BackendContract):
     @pytest.fixture(autouse=True)
-    def _weave(self, server: Server) -> None:
+    def _weave(self, server: WeaveServer) -> None:
         """`server` has set the environment."""
 
     def make_backend(self) -> WeaveBackend:

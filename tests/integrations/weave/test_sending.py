@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,30 +15,12 @@ import rolltrace
 from rolltrace.backends.weave.calls import call_id
 from rolltrace.keeper.report import Report, reports
 from rolltrace.query import Trajectory
+from tests.background import eventually, kill_keepers
 
-from .conftest import Server, run_workers, start_hanging
+from .conftest import WeaveServer, run_workers, start_hanging
 from .reading import assert_same, scores_in, trajectories_of
 
-_PATIENCE_SEC = 200
-
-
-def processes(store: Path) -> list[int]:
-    """The drainer and the sender of a store."""
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            words = (folder / "cmdline").read_bytes().split(b"\0")
-        except OSError:
-            continue
-        if str(store).encode() in words and any(b"rolltrace.keeper" in word for word in words):
-            found.append(int(folder.name))
-    return found
-
-
-def kill(process_ids: list[int]) -> int:
-    for each in process_ids:
-        os.kill(each, signal.SIGKILL)
-    return len(process_ids)
+pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture
@@ -52,14 +32,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     path = tmp_path / "store"
     path.mkdir()
     yield path
-    kill(processes(path))
-
-
-def eventually(holds: Callable[[], object]) -> None:
-    deadline = time.monotonic() + _PATIENCE_SEC
-    while not holds():
-        assert time.monotonic() < deadline, "it never came to hold"
-        time.sleep(1)
+    kill_keepers(path)
 
 
 def report(store: Path) -> Report:
@@ -92,7 +65,6 @@ def rewards(trajectories: list[Trajectory]) -> dict[str, Any]:
     }
 
 
-@pytest.mark.timeout(600)
 def test_what_workers_trace_is_in_weave_soon_after(store: Path, client: Any) -> None:
     ended = run_workers(store, 3, 6)
     eventually(lambda: all_sent(store, 18))
@@ -103,9 +75,8 @@ def test_what_workers_trace_is_in_weave_soon_after(store: Path, client: Any) -> 
     assert report(store).refused == 0
 
 
-@pytest.mark.timeout(600)
 def test_nothing_is_lost_or_doubled_when_everybody_is_killed(
-    store: Path, own_server: Server, project: str, client: Any
+    store: Path, own_server: WeaveServer, project: str, client: Any
 ) -> None:
     own_server.start(batches_to_live=2)  # the second batch is taken and not answered
     hanging, ids = start_hanging(store, 3)
@@ -114,7 +85,7 @@ def test_nothing_is_lost_or_doubled_when_everybody_is_killed(
     eventually(own_server.is_dead)
     hanging.kill()
     hanging.communicate()
-    eventually(lambda: kill(processes(store)))
+    eventually(lambda: kill_keepers(store))
     own_server.start()
     ids += run_workers(store, 1, 1)  # whoever writes next sees to it that all is sent
     eventually(lambda: all_sent(store, len(ids)))
@@ -124,7 +95,6 @@ def test_nothing_is_lost_or_doubled_when_everybody_is_killed(
     assert scores_in(client) == rewards(trajectories)
 
 
-@pytest.mark.timeout(600)
 def test_a_wrong_key_is_shown_and_the_right_one_goes_on(
     store: Path, client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -139,7 +109,6 @@ def test_a_wrong_key_is_shown_and_the_right_one_goes_on(
     assert_same(client, finished(store))
 
 
-@pytest.mark.timeout(600)
 def test_what_is_over_the_budget_is_counted_and_can_be_sent_later(
     store: Path, client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -163,7 +132,6 @@ def test_what_is_over_the_budget_is_counted_and_can_be_sent_later(
     assert (report(store).held_back, report(store).sent) == (0, 16)
 
 
-@pytest.mark.timeout(600)
 def test_only_what_the_filter_finds_is_sent_by_itself(store: Path, client: Any) -> None:
     run("sync", str(store), "--to", "weave", "--where", "reward >= 0.5", "--save")
     run_workers(store, 1, 8)
