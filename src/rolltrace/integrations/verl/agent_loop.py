@@ -9,7 +9,6 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
-from contextvars import ContextVar
 from typing import Any
 
 import xxhash
@@ -18,26 +17,32 @@ import rolltrace
 from rolltrace._guard import caught
 from rolltrace.capture import scope
 from rolltrace.integrations.verl.ops import Rollout, chosen, is_on, names_of, rollout
+from rolltrace.integrations.verl.tools import follow_subclasses
 
-ROW_NUMBERS = "rolltrace_rollout_n"
-"""Where the manager tells the workers which rollout of its sample each row is, by row of the whole batch."""
+ROLLOUT_N = "rolltrace_rollout_n"
+"""The column in which the manager tells the workers which rollout of its sample each row is."""
 CARRIED = "rolltrace"
 """In `extra_fields`, and so in the batch of the trainer: the trajectory's id, and whether it has its reward."""
 _TAGS = {"agent_name": "agent", "data_source": "data_source", "uid": "uid"}
 """Columns of the batch -> what the tag of a trajectory is called."""
 
-_numbers: ContextVar[Any] = ContextVar("rolltrace_verl_numbers", default=None)
-
 
 def change(module: Any) -> None:
     """Change `verl.experimental.agent_loop.agent_loop`."""
     worker, manager = module.AgentLoopWorker, module.AgentLoopManager
-    worker.generate_sequences = _choosing(worker.generate_sequences)
-    worker._run_agent_loop = _described(worker._run_agent_loop)
-    worker._compute_score = _rewarded(worker._compute_score)
-    manager.generate_sequences = module.auto_await(
-        _numbered(inspect.unwrap(manager.generate_sequences, stop=_is_async))
-    )
+    changes = [  # all of them or, in a release that lacks one, none
+        (worker, "generate_sequences", _choosing(worker.generate_sequences)),
+        (worker, "_run_agent_loop", _described(worker._run_agent_loop)),
+        (worker, "_compute_score", _rewarded(worker._compute_score)),
+        (
+            manager,
+            "generate_sequences",
+            module.auto_await(_numbered(inspect.unwrap(manager.generate_sequences, stop=_is_async))),
+        ),
+    ]
+    for owner, name, changed in changes:
+        setattr(owner, name, changed)
+    follow_subclasses(module.AgentLoopBase, "run")  # that of SingleTurnAgentLoop has no decorator in verl 0.7.1
 
 
 def session_id(uid: Any, session: Any) -> bytes:
@@ -52,12 +57,11 @@ def _choosing(generate_sequences: Any) -> Any:
     async def choosing(self: Any, batch: Any) -> Any:
         if not is_on():
             return await generate_sequences(self, batch)
-        chosen_token, numbers_token = chosen.set(_chosen_of(batch)), _numbers.set(batch.meta_info.get(ROW_NUMBERS))
+        token = chosen.set(_chosen_of(batch))
         try:
             return await generate_sequences(self, batch)
         finally:
-            chosen.reset(chosen_token)
-            _numbers.reset(numbers_token)
+            chosen.reset(token)
 
     return choosing
 
@@ -86,7 +90,7 @@ def _numbered(generate_sequences: Any) -> Any:
 
     @functools.wraps(generate_sequences)
     async def numbered(self: Any, prompts: Any) -> Any:
-        return await generate_sequences(self, _with_numbers(self, prompts))
+        return _without_ours(await generate_sequences(self, _with_numbers(self, prompts)), prompts)
 
     return numbered
 
@@ -101,27 +105,43 @@ def _with_numbers(manager: Any, prompts: Any) -> Any:
         columns = prompts.non_tensor_batch
         column = _group_column(columns)
         ours = names_of(manager.config.actor_rollout_ref.rollout.trace.get("backend")) is not None
-        if not ours or column is None or "priority" in columns:  # verl numbers the rows there, if nobody else has
+        if not ours or column is None:
             return prompts
+        import numpy
+
         seen: dict[Any, int] = {}
         numbers = []
         for group in columns[column]:
             numbers.append(seen.get(group, 0))
             seen[group] = numbers[-1] + 1
         numbered = copy.copy(prompts)
-        numbered.meta_info = {**prompts.meta_info, ROW_NUMBERS: numbers}
+        numbered.non_tensor_batch = {**columns, ROLLOUT_N: numpy.array(numbers)}
         return numbered
     except Exception:
         caught("verl batch")
         return prompts
 
 
+def _without_ours(output: Any, prompts: Any) -> Any:
+    """Take out our columns that the trainer has no use for."""
+    try:
+        output.non_tensor_batch.pop(ROLLOUT_N, None)  # columns of the input come back if no worker gives rewards
+        if prompts.meta_info.get("do_sample") is False and not prompts.meta_info.get("validate"):
+            # The baseline of REMAX in verl 0.7.1 is joined with the rollouts of the same prompts, where columns of the
+            # same name must be equal. It is not trained, so nobody asks for its ids.
+            output.non_tensor_batch.pop(CARRIED, None)
+    except Exception:
+        caught("verl batch")
+    return output
+
+
 def _described(run_agent_loop: Any) -> Any:
     @functools.wraps(run_agent_loop)
     async def described(self: Any, sampling_params: Any, trajectory: Any, **kwargs: Any) -> Any:
+        number = kwargs.pop(ROLLOUT_N, None)
         if not is_on():
             return await run_agent_loop(self, sampling_params, trajectory, **kwargs)
-        about, trajectory, trace = _describe(trajectory, kwargs, of_queue=hasattr(self, "background_tasks"))
+        about, trajectory, trace = _describe(trajectory, number, kwargs, of_queue=hasattr(self, "background_tasks"))
         token = rollout.set(about)
         try:
             return await run_agent_loop(self, sampling_params, trajectory, **{**kwargs, **trace})
@@ -131,7 +151,9 @@ def _described(run_agent_loop: Any) -> Any:
     return described
 
 
-def _describe(trajectory: Any, kwargs: dict[str, Any], *, of_queue: bool) -> tuple[Rollout, Any, dict[str, bool]]:
+def _describe(
+    trajectory: Any, number: Any, kwargs: dict[str, Any], *, of_queue: bool
+) -> tuple[Rollout, Any, dict[str, bool]]:
     about, trace = Rollout(), {}
     try:
         given = dict(trajectory)
@@ -141,9 +163,8 @@ def _describe(trajectory: Any, kwargs: dict[str, Any], *, of_queue: bool) -> tup
             given["rollout_n"] = kwargs["session_id"]
             trace = {"trace": True}  # the v1 trainer of verl 0.9.1 has no tracing of its own, and always says False
         else:
-            numbers, row = _numbers.get(), kwargs.get("priority")
-            if numbers is not None and row is not None:
-                given["rollout_n"] = numbers[int(row)]
+            if number is not None:
+                given["rollout_n"] = int(number)
             if "index" not in kwargs and kwargs.get("uid") is not None:
                 given["sample_index"] = str(kwargs["uid"])
         return about, given, trace
@@ -154,23 +175,25 @@ def _describe(trajectory: Any, kwargs: dict[str, Any], *, of_queue: bool) -> tup
 
 def _rewarded(compute_score: Any) -> Any:
     @functools.wraps(compute_score)
-    async def rewarded(self: Any, outputs: Any, *args: Any, **kwargs: Any) -> None:
+    async def rewarded(self: Any, given: Any, *args: Any, **kwargs: Any) -> None:
+        scoring = compute_score(self, given, *args, **kwargs)
         if not is_on():
-            await compute_score(self, outputs, *args, **kwargs)
+            await scoring
             return
+        outputs = given if isinstance(given, list) else [given]  # verl 0.7.1 gives one, not a list of them
         if getattr(self, "reward_loop_worker_handles", None) is None:
-            await compute_score(self, outputs, *args, **kwargs)
+            await scoring
         else:
-            await _score(compute_score, self, outputs, *args, **kwargs)
+            await _score(scoring, outputs[-1])
         _keep_reward(outputs)
 
     return rewarded
 
 
 @rolltrace.rollout_trace_op(name="compute_score", kind="reward", inputs=False)
-async def _score(compute_score: Any, self: Any, outputs: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
-    await compute_score(self, outputs, *args, **kwargs)
-    return {"reward_score": outputs[-1].reward_score, **_terms(outputs[-1])}
+async def _score(scoring: Any, output: Any) -> dict[str, Any]:
+    await scoring
+    return {"reward_score": output.reward_score, **_terms(output)}
 
 
 def _terms(output: Any) -> dict[str, Any]:
