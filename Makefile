@@ -54,10 +54,14 @@ gen: $(READY) ## write the docs that are derived from code
 	$(BIN)/python tools/gen_docs.py
 
 TESTED := verl weave mlflow trackio
-test-integrations: $(TESTED:%=.venvs/%/.ready) .venvs/weave-server/.ready .venvs/phoenix/.ready .venvs/chromium ## test with the real frameworks and vendors (slow, large downloads)
+# Releases of verl that are tested with besides the one in .venvs/verl.
+VERL_RELEASES := 0.7.1 0.8.0 0.9.0
+test-integrations: $(TESTED:%=.venvs/%/.ready) $(VERL_RELEASES:%=.venvs/verl-%/.ready) .venvs/weave-server/.ready .venvs/phoenix/.ready .venvs/chromium ## test with the real frameworks and vendors (slow, large downloads)
 	.venvs/verl/bin/python -m pytest tests/integrations/torch
 	.venvs/verl/bin/python -m pytest tests/integrations/ray
 	.venvs/verl/bin/python -m pytest tests/integrations/verl
+	set -e; for release in $(VERL_RELEASES); do \
+	  PYTHONPATH=$(CURDIR)/.venvs/verl-$$release .venvs/verl/bin/python -m pytest tests/integrations/verl_releases; done
 	.venvs/weave/bin/python -m pytest tests/integrations/weave
 	.venvs/mlflow/bin/python -m pytest tests/integrations/mlflow
 	.venvs/mlflow/bin/python -m pytest tests/integrations/otlp
@@ -87,6 +91,11 @@ test-integrations: $(TESTED:%=.venvs/%/.ready) .venvs/weave-server/.ready .venvs
 	  cachetools codetiming datasets fastapi hydra-core omegaconf packaging peft pillow pydantic torchdata uvicorn
 	.venvs/verl/bin/python -m pip install --quiet --no-deps verl==0.9.1
 	.venvs/verl/bin/python -m pip install --quiet mlflow-skinny==3.17.2 --editable '.[mlflow]' --group test
+	@touch $@
+
+# Only verl itself: it comes before the other release in PYTHONPATH, and all else is shared.
+.venvs/verl-%/.ready: .venvs/verl/.ready
+	.venvs/verl/bin/python -m pip install --quiet --no-deps --upgrade --target .venvs/verl-$* verl==$*
 	@touch $@
 
 .venvs/phoenix/.ready: Makefile

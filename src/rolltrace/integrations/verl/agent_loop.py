@@ -1,4 +1,4 @@
-"""`AgentLoopWorker` and `AgentLoopManager`: which rollouts are traced, what they are called, and their reward.
+"""`AgentLoopWorker` and `AgentLoopManager`: what rollouts are called, their reward, and what is known of their fate.
 
 verl computes the reward after the traced run, but still inside the trajectory. Both workers are served: the one that
 returns a batch, and the one of the v1 trainer that puts its results into a queue and that verl itself does not trace.
@@ -14,11 +14,10 @@ import xxhash
 
 import rolltrace
 from rolltrace._guard import caught
-from rolltrace.integrations.verl.batch import deciding, numbers, telling
+from rolltrace.integrations.verl.batch import CARRIED, ROW, deciding, decision, telling
 from rolltrace.integrations.verl.ops import Rollout, is_on, rollout
+from rolltrace.integrations.verl.tools import follow_subclasses
 
-CARRIED = "rolltrace"
-"""In `extra_fields`, and so in the batch of the trainer: the trajectory's id, and whether it has its reward."""
 _TAGS = {"agent_name": "agent", "data_source": "data_source", "uid": "uid"}
 """Columns of the batch -> what the tag of a trajectory is called."""
 
@@ -26,10 +25,16 @@ _TAGS = {"agent_name": "agent", "data_source": "data_source", "uid": "uid"}
 def change(module: Any) -> None:
     """Change `verl.experimental.agent_loop.agent_loop`."""
     worker, manager = module.AgentLoopWorker, module.AgentLoopManager
-    worker.generate_sequences = deciding(worker.generate_sequences)
-    worker._run_agent_loop = _described(worker._run_agent_loop)
-    worker._compute_score = _rewarded(worker._compute_score)
-    manager.generate_sequences = module.auto_await(telling(inspect.unwrap(manager.generate_sequences, stop=_is_async)))
+    split = inspect.unwrap(manager.generate_sequences, stop=_is_async)
+    changes = [  # all of them or, in a release that lacks one, none
+        (worker, "generate_sequences", deciding(worker.generate_sequences)),
+        (worker, "_run_agent_loop", _described(worker._run_agent_loop)),
+        (worker, "_compute_score", _rewarded(worker._compute_score)),
+        (manager, "generate_sequences", module.auto_await(telling(split))),
+    ]
+    for owner, name, changed in changes:
+        setattr(owner, name, changed)
+    follow_subclasses(module.AgentLoopBase, "run")  # that of SingleTurnAgentLoop has no decorator in verl 0.7.1
 
 
 def session_id(uid: Any, session: Any) -> bytes:
@@ -45,19 +50,29 @@ def _is_async(func: Any) -> bool:
 def _described(run_agent_loop: Any) -> Any:
     @functools.wraps(run_agent_loop)
     async def described(self: Any, sampling_params: Any, trajectory: Any, **kwargs: Any) -> Any:
+        row = kwargs.pop(ROW, None)
         if not is_on():
             return await run_agent_loop(self, sampling_params, trajectory, **kwargs)
-        about, trajectory, trace = _describe(trajectory, kwargs, of_queue=hasattr(self, "background_tasks"))
+        of_queue = hasattr(self, "background_tasks")
+        about, trajectory, trace = _describe(trajectory, row, kwargs, of_queue=of_queue)
         token = rollout.set(about)
         try:
             return await run_agent_loop(self, sampling_params, trajectory, **{**kwargs, **trace})
+        except Exception:
+            if of_queue and not dict(trajectory).get("validate"):  # training goes on without it
+                about.left_out = "the rollout failed"
+            raise
         finally:
             rollout.reset(token)
+            if about.left_out and about.trajectory is not None:
+                rolltrace.score(about.trajectory, "fate", "filtered", reason=about.left_out)
 
     return described
 
 
-def _describe(trajectory: Any, kwargs: dict[str, Any], *, of_queue: bool) -> tuple[Rollout, Any, dict[str, bool]]:
+def _describe(
+    trajectory: Any, row: Any, kwargs: dict[str, Any], *, of_queue: bool
+) -> tuple[Rollout, Any, dict[str, bool]]:
     about, trace = Rollout(), {}
     try:
         given = dict(trajectory)
@@ -67,9 +82,9 @@ def _describe(trajectory: Any, kwargs: dict[str, Any], *, of_queue: bool) -> tup
             given["rollout_n"] = kwargs["session_id"]
             trace = {"trace": True}  # the v1 trainer of verl 0.9.1 has no tracing of its own, and always says False
         else:
-            of_batch, row = numbers.get(), kwargs.get("priority")
-            if of_batch is not None and row is not None:
-                given["rollout_n"] = of_batch[int(row)]
+            if row is not None and decision.get().numbers:
+                given["rollout_n"] = decision.get().numbers[int(row)]
+                about.left_out = decision.get().left_out.get(int(row))
             if "index" not in kwargs and kwargs.get("uid") is not None:
                 given["sample_index"] = str(kwargs["uid"])
         return about, given, trace
@@ -80,23 +95,25 @@ def _describe(trajectory: Any, kwargs: dict[str, Any], *, of_queue: bool) -> tup
 
 def _rewarded(compute_score: Any) -> Any:
     @functools.wraps(compute_score)
-    async def rewarded(self: Any, outputs: Any, *args: Any, **kwargs: Any) -> None:
+    async def rewarded(self: Any, given: Any, *args: Any, **kwargs: Any) -> None:
+        scoring = compute_score(self, given, *args, **kwargs)
         if not is_on():
-            await compute_score(self, outputs, *args, **kwargs)
+            await scoring
             return
+        outputs = given if isinstance(given, list) else [given]  # verl 0.7.1 gives one, not a list of them
         if getattr(self, "reward_loop_worker_handles", None) is None:
-            await compute_score(self, outputs, *args, **kwargs)
+            await scoring
         else:
-            await _score(compute_score, self, outputs, *args, **kwargs)
+            await _score(scoring, outputs[-1])
         _keep_reward(outputs)
 
     return rewarded
 
 
 @rolltrace.rollout_trace_op(name="compute_score", kind="reward", inputs=False)
-async def _score(compute_score: Any, self: Any, outputs: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
-    await compute_score(self, outputs, *args, **kwargs)
-    return {"reward_score": outputs[-1].reward_score, **_terms(outputs[-1])}
+async def _score(scoring: Any, output: Any) -> dict[str, Any]:
+    await scoring
+    return {"reward_score": output.reward_score, **_terms(output)}
 
 
 def _terms(output: Any) -> dict[str, Any]:

@@ -9,8 +9,10 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import rolltrace
@@ -20,19 +22,27 @@ from rolltrace.capture.sampling import rank_of, text_of
 from rolltrace.integrations.verl.ops import chosen, is_on, names_of
 
 WHOLE = "rolltrace_batch"
-"""In the `meta_info` of a batch: `[workers, the sample of each row]`, before it is split among the workers."""
-
-numbers: ContextVar[list[int] | None] = ContextVar("rolltrace_verl_numbers", default=None)
-"""Which rollout of its sample each row of the whole batch is."""
+"""In the `meta_info` of a batch: `[workers, the sample of each row, which rows the trainer throws away and why]`."""
+ROW = "rolltrace_row"
+"""The column that says which row of the whole batch a row is."""
+CARRIED = "rolltrace"
+"""In `extra_fields`, and so in the batch of the trainer: the trajectory's id, and whether it has its reward."""
+BASELINE = "the greedy baseline of ReMax"
 
 
 class Decision(NamedTuple):
     """For one batch."""
 
-    chosen: set[Any] | None
+    chosen: set[Any] | None = None
     """The samples that are traced; None for all."""
-    numbers: list[int] | None
-    """None if nobody knows the whole batch."""
+    numbers: Sequence[int] = ()
+    """Which rollout of its sample each row of the whole batch is; nothing if nobody knows the whole batch."""
+    left_out: Mapping[int, str] = MappingProxyType({})
+    """Rows that the trainer will throw away: row -> why."""
+
+
+NOTHING = Decision()
+decision: ContextVar[Decision] = ContextVar("rolltrace_verl_decision", default=NOTHING)
 
 
 def telling(generate_sequences: Any) -> Any:
@@ -42,7 +52,7 @@ def telling(generate_sequences: Any) -> Any:
 
     @functools.wraps(generate_sequences)
     async def tell(self: Any, prompts: Any) -> Any:
-        return await generate_sequences(self, _told(self, prompts))
+        return _without_ours(await generate_sequences(self, _told(self, prompts)), prompts)
 
     return tell
 
@@ -54,13 +64,13 @@ def deciding(generate_sequences: Any) -> Any:
     async def decide(self: Any, batch: Any) -> Any:
         if not is_on():
             return await generate_sequences(self, batch)
-        decision = _decide(batch)
-        chosen_token, numbers_token = chosen.set(decision.chosen), numbers.set(decision.numbers)
+        decided = _decide(batch)
+        chosen_token, decision_token = chosen.set(decided.chosen), decision.set(decided)
         try:
             return await generate_sequences(self, batch)
         finally:
             chosen.reset(chosen_token)
-            numbers.reset(numbers_token)
+            decision.reset(decision_token)
 
     return decide
 
@@ -88,17 +98,53 @@ def whole_groups(samples: Sequence[Any], workers: int, limit: int, seed: int) ->
 
 def _told(manager: Any, prompts: Any) -> Any:
     try:
-        columns = prompts.non_tensor_batch
+        columns, rollout = prompts.non_tensor_batch, manager.config.actor_rollout_ref.rollout
         column = group_column(columns)
-        ours = names_of(manager.config.actor_rollout_ref.rollout.trace.get("backend")) is not None
-        if not ours or column is None or "priority" in columns:  # verl numbers the rows there, if nobody else has
+        if names_of(rollout.trace.get("backend")) is None or column is None:
             return prompts
+        import numpy
+
         told = copy.copy(prompts)
-        told.meta_info = {**prompts.meta_info, WHOLE: [len(manager.agent_loop_workers), columns[column].tolist()]}
+        whole = [len(manager.agent_loop_workers), columns[column].tolist(), _thrown_away(prompts, rollout)]
+        told.meta_info = {**prompts.meta_info, WHOLE: whole}
+        told.non_tensor_batch = {**columns, ROW: numpy.arange(len(prompts))}
         return told
     except Exception:
         caught("verl batch")
         return prompts
+
+
+def _thrown_away(prompts: Any, config: Any) -> dict[int, str]:
+    """Rows that verl adds to a batch, and whose rollouts it does not keep: row -> why."""
+    columns = prompts.non_tensor_batch
+    if _is_baseline(prompts):
+        return dict.fromkeys(range(len(prompts)), BASELINE)
+    if not prompts.meta_info.get("validate"):
+        return {row: BASELINE for row, is_sampled in enumerate(columns.get("__do_sample__", ())) if not is_sampled}
+    found, seen = {}, Counter[Any]()
+    for row, uid in enumerate(columns.get("uid", ())):
+        seen[uid] += 1
+        if seen[uid] > config.val_kwargs.n:
+            found[row] = "padding of the batch"
+    return found
+
+
+def _without_ours(output: Any, prompts: Any) -> Any:
+    """Take out our columns that the trainer has no use for."""
+    try:
+        output.non_tensor_batch.pop(ROW, None)  # columns of the input come back if no worker gives rewards
+        if _is_baseline(prompts):
+            # It is joined with the rollouts of the same prompts, where columns of the same name must be equal, and it
+            # is not trained, so nobody asks for its ids.
+            output.non_tensor_batch.pop(CARRIED, None)
+    except Exception:
+        caught("verl batch")
+    return output
+
+
+def _is_baseline(prompts: Any) -> bool:
+    """In verl 0.7.1 the baseline of ReMax is a batch of its own; later it is rows among the others."""
+    return prompts.meta_info.get("do_sample") is False and not prompts.meta_info.get("validate")
 
 
 def _decide(batch: Any) -> Decision:
@@ -106,15 +152,15 @@ def _decide(batch: Any) -> Decision:
         recorder, column, whole = scope.recorder, group_column(batch.non_tensor_batch), batch.meta_info.get(WHOLE)
         limit = None if recorder is None else recorder.settings.max_samples_per_step_per_worker
         if whole is not None and recorder is not None:
-            workers, samples = whole
-            seed = recorder.settings.sample_seed
-            return Decision(None if limit is None else whole_groups(samples, workers, limit, seed), _numbered(samples))
+            workers, samples, left_out = whole
+            kept = None if limit is None else whole_groups(samples, workers, limit, recorder.settings.sample_seed)
+            return Decision(kept, _numbered(samples), left_out)
         if limit is None or column is None:
-            return Decision(None, None)
-        return Decision(rolltrace.choose_samples(batch.non_tensor_batch[column]), None)
+            return NOTHING
+        return Decision(rolltrace.choose_samples(batch.non_tensor_batch[column]))
     except Exception:
         caught("verl batch")
-        return Decision(None, None)
+        return NOTHING
 
 
 def _numbered(samples: Sequence[Any]) -> list[int]:

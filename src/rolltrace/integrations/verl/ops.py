@@ -31,6 +31,8 @@ class Rollout:
     tags: dict[str, Any] = field(default_factory=dict)
     trajectory: rolltrace.Trajectory | None = None
     """Its handle, once it has begun."""
+    left_out: str | None = None
+    """Why the trainer will not train on it, if that is known already."""
 
 
 rollout: ContextVar[Rollout | None] = ContextVar("rolltrace_verl_rollout", default=None)

@@ -13,6 +13,11 @@ from rolltrace.integrations.verl import status
 
 GROUP = "verl.plugins"
 NAME = "rolltrace"
+PLUGINS_SINCE = "0.9.0"
+"""The first release of verl that looks for plug-ins by itself."""
+MODULES = "VERL_USE_EXTERNAL_MODULES"
+"""The variable that names modules for verl to import, in all releases that fit."""
+PLUGIN = "rolltrace.integrations.verl.plugin"
 _LOOK = """
 import json, sys
 import verl
@@ -44,21 +49,35 @@ def examine() -> Iterator[Answer]:
     if version is None:
         yield Answer(False, "verl is not installed for this Python", f"{sys.executable} -m pip install verl")
         return
+    tested, newest = ", ".join(status.TESTED), f"pip install 'verl=={status.TESTED[-1]}'"
+    if status.is_older(version, status.TESTED[0]):
+        yield Answer(False, f"verl {version} is too old for this rolltrace, which was tested with {tested}", newest)
+        return
     if version in status.TESTED:
         yield Answer(True, f"verl {version}, with which this rolltrace was tested")
     else:
-        tested = ", ".join(status.TESTED)
-        yield Answer(False, f"verl {version} was not tested with this rolltrace", f"pip install 'verl=={tested}'")
+        yield Answer(False, f"verl {version} was not tested with this rolltrace, but {tested} were", newest)
+    hindrance = _hindrance(version)
+    yield from _look_inside() if hindrance is None else [hindrance]
+
+
+def _hindrance(version: str) -> Answer | None:
+    """Why verl would not even try to load the plug-in."""
+    modules = os.environ.get(MODULES, "")
+    if PLUGIN in modules.split(","):
+        return None
+    if status.is_older(version, PLUGINS_SINCE):
+        what = f"verl before {PLUGINS_SINCE} finds no plug-ins by itself, and {MODULES} does not name ours"
+        names = ",".join(filter(None, [modules, PLUGIN]))
+        return Answer(False, what, f"export {MODULES}={names}   # here and on every node of Ray")
     if not _is_registered():
         again = f"{sys.executable} -m pip install --force-reinstall --no-deps rolltrace"
-        yield Answer(False, f"the entry point {NAME} of {GROUP} is not there, so verl cannot find the plug-in", again)
-        return
+        return Answer(False, f"the entry point {NAME} of {GROUP} is not there, so verl cannot find the plug-in", again)
     policy = os.environ.get("VERL_USE_EXTERNAL_PLUGINS", "auto").strip().lower()
     if policy != "auto" and NAME not in [name.strip() for name in policy.split(",")]:
         what = f"VERL_USE_EXTERNAL_PLUGINS={policy} keeps verl from loading the plug-in"
-        yield Answer(False, what, "unset VERL_USE_EXTERNAL_PLUGINS, here and on every node of Ray")
-        return
-    yield from _look_inside()
+        return Answer(False, what, "unset VERL_USE_EXTERNAL_PLUGINS, here and on every node of Ray")
+    return None
 
 
 def _is_registered() -> bool:
@@ -80,7 +99,7 @@ def _look_inside() -> Iterator[Answer]:
         yield Answer(False, f"verl cannot be imported: {said}", "python -c 'import verl'")
         return
     if not loaded:
-        show = "python -c 'import rolltrace.integrations.verl.plugin'"
+        show = f"python -c 'import {PLUGIN}'"
         yield Answer(False, "verl did not load the plug-in, and does not say why", show)
         return
     yield Answer(True, f"verl loads the plug-in; {len(changed)} of its modules are traced")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 from rolltrace._guard import logger
 
-TESTED = ("0.9.1",)
-"""The releases of verl with which the tests were run."""
+TESTED = ("0.7.1", "0.8.0", "0.9.0", "0.9.1")
+"""The releases of verl with which the tests were run. Those before the first have other workers, and do not fit."""
 MUST_COME_LATER = ("verl.utils.rollout_trace", "verl.experimental.agent_loop.agent_loop", "verl.tools.base_tool")
 """If these were imported before the plug-in, other modules may hold verl's own functions."""
 
@@ -33,11 +35,13 @@ def warn() -> None:
 
 def complaints() -> list[str]:
     """What is wrong in this process, in words."""
+    version = verl_version()
+    if version is not None and is_older(version, TESTED[0]):
+        return [f"version {version} is too old, so rewards and more are not traced; needed: {TESTED[0]} or newer"]
     found = [
         f"{name} is not as in verl {TESTED[-1]}, so part of it is not traced ({why})" for name, why in problems.items()
     ]
     found += [f"{name} was imported before the plug-in, so part of it may not be traced" for name in too_early]
-    version = verl_version()
     if version is not None and version not in TESTED:
         found.append(f"version {version} was not tested with this rolltrace; tested: {', '.join(TESTED)}")
     return found
@@ -51,3 +55,12 @@ def verl_version() -> str | None:
         return version("verl")
     except PackageNotFoundError:
         return None
+
+
+def is_older(version: str, than: str) -> bool:
+    """Whether one release of verl came before another."""
+    return _numbers(version) < _numbers(than)
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", version)[:3]]

@@ -14,7 +14,7 @@ from rolltrace.integrations.verl.ops import traced
 
 def change_base(module: Any) -> None:
     """Change `verl.tools.base_tool`."""
-    _follow_subclasses(module.BaseTool, "execute")
+    follow_subclasses(module.BaseTool, "execute")
 
 
 def change_functions(module: Any) -> None:
@@ -24,10 +24,10 @@ def change_functions(module: Any) -> None:
 
 def change_interactions(module: Any) -> None:
     """Change `verl.interactions.base`, in the releases of verl that have it."""
-    _follow_subclasses(module.BaseInteraction, "generate_response")
+    follow_subclasses(module.BaseInteraction, "generate_response")
 
 
-def _follow_subclasses(base: Any, method: str) -> None:
+def follow_subclasses(base: Any, method: str) -> None:
     """Trace a method of the class and of all its subclasses, those to come too."""
     theirs = base.__dict__.get("__init_subclass__")
 

@@ -13,7 +13,8 @@ import rolltrace
 from rolltrace._guard import caught
 from rolltrace.capture import scope
 from rolltrace.errors import RolltraceError
-from rolltrace.integrations.verl.agent_loop import CARRIED, session_id
+from rolltrace.integrations.verl.agent_loop import session_id
+from rolltrace.integrations.verl.batch import CARRIED
 from rolltrace.integrations.verl.ops import names_of, turn_on
 
 _late: set[str] = set()

@@ -1,0 +1,97 @@
+"""One release of verl per run: that of the environment, or of a folder before it in PYTHONPATH (see the Makefile)."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from rolltrace.integrations.verl import report, status
+
+# Before anything of theirs is imported; the second is what a user of such a release does.
+os.environ.update(HF_HUB_OFFLINE="1", RAY_AUTH_MODE="disabled", RAY_USAGE_STATS_ENABLED="0")
+os.environ.update(
+    {report.MODULES: report.PLUGIN} if status.is_older(status.verl_version() or "", report.PLUGINS_SINCE) else {}
+)
+
+import pytest
+import ray
+from ray import cloudpickle
+
+import rolltrace
+from rolltrace.query import Trajectory
+
+with warnings.catch_warnings():  # much in verl and Ray is deprecated; none of it is ours
+    warnings.simplefilter("ignore")
+    from verl.utils.rollout_trace import RolloutTraceConfig
+
+    from ..verl.tiny_model import make_model  # noqa: TID252
+    from . import rig as rig_module
+    from .rig import Rig
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """As above, while the tests run."""
+    config.addinivalue_line("filterwarnings", "default")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Importing verl alone takes long on a busy machine, in every actor."""
+    for item in items:
+        item.add_marker(pytest.mark.timeout(600))
+
+
+def pytest_report_header() -> str:
+    return f"verl: {status.verl_version()}"
+
+
+@pytest.fixture(scope="session")
+def store_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("store")
+
+
+@pytest.fixture(scope="session")
+def rig(store_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
+    folder = tmp_path_factory.mktemp("rig")
+    # Workers inherit what the environment is now.
+    given = {
+        "ROLLTRACE_STORE": str(store_folder),
+        "ROLLTRACE_DRAIN": "off",
+        "ROLLTRACE_STRICT": "1",
+        "PYTHONPATH": os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")])),
+    }
+    with pytest.MonkeyPatch.context() as environment, tempfile.TemporaryDirectory(prefix="ray") as sockets:
+        for name, value in given.items():
+            environment.setenv(name, value)
+        sys.path.insert(0, str(folder))
+        cloudpickle.register_pickle_by_value(rig_module)  # not on the workers' path, as a user's script is not
+        ray.init(
+            num_cpus=4, include_dashboard=False, log_to_driver=False, object_store_memory=200 << 20, _temp_dir=sockets
+        )
+        yield Rig(folder, make_model(folder / "model"))
+        ray.shutdown()
+
+
+@pytest.fixture(autouse=True)
+def _from_the_beginning(store_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("ROLLTRACE_STORE", str(store_folder))
+    RolloutTraceConfig.reset()
+    yield
+    RolloutTraceConfig.reset()
+
+
+@pytest.fixture
+def recorded(store_folder: Path) -> Any:
+    """The trajectories of an experiment, by sample and rollout."""
+
+    def read(experiment: str, step: int | None = None) -> list[Trajectory]:
+        store = rolltrace.open(store_folder)
+        rows = store.trajectories(experiment=experiment, step=step)
+        found = [store.trajectory(row["trajectory_id"]) for row in rows]
+        return sorted(found, key=lambda each: (each.sample_index, each.rollout_n, each.start_ns))
+
+    return read
