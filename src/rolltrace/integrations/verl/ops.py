@@ -16,6 +16,7 @@ from typing import Any
 import rolltrace
 from rolltrace._guard import caught
 from rolltrace.capture import SAMPLE_LIMIT, scope
+from rolltrace.errors import BackendError
 from rolltrace.integrations.verl import status
 from rolltrace.integrations.verl.variants import Variants
 from rolltrace.record import coordinate
@@ -59,7 +60,11 @@ def change(module: Any) -> None:
     """Change `verl.utils.rollout_trace`."""
     global _config
     config, verls_op, verls_attr = module.RolloutTraceConfig, module.rollout_trace_op, module.rollout_trace_attr
-    _change_config(config)
+    try:
+        _change_config(config)
+    except Exception:
+        _refuse(config)
+        raise
     _config = config
     module.rollout_trace_op = functools.wraps(verls_op)(lambda func: traced(func, verls_op(func)))
     module.rollout_trace_attr = _attr(verls_attr)
@@ -92,6 +97,20 @@ def _change_config(config: Any) -> None:
         verls_reset(cls)
 
     config.init, config.reset = classmethod(init), classmethod(reset)
+
+
+def _refuse(config: Any) -> None:
+    """Where nothing can be traced, whoever asks for it must learn that, and not from an empty store."""
+    verls_init = config.init.__func__
+
+    @functools.wraps(verls_init)
+    def init(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        asked = next((each for each in (*args, *kwargs.values()) if isinstance(each, str) and names_of(each)), None)
+        if asked is not None:
+            raise BackendError(f"trace.backend={asked} cannot work: {'; '.join(status.complaints())}")
+        return verls_init(cls, *args, **kwargs)
+
+    config.init = classmethod(init)
 
 
 def turn_on(names: tuple[str, ...], project: Any, experiment: Any, token2text: Any, limit: Any) -> None:

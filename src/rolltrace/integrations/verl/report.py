@@ -22,13 +22,20 @@ _LOOK = """
 import json, sys
 import verl
 from rolltrace.integrations.verl import status
-modules = sys.argv[1:]
+plugin, *modules = sys.argv[1:]
+why = None
+if not status.loaded:
+    try:
+        __import__(plugin)
+        why = "nothing is wrong with it"
+    except Exception as fault:
+        why = f"{type(fault).__name__}: {fault}"
 for name in modules:
     try:
         __import__(name)
     except ImportError as fault:
         status.problems.setdefault(name, f"cannot be imported: {fault}")
-print("\\n" + json.dumps([status.loaded, status.changed, status.too_early, status.problems]))
+print("\\n" + json.dumps([why, status.changed, status.too_early, status.problems]))
 """
 _CORE = ("verl.utils.rollout_trace", "verl.experimental.agent_loop.agent_loop")
 _LOOK_SEC = 300
@@ -87,10 +94,10 @@ def _is_registered() -> bool:
 
 
 def _look_inside() -> Iterator[Answer]:
-    command = [sys.executable, "-c", _LOOK, *_CORE]
+    command = [sys.executable, "-c", _LOOK, PLUGIN, *_CORE]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_LOOK_SEC, check=False)
-        loaded, changed, too_early, problems = json.loads(done.stdout.rstrip().rpartition("\n")[2])
+        not_loaded, changed, too_early, problems = json.loads(done.stdout.rstrip().rpartition("\n")[2])
     except subprocess.TimeoutExpired:
         yield Answer(False, f"import verl took over {_LOOK_SEC} seconds", "python -X importtime -c 'import verl'")
         return
@@ -98,9 +105,9 @@ def _look_inside() -> Iterator[Answer]:
         said = done.stderr.strip().rpartition("\n")[2] or "nothing"
         yield Answer(False, f"verl cannot be imported: {said}", "python -c 'import verl'")
         return
-    if not loaded:
-        show = f"python -c 'import {PLUGIN}'"
-        yield Answer(False, "verl did not load the plug-in, and does not say why", show)
+    if not_loaded:
+        again = f"{sys.executable} -m pip install --force-reinstall rolltrace"
+        yield Answer(False, f"verl did not load the plug-in: {not_loaded}", again)
         return
     yield Answer(True, f"verl loads the plug-in; {len(changed)} of its modules are traced")
     for name in too_early:
