@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -103,6 +104,12 @@ def mlflow(
 @pytest.fixture
 def backend(mlflow: Mlflow) -> MlflowBackend:
     return MlflowBackend()
+
+
+@pytest.fixture
+def project() -> str:
+    """A name that no other test has on the same server."""
+    return f"p-{uuid.uuid4().hex[:8]}"
 
 
 @pytest.fixture
