@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
+from collections.abc import Mapping
 from contextvars import ContextVar
 from typing import Any
 
@@ -17,16 +18,22 @@ import xxhash
 import rolltrace
 from rolltrace._guard import caught
 from rolltrace.capture import scope
+from rolltrace.integrations.verl.batch import chosen_for, thrown_away
 from rolltrace.integrations.verl.ops import Rollout, chosen, is_on, names_of, rollout
 
 ROW_NUMBERS = "rolltrace_rollout_n"
 """Where the manager tells the workers which rollout of its sample each row is, by row of the whole batch."""
+LEFT_OUT = "rolltrace_left_out"
+"""Where it tells them which rows the trainer will throw away, and why."""
+CHOSEN = "rolltrace_chosen"
+"""Where it tells them which samples are traced, if there is a limit."""
 CARRIED = "rolltrace"
 """In `extra_fields`, and so in the batch of the trainer: the trajectory's id, and whether it has its reward."""
 _TAGS = {"agent_name": "agent", "data_source": "data_source", "uid": "uid"}
 """Columns of the batch -> what the tag of a trajectory is called."""
 
 _numbers: ContextVar[Any] = ContextVar("rolltrace_verl_numbers", default=None)
+_left_out: ContextVar[Mapping[int, str]] = ContextVar("rolltrace_verl_left_out", default={})  # noqa: B039 (never changed)
 
 
 def change(module: Any) -> None:
@@ -53,11 +60,13 @@ def _choosing(generate_sequences: Any) -> Any:
         if not is_on():
             return await generate_sequences(self, batch)
         chosen_token, numbers_token = chosen.set(_chosen_of(batch)), _numbers.set(batch.meta_info.get(ROW_NUMBERS))
+        left_out_token = _left_out.set(batch.meta_info.get(LEFT_OUT) or {})
         try:
             return await generate_sequences(self, batch)
         finally:
             chosen.reset(chosen_token)
             _numbers.reset(numbers_token)
+            _left_out.reset(left_out_token)
 
     return choosing
 
@@ -68,7 +77,8 @@ def _chosen_of(batch: Any) -> set[Any] | None:
         column = _group_column(batch.non_tensor_batch)
         if recorder is None or recorder.settings.max_samples_per_step_per_worker is None or column is None:
             return None
-        return rolltrace.choose_samples(batch.non_tensor_batch[column])
+        told: set[Any] | None = batch.meta_info.get(CHOSEN)
+        return rolltrace.choose_samples(batch.non_tensor_batch[column]) if told is None else told
     except Exception:
         caught("verl batch")
         return None
@@ -109,7 +119,12 @@ def _with_numbers(manager: Any, prompts: Any) -> Any:
             numbers.append(seen.get(group, 0))
             seen[group] = numbers[-1] + 1
         numbered = copy.copy(prompts)
-        numbered.meta_info = {**prompts.meta_info, ROW_NUMBERS: numbers}
+        config = manager.config.actor_rollout_ref.rollout
+        told = {ROW_NUMBERS: numbers, LEFT_OUT: thrown_away(prompts, config)}
+        limit = config.trace.get("max_samples_per_step_per_worker")
+        if limit is not None:
+            told[CHOSEN] = chosen_for(columns[column], len(manager.agent_loop_workers), limit)
+        numbered.meta_info = {**prompts.meta_info, **told}
         return numbered
     except Exception:
         caught("verl batch")
@@ -125,8 +140,13 @@ def _described(run_agent_loop: Any) -> Any:
         token = rollout.set(about)
         try:
             return await run_agent_loop(self, sampling_params, trajectory, **{**kwargs, **trace})
+        except Exception:
+            about.left_out = about.left_out or about.left_out_if_failed
+            raise
         finally:
             rollout.reset(token)
+            if about.left_out and about.trajectory is not None:
+                rolltrace.score(about.trajectory, "fate", "filtered", reason=about.left_out)
 
     return described
 
@@ -139,11 +159,13 @@ def _describe(trajectory: Any, kwargs: dict[str, Any], *, of_queue: bool) -> tup
         if of_queue and "session_id" in kwargs and "uid" in kwargs:
             about.trajectory_id = session_id(kwargs["uid"], kwargs["session_id"])
             given["rollout_n"] = kwargs["session_id"]
+            about.left_out_if_failed = None if given.get("validate") else "the rollout failed"
             trace = {"trace": True}  # the v1 trainer of verl 0.9.1 has no tracing of its own, and always says False
         else:
             numbers, row = _numbers.get(), kwargs.get("priority")
             if numbers is not None and row is not None:
                 given["rollout_n"] = numbers[int(row)]
+                about.left_out = _left_out.get().get(int(row))
             if "index" not in kwargs and kwargs.get("uid") is not None:
                 given["sample_index"] = str(kwargs["uid"])
         return about, given, trace
