@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from omegaconf import OmegaConf
 from tensordict import TensorDict
 from verl import DataProto
 from verl.trainer.ppo import ray_trainer
@@ -21,13 +22,19 @@ from rolltrace.integrations.verl import agent_loop, trainer
 from .rig import Rig, batch_of
 
 
-def with_advantages(output: DataProto, batch: DataProto, rewards: list[float]) -> DataProto:
+def with_advantages(
+    output: DataProto,
+    batch: DataProto,
+    rewards: list[float],
+    estimator: AdvantageEstimator = AdvantageEstimator.GRPO,
+    **more: Any,
+) -> DataProto:
     """As the trainer does: the rollouts joined to their batch, scored, and compared within their group."""
     scores = torch.zeros_like(output.batch["response_mask"], dtype=torch.float32)
     scores[:, 0] = torch.tensor(rewards)
     output.batch["token_level_scores"] = output.batch["token_level_rewards"] = scores
     output.non_tensor_batch["uid"] = batch.non_tensor_batch["uid"]
-    return ray_trainer.compute_advantage(output, adv_estimator=AdvantageEstimator.GRPO)
+    return ray_trainer.compute_advantage(output, adv_estimator=estimator, **more)
 
 
 def test_advantage_and_fate_reach_their_trajectories(rig: Rig, experiment: str, recorded: Any) -> None:
@@ -46,8 +53,26 @@ def test_a_reward_that_only_the_trainer_computes(rig: Rig, experiment: str, reco
     batch = batch_of(["a", "b"])
     output = rig.in_process(rig.config(experiment), batch, judged=False)
     assert [each.reward for each in recorded()] == [None, None]
+    output.non_tensor_batch["format"] = np.array([0.5, 1.0])
+    output.meta_info["reward_extra_keys"] = ["format"]
     with_advantages(output, batch, [0.25, 0.75])
     assert [each.reward for each in recorded()] == [0.25, 0.75]
+    assert [each.scores[0]["terms"] for each in recorded()] == [{"format": 0.5}, {"format": 1.0}]
+
+
+def test_a_row_that_is_drawn_twice_counts_once_and_one_that_is_not_drawn_is_filtered(
+    rig: Rig, experiment: str, recorded: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch = batch_of(["a", "b"])
+    output = rig.in_process(rig.config(experiment), batch, judged=False)
+    monkeypatch.setattr(torch, "multinomial", lambda *_, **__: torch.tensor([1, 1]))
+    output.batch["values"] = torch.zeros_like(output.batch["response_mask"], dtype=torch.float32)
+    reweight = OmegaConf.create({"use_pf_ppo": True, "pf_ppo": {"reweight_method": "pow", "weight_pow": 2.0}})
+    with_advantages(output, batch, [0.25, 0.75], AdvantageEstimator.GAE, config=reweight)
+    first, second = recorded()
+    assert (first.reward, first.fate, first.fate_reason) == (0.25, "filtered", "left out when the batch was reweighted")
+    assert [score["name"] for score in second.scores] == ["reward", "advantage", "fate"]
+    assert (second.reward, second.fate) == (0.75, "trained")
 
 
 def test_the_trainer_turns_tracing_on_by_its_config(rig: Rig, experiment: str) -> None:
@@ -56,6 +81,17 @@ def test_the_trainer_turns_tracing_on_by_its_config(rig: Rig, experiment: str) -
     trainer.start(rig.config(experiment))
     config = rolltrace.RolloutTraceConfig.get_instance()
     assert (config.project_name, config.experiment_name) == ("maths", experiment)
+
+
+def test_so_does_one_that_never_calls_the_init_of_its_base(rig: Rig, experiment: str) -> None:
+    class Apart(ray_trainer.RayPPOTrainer):
+        """As FullyAsyncTrainer and OneStepOffRayTrainer of verl."""
+
+        def __init__(self, config: Any) -> None:
+            self.config = config
+
+    Apart(rig.config(experiment))
+    assert rolltrace.RolloutTraceConfig.get_instance().experiment_name == experiment
 
 
 def traced_sessions(rig: Rig, experiment: str, uids: list[str], n: int) -> None:
@@ -85,6 +121,23 @@ def test_the_v1_trainer_names_trajectories_by_its_keys(rig: Rig, experiment: str
     assert found[0, 0].advantage == pytest.approx(0.7071, abs=1e-3)
     assert found[0, 1].advantage == pytest.approx(-0.7071, abs=1e-3)
     assert {each.fate for each in found.values()} == {"trained"}
+
+
+def test_the_advantage_of_a_session_is_the_mean_over_all_its_rows(rig: Rig, experiment: str, recorded: Any) -> None:
+    traced_sessions(rig, experiment, ["one"], 3)
+    mask = torch.tensor([[1.0, 1.0, 0.0], [1.0, 0.0, 0.0], [1.0, 1.0, 1.0], [0.0, 0.0, 0.0]])
+    rewards = torch.tensor([[0.0, 1.0, 0.0], [4.0, 0.0, 0.0], [0.0, 0.0, 0.5], [0.0, 0.0, 0.0]])
+    columns = {"response_mask": mask, "token_level_rewards": rewards, "values": torch.zeros(4, 3)}
+    data = DataProto(batch=TensorDict(columns, batch_size=4), non_tensor_batch={"uid": np.array(["one"] * 4)})
+    keys = ["one_0_1", "one_0_0", "one_1_0", "one_2_0"]  # in any order, as a balanced batch
+    given = {"adv_estimator": AdvantageEstimator.GAE, "config": {}}
+    advantages = v1_utils.compute_advantage_for_multi_trajectories(data, keys, **given).batch["advantages"]
+    of_rows = [advantages[row][mask[row].bool()].mean().item() for row in range(3)]
+    first, second, third = recorded()
+    assert first.advantage == pytest.approx((2 * of_rows[0] + of_rows[1]) / 3, abs=1e-6)
+    assert second.advantage == pytest.approx(of_rows[2], abs=1e-6)
+    assert (first.fate, second.fate) == ("trained", "trained")
+    assert (third.fate, third.advantage) == ("filtered", None)
 
 
 def test_groups_that_the_v1_replay_buffer_drops_are_filtered(

@@ -53,14 +53,12 @@ def _described(run_agent_loop: Any) -> Any:
         row = kwargs.pop(ROW, None)
         if not is_on():
             return await run_agent_loop(self, sampling_params, trajectory, **kwargs)
-        of_queue = hasattr(self, "background_tasks")
-        about, trajectory, trace = _describe(trajectory, row, kwargs, of_queue=of_queue)
+        about, trajectory, trace = _describe(trajectory, row, kwargs, of_queue=hasattr(self, "background_tasks"))
         token = rollout.set(about)
         try:
             return await run_agent_loop(self, sampling_params, trajectory, **{**kwargs, **trace})
         except Exception:
-            if of_queue and not dict(trajectory).get("validate"):  # training goes on without it
-                about.left_out = "the rollout failed"
+            about.left_out = about.left_out or about.left_out_if_failed
             raise
         finally:
             rollout.reset(token)
@@ -80,6 +78,7 @@ def _describe(
         if of_queue and "session_id" in kwargs and "uid" in kwargs:
             about.trajectory_id = session_id(kwargs["uid"], kwargs["session_id"])
             given["rollout_n"] = kwargs["session_id"]
+            about.left_out_if_failed = None if given.get("validate") else "the rollout failed"
             trace = {"trace": True}  # the v1 trainer of verl 0.9.1 has no tracing of its own, and always says False
         else:
             if row is not None and decision.get().numbers:

@@ -34,6 +34,8 @@ class Rollout:
     """Its handle, once it has begun."""
     left_out: str | None = None
     """Why the trainer will not train on it, if that is known already."""
+    left_out_if_failed: str | None = None
+    """The same, of a trainer that goes on if a rollout fails."""
 
 
 rollout: ContextVar[Rollout | None] = ContextVar("rolltrace_verl_rollout", default=None)

@@ -11,7 +11,7 @@ from typing import Any
 
 from rolltrace.integrations.after_import import after_import
 from rolltrace.integrations.ray import follow_actors, follow_tasks
-from rolltrace.integrations.verl import agent_loop, ops, status, tools, trainer
+from rolltrace.integrations.verl import agent_loop, ops, status, tools, trainer, trainer_v1
 
 SEAMS: dict[str, Callable[[Any], None]] = {
     "verl.utils.rollout_trace": ops.change,
@@ -20,9 +20,10 @@ SEAMS: dict[str, Callable[[Any], None]] = {
     "verl.tools.function_tool": tools.change_functions,
     "verl.interactions.base": tools.change_interactions,
     "verl.trainer.ppo.ray_trainer": trainer.change_ray_trainer,
-    "verl.trainer.ppo.v1.trainer_base": trainer.change_v1_trainer,
-    "verl.trainer.ppo.v1.utils": trainer.change_v1_advantage,
-    "verl.trainer.ppo.v1.replay_buffer": trainer.change_v1_replay_buffer,
+    "verl.experimental.reward_loop.reward_loop": trainer.change_reward_loop,
+    "verl.trainer.ppo.v1.trainer_base": trainer_v1.change_trainer,
+    "verl.trainer.ppo.v1.utils": trainer_v1.change_advantage,
+    "verl.trainer.ppo.v1.replay_buffer": trainer_v1.change_replay_buffer,
     "ray.actor": follow_actors,
     "ray.remote_function": follow_tasks,
 }

@@ -1,89 +1,88 @@
 """What the trainer learns of a rollout later: its advantage, whether it was trained or filtered, perhaps its reward.
 
-The trainer knows our trajectories by the id that came with the batch or, in the v1 trainer, by the keys of its rows.
+The trainer knows our trajectories by the id that came with the batch. The v1 trainer has no such batch: `trainer_v1`.
 """
 
 from __future__ import annotations
 
 import functools
+import weakref
 from collections.abc import Iterable, Mapping
+from contextvars import ContextVar
 from typing import Any
 
 import rolltrace
 from rolltrace._guard import caught
 from rolltrace.capture import scope
 from rolltrace.errors import RolltraceError
-from rolltrace.integrations.verl.agent_loop import session_id
 from rolltrace.integrations.verl.batch import CARRIED
 from rolltrace.integrations.verl.ops import names_of, turn_on
 
-_late: set[str] = set()
-"""Rows of the v1 trainer whose reward the trainer itself has computed."""
+Ids = list["str | None"]
+"""Which trajectory each row of a batch belongs to; None for a row that is not traced."""
+
+ids_of_batch: ContextVar[Ids | None] = ContextVar("rolltrace_verl_ids", default=None)
+"""Those of the batch whose reward is being computed, if the batch itself does not say."""
+_trainer: weakref.ref[Any] | None = None
 
 
 def change_ray_trainer(module: Any) -> None:
     """Change `verl.trainer.ppo.ray_trainer`."""
-    _start_with(module.RayPPOTrainer, at=0)
+    start_with(module.RayPPOTrainer)
     module.compute_advantage = _scoring(module.compute_advantage)
 
 
-def change_v1_trainer(module: Any) -> None:
-    """Change `verl.trainer.ppo.v1.trainer_base`."""
-    _start_with(module.PPOTrainer, at=0)
-    compute_reward = module.PPOTrainer._compute_reward_colocate
-
-    @functools.wraps(compute_reward)
-    def noting(self: Any, batch: Any, *args: Any, **kwargs: Any) -> Any:
-        if scope.recorder is not None:
-            _late.update(getattr(batch, "keys", ()))
-        return compute_reward(self, batch, *args, **kwargs)
-
-    module.PPOTrainer._compute_reward_colocate = noting
-
-
-def change_v1_advantage(module: Any) -> None:
-    """Change `verl.trainer.ppo.v1.utils`."""
-    compute = module.compute_advantage_for_multi_trajectories
+def change_reward_loop(module: Any) -> None:
+    """Change `verl.experimental.reward_loop.reward_loop`: who computes a reward that the workers do not."""
+    compute = module.RewardLoopManager.compute_rm_score
 
     @functools.wraps(compute)
-    def scoring(data: Any, batch_keys: Any, *args: Any, **kwargs: Any) -> Any:
-        result = compute(data, batch_keys, *args, **kwargs)
+    def scoring(self: Any, data: Any, *args: Any, **kwargs: Any) -> Any:
+        result = compute(self, data, *args, **kwargs)
         if scope.recorder is not None:
             try:
-                _score_sessions(result, list(batch_keys))
+                _score_late(data, result)
             except Exception:
-                caught("verl advantage")
+                caught("verl reward")
         return result
 
-    module.compute_advantage_for_multi_trajectories = scoring
+    module.RewardLoopManager.compute_rm_score = scoring
 
 
-def change_v1_replay_buffer(module: Any) -> None:
-    """Change `verl.trainer.ppo.v1.replay_buffer`."""
-    evict = module.ReplayBuffer._evict_terminal_groups
-
-    @functools.wraps(evict)
-    def noting(self: Any, global_steps: Any, partition_id: Any, eviction_reasons: Any) -> Any:
-        if scope.recorder is not None:
-            try:
-                _note_filtered(self.partitions[partition_id], eviction_reasons)
-            except Exception:
-                caught("verl filter")
-        return evict(self, global_steps, partition_id, eviction_reasons)
-
-    module.ReplayBuffer._evict_terminal_groups = noting
-
-
-def _start_with(trainer: Any, *, at: int) -> None:
+def start_with(trainer: Any) -> None:
     """Turn tracing on in the trainer's own process: its workers do so in theirs."""
     verls_init = trainer.__init__
 
     @functools.wraps(verls_init)
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
-        start(kwargs["config"] if "config" in kwargs else args[at])
+        _start_once(self, kwargs.get("config", args[0] if args else None))
         verls_init(self, *args, **kwargs)
 
+    def init_subclass(cls: Any, /, **kwargs: Any) -> None:
+        super(trainer, cls).__init_subclass__(**kwargs)
+        if "__init__" in vars(cls):
+            cls.__init__ = _starting(cls.__init__)
+
     trainer.__init__ = init
+    trainer.__init_subclass__ = classmethod(init_subclass)
+
+
+def _starting(init: Any) -> Any:
+    """Of a subclass: some of verl's own never call that of their base class."""
+
+    @functools.wraps(init)
+    def starting(self: Any, *args: Any, **kwargs: Any) -> None:
+        init(self, *args, **kwargs)
+        _start_once(self, getattr(self, "config", None))
+
+    return starting
+
+
+def _start_once(trainer: Any, config: Any) -> None:
+    global _trainer
+    if config is not None and (_trainer is None or _trainer() is not trainer):
+        start(config)
+        _trainer = weakref.ref(trainer)
 
 
 def start(config: Any) -> None:
@@ -108,18 +107,34 @@ def _scoring(compute_advantage: Any) -> Any:
     @functools.wraps(compute_advantage)
     def scoring(data: Any, *args: Any, **kwargs: Any) -> Any:
         before = _carried(data)
+        if before:
+            try:  # a trainer of somebody else's may have computed the reward in its own way
+                late = [None if each.get("rewarded") else each.get("id") for each in before]
+                score_rewards(late, data, "token_level_scores")
+            except Exception:
+                caught("verl reward")
         result = compute_advantage(data, *args, **kwargs)
         if before:
             try:
                 after = _carried(result)
                 for each in _ids(before) - _ids(after):
                     rolltrace.score(each, "fate", "filtered", reason="left out when the batch was reweighted")
-                _score_rows(result, [each.get("id") for each in after], [not each.get("rewarded") for each in after])
+                score_advantages([each.get("id") for each in after], result)
             except Exception:
                 caught("verl advantage")
         return result
 
     return scoring
+
+
+def _score_late(data: Any, result: Any) -> None:
+    ids, carried = ids_of_batch.get(), _carried(data)
+    if ids is None:
+        ids = [each.get("id") for each in carried]
+    score_rewards(ids, result, "rm_scores")
+    for each in carried:
+        if isinstance(each, dict):
+            each["rewarded"] = True  # the same objects are in the batch until its advantages are computed
 
 
 def _carried(data: Any) -> list[Mapping[str, Any]]:
@@ -134,41 +149,39 @@ def _ids(carried: Iterable[Mapping[str, Any]]) -> set[str]:
     return {each["id"] for each in carried if each.get("id")}
 
 
-def _score_sessions(data: Any, keys: list[str]) -> None:
-    """Of the v1 trainer: a session may have several rows; its last one has the reward and the advantage."""
-    last: dict[str, tuple[int, int]] = {}
-    for row, key in enumerate(keys):
-        session, _, index = key.rpartition("_")
-        last[session] = max(last.get(session, (-1, -1)), (int(index), row))
-    ids: list[str | None] = [None] * len(keys)
-    for session, (_, row) in last.items():
-        uid, _, number = session.rpartition("_")
-        ids[row] = session_id(uid, number).hex()
-    _score_rows(data, ids, [key in _late for key in keys])
-    _late.difference_update(keys)
+def score_rewards(ids: Ids, data: Any, column: str) -> None:
+    """The rewards in this column of the batch, with what verl calls `reward_extra_info` as terms."""
+    if not any(ids) or column not in data.batch.keys():  # noqa: SIM118 (a TensorDict)
+        return
+    names = [name for name in data.meta_info.get("reward_extra_keys") or () if name in data.non_tensor_batch]
+    for row, reward in enumerate(data.batch[column].sum(-1).tolist()):
+        each = ids[row]
+        if each:
+            rolltrace.score(each, "reward", reward, terms={name: data.non_tensor_batch[name][row] for name in names})
 
 
-def _score_rows(data: Any, ids: list[str | None], late: list[bool]) -> None:
-    mask, advantages = data.batch["response_mask"], data.batch["advantages"]
-    counts = mask.sum(-1)
-    means = ((advantages * mask).sum(-1) / counts.clamp(min=1)).tolist()
-    scores = data.batch.get("token_level_scores", None)
-    rewards = None if scores is None else scores.sum(-1).tolist()
-    for row, (each, count) in enumerate(zip(ids, counts.tolist())):
-        if not each:
-            continue
-        if late[row] and rewards is not None:
-            rolltrace.score(each, "reward", rewards[row])
+def score_advantages(ids: Ids, data: Any) -> None:
+    """The mean over all tokens that are trained on, in all rows of a trajectory; and so that they are."""
+    mask = data.batch["response_mask"]
+    sums = data.batch["advantages"].masked_fill(mask == 0, 0).sum(-1).tolist()
+    totals: dict[str, tuple[float, float]] = {}
+    for each, more, tokens in zip(ids, sums, mask.sum(-1).tolist()):
+        if each:
+            total, count = totals.get(each, (0, 0))
+            totals[each] = total + more, count + tokens
+    why = "critic warm-up: only the critic" if _is_warming_up() else None
+    for each, (total, count) in totals.items():
         if count:
-            rolltrace.score(each, "advantage", means[row])
-            rolltrace.score(each, "fate", "trained")
+            rolltrace.score(each, "advantage", total / count)
+            rolltrace.score(each, "fate", "trained", reason=why)
         else:
             rolltrace.score(each, "fate", "filtered", reason="no token is left to train on, as rollout correction does")
 
 
-def _note_filtered(rows: Iterable[str], reasons: Any) -> None:
-    stale, alike, failed = reasons[:3]
-    for why, uids in (("stale", stale), ("all rewards alike", alike), ("a rollout of the group failed", failed)):
-        for session in {key.rpartition("_")[0] for key in rows if key.split("_")[0] in uids} if uids else ():
-            uid, _, number = session.rpartition("_")
-            rolltrace.score(session_id(uid, number).hex(), "fate", "filtered", reason=why)
+def _is_warming_up() -> bool:
+    """Whether the actor is not trained in this step, as verl decides it."""
+    trainer = None if _trainer is None else _trainer()
+    try:
+        return trainer is not None and bool(trainer.config.trainer.critic_warmup > trainer.global_steps)
+    except Exception:  # a trainer of somebody else's, perhaps before its first step
+        return False
