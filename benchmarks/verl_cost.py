@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 BACKENDS = ("null", "rolltrace", "mlflow", "trackio")
-ROUNDS = 5
+ROUNDS = 15
 ROLLOUTS = 32
 _TICK_SEC = 0.002
 _RIG = Path(__file__).parents[1] / "tests/integrations/verl"
@@ -29,15 +29,17 @@ _RIG = Path(__file__).parents[1] / "tests/integrations/verl"
 
 def main() -> None:
     print(f"{ROUNDS} batches of {ROLLOUTS} rollouts, each with two model calls and a tool; medians over the batches\n")
-    print(f"{'backend':<12}{'wall':>10}{'lag p50':>12}{'lag p99':>12}{'lag max':>12}")
+    print(f"{'backend':<12}{'wall':>10}{'of null':>10}{'lag p50':>12}{'lag p99':>12}{'lag max':>12}")
+    untraced = None
     for backend in BACKENDS:
         with tempfile.TemporaryDirectory(prefix="bench") as folder:
             found = measure(backend, Path(folder))
         if "error" in found:
             print(f"{backend:<12} {found['error']}")
         else:
+            untraced = untraced or found["wall"]
             lags = "".join(f"{1000 * found[name]:>9.2f} ms" for name in ("p50", "p99", "max"))
-            print(f"{backend:<12}{found['wall']:>8.3f} s{lags}")
+            print(f"{backend:<12}{found['wall']:>8.3f} s{found['wall'] / untraced:>8.2f} x{lags}")
 
 
 def measure(backend: str, folder: Path) -> dict[str, Any]:
