@@ -16,7 +16,8 @@ import pytest
 
 import rolltrace
 from rolltrace.backends.mlflow import MlflowBackend
-from rolltrace.errors import BackendError
+from rolltrace.backends.mlflow.faults import in_plain_words
+from rolltrace.errors import BackendError, OutageError
 from rolltrace.query import Trajectory
 
 
@@ -136,6 +137,11 @@ def test_trouble_of_the_server_is_an_outage(
                 MlflowBackend().send(trajectories)
             assert not isinstance(caught.value, BackendError)
             assert "secret" not in str(caught.value)
+
+
+def test_of_a_long_message_the_end_is_kept_where_the_reason_stands() -> None:
+    with pytest.raises(OutageError, match="^at http.* answered 503$"), in_plain_words("http://me:secret@here"):
+        raise OSError(f"at http://here/{'%E6%95%B0' * 100} answered 503")
 
 
 def test_a_host_that_nobody_knows_is_named(trajectories: list[Trajectory], monkeypatch: pytest.MonkeyPatch) -> None:

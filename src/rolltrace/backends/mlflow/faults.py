@@ -70,5 +70,6 @@ def _causes(fault: BaseException) -> Iterator[BaseException]:
 
 
 def _short(fault: BaseException) -> str:
+    """The middle can go: an address is long, and what went wrong stands after it."""
     text = without_password(" ".join(str(fault).split()))
-    return text if len(text) <= 300 else text[:297] + "..."
+    return text if len(text) <= 300 else f"{text[:145]} ... {text[-150:]}"
