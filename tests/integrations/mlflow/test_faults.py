@@ -140,7 +140,7 @@ def test_trouble_of_the_server_is_an_outage(
 
 
 def test_of_a_long_message_the_end_is_kept_where_the_reason_stands() -> None:
-    with pytest.raises(OutageError, match="^at http.* answered 503$"), in_plain_words("http://me:secret@here"):
+    with pytest.raises(OutageError, match=r"^at http.* answered 503$"), in_plain_words("http://me:secret@here"):
         raise OSError(f"at http://here/{'%E6%95%B0' * 100} answered 503")
 
 
