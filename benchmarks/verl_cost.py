@@ -17,6 +17,7 @@ import tempfile
 import time
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 BACKENDS = ("null", "rolltrace", "mlflow", "trackio")
@@ -64,10 +65,12 @@ def measure(backend: str, folder: Path) -> dict[str, Any]:
 def roll_out(backend: str, folder: Path) -> None:
     """In its own process: print what one backend costs."""
     ray = import_module("ray")
-    sys.path.insert(0, str(_RIG))
-    rig_module = import_module("rig")
-    model = import_module("tiny_model").make_model(folder / "model")
-    import_module("ray.cloudpickle").register_pickle_by_value(rig_module)
+    package = sys.modules["verls_rig"] = ModuleType("verls_rig")  # verl brings a package `tests` of its own
+    package.__path__ = [str(_RIG)]
+    rig_module, parts = import_module("verls_rig.rig"), import_module("verls_rig.parts")
+    model = import_module("verls_rig.tiny_model").make_model(folder / "model")
+    for module in (rig_module, parts):
+        import_module("ray.cloudpickle").register_pickle_by_value(module)
     with tempfile.TemporaryDirectory(prefix="ray") as sockets:
         ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, _temp_dir=sockets)
         rig = rig_module.Rig(folder, model)
@@ -77,7 +80,7 @@ def roll_out(backend: str, folder: Path) -> None:
 
 async def _measured(rig: Any, rig_module: Any, config: Any) -> dict[str, float]:
     worker = rig_module.AgentLoopWorker(config, rig.client(config), None, [rig.judge])
-    batch = rig_module.batch_of(["add"], n=ROLLOUTS)
+    batch = rig_module.parts.batch_of(["add"], n=ROLLOUTS)
     await worker.generate_sequences(batch)
     walls, lags = [], []
     for _ in range(ROUNDS):

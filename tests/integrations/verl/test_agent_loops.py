@@ -8,7 +8,8 @@ from verl import DataProto
 
 from rolltrace.query import Op, Trajectory
 
-from .rig import Rig, batch_of
+from .parts import batch_of
+from .rig import Rig
 
 
 def rows(output: DataProto) -> list[dict[str, Any]]:

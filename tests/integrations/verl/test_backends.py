@@ -15,7 +15,8 @@ from mlflow.entities import Trace
 
 import rolltrace
 
-from .rig import Rig, batch_of
+from .parts import batch_of
+from .rig import Rig
 from .test_agent_loops import rows
 
 ENOUGH_SEC = 300

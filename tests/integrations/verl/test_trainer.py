@@ -19,7 +19,8 @@ from verl.trainer.ppo.v1 import utils as v1_utils
 import rolltrace
 from rolltrace.integrations.verl import agent_loop, trainer
 
-from .rig import Rig, batch_of
+from .parts import batch_of
+from .rig import Rig
 
 
 def with_advantages(

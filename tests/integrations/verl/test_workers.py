@@ -18,7 +18,8 @@ from verl.workers.rollout.llm_server import FullyAsyncLLMServerClient
 import rolltrace
 from rolltrace.errors import BackendError
 
-from .rig import Rig, batch_of
+from .parts import batch_of
+from .rig import Rig
 from .test_agent_loops import assert_complete, of_trajectory, rows
 
 

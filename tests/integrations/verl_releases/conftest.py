@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
-import tempfile
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,17 +17,17 @@ os.environ.update(
 )
 
 import pytest
-import ray
-from ray import cloudpickle
 
-import rolltrace
 from rolltrace.query import Trajectory
 
 with warnings.catch_warnings():  # much in verl and Ray is deprecated; none of it is ours
     warnings.simplefilter("ignore")
     from verl.utils.rollout_trace import RolloutTraceConfig
 
-    from ..verl.tiny_model import make_model  # noqa: TID252
+    from tests.integrations.verl import parts
+    from tests.integrations.verl.session import recorded_in, session
+    from tests.integrations.verl.tiny_model import make_model
+
     from . import rig as rig_module
     from .rig import Rig
 
@@ -57,23 +55,8 @@ def store_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def rig(store_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
     folder = tmp_path_factory.mktemp("rig")
-    # Workers inherit what the environment is now.
-    given = {
-        "ROLLTRACE_STORE": str(store_folder),
-        "ROLLTRACE_DRAIN": "off",
-        "ROLLTRACE_STRICT": "1",
-        "PYTHONPATH": os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")])),
-    }
-    with pytest.MonkeyPatch.context() as environment, tempfile.TemporaryDirectory(prefix="ray") as sockets:
-        for name, value in given.items():
-            environment.setenv(name, value)
-        sys.path.insert(0, str(folder))
-        cloudpickle.register_pickle_by_value(rig_module)  # not on the workers' path, as a user's script is not
-        ray.init(
-            num_cpus=4, include_dashboard=False, log_to_driver=False, object_store_memory=200 << 20, _temp_dir=sockets
-        )
+    with session(folder, store_folder, parts, rig_module):
         yield Rig(folder, make_model(folder / "model"))
-        ray.shutdown()
 
 
 @pytest.fixture(autouse=True)
@@ -89,9 +72,6 @@ def recorded(store_folder: Path) -> Any:
     """The trajectories of an experiment, by sample and rollout."""
 
     def read(experiment: str, step: int | None = None) -> list[Trajectory]:
-        store = rolltrace.open(store_folder)
-        rows = store.trajectories(experiment=experiment, step=step)
-        found = [store.trajectory(row["trajectory_id"]) for row in rows]
-        return sorted(found, key=lambda each: (each.sample_index, each.rollout_n, each.start_ns))
+        return recorded_in(store_folder, experiment, step)
 
     return read

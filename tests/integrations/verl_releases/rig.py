@@ -8,99 +8,44 @@ from typing import Any
 
 import numpy as np
 import ray
-from hydra import compose, initialize_config_module
 from omegaconf import DictConfig
 from verl import DataProto
 from verl.experimental.agent_loop import agent_loop
+
+from tests.integrations.verl import parts
+from tests.integrations.verl.parts import LOOK_UP, LOOK_UP_CONFIG, Judge, config_of
 
 BEFORE_0_8 = hasattr(agent_loop, "AsyncLLMServerManager")
 """Whether workers make their own client of the model, from the list of servers."""
 MODEL_CALL = "AsyncLLMServerManager.generate" if BEFORE_0_8 else "LLMServerClient.generate"
 
-MODULES = '''
-from verl.tools.base_tool import BaseTool
-from verl.tools.schemas import ToolResponse
+DOUBTER = '''
+from verl.interactions.base import BaseInteraction
 
-class LookUp(BaseTool):
-    """As most tools: it has an `execute` of its own, which verl does not decorate."""
+class Doubter(BaseInteraction):
+    """A user who asks back once."""
 
-    async def execute(self, instance_id, parameters, **kwargs):
-        return ToolResponse(text="found " + parameters["word"]), 0.25, {"hits": 1}
-
-try:
-    from verl.interactions.base import BaseInteraction
-except ImportError:
-    pass
-else:
-
-    class Doubter(BaseInteraction):
-        """A user who asks back once."""
-
-        async def generate_response(self, instance_id, messages, **kwargs):
-            asked = sum(message["role"] == "user" for message in messages)
-            return asked > 1, "are you sure" if asked == 1 else "thanks", 0.5, {"asked": asked}
+    async def generate_response(self, instance_id, messages, **kwargs):
+        asked = sum(message["role"] == "user" for message in messages)
+        return asked > 1, "are you sure" if asked == 1 else "thanks", 0.5, {"asked": asked}
 '''
-
-TOOL_CONFIG = """
-tools:
-  - class_name: rolltrace_rig.LookUp
-    config: {type: native}
-    tool_schema:
-      type: function
-      function:
-        name: look_up
-        description: Look up a word.
-        parameters:
-          type: object
-          properties: {word: {type: string, description: the word}}
-          required: [word]
-"""
 
 INTERACTION_CONFIG = """
 interaction:
   - name: doubter
-    class_name: rolltrace_rig.Doubter
+    class_name: doubter.Doubter
     config: {}
 """
 
 
-class Model:
-    """As vLLMHttpServer.generate: token ids in, TokenOutput out. It looks up what it is asked to, and then answers."""
+class Model(parts.Model):
+    """It looks up what it is asked to, and then answers."""
 
-    def __init__(self, folder: str) -> None:
-        from transformers import AutoTokenizer
-
-        self.tokenizer = AutoTokenizer.from_pretrained(folder)
-
-    async def generate(self, request_id: str, *, prompt_ids: list[int], sampling_params: Any, **more: Any) -> Any:
-        from verl.workers.rollout.replica import TokenOutput
-
-        text = self.tokenizer.decode(prompt_ids)
-        question = text.rpartition("user\n")[2].split("<|im_end|>")[0]
+    async def answer(self, question: str, text: str) -> Any:
         if "look" in question and "<|im_start|>tool" not in text:
             call = '{"name": "look_up", "arguments": {"word": "cat"}}'
-            answer = f"let me see<tool_call>{call}</tool_call><|im_end|>"
-        else:
-            answer = f"my answer to {question} is 4<|im_end|>"
-        ids = self.tokenizer.encode(answer, add_special_tokens=False)
-        logprobs = [-0.5 - number / 1000 for number in range(len(ids))]
-        extra = {"global_steps": 2}
-        return TokenOutput(token_ids=ids, log_probs=logprobs, stop_reason="completed", extra_fields=extra)
-
-
-class Judge:
-    """As RewardLoopWorker.compute_score. A longer answer is better."""
-
-    async def compute_score(self, data: Any) -> dict[str, Any]:
-        import rolltrace
-
-        @rolltrace.rollout_trace_op(name="judge", kind="reward")
-        async def judge(tokens: int) -> float:
-            return tokens / 100
-
-        mask, width = data.batch["attention_mask"], data.batch["prompts"].shape[1]
-        score = await judge(int(mask[0, width:].sum()))
-        return {"reward_score": score, "reward_extra_info": {"acc": 1.0, "length": 100 * score}}
+            return self.output(f"let me see<tool_call>{call}</tool_call><|im_end|>")
+        return self.output(f"my answer to {question} is 4<|im_end|>")
 
 
 class Rig:
@@ -108,36 +53,24 @@ class Rig:
 
     def __init__(self, folder: Path, model: str) -> None:
         self.folder, self.model = folder, model
-        (folder / "rolltrace_rig.py").write_text(MODULES)
-        (folder / "tools.yaml").write_text(TOOL_CONFIG)
+        (folder / "look_up_tool.py").write_text(LOOK_UP)
+        (folder / "look_up.yaml").write_text(LOOK_UP_CONFIG)
+        (folder / "doubter.py").write_text(DOUBTER)
         (folder / "interactions.yaml").write_text(INTERACTION_CONFIG)
         self.server = ray.remote(Model).options(num_cpus=0).remote(model)
         self.judge = ray.remote(Judge).options(num_cpus=0).remote()
 
     def config(self, experiment: str, *more: str) -> DictConfig:
-        with initialize_config_module("verl.trainer.config", version_base=None):
-            return compose(
-                "ppo_trainer",
-                overrides=[
-                    f"actor_rollout_ref.model.path={self.model}",
-                    "+actor_rollout_ref.model.override_config.attn_implementation=eager",
-                    "actor_rollout_ref.rollout.name=vllm",
-                    "actor_rollout_ref.rollout.nnodes=1",
-                    "actor_rollout_ref.rollout.n_gpus_per_node=1",
-                    "actor_rollout_ref.rollout.tensor_model_parallel_size=1",
-                    "actor_rollout_ref.rollout.prompt_length=1024",
-                    "actor_rollout_ref.rollout.response_length=512",
-                    "actor_rollout_ref.rollout.calculate_log_probs=True",
-                    "actor_rollout_ref.rollout.multi_turn.format=hermes",
-                    f"actor_rollout_ref.rollout.multi_turn.tool_config_path={self.folder / 'tools.yaml'}",
-                    "actor_rollout_ref.rollout.agent.num_workers=2",
-                    "actor_rollout_ref.rollout.trace.backend=rolltrace",
-                    "actor_rollout_ref.rollout.trace.token2text=True",
-                    "trainer.project_name=maths",
-                    f"trainer.experiment_name={experiment}",
-                    *more,
-                ],
-            )
+        return config_of(
+            self.model,
+            experiment,
+            "actor_rollout_ref.rollout.nnodes=1",
+            "actor_rollout_ref.rollout.n_gpus_per_node=1",
+            "actor_rollout_ref.rollout.tensor_model_parallel_size=1",
+            f"actor_rollout_ref.rollout.multi_turn.tool_config_path={self.folder / 'look_up.yaml'}",
+            "actor_rollout_ref.rollout.trace.backend=rolltrace",
+            *more,
+        )
 
     def in_process(self, config: DictConfig, batch: DataProto) -> DataProto:
         async def roll_out() -> DataProto:
@@ -182,27 +115,10 @@ class Rig:
         return llm_server.LLMServerClient(config, load_balancer_handle=handle)
 
 
-def batch_of(
-    questions: list[str], *, n: int = 1, agent: str = "tool_agent", step: int = 3, **meta_info: Any
-) -> DataProto:
-    """Each question n times, one after the other, as a trainer repeats them."""
-    asked = [(index, question) for index, question in enumerate(questions) for _ in range(n)]
-
-    def column(values: list[Any]) -> np.ndarray:
-        made = np.empty(len(values), dtype=object)
-        made[:] = values
-        return made
-
-    return DataProto(
-        batch=None,
-        non_tensor_batch={
-            "raw_prompt": column([[{"role": "user", "content": question}] for _, question in asked]),
-            "agent_name": column([agent] * len(asked)),
-            "index": column([index for index, _ in asked]),
-            "uid": column([f"uid-{index}" for index, _ in asked]),
-            "data_source": column(["arithmetic"] * len(asked)),
-            "tools_kwargs": column([{} for _ in asked]),
-            "extra_info": column([{"interaction_kwargs": {"name": "doubter"}} for _ in asked]),
-        },
-        meta_info={"global_steps": step, "validate": False, **meta_info},
-    )
+def batch_of(questions: list[str], **more: Any) -> DataProto:
+    """As in every release, with the user who is asked back by."""
+    batch = parts.batch_of(questions, **more)
+    extra = np.empty(len(batch), dtype=object)
+    extra[:] = [{"interaction_kwargs": {"name": "doubter"}} for _ in range(len(batch))]
+    batch.non_tensor_batch["extra_info"] = extra
+    return batch

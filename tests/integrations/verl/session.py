@@ -1,0 +1,54 @@
+"""One session of Ray for all tests of a run, and what their rollouts have left in the store."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import ray
+from ray import cloudpickle
+
+import rolltrace
+from rolltrace.query import Trajectory
+
+
+@contextmanager
+def session(folder: Path, store: Path, *modules: ModuleType) -> Iterator[None]:
+    """Ray, whose workers import what is in the folder, get these modules by value, and trace into the store."""
+    # Workers inherit what the environment is now; a user gives them no more than this.
+    given = {
+        "ROLLTRACE_STORE": str(store),
+        "ROLLTRACE_DRAIN": "off",
+        "ROLLTRACE_STRICT": "1",
+        "PYTHONPATH": os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")])),
+    }
+    sys.path.insert(0, str(folder))
+    for module in modules:
+        cloudpickle.register_pickle_by_value(module)  # not on the workers' path, as a user's script is not
+    with tempfile.TemporaryDirectory(prefix="ray") as sockets:
+        with pytest.MonkeyPatch.context() as environment:
+            for name, value in given.items():
+                environment.setenv(name, value)
+            ray.init(
+                num_cpus=4,
+                include_dashboard=False,
+                log_to_driver=False,
+                object_store_memory=200 << 20,
+                _temp_dir=sockets,
+            )
+        yield
+        ray.shutdown()
+
+
+def recorded_in(store_folder: Path, experiment: str, step: int | None = None) -> list[Trajectory]:
+    """The trajectories of an experiment, by sample and rollout."""
+    store = rolltrace.open(store_folder)
+    rows = store.trajectories(experiment=experiment, step=step)
+    found = [store.trajectory(row["trajectory_id"]) for row in rows]
+    return sorted(found, key=lambda each: (each.sample_index, each.rollout_n, each.start_ns))
