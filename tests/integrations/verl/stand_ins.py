@@ -6,15 +6,18 @@ ever. They answer with numbers that depend on the position alone.
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from typing import Any
 
 import ray
 import torch
+from ray import cloudpickle
 from verl.single_controller.base import Worker
 from verl.single_controller.base.decorator import Dispatch, make_nd_compute_dataproto_dispatch_fn, register
 from verl.single_controller.ray import RayResourcePool, ResourcePoolManager
 from verl.utils import tensordict_utils as tu
+from verl.workers.rollout.llm_server import GlobalRequestLoadBalancer
 from verl.workers.rollout.replica import RolloutReplica, RolloutReplicaRegistry
 
 from .rig import Model
@@ -58,6 +61,7 @@ class Replica(RolloutReplica):
     """All replicas are the one server of the test."""
 
     server: Any = None
+    balancer: Any = None
 
     async def launch_servers(self) -> None:
         self.servers = [self.server]
@@ -188,8 +192,11 @@ class Pools(ResourcePoolManager):
             )
 
 
-def serve(model: str) -> Any:
-    """A model server, and replicas that are this server."""
-    Replica.server = ray.remote(Server).options(num_cpus=0).remote(model)
+def serve(model: str) -> None:
+    """Start the server, once for all runs, and let it be all replicas; and one who sends requests there."""
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])  # not on the workers' path
     RolloutReplicaRegistry.register("vllm", lambda: Replica)
-    return Replica.server
+    if Replica.server is None:
+        Replica.server = ray.remote(Server).options(num_cpus=0).remote(model)
+        balancer = ray.remote(GlobalRequestLoadBalancer).options(num_cpus=0)
+        Replica.balancer = balancer.remote(servers={"replica-0": Replica.server})

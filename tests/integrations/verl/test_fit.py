@@ -7,12 +7,10 @@ from statistics import mean
 from typing import Any
 
 import pytest
-from ray import cloudpickle
 from verl.single_controller.ray import RayWorkerGroup
 
 from rolltrace.query import Trajectory
 
-from . import stand_ins
 from .rig import Rig
 from .stand_ins import serve
 from .training_config import GAE, LATE
@@ -24,9 +22,8 @@ QUESTIONS = ["add a", "hi b", "look c", "hi d"]
 
 
 @pytest.fixture(scope="module", autouse=True)
-def server(rig: Rig) -> Any:
-    cloudpickle.register_pickle_by_value(stand_ins)
-    return serve(rig.model)
+def server(rig: Rig) -> None:
+    serve(rig.model)
 
 
 @pytest.fixture(scope="module")

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from statistics import mean
 from typing import Any
 
 import pytest
-from ray import cloudpickle
+import transfer_queue
 from verl.single_controller.ray import RayWorkerGroup
 
 import rolltrace
 from rolltrace.query import Trajectory
 
-from . import stand_ins
 from .rig import Rig
 from .stand_ins import serve
 from .training_config import GAE, LATE
@@ -26,9 +26,12 @@ UNVALIDATED = ("trainer.val_before_train=False", "trainer.test_freq=-1")
 
 
 @pytest.fixture(scope="module", autouse=True)
-def server(rig: Rig) -> Any:
-    cloudpickle.register_pickle_by_value(stand_ins)
-    return serve(rig.model)
+def server(rig: Rig) -> Iterator[None]:
+    serve(rig.model)
+    config = rig.config("queue", "transfer_queue.backend.SimpleStorage.num_data_storage_units=1")
+    transfer_queue.init(config.transfer_queue)
+    yield
+    transfer_queue.close()
 
 
 def unmatched(run: Done) -> list[Any]:

@@ -92,7 +92,6 @@ def training(rig: Rig, experiment: str, folder: Path, questions: list[str], *mor
         "trainer.test_freq=2",
         "trainer.save_freq=-1",
         f"trainer.validation_data_dir={folder / 'val'}",
-        "transfer_queue.backend.SimpleStorage.num_data_storage_units=1",
         "trainer.resume_mode=disable",
         *more,
     )

@@ -19,11 +19,12 @@ from verl.trainer.ppo.utils import Role, need_critic, need_reference_policy
 from verl.trainer.ppo.v1 import AgentLoopManagerTQ, PPOTrainerColocateAsync, PPOTrainerSync, trainer_base
 from verl.utils.config import omega_conf_to_dataclass, validate_config
 from verl.utils.rollout_trace import RolloutTraceConfig
+from verl.workers.rollout.llm_server import LLMServerManager
 
 from rolltrace.query import Trajectory
 
 from .rig import Rig
-from .stand_ins import Engine, Here, Pools, RewardModel
+from .stand_ins import Engine, Here, Pools, Replica, RewardModel
 from .training_config import training
 
 
@@ -154,7 +155,7 @@ class Done:
         folder: For its files; the experiment has the folder's name.
         questions: Two for each of the two steps, or more.
         more: Further keys of the config.
-        engines: The worker groups of the engines.
+        engines: The worker groups of the engines; with `Here` one process less, too, sends requests to the server.
     """
 
     def __init__(
@@ -171,6 +172,8 @@ class Done:
             patch.setenv("VERL_FILE_LOGGER_PATH", str(folder / "metrics.jsonl"))
             patch.setattr(reward_loop, "RewardModelManager", RewardModel)
             patch.setattr(trainer_base, "RayWorkerGroup", engines)
+            if engines is Here:
+                patch.setattr(LLMServerManager, "_init_global_load_balancer", _known_balancer)
             RolloutTraceConfig.reset()
             self.trainer = fit_v1(config) if config.trainer.use_v1 else fit(config, engines)
             RolloutTraceConfig.reset()
@@ -182,6 +185,10 @@ class Done:
 
     def validated(self, step: int) -> list[dict[str, Any]]:
         return lines_of(self.folder / "val" / f"{step}.jsonl")
+
+
+async def _known_balancer(self: Any) -> None:
+    self.global_load_balancer = Replica.balancer
 
 
 def fit(config: DictConfig, engines: Any) -> Any:
@@ -201,9 +208,8 @@ def fit(config: DictConfig, engines: Any) -> Any:
 
 
 def fit_v1(config: DictConfig) -> Any:
-    """As `TaskRunnerV1` of `verl.trainer.main_ppo` does it."""
+    """As `TaskRunnerV1` of `verl.trainer.main_ppo` does it, but the queue is there already, and is left empty."""
     config.transfer_queue.enable = True
-    transfer_queue.init(config.transfer_queue)
     trainer = (ObservedSync if config.trainer.v1.trainer_mode == "sync" else ObservedAsync)(config)
     trainer.init()
     manager = AgentLoopManagerTQ.create(
@@ -216,7 +222,9 @@ def fit_v1(config: DictConfig) -> Any:
         trainer.fit(manager)
     finally:
         _dismiss(trainer, manager)
-        transfer_queue.close()
+        for partition, keys in transfer_queue.kv_list().items():
+            if keys:
+                transfer_queue.kv_clear(keys=list(keys), partition_id=partition)
     return trainer
 
 
