@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import struct
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 
 import rolltrace
@@ -127,24 +125,14 @@ def test_damaged_places_of_a_journal(undrained: Path, capsys: pytest.CaptureFixt
 
 
 @pytest.mark.parametrize("table", ["trajectories", "spans", "scores"])
-def test_a_flipped_byte_in_the_data_of_a_part_is_found(
-    store: Path, table: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_flipped_byte_of_a_part_is_found(store: Path, table: str, capsys: pytest.CaptureFixture[str]) -> None:
     (part,) = store.rglob(f"{table}--*.parquet")
-    good, rows = part.read_bytes(), pq.read_table(part, partitioning=None)
-    (footer,) = struct.unpack("<I", good[-8:-4])
-    found = 0
-    for at in range(4, len(good) - footer - 8, 97):
+    good = part.read_bytes()
+    for at in range(0, len(good), len(good) // 6):  # tests/store/test_checksum.py flips every one
         data = bytearray(good)
         data[at] ^= 1 << at % 8
         part.write_bytes(data)
-        problems = examine(store, capsys)
-        if problems:
-            assert [(each["check"], each["where"]) for each in problems] == [("parts", str(part))]
-            found += 1
-        else:  # it was in the head of a page, not in the data
-            assert pq.read_table(part, partitioning=None).equals(rows)
-    assert found
+        assert [(each["check"], each["where"]) for each in examine(store, capsys)] == [("parts", str(part))]
 
 
 @pytest.mark.parametrize("length", [0, 3, 100, -1, -9])
