@@ -33,6 +33,7 @@ TEMPLATES = (
     _template(r"<｜(?P<role>User|Assistant)｜>", r"<｜end▁of▁sentence｜>"),  # DeepSeek
     _template(r"<\|(?P<role>system|user|assistant|observation)\|>\n?", r"<\|end\|>|<\|endoftext\|>"),  # GLM, Phi
 )  # fmt: skip
+_END = re.compile(rf"(?:{'|'.join(each.closing.pattern for each in TEMPLATES)})\s*\Z")
 _MARK = re.compile(r"<[^<>\n]{1,40}>|\[gMASK\]")
 """Any mark, such as those with which a text begins."""
 _ROLES = {"model": "assistant", "ipython": "tool", "observation": "tool"}
@@ -60,11 +61,7 @@ def messages_in(text: str) -> list[dict[str, Any]] | None:
 
 def without_end(text: str) -> str:
     """What a model wrote, without the mark by which it stopped."""
-    for template in TEMPLATES:
-        closings = list(template.closing.finditer(text))
-        if closings and not text[closings[-1].end() :].strip():
-            return text[: closings[-1].start()]
-    return text
+    return _END.sub("", text)
 
 
 def _role(name: str) -> str:

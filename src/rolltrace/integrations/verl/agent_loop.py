@@ -14,8 +14,8 @@ import xxhash
 
 import rolltrace
 from rolltrace._guard import caught
-from rolltrace.integrations.verl.batch import CARRIED, ROW, deciding, decision, telling
-from rolltrace.integrations.verl.ops import Rollout, is_on, rollout
+from rolltrace.integrations.verl.batch import CARRIED, ROW, deciding, telling
+from rolltrace.integrations.verl.ops import Rollout, decision, is_on, rollout
 from rolltrace.integrations.verl.tools import follow_subclasses
 
 _TAGS = {"agent_name": "agent", "data_source": "data_source", "uid": "uid"}

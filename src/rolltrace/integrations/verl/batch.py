@@ -10,16 +10,14 @@ import copy
 import functools
 import inspect
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from contextvars import ContextVar
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 import rolltrace
 from rolltrace._guard import caught
 from rolltrace.capture import scope
 from rolltrace.capture.sampling import rank_of, text_of
-from rolltrace.integrations.verl.ops import chosen, is_on, names_of
+from rolltrace.integrations.verl.ops import NOTHING, Decision, decision, is_on, names_of
 
 WHOLE = "rolltrace_batch"
 """In the `meta_info` of a batch: `[workers, the sample of each row, which rows the trainer throws away and why]`."""
@@ -28,21 +26,6 @@ ROW = "rolltrace_row"
 CARRIED = "rolltrace"
 """In `extra_fields`, and so in the batch of the trainer: the trajectory's id, and whether it has its reward."""
 BASELINE = "the greedy baseline of ReMax"
-
-
-class Decision(NamedTuple):
-    """For one batch."""
-
-    chosen: set[Any] | None = None
-    """The samples that are traced; None for all."""
-    numbers: Sequence[int] = ()
-    """Which rollout of its sample each row of the whole batch is; nothing if nobody knows the whole batch."""
-    left_out: Mapping[int, str] = MappingProxyType({})
-    """Rows that the trainer will throw away: row -> why."""
-
-
-NOTHING = Decision()
-decision: ContextVar[Decision] = ContextVar("rolltrace_verl_decision", default=NOTHING)
 
 
 def telling(generate_sequences: Any) -> Any:
@@ -64,13 +47,11 @@ def deciding(generate_sequences: Any) -> Any:
     async def decide(self: Any, batch: Any) -> Any:
         if not is_on():
             return await generate_sequences(self, batch)
-        decided = _decide(batch)
-        chosen_token, decision_token = chosen.set(decided.chosen), decision.set(decided)
+        token = decision.set(_decide(batch))
         try:
             return await generate_sequences(self, batch)
         finally:
-            chosen.reset(chosen_token)
-            decision.reset(decision_token)
+            decision.reset(token)
 
     return decide
 

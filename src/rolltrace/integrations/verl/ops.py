@@ -8,10 +8,11 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import rolltrace
 from rolltrace._guard import caught
@@ -39,8 +40,21 @@ class Rollout:
 
 
 rollout: ContextVar[Rollout | None] = ContextVar("rolltrace_verl_rollout", default=None)
-chosen: ContextVar[set[Any] | None] = ContextVar("rolltrace_verl_chosen", default=None)
-"""The samples of the batch that are traced; None for all."""
+
+
+class Decision(NamedTuple):
+    """What is decided for the batch that a rollout belongs to."""
+
+    chosen: set[Any] | None = None
+    """The samples that are traced; None for all."""
+    numbers: Sequence[int] = ()
+    """Which rollout of its sample each row of the whole batch is; nothing if nobody knows the whole batch."""
+    left_out: Mapping[int, str] = MappingProxyType({})
+    """Rows that the trainer will throw away: row -> why."""
+
+
+NOTHING = Decision()
+decision: ContextVar[Decision] = ContextVar("rolltrace_verl_decision", default=NOTHING)
 
 _config: Any = None
 """verl's `RolloutTraceConfig`."""
@@ -164,7 +178,7 @@ def _trajectory(given: dict[str, Any], about: Rollout | None) -> rolltrace.rollo
 def _is_chosen(given: dict[str, Any]) -> bool:
     """Whether the sample is one of those that are traced of its batch. One that is not is counted."""
     try:
-        of_batch, recorder = chosen.get(), scope.recorder
+        of_batch, recorder = decision.get().chosen, scope.recorder
         if of_batch is None or recorder is None or coordinate(given.get("sample_index")) in of_batch:
             return True
         recorder.sink.lose(SAMPLE_LIMIT, given.get("step"))
