@@ -1,5 +1,6 @@
 """Save bytes so that a kill loses nothing, and read them back."""
 
+from rolltrace.journal.host import host_name, host_of, host_tag, tag_of
 from rolltrace.journal.lock import drainer_lock, file_lock
 from rolltrace.journal.reader import Damage, Entry, SegmentReader, is_live, journal_files, read_journals
 from rolltrace.journal.replace import replace_file, replacing
@@ -15,12 +16,16 @@ __all__ = [
     "claim_tokenizer",
     "drainer_lock",
     "file_lock",
+    "host_name",
+    "host_of",
+    "host_tag",
     "is_live",
     "journal_files",
     "journal_folder",
     "read_journals",
     "replace_file",
     "replacing",
+    "tag_of",
     "tokenizer_file",
     "tokenizers_pending",
     "write_tokenizer",

@@ -9,7 +9,6 @@ from __future__ import annotations
 import builtins
 import errno
 import os
-import re
 import threading
 import time
 from collections import defaultdict, deque
@@ -20,6 +19,7 @@ from typing import Any
 from rolltrace import _guard
 from rolltrace.errors import StoreError
 from rolltrace.journal.filesystem import can_map
+from rolltrace.journal.host import host_name, host_tag
 from rolltrace.journal.segment import FRAME, HEADER_BYTES, AppendedSegment, MappedSegment, Segment
 
 _RETRY_SEC = 0.5
@@ -33,7 +33,7 @@ Losses = dict[str, dict[str, int]]
 
 def journal_folder(store: Path) -> Path:
     """Where this host's journals of a store are."""
-    return store / "journal" / (re.sub(r"[^A-Za-z0-9._-]", "_", os.uname().nodename) or "localhost")
+    return store / "journal" / host_name()
 
 
 class JournalWriter:
@@ -74,7 +74,7 @@ class JournalWriter:
         self._busy = False
         self._deferred: deque[tuple[builtins.bytes, int | None]] = deque()
         now = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
-        self.writer_id = f"{now}-{os.getpid()}-{os.urandom(4).hex()}"
+        self.writer_id = f"{now}-{os.getpid()}-{os.urandom(4).hex()}-{host_tag()}"
         self._segment: Segment | None = None
         self._append_to_segment: Callable[[builtins.bytes], bool] = _no_segment
         self._sealed_bytes = 0
