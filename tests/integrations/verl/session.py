@@ -1,4 +1,7 @@
-"""One session of Ray for all tests of a run, and what their rollouts have left in the store."""
+"""One session of Ray for all tests of a run, and what their rollouts have left in the store.
+
+The hooks and fixtures here are those of every folder with tests of verl: its conftest imports them.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +16,34 @@ from types import ModuleType
 import pytest
 import ray
 from ray import cloudpickle
+from verl.utils.rollout_trace import RolloutTraceConfig
 
 import rolltrace
 from rolltrace.query import Trajectory
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Much in verl and Ray is deprecated; none of it is ours."""
+    config.addinivalue_line("filterwarnings", "default")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Importing verl alone takes long on a busy machine, in every actor."""
+    for item in items:
+        item.add_marker(pytest.mark.timeout(600))
+
+
+@pytest.fixture(scope="session")
+def store_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("store")
+
+
+@pytest.fixture(autouse=True)
+def from_the_beginning(store_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("ROLLTRACE_STORE", str(store_folder))
+    RolloutTraceConfig.reset()
+    yield
+    RolloutTraceConfig.reset()
 
 
 @contextmanager

@@ -6,46 +6,15 @@ from typing import Any
 
 from verl import DataProto
 
-from rolltrace.query import Op, Trajectory
+from rolltrace.query import Trajectory
 
+from .compared import returned, traced, tree
 from .parts import batch_of
 from .rig import Rig
 
 
-def rows(output: DataProto) -> list[dict[str, Any]]:
-    """What the agent loop returned of each rollout, without the padding."""
-    found = []
-    for row in range(len(output)):
-        width = output.batch["prompts"].shape[1]
-        attended = output.batch["attention_mask"][row].bool()
-        prompt, response = attended[:width], attended[width:]
-        found.append(
-            {
-                "prompt": output.batch["prompts"][row][prompt].tolist(),
-                "response": output.batch["responses"][row][response].tolist(),
-                "mask": output.batch["response_mask"][row][response].tolist(),
-                "reward": round(output.batch["rm_scores"][row].sum().item(), 6),
-                "turns": int(output.non_tensor_batch["__num_turns__"][row]),
-            }
-        )
-    return found
-
-
-def of_trajectory(each: Trajectory) -> dict[str, Any]:
-    """The same of a trajectory."""
-    run = next(op for op in each.walk() if op.name.endswith(".run"))
-    tokens = next(tokens for tokens in each.tokens if tokens.op_id == run.op_id)
-    return {
-        "prompt": tokens.prompt_ids,
-        "response": tokens.response_ids,
-        "mask": tokens.response_mask,
-        "reward": round(each.reward or 0.0, 6),
-        "turns": run.outputs["num_turns"],
-    }
-
-
 def assert_complete(output: DataProto, trajectories: list[Trajectory]) -> None:
-    assert [of_trajectory(each) for each in trajectories] == rows(output)
+    assert [traced(each) for each in trajectories] == returned(output)
     for each in trajectories:
         assert each.status == "ok"
         assert each.scores[0]["terms"]["acc"] == 1.0
@@ -59,10 +28,6 @@ def assert_complete(output: DataProto, trajectories: list[Trajectory]) -> None:
             assert "answer" in (op.response_text or "") or "let me see" in (op.response_text or "")
             tokens = next(tokens for tokens in each.tokens if tokens.op_id == op.op_id)
             assert len(tokens.response_ids or ()) == len(tokens.logprobs or ()) > 0
-
-
-def tree(op: Op) -> Any:
-    return {op.name: [tree(child) for child in op.children]} if op.children else op.name
 
 
 def test_a_single_turn_in_this_process(rig: Rig, experiment: str, recorded: Any) -> None:

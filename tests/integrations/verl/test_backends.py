@@ -15,9 +15,9 @@ from mlflow.entities import Trace
 
 import rolltrace
 
+from .compared import returned
 from .parts import batch_of
 from .rig import Rig
-from .test_agent_loops import rows
 
 ENOUGH_SEC = 300
 """MLflow makes its tables first."""
@@ -56,7 +56,7 @@ def test_what_is_traced_goes_to_mlflow_too(rig: Rig, experiment: str, uri: str) 
         next(each.value for each in by_place[place].info.assessments if each.name == "reward")
         for place in sorted(by_place)
     ]
-    assert feedback == pytest.approx([row["reward"] for row in rows(output)])
+    assert feedback == pytest.approx([row["reward"] for row in returned(output)])
     assert {each.info.tags["step"] for each in found} == {"3"}
     names = {span.name for span in by_place["0", "0"].data.spans}
     assert {"ToolAgentLoop.run", "LLMServerClient.generate", "add", "compute_score"} <= names

@@ -14,8 +14,8 @@ from ray import cloudpickle
 
 import rolltrace
 
+from .compared import tree
 from .rig import Rig
-from .test_agent_loops import tree
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # not on the workers' path, as a user's script is not
 

@@ -18,9 +18,10 @@ from verl.workers.rollout.llm_server import FullyAsyncLLMServerClient
 import rolltrace
 from rolltrace.errors import BackendError
 
+from .compared import returned, traced
 from .parts import batch_of
 from .rig import Rig
-from .test_agent_loops import assert_complete, of_trajectory, rows
+from .test_agent_loops import assert_complete
 
 
 @pytest.fixture(scope="module")
@@ -122,7 +123,7 @@ def test_a_call_that_new_weights_interrupt_is_one_turn_with_its_attempts_inside(
 
     output = asyncio.run(roll_out())
     (each,) = recorded()
-    assert (each.turns, of_trajectory(each)) == (1, rows(output)[0])
+    assert (each.turns, traced(each)) == (1, returned(output)[0])
     (call,) = (op for op in each.walk() if op.kind == "llm")
     assert (call.name, call.policy_version) == ("FullyAsyncLLMServerClient.generate", 2)
     assert [(op.name, op.outputs["stop_reason"], op.policy_version) for op in call.children] == [

@@ -22,25 +22,19 @@ from rolltrace.query import Trajectory
 
 with warnings.catch_warnings():  # much in verl and Ray is deprecated; none of it is ours
     warnings.simplefilter("ignore")
-    from verl.utils.rollout_trace import RolloutTraceConfig
-
     from tests.integrations.verl import parts
-    from tests.integrations.verl.session import recorded_in, session
+    from tests.integrations.verl.session import (  # noqa: F401  (pytest looks for hooks and fixtures here)
+        from_the_beginning,
+        pytest_collection_modifyitems,
+        pytest_configure,
+        recorded_in,
+        session,
+        store_folder,
+    )
     from tests.integrations.verl.tiny_model import make_model
 
     from . import rig as rig_module
     from .rig import Rig
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    """As above, while the tests run."""
-    config.addinivalue_line("filterwarnings", "default")
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Importing verl alone takes long on a busy machine, in every actor."""
-    for item in items:
-        item.add_marker(pytest.mark.timeout(600))
 
 
 def pytest_report_header() -> str:
@@ -48,23 +42,10 @@ def pytest_report_header() -> str:
 
 
 @pytest.fixture(scope="session")
-def store_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("store")
-
-
-@pytest.fixture(scope="session")
 def rig(store_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
     folder = tmp_path_factory.mktemp("rig")
     with session(folder, store_folder, parts, rig_module):
         yield Rig(folder, make_model(folder / "model"))
-
-
-@pytest.fixture(autouse=True)
-def _from_the_beginning(store_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("ROLLTRACE_STORE", str(store_folder))
-    RolloutTraceConfig.reset()
-    yield
-    RolloutTraceConfig.reset()
 
 
 @pytest.fixture

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from tests.integrations.verl.compared import returned, traced, tree
+
 from .rig import MODEL_CALL, Rig, batch_of
-from .test_rollouts import returned, traced, tree
 
 pytest.importorskip("verl.interactions", reason="this release of verl has no interactions")
 

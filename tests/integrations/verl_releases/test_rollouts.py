@@ -15,7 +15,7 @@ from verl.trainer.ppo.core_algos import AdvantageEstimator
 import rolltrace
 from rolltrace.cli import main
 from rolltrace.integrations.verl import status
-from rolltrace.query import Op, Trajectory
+from tests.integrations.verl.compared import returned, traced, tree
 
 from .rig import MODEL_CALL, Rig, batch_of
 
@@ -32,44 +32,6 @@ CHANGED = {
 def manager(rig: Rig) -> Any:
     """Two workers for all tests here, because they take long to start; each test has a step of its own."""
     return rig.manager(rig.config("managed"))
-
-
-def returned(output: DataProto) -> list[dict[str, Any]]:
-    """What the agent loop returned of each rollout, without the padding."""
-    found = []
-    width = output.batch["prompts"].shape[1]
-    for row in range(len(output)):
-        attended = output.batch["attention_mask"][row].bool()
-        prompt, response = attended[:width], attended[width:]
-        found.append(
-            {
-                "prompt": output.batch["prompts"][row][prompt].tolist(),
-                "response": output.batch["responses"][row][response].tolist(),
-                "mask": output.batch["response_mask"][row][response].tolist(),
-                "logprobs": output.batch["rollout_log_probs"][row][response].tolist(),
-                "reward": output.batch["rm_scores"][row].sum().item(),
-                "turns": int(output.non_tensor_batch["__num_turns__"][row]),
-            }
-        )
-    return found
-
-
-def traced(each: Trajectory) -> dict[str, Any]:
-    """The same of a trajectory."""
-    run = each.ops[0]
-    tokens = next(tokens for tokens in each.tokens if tokens.op_id == run.op_id)
-    return {
-        "prompt": tokens.prompt_ids,
-        "response": tokens.response_ids,
-        "mask": tokens.response_mask,
-        "logprobs": pytest.approx(tokens.logprobs, abs=1e-6),
-        "reward": pytest.approx(each.reward, abs=1e-6),
-        "turns": run.outputs["num_turns"],
-    }
-
-
-def tree(op: Op) -> Any:
-    return {op.name: [tree(child) for child in op.children]} if op.children else op.name
 
 
 def test_this_release_is_one_that_was_tested_and_nothing_in_it_is_amiss() -> None:
