@@ -26,6 +26,20 @@ with drainer_lock(journal_folder(store)) as alone:
 """
 """Forks before anything is loaded, so that whoever starts it waits only for a bare interpreter and leaves no zombie;
 takes the lock before the column libraries are loaded, so that nobody starts a second one meanwhile."""
+_REMOVE_LATER = """
+import os, sys, time
+if os.fork():
+    os._exit(0)
+time.sleep(float(sys.argv[2]))
+from pathlib import Path
+from rolltrace.journal import drainer_lock, journal_folder
+store = Path(sys.argv[1])
+with drainer_lock(journal_folder(store)) as alone:
+    if alone:
+        from rolltrace.store import remove_replaced
+        remove_replaced(store)
+"""
+"""Holds no lock while it waits. If a drainer runs by then, that one does it."""
 _SECONDS_BETWEEN = 2.0
 _last_start = 0.0
 _starting: threading.Thread | None = None
@@ -69,20 +83,30 @@ def _drain(store: Path) -> None:
 def start_drainer(store: Path) -> None:
     """Start a drainer process for this host and store unless one is at work. Never raises."""
     try:
-        folder = journal_folder(store)
-        with drainer_lock(folder) as none_at_work:
+        with drainer_lock(journal_folder(store)) as none_at_work:
             pass
-        if not none_at_work:
-            return
-        with open(folder / "drainer.log", "ab") as log:
-            subprocess.run(
-                [sys.executable, "-c", _DETACH, str(store)],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,  # Ctrl-C is for the training run; the drainer finishes its work
-                env={**os.environ, "ROLLTRACE_BACKEND": ""},
-                check=True,
-            )
+        if none_at_work:
+            _detach(_DETACH, store)
     except Exception:
         caught("drainer start")
+
+
+def remove_replaced_later(store: Path, wait_sec: float) -> None:
+    """Have the parts removed that others stand for now, when nobody can be reading them any more. Never raises."""
+    try:
+        _detach(_REMOVE_LATER, store, str(wait_sec))
+    except Exception:
+        caught("removal of replaced parts")
+
+
+def _detach(program: str, store: Path, *arguments: str) -> None:
+    with open(journal_folder(store) / "drainer.log", "ab") as log:
+        subprocess.run(
+            [sys.executable, "-c", program, str(store), *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,  # Ctrl-C is for the training run; the drainer finishes its work
+            env={**os.environ, "ROLLTRACE_BACKEND": ""},
+            check=True,
+        )

@@ -150,7 +150,7 @@ def test_files_that_killed_processes_left(store: Path, capsys: pytest.CaptureFix
     host = next((store / "journal").iterdir())
     left = [
         part.with_name(f".{part.name}.999999999.new"),
-        store / "format.999999999.new",
+        store / ".format.json.0a1b2c3d.999999999.new",
         host / "20260101T000000-999999999-abcdabcd-000000.new",
         host / "20260101T000000-999999999-abcdabcd-000000.open",
     ]
@@ -172,7 +172,7 @@ def test_half_a_file_that_was_to_replace_another_is_found(
 ) -> None:
     (store / file).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with replacing(store / file) as being_written:
-        left = being_written.with_name(being_written.name.removesuffix(f"{os.getpid()}.new") + "999999999.new")
+        left = being_written.with_name(being_written.name.replace(str(os.getpid()), "999999999"))
         for path in (being_written, left):
             path.touch(0o600)
         problems = examine(store, capsys)

@@ -28,7 +28,7 @@ def test_importing_again_after_compaction_changes_nothing(tmp_path: Path, into: 
     files = [write(tmp_path / f"{n}.jsonl", [{"messages": CHAT, "n": n}]) for n in range(3)]
     into("chat", *files)
     before = export(into.path)
-    assert compact(into.path) > 0
+    assert compact(into.path).fewer > 0
     into("chat", *files)
     assert (export(into.path), into.count("spans")) == (before, 9)
 

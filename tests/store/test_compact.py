@@ -8,8 +8,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from rolltrace.journal import journal_folder
 from rolltrace.record.tables import LOSSES, SCORES, SPANS
-from rolltrace.store import Partition, compact, finished_steps, list_parts, prepare, write_part
+from rolltrace.store import Partition, compact, finished_steps, list_parts, prepare, remove_replaced, write_part
 from rolltrace.store.layout import COMPACTED, source_of
 from tests.draining import rows
 
@@ -33,7 +34,7 @@ def op_ids(store: Path, step: int = 1) -> Counter[int]:
 
 
 def test_each_table_of_a_step_becomes_one_part(store: Path) -> None:
-    assert compact(store) == 16
+    assert compact(store).fewer == 16
     assert len(list_parts(store)) == 4
     assert op_ids(store) == op_ids(store, 2) == Counter(range(50))
 
@@ -44,20 +45,18 @@ def test_only_finished_steps_are_merged_when_asked(store: Path) -> None:
 
 
 def test_a_part_whose_segment_still_exists_is_left_alone(store: Path) -> None:
-    (store / "journal" / "host").mkdir(parents=True)
-    (store / "journal" / "host" / "w-000003.seg").touch()
+    journal_folder(store).mkdir(parents=True)
+    (journal_folder(store) / "w-000003.seg").touch()
     compact(store)
-    assert "w-000003" in {source_of(part) for part in list_parts(store, "spans")}
+    assert {"w-000003"} == {source_of(part) for part in list_parts(store) if not source_of(part).startswith(COMPACTED)}
     assert op_ids(store) == Counter(range(50))
 
 
-def test_replaced_parts_are_not_seen_before_they_are_removed(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Path, "unlink", lambda path, missing_ok=False: None)  # a kill right after the rename
+def test_replaced_parts_are_not_seen_before_they_are_removed(store: Path) -> None:
     compact(store)
-    monkeypatch.undo()
     assert op_ids(store) == Counter(range(50))
     assert len(list(store.rglob("spans--*.parquet"))) == 12
-    compact(store)
+    remove_replaced(store, grace_sec=0)
     assert op_ids(store) == Counter(range(50))
     assert len(list(store.rglob("spans--*.parquet"))) == 2
 
@@ -128,3 +127,32 @@ def test_rows_of_no_trajectory_are_never_dropped(store: Path) -> None:
     drop(store, "1")
     compact(store)
     assert [row["value"] for row in rows(store, "scores") if row["trajectory_id"] is None] == [5.0]
+
+
+def test_a_running_step_is_merged_by_tiers(store: Path) -> None:
+    """Each merging makes one part of eight, and does not touch what was merged before."""
+    place = Partition("p", "e", 3)
+    seen = []
+    for number in range(64):
+        row = {"project": "p", "experiment": "e", "step": 3, "trajectory_id": "1", "op_id": number}
+        write_part(store, place, SPANS, f"w-{number:06d}", [{**row, "payload": "x" * 100}])
+        compact(store, steps=place.folder(store).__eq__, running=lambda folder: True)
+        seen.append(len(list_parts(store, "spans")))
+    assert op_ids(store, 3) == Counter(range(64))
+    assert max(seen) < 10 + 16, "the parts of steps 1 and 2, and fewer than two tiers of step 3"
+
+
+def test_merging_stops_when_its_time_is_up(store: Path) -> None:
+    assert compact(store, deadline=0.0) == (0, True)
+    assert op_ids(store) == Counter(range(50))
+
+
+def test_a_damaged_part_is_left_as_it_is_and_the_others_are_merged(store: Path) -> None:
+    damaged = Partition("p", "e", 1).folder(store) / "spans--w-000002.parquet"
+    damaged.write_bytes(damaged.read_bytes()[:-50])
+    compact(store)
+    remove_replaced(store, grace_sec=0)
+    assert damaged.exists()
+    left = [part for part in list_parts(store, "spans") if part.parent == damaged.parent and part != damaged]
+    assert len(left) == 1
+    assert pq.read_metadata(left[0]).num_rows == 40

@@ -21,6 +21,7 @@ from rolltrace.store import (
     prunable,
     prune,
     pruning_is_planned,
+    remove_replaced,
     write_part,
 )
 from tests.draining import rows
@@ -91,8 +92,8 @@ def test_pruning_again_changes_nothing(store: Path) -> None:
 
 
 def test_a_part_whose_segment_still_exists_is_left_for_the_next_time(store: Path) -> None:
-    (store / "journal" / "host").mkdir(parents=True)
-    segment = store / "journal" / "host" / "w-000000.seg"
+    journal_folder(store).mkdir(parents=True)
+    segment = journal_folder(store) / "w-000000.seg"
     segment.touch()
     assert prune(store, {"a"}).trajectories == 0
     segment.unlink()
@@ -190,7 +191,9 @@ def test_killed_at_any_moment_and_done_again_gives_the_same(
         copy = Path(shutil.copytree(store, copies / str(operation)))
         with killed_at(operation, monkeypatch) as done:
             prune(copy, {"a", "c", "d"}, whole=whole, reason="retention")
+            remove_replaced(copy, grace_sec=0)
         prune(copy, {"a", "c", "d"}, whole=whole, reason="retention")
+        remove_replaced(copy, grace_sec=0)
         assert {row["step"]: row["count"] for row in rows(copy, "losses")} == {1: 1, 2: 2}, f"killed at {operation}"
         left = {row["trajectory_id"] for row in rows(copy, "spans") if row["payload"] is not None}
         assert left == {"b"}

@@ -6,7 +6,8 @@ import argparse
 import sys
 from typing import Any
 
-from rolltrace.cli.output import add_store, store_of
+from rolltrace._launch import remove_replaced_later
+from rolltrace.cli.output import add_all_hosts, add_store, store_of, tell_of_other_hosts
 from rolltrace.journal import drainer_lock, journal_folder
 
 
@@ -16,21 +17,26 @@ def add(commands: Any) -> None:
         "compact",
         help="merge the small parts of a store",
         description="Merge the small parts of every step into few large ones, while others read. The drainer does this "
-        "for finished steps by itself.",
+        "for finished steps by itself. The old parts are removed half a minute later.",
     )
     add_store(parser)
+    add_all_hosts(parser)
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
-    from rolltrace.store import compact
+    from rolltrace.store import GRACE_SEC, Owned, compact, remove_abandoned, remove_leftovers, remove_replaced
 
     store = store_of(options)
+    owned = Owned(store, all_hosts=options.all_hosts)
     with drainer_lock(journal_folder(store)) as alone:
         if not alone:
-            print(
-                "rolltrace: a drainer is at work on this store; it compacts finished steps by itself", file=sys.stderr
-            )
+            print("rolltrace: a drainer is running; it merges the parts of this store by itself", file=sys.stderr)
             return 1
-        print(f"{compact(store)} parts fewer")
+        remove_replaced(store)
+        remove_leftovers(store, owned)
+        remove_abandoned(store)
+        print(f"{compact(store, owned=owned).fewer} parts fewer")
+    tell_of_other_hosts(store, options)
+    remove_replaced_later(store, GRACE_SEC + 1)
     return 0

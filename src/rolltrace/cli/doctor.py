@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import shlex
 import shutil
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +20,7 @@ from rolltrace.journal import Damage, SegmentReader, journal_files, journal_fold
 _ENOUGH_FREE_BYTES = 512 << 20
 _LOG_LINES = 3
 _FEW = 3
+_CLOCK_SEC = 60.0
 _BY_CHOICE = frozenset({"sample_limit", "pruned_payload", "pruned_whole", "retention"})
 """Losses that somebody asked for."""
 _ADVICE = {
@@ -87,9 +88,17 @@ def _print(finding: Finding) -> None:
 def _examine(store: Path) -> Iterator[Finding]:
     readable = True
     for check in (
-        _format, _permissions, _journals, _leftovers, _parts, _losses, _scores, _checks, _backends, _disk, _log,
+        _format, _permissions, _hosts, _journals, _leftovers, _parts, _rows, _losses, _scores, _checks, _backends,
+        _disk, _log,
     ):  # fmt: skip
-        if not readable and check in (_parts, _losses, _scores, _checks, _backends):  # of a newer format: who knows
+        if not readable and check in (
+            _parts,
+            _rows,
+            _losses,
+            _scores,
+            _checks,
+            _backends,
+        ):  # of a newer format: who knows
             continue
         try:
             for finding in check(store):
@@ -196,13 +205,12 @@ def _read(path: Path) -> tuple[SegmentReader, list[Damage]]:
 
 
 def _leftovers(store: Path) -> Iterator[Finding]:
+    from rolltrace.store import is_abandoned, unfinished_files
+
     found = False
     journals = {path.stem.rpartition("-")[0] for path in journal_files(store)}
-    hidden = [*store.glob(".*.new"), *store.glob("format.*.new")]
-    hidden += [path for name in ("data", "blobs", "tokenizers") for path in (store / name).rglob(".*.new")]
-    hidden += [path for name in ("journal", "outbox") for path in (store / name).rglob("*.new")]
-    for path in sorted(hidden):
-        if not _is_being_written(path):
+    for path in unfinished_files(store):
+        if is_abandoned(path, youngest_sec=0.0):
             found = True
             do = f"rm {shlex.quote(str(path))}"
             yield Finding("problem", "leftovers", "a file that a killed process did not finish", str(path), do)
@@ -215,23 +223,51 @@ def _leftovers(store: Path) -> Iterator[Finding]:
         yield Finding("ok", "leftovers", "none")
 
 
-def _is_being_written(path: Path) -> bool:
-    """Whether the process that writes the file is there. Its number is in the name: PID.new, WRITER-PID-..."""
-    match = re.search(r"\.(\d+)\.new$", path.name) or re.match(r"\d+T\d+-(\d+)-", path.name)
-    if match is None:
-        return False
-    try:
-        os.kill(int(match[1]), 0)
-    except PermissionError:
-        return True
-    except (OSError, OverflowError):
-        return False
-    return True
+def _hosts(store: Path) -> Iterator[Finding]:
+    """Which hosts write to the store, and whether their clocks agree."""
+    from rolltrace.store import busy_hosts, other_hosts
+
+    others = other_hosts(store)
+    if others:
+        what = (
+            f"{counted(len(others) + 1, 'host')} share this store, {len(busy_hosts(store))} of the others with journals"
+        )
+        yield Finding("note", "hosts", f"{what}; each merges, prunes and sends what it brought", ", ".join(others))
+    ahead: dict[str, float] = {}
+    for path in journal_files(store):
+        try:
+            # When the file was begun, by the clock of its writer and by that of the file system.
+            difference_sec = SegmentReader.open(path).meta.get("created_ns", 0) / 1e9 - path.stat().st_mtime
+        except (OSError, TypeError):
+            continue
+        ahead[path.parent.name] = max(difference_sec, ahead.get(path.parent.name, 0.0))
+    for host, difference_sec in sorted(ahead.items()):
+        if difference_sec > _CLOCK_SEC:
+            what = f"its clock is {_age(difference_sec)} ahead of the file system's"
+            yield Finding(
+                "problem", "clocks", what, host, "set it right: of two scores the one with the later time counts"
+            )
+    latest = _latest_ns(store) / 1e9 - time.time()
+    if latest > _CLOCK_SEC:
+        what = f"there are times up to {_age(latest)} ahead of this host's clock"
+        do = _command("sql 'select worker, max(start_ns) from spans group by worker order by 2 desc'", store)
+        yield Finding("problem", "clocks", what, "", do)
+
+
+def _latest_ns(store: Path) -> int:
+    from rolltrace.query import open_store
+
+    (row,) = open_store(store).sql("SELECT max(start_ns) AS latest FROM trajectories").rows()
+    return row["latest"] or 0
+
+
+def _age(seconds: float) -> str:
+    return f"{seconds / 3600:.1f} h" if seconds >= 3600 else f"{seconds / 60:.0f} min"
 
 
 def _parts(store: Path) -> Iterator[Finding]:
     from rolltrace.query import open_store
-    from rolltrace.store import SCHEMAS, data_folder, list_parts, table_of
+    from rolltrace.store import SCHEMAS, foreign_entries, hidden_parts, list_parts, step_folders, table_of
 
     damaged = dict(open_store(store).damaged(thorough=True))
     visible, bad = list_parts(store), 0
@@ -245,15 +281,33 @@ def _parts(store: Path) -> Iterator[Finding]:
             bad += 1
             what, do = f"damaged ({damaged[part]})", f"put a copy in its place, or give it up: {away}"
             yield Finding("problem", "parts", what, str(part), do)
-    for path in sorted(set(data_folder(store).rglob("*.parquet")) - set(visible)):
-        if not path.name.startswith(".") and path.exists():
-            bad += 1
-            merged = path.match("project=*/experiment=*/step=*/*--*.parquet")
-            what = "merged into another part and not removed yet" if merged else "not a part of this store"
-            do = _command("compact", store) if merged else f"mv {shlex.quote(str(path))} /somewhere/else"
-            yield Finding("problem", "parts", what, str(path), do)
+    merged = [part for folder in step_folders(store) for part in hidden_parts(folder)]
+    if merged:
+        what = f"{counted(len(merged), 'part')} merged into others and not removed yet"
+        yield Finding("note", "parts", what, str(merged[0]), _command("compact", store))
+    for path in foreign_entries(store):
+        bad += 1
+        what = "a symbolic link, which is not followed" if path.is_symlink() else "not a part of this store"
+        yield Finding("problem", "parts", what, str(path), f"mv {shlex.quote(str(path))} /somewhere/else")
     if not bad:
         yield Finding("ok", "parts", f"{counted(len(visible), 'part')}, every page as it was written")
+
+
+def _rows(store: Path) -> Iterator[Finding]:
+    from rolltrace.query import open_store
+
+    doubled = open_store(store).sql(
+        "SELECT op_id, any_value(trajectory_id) AS trajectory_id, count(*) AS count FROM _spans "
+        "WHERE op_id IS NOT NULL GROUP BY op_id HAVING count(*) > 1 ORDER BY op_id"
+    )
+    rows = doubled.rows()
+    if not rows:
+        yield Finding("ok", "rows", "every op once")
+        return
+    few = ", ".join(str(row["trajectory_id"]) for row in rows[:_FEW])
+    what = f"{counted(len(rows), 'op')} stored more than once, such as in {few}"
+    do = _command("sql 'select op_id, count(*) from spans group by op_id having count(*) > 1'", store)
+    yield Finding("problem", "rows", what, "", do)
 
 
 def _losses(store: Path) -> Iterator[Finding]:
@@ -349,13 +403,13 @@ def _disk(store: Path) -> Iterator[Finding]:
 
 
 def _log(store: Path) -> Iterator[Finding]:
-    for path in sorted([*(store / "journal").glob("*/drainer.log"), *(store / "outbox").glob("*/sender.log")]):
+    for path in sorted([*(store / "journal").glob("*/drainer.log"), *(store / "outbox").glob("*/*/sender.log")]):
         try:
             lines = path.read_text(errors="replace").rstrip().split("\n")
         except OSError:
             continue
         if any(lines):
-            who = "the drainer" if path.name == "drainer.log" else f"the sender of {path.parent.name}"
+            who = "the drainer" if path.name == "drainer.log" else f"the sender of {path.parent.parent.name}"
             what = f"{who} said: " + " | ".join(line.strip() for line in lines[-_LOG_LINES:])
             yield Finding("note", path.stem, what, "", f"tail {shlex.quote(str(path))}")
 

@@ -24,6 +24,7 @@ SHORT_ID = 8
 """How many letters of an id are shown."""
 _PIPED_WIDTH = 200
 _NARROWEST = 12
+_FEW_HOSTS = 4
 _COLOURS = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 _STATUS_COLOURS = {"error": "red", "interrupted": "red", "cancelled": "yellow", "running": "cyan"}
 
@@ -31,6 +32,29 @@ _STATUS_COLOURS = {"error": "red", "interrupted": "red", "cancelled": "yellow", 
 def add_store(parser: argparse.ArgumentParser) -> None:
     """The store as an optional argument."""
     parser.add_argument("store", nargs="?", help="the store folder (default: ROLLTRACE_STORE, or ~/.rolltrace)")
+
+
+def add_all_hosts(parser: argparse.ArgumentParser) -> None:
+    """The option of commands that change what several hosts may share."""
+    parser.add_argument(
+        "--all-hosts",
+        action="store_true",
+        help="also what other hosts brought; only while none of them works on the store",
+    )
+
+
+def tell_of_other_hosts(store: Path, options: argparse.Namespace) -> None:
+    """Say that parts of other hosts are left alone, if there may be any."""
+    from rolltrace.store import other_hosts
+
+    hosts = other_hosts(store)
+    if hosts and not options.all_hosts:
+        names = ", ".join(plain(name) for name in hosts[:_FEW_HOSTS]) + (", ..." if len(hosts) > _FEW_HOSTS else "")
+        print(
+            f"rolltrace: only what this host brought; for the rest run it on {names}, or add --all-hosts while nothing "
+            "runs there",
+            file=sys.stderr,
+        )
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:

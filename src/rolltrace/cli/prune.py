@@ -9,7 +9,16 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rolltrace.cli.output import add_json, add_store, json_line, progress, store_of
+from rolltrace._launch import remove_replaced_later
+from rolltrace.cli.output import (
+    add_all_hosts,
+    add_json,
+    add_store,
+    json_line,
+    progress,
+    store_of,
+    tell_of_other_hosts,
+)
 from rolltrace.errors import ConfigError
 from rolltrace.journal import drainer_lock, journal_folder
 from rolltrace.settings import size_of
@@ -38,13 +47,14 @@ def add(commands: Any) -> None:
     which.add_argument("--max-size", metavar="SIZE", help="the oldest steps, until the data is below, such as 50GiB")
     parser.add_argument("--whole", action="store_true", help="all rows but the summary, not only payloads")
     parser.add_argument("--dry-run", action="store_true", help="only say what would be pruned")
+    add_all_hosts(parser)
     add_json(parser)
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
     from rolltrace.query import open_store
-    from rolltrace.store import prune
+    from rolltrace.store import GRACE_SEC, Owned, prune
 
     path = store_of(options)
     store = open_store(path)
@@ -59,9 +69,12 @@ def run(options: argparse.Namespace) -> int:
         return 0
     with drainer_lock(journal_folder(path)) as alone:
         if not alone:
-            print("rolltrace: a drainer is at work on this store; try again when it is idle", file=sys.stderr)
+            print("rolltrace: a drainer is running on this store; try again when it is idle", file=sys.stderr)
             return 1
-        pruned = prune(path, chosen, whole=options.whole, progress=progress("pruning"))
+        owned = Owned(path, all_hosts=options.all_hosts)
+        pruned = prune(path, chosen, whole=options.whole, owned=owned, progress=progress("pruning"))
+    tell_of_other_hosts(path, options)
+    remove_replaced_later(path, GRACE_SEC + 1)
     if options.json:
         print(json_line(pruned._asdict()))
     else:

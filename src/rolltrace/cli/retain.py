@@ -7,7 +7,18 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rolltrace.cli.output import add_json, add_store, counted, json_line, plain, size, store_of
+from rolltrace._launch import remove_replaced_later
+from rolltrace.cli.output import (
+    add_all_hosts,
+    add_json,
+    add_store,
+    counted,
+    json_line,
+    plain,
+    size,
+    store_of,
+    tell_of_other_hosts,
+)
 from rolltrace.errors import ConfigError, StoreError
 from rolltrace.journal import drainer_lock, journal_folder
 
@@ -49,6 +60,7 @@ def add(commands: Any) -> None:
     what.add_argument("--off", action="store_true", help="take the policy away")
     what.add_argument("--dry-run", action="store_true", help="only say what such a policy would drop")
     what.add_argument("--now", action="store_true", help="apply it now, and not when the drainer next has time")
+    add_all_hosts(parser)
     add_json(parser)
     parser.set_defaults(run=run)
 
@@ -129,15 +141,18 @@ def _foresee(path: Path, policy: Policy) -> tuple[Decision, int]:
 
 def _apply(path: Path, policy: Policy, options: argparse.Namespace) -> int:
     from rolltrace.keeper.retention import retain
+    from rolltrace.store import GRACE_SEC, Owned
 
     with drainer_lock(journal_folder(path)) as alone:
         if not alone:
             print(
-                "rolltrace: a drainer is at work on this store; it applies the policy by itself as soon as it has time",
+                "rolltrace: a drainer is running on this store; it applies the policy by itself as soon as it has time",
                 file=sys.stderr,
             )
             return 1
-        done = retain(path, policy)
+        done = retain(path, policy, owned=Owned(path, all_hosts=options.all_hosts))
+    tell_of_other_hosts(path, options)
+    remove_replaced_later(path, GRACE_SEC + 1)
     if options.json:
         print(json_line({"steps": done.steps, **done.pruned._asdict()}))
     else:

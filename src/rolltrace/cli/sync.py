@@ -50,6 +50,11 @@ def add(commands: Any) -> None:
     group.add_argument("--where", metavar="FILTER", help="such as \"reward < 0.5 and tool = 'search'\"")
     group.add_argument("--since", metavar="STEP|AGE", help="from this step on, or ended within 30m, 12h, 7d, ...")
     group.add_argument("--again", action="store_true", help="also those that the backend has; it replaces them")
+    group.add_argument(
+        "--all-hosts",
+        action="store_true",
+        help="also those of other hosts on which something runs, and sends by itself",
+    )
     parser.add_argument("--dry-run", action="store_true", help="only say how many, and about how many bytes")
     parser.add_argument(
         "--save",
@@ -96,13 +101,23 @@ def _save(outbox: Outbox, options: argparse.Namespace) -> int:
 
 
 def _pending(store: Store, outbox: Outbox, options: argparse.Namespace) -> Pending:
+    from rolltrace.journal import host_of
     from rolltrace.keeper.pending import asked_for
+    from rolltrace.store import busy_hosts
 
     outbox.position.load()
+    busy = frozenset() if options.all_hosts else busy_hosts(store.path)
+    if busy:
+        print(
+            f"rolltrace: without what {counted(len(busy), 'other host')} brought, because something runs there; "
+            "add --all-hosts to send that from here too",
+            file=sys.stderr,
+        )
     return asked_for(
         store,
         outbox,
         again=options.again,
+        is_ours=lambda writer: host_of(writer) not in busy,
         where=options.where,
         project=options.project,
         experiment=options.experiment,

@@ -8,7 +8,7 @@ store has from elsewhere is left out and counted.
 from __future__ import annotations
 
 import os
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -20,8 +20,8 @@ from rolltrace.exchange.import_rows import ImportedRow, Malformed, Place
 from rolltrace.exchange.jsontext import parse
 from rolltrace.query import open_store
 from rolltrace.record.tables import FLAGS, TRAJECTORIES, Table
-from rolltrace.store import Partition, list_parts, prepare, source_of, write_part
-from rolltrace.store.parts import replaced_by
+from rolltrace.store import Partition, list_parts, prepare, replaced_by, source_of, write_part
+from rolltrace.store.parts import visible_parts
 
 _CHUNK_BYTES = 64 << 20
 """How much text goes into one set of parts. If this changed, importing a file again would double its rows."""
@@ -125,21 +125,29 @@ class _Known:
     """Which trajectories the store has."""
 
     def __init__(self, store: Path) -> None:
+        self._store = store
         question = "SELECT trajectory_id FROM _trajectories UNION SELECT trajectory_id FROM spans"
         self._ids = set(open_store(store).sql(question).arrow()["trajectory_id"].to_pylist())
-        self._of_source: dict[str, list[Path]] = defaultdict(list)
-        for part in list_parts(store, TRAJECTORIES.name):
-            for source in (source_of(part), *replaced_by(part)):
-                self._of_source[source.rpartition("-")[0]].append(part)
 
     def elsewhere(self, source: Source) -> set[str]:
         """The trajectories that did not come from an earlier import of this very file."""
+        mine = self._of_source(source)
+        return self._ids - mine if mine else self._ids
+
+    def _of_source(self, source: Source) -> set[str]:
         import pyarrow.parquet as pq
 
+        parts = list_parts(self._store, TRAJECTORIES.name)
         mine: set[str] = set()
-        for part in self._of_source.get(source.name, []):
-            mine.update(pq.read_table(part, columns=["trajectory_id"], partitioning=None)["trajectory_id"].to_pylist())
-        return self._ids - mine if mine else self._ids
+        for part in parts:
+            sources = (source_of(part), *(each.source for each in replaced_by(part)))
+            if any(each.rpartition("-")[0] == source.name for each in sources):
+                try:
+                    rows = pq.read_table(part, columns=["trajectory_id"], partitioning=None)
+                except FileNotFoundError:  # merged with others meanwhile
+                    return self._of_source(source)
+                mine.update(rows["trajectory_id"].to_pylist())
+        return mine
 
     def add(self, ids: Iterable[str]) -> None:
         self._ids.update(ids)
@@ -266,9 +274,16 @@ def _write(source: Source, chunk: int, rows: list[ImportedRow]) -> None:
     try:
         # Trajectories last: what is listed is complete.
         for (partition, _), (table, found) in sorted(groups.items(), key=lambda each: each[1][0] is TRAJECTORIES):
-            write_part(source.target.store, partition, table, source.part(chunk), found)
+            if not _is_merged(source.target.store, partition, table, source.part(chunk)):
+                write_part(source.target.store, partition, table, source.part(chunk), found)
     except OSError as fault:
         raise StoreError(f"cannot write to the store: {fault.strerror or fault}") from fault
+
+
+def _is_merged(store: Path, partition: Partition, table: Table, source: str) -> bool:
+    """Whether an earlier import of the same file brought these rows, and they were merged with others since."""
+    parts = visible_parts(partition.folder(store), table.name)
+    return any(each.source == source for part in parts for each in replaced_by(part))
 
 
 def _files(paths: Sequence[Path], report: Callable[[BadLine], None]) -> Iterator[Path]:

@@ -102,7 +102,7 @@ class Follower:
                         self._tell_of(fault, wait)
                     now = time.monotonic()
                     next_try = now + max(wait, _LOOK_EVERY_SEC, self._look_sec / _LOOK_SHARE)
-                writers = any(map(is_live, journal_files(self._path)))
+                writers = any(map(is_live, self._own_journals()))
                 last_news = now if busy else last_news
                 last_writer = now if writers else last_writer
                 if now - last_news > (idle_sec if writers else idle_sec / 10):
@@ -155,13 +155,18 @@ class Follower:
     def _backlog(self) -> bool:
         """Whether the drainer is far behind. Sending can wait for it, the disk cannot."""
         total = 0
-        for path in journal_files(self._path):
+        for path in self._own_journals():
             try:
-                if path.parent == journal_folder(self._path) and not is_live(path):
+                if not is_live(path):
                     total += path.stat().st_blocks * 512
             except OSError:  # drained meanwhile
                 continue
         return total > _BACKLOG_BYTES
+
+    def _own_journals(self) -> list[Path]:
+        """Of this host: of another one nobody here can tell whether they are being written."""
+        folder = journal_folder(self._path)
+        return [path for path in journal_files(self._path) if path.parent == folder]
 
     def _tell(self, pending: Pending, done: int = 0, *, now: bool = False) -> None:
         """Write the state, not more often than people can read."""

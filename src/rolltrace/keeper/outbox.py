@@ -1,13 +1,14 @@
 """The folder of one backend: who sends, what was sent, what may be sent, and how it goes.
 
-    STORE/outbox/BACKEND/routes/        which experiments go there (store/routes.py)
-    STORE/outbox/BACKEND/sent.jsonl     what it was given (keeper/position.py)
-    STORE/outbox/BACKEND/policy.json    which trajectories, and how much a day: `rolltrace sync --save`
-    STORE/outbox/BACKEND/state.json     how it goes, for people
-    STORE/outbox/BACKEND/sender.log     what the sender's process and the vendor's library said
-    STORE/outbox/BACKEND/*.lock         who works on it
+    STORE/outbox/BACKEND/routes/             which experiments go there (store/routes.py)
+    STORE/outbox/BACKEND/policy.json         which trajectories, and how much a day: `rolltrace sync --save`
+    STORE/outbox/BACKEND/HOST/sent.jsonl     what a host gave it (keeper/position.py)
+    STORE/outbox/BACKEND/HOST/state.json     how it goes, for people
+    STORE/outbox/BACKEND/HOST/sender.log     what the sender's process and the vendor's library said
+    STORE/outbox/BACKEND/HOST/*.lock         who works on it
 
-One sender works at a time. It gives the lock back between rounds, so that `rolltrace sync` gets its turn.
+Each host sends the trajectories that it brought, and writes only to its own folder. On one host one sender works at a
+time. It gives the lock back between rounds, so that `rolltrace sync` gets its turn.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from rolltrace.journal import file_lock, replace_file
 from rolltrace.keeper.position import Position
 from rolltrace.query import compile_where
 from rolltrace.settings import size_of
-from rolltrace.store import Route, outbox_folder, routes
+from rolltrace.store import Route, outbox_folder, routes, sender_folder
 
 
 class Policy(msgspec.Struct, frozen=True):
@@ -79,7 +80,13 @@ class Outbox:
         self.store = store
         self.backend = backend
         self.folder = outbox_folder(store, backend)
-        self.position = Position(self.folder / "sent.jsonl")
+        self.own_folder = sender_folder(store, backend)
+        self.position = Position(self.own_folder / "sent.jsonl", self._of_others)
+
+    def _of_others(self) -> list[Path]:
+        """What other hosts gave to the backend; directly in the folder lies what an older version did."""
+        own = self.own_folder / "sent.jsonl"
+        return sorted({*self.folder.glob("*/sent.jsonl"), *self.folder.glob("sent.jsonl")} - {own})
 
     def routes(self) -> set[Route]:
         """The experiments that go to this backend by themselves."""
@@ -102,19 +109,19 @@ class Outbox:
 
     @policy.setter
     def policy(self, policy: Policy) -> None:
-        self._write("policy.json", msgspec.json.format(msgspec.json.encode(policy)) + b"\n")
+        self._write(self.folder / "policy.json", msgspec.json.format(msgspec.json.encode(policy)) + b"\n")
 
     @property
     def state(self) -> State:
         """How it went when a sender last said so."""
         try:
-            return msgspec.json.decode((self.folder / "state.json").read_bytes(), type=State)
+            return msgspec.json.decode((self.own_folder / "state.json").read_bytes(), type=State)
         except (FileNotFoundError, msgspec.MsgspecError):
             return State()
 
     @state.setter
     def state(self, state: State) -> None:
-        self._write("state.json", msgspec.json.format(msgspec.json.encode(state)) + b"\n")
+        self._write(self.own_folder / "state.json", msgspec.json.format(msgspec.json.encode(state)) + b"\n")
 
     def works_again(self) -> None:
         """Take back what the state says of an outage or a wrong key. What waits is counted by whoever sends next."""
@@ -125,12 +132,12 @@ class Outbox:
 
     def working(self) -> AbstractContextManager[bool]:
         """Hold this to send. Gives False if another sender works."""
-        return file_lock(self.folder / "sender.lock")
+        return file_lock(self.own_folder / "sender.lock")
 
     def following(self) -> AbstractContextManager[bool]:
         """Held by the one sender that works in the background, as long as it lives."""
-        return file_lock(self.folder / "follower.lock")
+        return file_lock(self.own_folder / "follower.lock")
 
-    def _write(self, name: str, text: bytes) -> None:
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        replace_file(self.folder / name, text)
+    def _write(self, path: Path, text: bytes) -> None:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        replace_file(path, text, private=True)

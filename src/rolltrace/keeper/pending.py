@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -13,11 +13,18 @@ from rolltrace.keeper.outbox import Outbox
 from rolltrace.keeper.position import HELD, SENT
 from rolltrace.query import Store
 from rolltrace.query.finished import survey
+from rolltrace.store import Owned
 
 QUIET_SEC = 2.0
 """How long nothing of a trajectory has come before it counts as complete: other processes may write to it."""
 _PATIENCE_SEC = 60.0
 """How long after that an op that still runs is waited for. When it ends, the trajectory is sent again."""
+
+_AHEAD_NS = 5_000_000_000
+"""What is dated so far ahead was written by a clock that was wrong."""
+
+IsOurs = Callable[[str], bool]
+"""Says of a writer whether its trajectories are meant."""
 
 
 class Item(NamedTuple):
@@ -51,10 +58,17 @@ class Pending(NamedTuple):
         return self._replace(send=send, update=update)
 
 
-def routed(store: Store, outbox: Outbox, *, quiet_sec: float = QUIET_SEC) -> Pending:
-    """What is to be sent without being asked for: complete trajectories of routed experiments, as the policy says."""
+def routed(store: Store, outbox: Outbox, *, quiet_sec: float = QUIET_SEC, is_ours: IsOurs | None = None) -> Pending:
+    """What is to be sent without being asked for: complete trajectories of routed experiments, as the policy says.
+
+    Args:
+        store, outbox: From where, and to which backend.
+        quiet_sec: How long nothing of a trajectory has come before it counts as complete.
+        is_ours: Which writers' trajectories are meant; those of this host if not given.
+    """
     places = sorted(outbox.routes())
-    found = outbox.position.compare(survey(store, places=places, where=outbox.policy.where))
+    surveyed = survey(store, places=places, where=outbox.policy.where)
+    found = outbox.position.compare(_ours(surveyed, is_ours or Owned(store.path).is_mine))
     now_ns = time.time_ns()
     complete = pc.and_(_older(found, now_ns, quiet_sec), pc.equal(found["open"], 0))
     complete = pc.or_(complete, _older(found, now_ns, quiet_sec + _PATIENCE_SEC))
@@ -76,6 +90,7 @@ def asked_for(
     outbox: Outbox,
     *,
     again: bool = False,
+    is_ours: IsOurs | None = None,
     places: Sequence[tuple[str, str]] | None = None,
     where: str | None = None,
     **conditions: Any,
@@ -85,9 +100,11 @@ def asked_for(
     Args:
         store, outbox: From where, and to which backend.
         again: Also what the backend has already.
+        is_ours: Which writers' trajectories are meant; all if not given.
         places, where, conditions: As in `query.finished.survey`.
     """
-    found = outbox.position.compare(survey(store, places=places, where=where, **conditions))
+    surveyed = survey(store, places=places, where=where, **conditions)
+    found = outbox.position.compare(surveyed if is_ours is None else _ours(surveyed, is_ours))
     found = found.filter(found["wanted"])
     if again:
         return Pending(_items(found, pa.scalar(True)), [], 0, 0)
@@ -97,13 +114,20 @@ def asked_for(
     return Pending(_items(found, due), _items(found, pc.and_(_newer_scores(found), pc.invert(due))), 0, 0)
 
 
+def _ours(found: pa.Table, is_ours: IsOurs) -> pa.Table:
+    writers = [writer for writer in found["worker"].unique().to_pylist() if is_ours(writer or "")]
+    return found.filter(pc.is_in(found["worker"], value_set=pa.array(writers, type=pa.string())))
+
+
 def _newer_scores(found: pa.Table) -> Any:
     newer = pc.greater(found["scored_ns"], found["known_scored_ns"])
     return _fill(pc.and_(pc.equal(found["state"], SENT), newer))
 
 
 def _older(found: pa.Table, now_ns: int, seconds: float) -> Any:
-    return pc.less_equal(found["last_ns"], now_ns - round(seconds * 1e9))
+    """Whether nothing has come for so long. A clock that was ahead must not keep anything waiting until then."""
+    quiet_ns = round(seconds * 1e9)
+    return pc.or_(pc.less_equal(found["last_ns"], now_ns - quiet_ns), pc.greater(found["last_ns"], now_ns + _AHEAD_NS))
 
 
 def _fill(mask: Any) -> Any:

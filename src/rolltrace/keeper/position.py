@@ -5,7 +5,8 @@
     ["held", TRAJECTORY_ID, RECORDS]
 
 The last line of a trajectory counts. A line that a kill cut off is as good as never written: what it spoke of is sent
-again, under the same ids. Kept in memory as Arrow columns, because a run has millions of trajectories.
+again, under the same ids. Each host has a file of its own, and reads those of the others: what one of them has sent is
+sent. Kept in memory as Arrow columns, because a run has millions of trajectories.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -46,13 +47,27 @@ class Entry(NamedTuple):
     reason: str = ""
 
 
-class Position:
-    """The entries of one file. One process at a time adds to it: the caller holds the outbox's lock."""
+class _Contents(NamedTuple):
+    """What a file says."""
 
-    def __init__(self, path: Path) -> None:
+    entries: dict[str, Entry]
+    """The last one of each trajectory."""
+    bytes: Counter[int]
+    """Day since 1970 -> how much was sent."""
+    lines: int
+    unreadable: int
+
+
+class Position:
+    """The entries of one file, and of those that it stands beside. One process at a time adds to it: the caller holds
+    the outbox's lock."""
+
+    def __init__(self, path: Path, others: Callable[[], list[Path]] = list) -> None:
+        """`others` gives the files of other hosts, which are only read."""
         self.path = path
-        self.reasons: Counter[str] = Counter()
-        """Why trajectories were refused."""
+        self._other_files = others
+        self._others: dict[Path, tuple[object, pa.Table, Counter[str], Counter[int]]] = {}
+        self._reasons: Counter[str] = Counter()
         self._settled = _SCHEMA.empty_table()
         self._recent: dict[str, Entry] = {}
         self._bytes: Counter[int] = Counter()
@@ -61,26 +76,30 @@ class Position:
         self._untidy = False
 
     def load(self) -> None:
-        """Read the file, if it is not as we know it; put it in order if it is torn or mostly out of date."""
-        if self._seen is not None and self._seen == self._look():
+        """Read the files, if they are not as we know them."""
+        self._load_others()
+        if self._seen is not None and self._seen == _look(self.path):
             return
-        self.reasons.clear()
-        self._bytes.clear()
-        entries: dict[str, Entry] = {}
-        lines = bad = 0
-        for line in self._lines():
-            lines += 1
-            try:
-                entry, at_s = _parsed(line)
-            except _UNREADABLE:
-                bad += 1
-                continue
-            entries[entry.trajectory_id] = entry
-            self._bytes[at_s // _DAY_SEC] += entry.bytes
-        self._settled, self._recent = _table(entries.values()), {}
-        self.reasons.update(entry.reason for entry in entries.values() if entry.state == REFUSED)
-        self._seen = self._look()
-        self._untidy = bad > 0 or lines > 2 * len(entries) + _MOST_RECENT
+        contents = _read(self.path)
+        self._settled, self._recent = _table(contents.entries.values()), {}
+        self._bytes, self._reasons = contents.bytes, _reasons(contents)
+        self._seen = _look(self.path)
+        self._untidy = contents.unreadable > 0 or contents.lines > 2 * len(contents.entries) + _MOST_RECENT
+
+    def _load_others(self) -> None:
+        known, self._others = self._others, {}
+        for path in self._other_files():
+            look = _look(path)
+            if path in known and known[path][0] == look:
+                self._others[path] = known[path]
+            else:
+                contents = _read(path)
+                self._others[path] = (look, _table(contents.entries.values()), _reasons(contents), contents.bytes)
+
+    @property
+    def reasons(self) -> Counter[str]:
+        """Why trajectories were refused."""
+        return sum((each[2] for each in self._others.values()), self._reasons)
 
     def tidy(self) -> None:
         """Write the file anew if a kill tore it or most of it is out of date. Only with the outbox's lock."""
@@ -89,7 +108,7 @@ class Position:
             return
         kept: dict[str, bytes] = {}
         today = int(time.time()) // _DAY_SEC
-        for line in self._lines():
+        for line in _lines(self.path):
             try:
                 entry, at_s = _parsed(line)
             except _UNREADABLE:
@@ -103,6 +122,7 @@ class Position:
         """Remember these. When it returns they are on the disk."""
         found = list(entries)
         now_s = int(time.time())
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with open(self.path, "ab") as file:
             file.write(b"".join(_line(entry, now_s) for entry in found))
             file.flush()
@@ -111,28 +131,37 @@ class Position:
             self._recent[entry.trajectory_id] = entry
             self._bytes[now_s // _DAY_SEC] += entry.bytes
             if entry.state == REFUSED:
-                self.reasons[entry.reason] += 1
-        self._seen = self._look()
+                self._reasons[entry.reason] += 1
+        self._seen = _look(self.path)
         if len(self._recent) > _MOST_RECENT:
             self._settle()
 
     def compare(self, found: pa.Table) -> pa.Table:
         """The rows of a survey with the columns `state`, `known_records` and `known_scored_ns`; null if not known."""
-        self._settle()
-        at = pc.index_in(found["trajectory_id"], value_set=self._settled["trajectory_id"])
+        known = self._known()
+        at = pc.index_in(found["trajectory_id"], value_set=known["trajectory_id"])
         for name, column in (("state", "state"), ("known_records", "records"), ("known_scored_ns", "scored_ns")):
-            found = found.append_column(name, self._settled[column].take(at))
+            found = found.append_column(name, known[column].take(at))
         return found
 
     def count(self, state: int) -> int:
         """How many trajectories are in this state."""
+        return int(pc.sum(pc.equal(self._known()["state"], state)).as_py() or 0)
+
+    def _known(self) -> pa.Table:
+        """One row per trajectory. What this host says of it comes first, then who has sent it."""
         self._settle()
-        return int(pc.sum(pc.equal(self._settled["state"], state)).as_py() or 0)
+        known = self._settled
+        for _, table, _, _ in self._others.values():
+            new = pc.invert(pc.is_in(table["trajectory_id"], value_set=known["trajectory_id"]))
+            known = pa.concat_tables([known, table.filter(new)]).combine_chunks()
+        return known
 
     @property
     def bytes_today(self) -> int:
         """How much was sent since midnight, UTC."""
-        return self._bytes[int(time.time()) // _DAY_SEC]
+        day = int(time.time()) // _DAY_SEC
+        return self._bytes[day] + sum(each[3][day] for each in self._others.values())
 
     def _settle(self) -> None:
         if not self._recent:
@@ -142,23 +171,45 @@ class Position:
         self._settled = pa.concat_tables([self._settled.filter(pc.invert(stale)), fresh]).combine_chunks()
         self._recent = {}
 
-    def _lines(self) -> Iterator[bytes]:
-        try:
-            with open(self.path, "rb") as file:
-                yield from file
-        except FileNotFoundError:
-            return
-
-    def _look(self) -> object:
-        try:
-            stat = self.path.stat()
-        except FileNotFoundError:
-            return (0, 0)
-        return (stat.st_ino, stat.st_size)
-
     def _replace(self, lines: Iterable[bytes]) -> None:
         replace_file(self.path, lines, durable=True)
-        self._seen, self._untidy = self._look(), False
+        self._seen, self._untidy = _look(self.path), False
+
+
+def _lines(path: Path) -> Iterator[bytes]:
+    try:
+        with open(path, "rb") as file:
+            yield from file
+    except FileNotFoundError:
+        return
+
+
+def _look(path: Path) -> object:
+    try:
+        stat = path.stat()
+    except FileNotFoundError:
+        return (0, 0)
+    return (stat.st_ino, stat.st_size)
+
+
+def _read(path: Path) -> _Contents:
+    entries: dict[str, Entry] = {}
+    sent_bytes: Counter[int] = Counter()
+    lines = unreadable = 0
+    for line in _lines(path):
+        lines += 1
+        try:
+            entry, at_s = _parsed(line)
+        except _UNREADABLE:
+            unreadable += 1
+            continue
+        entries[entry.trajectory_id] = entry
+        sent_bytes[at_s // _DAY_SEC] += entry.bytes
+    return _Contents(entries, sent_bytes, lines, unreadable)
+
+
+def _reasons(contents: _Contents) -> Counter[str]:
+    return Counter(entry.reason for entry in contents.entries.values() if entry.state == REFUSED)
 
 
 def _line(entry: Entry, now_s: int) -> bytes:

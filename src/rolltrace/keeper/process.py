@@ -2,7 +2,8 @@
 
     python -m rolltrace.keeper STORE
 
-It also sees to it that what is drained is sent on, by processes of their own (`senders`), which outlive it if needed.
+It also keeps the store in shape (`upkeep`), and sees to it that what is drained is sent on, by processes of their own
+(`senders`), which outlive it if needed.
 Whoever begins a journal file sees to it that a drainer runs (`_launch`). It holds a lock while it lives, so two that
 start at once are one a moment later; when it is killed, the next file that any writer begins starts it again.
 """
@@ -17,15 +18,12 @@ from rolltrace._guard import caught, logger
 from rolltrace.drain.drainer import Drainer
 from rolltrace.journal import drainer_lock, journal_files, journal_folder
 from rolltrace.keeper.plugin_checks import PluginChecks
-from rolltrace.keeper.policy import policy_changed_ns
 from rolltrace.keeper.senders import Senders
-from rolltrace.store import compact, finished_steps, pruning_is_planned, step_folder
+from rolltrace.keeper.upkeep import Upkeep
+from rolltrace.store import GRACE_SEC
 
 _LOOK_EVERY_SEC = 0.5
 _IDLE_SEC = 60.0
-_PARTS_WORTH_MERGING = 4
-_LATE_PARTS_WORTH_MERGING = 32
-"""Of what has no step, such as scores by id: it grows as long as the run does, so each merging rewrites all of it."""
 
 
 def run(store: Path) -> int:
@@ -36,20 +34,20 @@ def run(store: Path) -> int:
     return 0
 
 
-def follow(store: Path, *, idle_sec: float = _IDLE_SEC, threads: bool = False) -> None:
+def follow(store: Path, *, idle_sec: float = _IDLE_SEC, grace_sec: float = GRACE_SEC, threads: bool = False) -> None:
     """Drain until no journal is left, or there was no news for `idle_sec`. The caller holds the lock.
 
     Args:
         store: The store.
         idle_sec: How long to wait for news.
+        grace_sec: How long parts that were replaced by others stay, for those who are reading them.
         threads: Send in threads, where no process may be started.
     """
     plugins = PluginChecks(store)
     drainer = Drainer(store, on_ended=plugins.on_ended)
     senders = Senders(store, threads=threads)
+    upkeep = Upkeep(store, grace_sec=grace_sec)
     last_news = time.monotonic()
-    compact_due = True
-    policy_of_ns = policy_changed_ns(store)
     while True:
         try:
             news = drainer.drain()
@@ -62,19 +60,11 @@ def follow(store: Path, *, idle_sec: float = _IDLE_SEC, threads: bool = False) -
         now = time.monotonic()
         if news:
             last_news = now
-            compact_due = True
-        elif policy_changed_ns(store) != policy_of_ns:
-            policy_of_ns = policy_changed_ns(store)
-            compact_due = True
-        elif compact_due:  # nothing to drain at the moment: a good time
-            compact(store, steps=finished_steps(store), fewest_parts=_PARTS_WORTH_MERGING)
-            compact(
-                store, steps=lambda folder: folder.name == step_folder(None), fewest_parts=_LATE_PARTS_WORTH_MERGING
-            )
-            compact_due = _keep_house(store)
-        elif now - last_news > (idle_sec if journal_files(store) else idle_sec / 10):
+        worked = upkeep.turn(news=news > 0)
+        idle = now - last_news > (idle_sec if journal_files(store) else idle_sec / 10)
+        if idle and not worked and not upkeep.waits:
             return
-        if not checked:
+        if not checked and not worked:
             time.sleep(_LOOK_EVERY_SEC)
 
 
@@ -85,15 +75,6 @@ def _check_next(plugins: PluginChecks) -> bool:
     except Exception:
         caught("plug-in checks")
         return False
-
-
-def _keep_house(store: Path) -> bool:
-    """Apply the store's policy, if it has one; whether there is more to do."""
-    if policy_changed_ns(store) is None and not pruning_is_planned(store):
-        return False
-    from rolltrace.keeper.retention import keep_house  # loads the query side: only where it is needed
-
-    return keep_house(store)
 
 
 def run_once(store: Path, progress: Callable[[int, int], None] = lambda done, total: None) -> int:

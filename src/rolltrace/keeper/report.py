@@ -51,7 +51,7 @@ def _report(store: Store, outbox: Outbox) -> Report:
     held_back = pending = 0
     try:
         policy = {name: value for name, value in msgspec.structs.asdict(outbox.policy).items() if value is not None}
-        found = routed(store, outbox)
+        found = routed(store, outbox, is_ours=lambda writer: True)
         held_back, pending = found.held_back, found.total + found.unsettled
     except (ConfigError, FilterError) as fault:
         stopped = str(fault)
@@ -63,7 +63,7 @@ def _report(store: Store, outbox: Outbox) -> Report:
         dict(position.reasons),
         held_back,
         pending,
-        _is_at_work(outbox.folder),
+        _is_at_work(outbox.own_folder),
         state.last_error,
         state.last_error_ns,
         state.next_try_ns,

@@ -8,7 +8,7 @@ pruning what was pruned changes nothing.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -35,12 +35,13 @@ from rolltrace.store import (
     list_parts,
     outboxes,
     prune,
+    source_of,
     step_folder,
     step_of,
     table_of,
+    undrained_sources,
 )
 from rolltrace.store.layout import escape
-from rolltrace.store.parts import may_be_rewritten
 
 REASON = "retention"
 """Why, in `losses`."""
@@ -86,13 +87,16 @@ class Retained(NamedTuple):
     more: bool
 
 
-def retain(store: Path, policy: Policy, *, at_once: int | None = None) -> Retained:
-    """Remove what the policy does not keep. The caller holds the drainer's lock."""
+def retain(
+    store: Path, policy: Policy, *, at_once: int | None = None, owned: Callable[[Path], bool] | None = None
+) -> Retained:
+    """Remove what the policy does not keep, from the parts of this host or those that are `owned`. The caller holds the
+    drainer's lock."""
     decision = decide(store, policy, at_once=at_once)
     pruned = Pruned(0, 0, 0)
     if decision.drop:
         folders = set(decision.steps)
-        pruned = prune(store, decision.drop, whole=policy.whole, reason=REASON, steps=folders.__contains__)
+        pruned = prune(store, decision.drop, whole=policy.whole, reason=REASON, steps=folders.__contains__, owned=owned)
     if decision.size:
         _remember(store, policy, decision.size)
     return Retained(pruned, len(decision.steps), decision.more)
@@ -117,12 +121,14 @@ def decide(store: Path, policy: Policy, *, at_once: int | None = None) -> Decisi
 
 
 def _unsent(asked: Store) -> set[str]:
-    """What a backend is still to be given: an outage delays, it must not cost payloads."""
+    """What a backend is still to be given, by any host: an outage delays, it must not cost payloads."""
     found: set[str] = set()
     for backend in outboxes(asked.path):
         outbox = Outbox(asked.path, backend)
         outbox.position.load()
-        found.update(item.trajectory_id for item in routed(asked, outbox, quiet_sec=0.0).send)
+        found.update(
+            item.trajectory_id for item in routed(asked, outbox, quiet_sec=0.0, is_ours=lambda writer: True).send
+        )
     return found
 
 
@@ -138,6 +144,7 @@ def _due(store: Path, policy: Policy, parts: dict[Path, list[Path]]) -> list[Pat
     finished = finished_steps(store, later=policy.after_steps)
     experiments = {f"experiment={escape(name)}" for name in policy.experiments}
     known = _recall(store, policy)
+    undrained = undrained_sources(store)
     due = []
     for folder, own in parts.items():
         if not finished(folder) or (experiments and folder.parent.name not in experiments):
@@ -145,7 +152,7 @@ def _due(store: Path, policy: Policy, parts: dict[Path, list[Path]]) -> list[Pat
         before = known.get(_name(store, folder))
         if before in [_size(folder, parts, waiting=waiting) for waiting in (False, True)]:
             continue
-        if not any(may_be_rewritten(store, part) for part in own):  # else a drainer is at it: the next time
+        if not any(source_of(part) in undrained for part in own):  # else a drainer is at it: the next time
             due.append(folder)
     return sorted(due, key=lambda folder: (folder.parent, step_of(folder)))
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rolltrace.errors import FormatError
 from rolltrace.journal import SegmentReader, journal_files
-from rolltrace.store import note_routes, outbox_folder, outboxes, routes
+from rolltrace.store import note_routes, outboxes, routes, sender_folder
 
 STOPPED = 3
 """A sender's exit code: do not start it again, somebody must do something first."""
@@ -77,7 +77,8 @@ class Senders:
             self._processes[name] = self._start(name)
 
     def _start(self, name: str) -> subprocess.Popen[bytes]:
-        folder = outbox_folder(self._store, name)
+        folder = sender_folder(self._store, name)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with open(folder / "sender.log", "ab") as log:
             return subprocess.Popen(
                 [sys.executable, "-m", "rolltrace.keeper.follower", str(self._store), name],

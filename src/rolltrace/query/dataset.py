@@ -20,7 +20,7 @@ from rolltrace.query.filters import compile_where
 from rolltrace.query.group_views import GROUP_COLUMNS, GROUP_KEY, SAME_GROUP, groups_select, pass_columns
 from rolltrace.query.reading import read_whole, summaries
 from rolltrace.query.result import IS_INT, Result
-from rolltrace.query.scoring import addressee_of, addressee_of_row, write_score
+from rolltrace.query.scoring import addressee_of, addressee_of_row, newest_score_ns, write_score
 from rolltrace.query.trajectory import Trajectory
 from rolltrace.query.views import TRAJECTORY_COLUMNS, VIEWS, chosen
 from rolltrace.record import SampleIndex, score_body
@@ -293,7 +293,8 @@ class Store:
             except QueryError:
                 if project is None or experiment is None:
                     raise  # most likely a slip of the hand; a run that is named may have it yet
-        write_score(self.path, about or addressee_of(self._ask, target, project, experiment), name, body)
+        about = about or addressee_of(self._ask, target, project, experiment)
+        write_score(self.path, about, name, body, after_ns=newest_score_ns(self._ask, about, name))
         self.refresh()
 
     def unmatched_scores(self) -> Result:

@@ -32,20 +32,19 @@ from rolltrace.store import (
     checksum_problem,
     data_folder,
     list_parts,
+    replaced_by,
     source_of,
     step_folder,
     table_of,
 )
 from rolltrace.store.dropped import dropped_in
-from rolltrace.store.layout import COMPACTED
-from rolltrace.store.parts import replaced_by
 
 FRESH_SEC = 0.9
 """A query sees data that is at most this old."""
 WITHOUT_STEP = frozenset({SCORES.name, TRANSITIONS.name, FLAGS.name})
 """The tables whose rows may be given by id alone, long after: those lie in `step=none`, whatever their trajectory's."""
 _MOST_CURSORS = 16
-_TRIES = 4
+_TRIES = 8
 _OF_THE_QUESTION = (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException, duckdb.PermissionException)
 _OF_FILES = (duckdb.IOException, duckdb.InternalException)
 _CORRUPTION = re.compile(r"parquet|corrupt|magic bytes|decompress|zstd|(read|reading|open) file", re.IGNORECASE)
@@ -64,7 +63,6 @@ class Engine:
         self._footers: dict[Path, str | None] = {}
         """Parts whose footer was checked -> what is wrong with it."""
         self._damaged: dict[Path, str] = {}
-        self._replaced: dict[Path, tuple[str, ...]] = {}
         self._settled = SettledSteps()
         self._late: tuple[list[Path], pa.Table | None] = ([], None)
         """Late scores, and the parts that they are from."""
@@ -127,13 +125,11 @@ class Engine:
             return sorted([*self._damaged.items(), *self._journals.unreadable.items()])
 
     def _drained(self) -> set[PartKey]:
-        done = {PartKey(part.parent, table_of(part), source_of(part)) for part in self._parts}
-        for part in self._parts:
-            if source_of(part).startswith(COMPACTED):
-                if part not in self._replaced:
-                    self._replaced[part] = replaced_by(part)
-                done.update(PartKey(part.parent, table_of(part), source) for source in self._replaced[part])
-        return done
+        return {
+            PartKey(part.parent, table_of(part), source)
+            for part in self._parts
+            for source in (source_of(part), *(each.source for each in replaced_by(part)))
+        }
 
     def _cursor(self, step: int | None) -> duckdb.DuckDBPyConnection:
         cursor = self._cursors.get(step)

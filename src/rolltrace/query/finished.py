@@ -29,7 +29,7 @@ WITH ops AS (
     SELECT trajectory_id, max(time_ns) AS scored_ns FROM scores GROUP BY trajectory_id
 )
 SELECT
-    t.trajectory_id, t.project, t.experiment, t.step,
+    t.trajectory_id, t.project, t.experiment, t.step, t.worker,
     coalesce(ended, 0) + coalesce(events, 0) AS records,
     coalesce(open, 0) AS open,
     greatest(t.start_ns, t.end_ns, ops.last_ns, said.last_ns) AS last_ns,
@@ -65,9 +65,9 @@ def survey(
 ) -> pa.Table:
     """One row per finished trajectory, by project, experiment and step.
 
-    Columns: trajectory_id, project, experiment, step; `records`, how many ops, transitions and notes it has so far;
-    `open`, how many of its ops still run; `last_ns`, when the last of these was; `scored_ns`, when the newest score
-    was given, 0 for never; `wanted`, whether it meets `where`.
+    Columns: trajectory_id, project, experiment, step, worker; `records`, how many ops, transitions and notes it has so
+    far; `open`, how many of its ops still run; `last_ns`, when the last of these was; `scored_ns`, when the newest
+    score was given, 0 for never; `wanted`, whether it meets `where`.
 
     Args:
         store: The store.

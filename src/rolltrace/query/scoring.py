@@ -67,15 +67,24 @@ def _runs(ask: Ask, where: Coordinates | None, project: str | None, experiment: 
     return [(row["project"], row["experiment"]) for row in rows]
 
 
-def write_score(store: Path, about: Addressee, name: str, body: dict[str, Any]) -> None:
-    """Save one score.
+def newest_score_ns(ask: Ask, about: Addressee, name: str) -> int:
+    """When the newest score of this name was given to the trajectory; 0 for never."""
+    if not about.trajectory_id:
+        return 0
+    sql = "SELECT max(time_ns) AS newest FROM scores WHERE trajectory_id = ? AND name = ?"
+    (row,) = ask(sql, [about.trajectory_id.hex(), name]).rows()
+    return row["newest"] or 0
+
+
+def write_score(store: Path, about: Addressee, name: str, body: dict[str, Any], *, after_ns: int = 0) -> None:
+    """Save one score. It is newer than one of `after_ns`, though the clock that gave that time may have been ahead.
 
     Raises:
         StoreError: the store cannot be written.
     """
     writer = JournalWriter(store, {"project": about.project[:200], "experiment": about.experiment[:200]})
     coordinates, said = msgspec.Raw(encode_record(about.coordinates)), msgspec.msgpack.encode({"name": name, **body})
-    record = Event(about.trajectory_id, coordinates, "score", time.time_ns(), 0, msgspec.Raw(said))
+    record = Event(about.trajectory_id, coordinates, "score", max(time.time_ns(), after_ns + 1), 0, msgspec.Raw(said))
     saved = writer.append(encode_record(record), about.coordinates.step)
     writer.close()
     if not saved:

@@ -1,66 +1,102 @@
-"""Merge the small parts of a finished step, while others read.
+"""Merge the small parts of a step, while others read.
 
-The merged part appears by a rename and names in its footer the parts that it stands for; from that moment readers leave
-those out, and they are removed. A kill in between leaves parts that nobody counts, removed by the next run.
-A part whose journal segment still exists is left alone: its drainer may yet write it again.
+A finished step becomes few large parts. A running one gets a new part with every segment that is drained, so its parts
+are merged by tiers: eight small ones become one of the next size, and each row is rewritten a few times, not once per
+segment. A part whose journal segment still exists is left alone: its drainer may yet write it again. So is one that
+another host brought (`owners`), and one that cannot be read.
 Rows of trajectories that were begun and then not kept are removed on the way.
 """
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-import xxhash
 
+from rolltrace._guard import logger
 from rolltrace.record.tables import LOSSES, TABLES
 from rolltrace.store.dropped import dropped_in, holds_dropped, without_dropped
-from rolltrace.store.layout import COMPACTED, Partition, data_folder, source_of, step_of, table_of
-from rolltrace.store.parts import as_today, list_parts, may_be_rewritten, replaced_by, write_table
+from rolltrace.store.layout import Partition, source_of, step_folders, step_of, table_of
+from rolltrace.store.merge import replace_parts
+from rolltrace.store.owners import Owned
+from rolltrace.store.parts import as_today, undrained_sources, visible_parts
 
 _MOST_BYTES = 256 << 20
 """How much, uncompressed, is merged into one part: a drainer stays below 1 GiB."""
 _FEWEST_PARTS = 2
+_TIER_PARTS = 8
+"""How many parts of one tier are merged into one of the next."""
+_SMALLEST_TIER_BYTES = 64 << 10
+_TABLES = {table.name: table for table in TABLES}
+
+Steps = Callable[[Path], bool]
+"""A test for the folders of steps."""
+
+
+class Compacted(NamedTuple):
+    """What was merged."""
+
+    fewer: int
+    """How many parts became fewer."""
+    more: bool
+    """The time was up before everything was merged."""
 
 
 def compact(
-    store: Path, *, steps: Callable[[Path], bool] = lambda folder: True, fewest_parts: int = _FEWEST_PARTS
-) -> int:
-    """Merge parts, folder by folder and table by table; how many parts became fewer. The caller holds the lock.
+    store: Path,
+    *,
+    steps: Steps = lambda folder: True,
+    running: Steps = lambda folder: False,
+    fewest_parts: int = _FEWEST_PARTS,
+    owned: Callable[[Path], bool] | None = None,
+    deadline: float = float("inf"),
+) -> Compacted:
+    """Merge parts, step by step and table by table. The caller holds the lock, and removes the old ones later.
 
     Args:
         store: The store.
-        steps: Which step folders to look at; all if not given.
-        fewest_parts: Folders with fewer parts of a table are left as they are.
+        steps: Which steps to look at; all if not given.
+        running: Which of these still grow, and are merged by tiers; none if not given.
+        fewest_parts: Other steps with fewer parts of a table are left as they are.
+        owned: Which parts may be replaced; those of this host if not given.
+        deadline: On the monotonic clock; no merging begins after it.
     """
-    _remove_replaced(store)
-    groups: dict[tuple[Path, str], list[Path]] = defaultdict(list)
-    dropped: dict[Path, frozenset[str]] = defaultdict(frozenset)
-    for part in list_parts(store):
-        if not steps(part.parent):
+    may_replace = owned or Owned(store)
+    undrained = undrained_sources(store)
+    fewer = 0
+    for folder in step_folders(store):
+        if not steps(folder):
             continue
-        if table_of(part) == LOSSES.name:
-            dropped[part.parent] |= frozenset(dropped_in(part))
-        if not may_be_rewritten(store, part):
-            groups[part.parent, table_of(part)].append(part)
-    gone = 0
-    for (folder, table), parts in sorted(groups.items()):
-        leave_out = dropped[folder] if table != LOSSES.name else frozenset()
-        for batch in _batches(parts):
-            if len(batch) >= fewest_parts or (leave_out and any(holds_dropped(part, leave_out) for part in batch)):
-                _merge(store, table, batch, leave_out)
-                gone += len(batch) - 1
-    return gone
+        tables: dict[str, list[Path]] = defaultdict(list)
+        for part in visible_parts(folder):
+            tables[table_of(part)].append(part)
+        dropped = frozenset(each for part in tables.get(LOSSES.name, ()) for each in dropped_in(part))
+        for name, parts in tables.items():
+            free = [part for part in parts if source_of(part) not in undrained and may_replace(part)]
+            if name not in _TABLES:
+                continue
+            if running(folder):
+                batches = [(batch, frozenset[str]()) for batch in _tiers(free)]
+            else:
+                leave_out = dropped if name != LOSSES.name else frozenset()
+                batches = [(batch, leave_out) for batch in _worth_merging(free, fewest_parts, leave_out)]
+            for batch, leave_out in batches:
+                if time.monotonic() > deadline:
+                    return Compacted(fewer, True)
+                fewer += _merge(store, name, batch, leave_out, level=1 if running(folder) else 9)
+    return Compacted(fewer, False)
 
 
-def finished_steps(store: Path, *, later: int = 1) -> Callable[[Path], bool]:
+def finished_steps(store: Path, *, later: int = 1) -> Steps:
     """A test for step folders: whether so many later steps of the same experiment have begun."""
     begun: dict[Path, list[int]] = defaultdict(list)
-    for folder in data_folder(store).glob("project=*/experiment=*/step=*"):
+    for folder in step_folders(store):
         step = step_of(folder)
         if step is not None:
             begun[folder.parent].append(step)
@@ -73,41 +109,74 @@ def finished_steps(store: Path, *, later: int = 1) -> Callable[[Path], bool]:
     return finished
 
 
-def _batches(parts: Iterable[Path]) -> Iterable[list[Path]]:
+def _worth_merging(parts: list[Path], fewest_parts: int, leave_out: frozenset[str]) -> Iterator[list[Path]]:
+    for batch in _batches(parts):
+        if len(batch) >= fewest_parts or (leave_out and any(_holds(part, leave_out) for part in batch)):
+            yield batch
+
+
+def _holds(part: Path, leave_out: frozenset[str]) -> bool:
+    try:
+        return holds_dropped(part, leave_out)
+    except (OSError, ValueError, KeyError, pa.ArrowException):
+        return False
+
+
+def _tiers(parts: list[Path]) -> Iterator[list[Path]]:
+    """The tiers that are full, each part once."""
+    tiers: dict[int, list[Path]] = defaultdict(list)
+    for part in parts:
+        try:
+            size = part.stat().st_size
+        except OSError:
+            continue
+        tiers[(max(size // _SMALLEST_TIER_BYTES, 1).bit_length() - 1) // 3].append(part)
+    for _, same in sorted(tiers.items()):
+        if len(same) >= _TIER_PARTS:
+            yield from (batch for batch in _batches(same) if len(batch) >= _FEWEST_PARTS)
+
+
+def _batches(parts: Iterable[Path]) -> Iterator[list[Path]]:
+    """The parts in groups that can be held in memory, without those that cannot be read."""
     batch: list[Path] = []
     size = 0
     for part in parts:
-        metadata = pq.read_metadata(part)
+        try:
+            metadata = pq.read_metadata(part)
+        except (OSError, ValueError, pa.ArrowException):  # `rolltrace doctor` names it
+            continue
         more = sum(metadata.row_group(at).total_byte_size for at in range(metadata.num_row_groups))
         if batch and size + more > _MOST_BYTES:
             yield batch
             batch, size = [], 0
         batch.append(part)
         size += more
-    yield batch
+    if batch:
+        yield batch
 
 
-def _merge(store: Path, table: str, parts: list[Path], leave_out: frozenset[str]) -> None:
-    kind = next(each for each in TABLES if each.name == table)
-    rows = pa.concat_tables([as_today(pq.read_table(part, partitioning=None), kind) for part in parts])
-    if not len(rows):
-        return
+def _merge(store: Path, table: str, parts: list[Path], leave_out: frozenset[str], *, level: int) -> int:
+    """How many parts became fewer."""
+    kind = _TABLES[table]
+    readable: list[Path] = []
+    contents: list[pa.Table] = []
+    for part in parts:
+        try:
+            contents.append(as_today(pq.read_table(part, partitioning=None, page_checksum_verification=True), kind))
+            readable.append(part)
+        except (OSError, ValueError, KeyError, pa.ArrowException) as fault:
+            logger.warning("left as it is, because it cannot be read: %s (%s)", part, fault)
+    rows = pa.concat_tables(contents) if contents else None
+    if rows is None or not len(rows) or (len(readable) < _FEWEST_PARTS and not leave_out):
+        return 0
     project, experiment, step = rows["project"][0].as_py(), rows["experiment"][0].as_py(), rows["step"][0].as_py()
+    place = Partition(project, experiment, step)
+    if place.folder(store) != parts[0].parent:
+        logger.warning("left as they are, because their rows belong elsewhere: the parts of %s", parts[0].parent)
+        return 0
     rows = without_dropped(rows, leave_out)
     order = [name for name in ("trajectory_id", "start_ns", "time_ns") if name in rows.column_names]
     if order:
         rows = rows.take(pc.sort_indices(rows, sort_keys=[(name, "ascending") for name in order]))
-    # What a compacted part stood for stays named: a leftover of it must not come back to life.
-    replaces = [source for part in parts for source in (source_of(part), *replaced_by(part))]
-    source = f"{COMPACTED}{xxhash.xxh3_64_hexdigest(' '.join(sorted(replaces)).encode())}"
-    write_table(store, Partition(project, experiment, step), kind, source, rows, replaces=replaces, level=9)
-    for part in parts:
-        part.unlink(missing_ok=True)
-
-
-def _remove_replaced(store: Path) -> None:
-    """What a killed run left behind."""
-    visible = set(list_parts(store))
-    for part in data_folder(store).glob("project=*/experiment=*/step=*/*.parquet"):
-        if part not in visible and not part.name.startswith("."):
-            part.unlink(missing_ok=True)
+    replace_parts(store, place, kind, readable, rows, level=level)
+    return len(readable) - 1

@@ -14,7 +14,9 @@ file system or a URL could take amiss is percent-escaped; very long names are cu
 from __future__ import annotations
 
 import json
+import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote
@@ -26,7 +28,11 @@ from rolltrace.journal import replace_file
 from rolltrace.record.tables import FORMAT
 
 COMPACTED = "compact-"
-"""How the source of a compacted part begins; that of any other part is the name of its journal segment."""
+"""How the source of a part that stands for others begins; that of any other is the name of its segment or import."""
+_PART = re.compile(r"[a-z]+--[A-Za-z0-9_.~-]+\.parquet")
+_STEP = re.compile(r"step=(?:none|-?\d+)")
+_NOT_FOREIGN = (".new", ".bad")
+"""How the names end of files that are being written (`abandoned`), and of those that somebody has given up."""
 _LONGEST_NAME = 120
 _UNSAFE = re.compile(rb"[^A-Za-z0-9_.-]")
 
@@ -56,6 +62,55 @@ def step_of(folder: Path) -> int | None:
     """Which step a folder is of; None for those of no step."""
     step = folder.name.removeprefix("step=")
     return int(step) if step.lstrip("-").isdigit() else None
+
+
+def step_folders(store: Path) -> Iterator[Path]:
+    """The folder of every step, in order. Symbolic links are not followed: they may lead out of the store."""
+    for project in _folders(data_folder(store), "project="):
+        for experiment in _folders(project, "experiment="):
+            yield from (folder for folder in _folders(experiment, "step=") if _STEP.fullmatch(folder.name))
+
+
+def parts_in(folder: Path) -> list[Path]:
+    """The parts in the folder of a step, those that another one stands for included."""
+    try:
+        with os.scandir(folder) as entries:
+            names = [
+                each.name for each in entries if _PART.fullmatch(each.name) and each.is_file(follow_symlinks=False)
+            ]
+    except OSError:  # pruned, or not ours to read: `rolltrace doctor` says so
+        return []
+    return [folder / name for name in sorted(names)]
+
+
+def foreign_entries(store: Path) -> Iterator[Path]:
+    """What stands among the parts and is none of ours: it is left alone, and not read."""
+    data = data_folder(store)
+    if data.is_symlink():
+        yield data
+        return
+    if not data.exists():
+        return
+    ours = {data, *step_folders(store)}
+    ours |= {parent for folder in list(ours) for parent in folder.parents}
+    for folder in sorted(each for each in ours if each == data or data in each.parents):
+        parts = set(parts_in(folder)) if _STEP.fullmatch(folder.name) else set()
+        for entry in sorted(folder.iterdir()):
+            if entry not in ours and entry not in parts and not entry.name.endswith(_NOT_FOREIGN):
+                yield entry
+
+
+def _folders(parent: Path, prefix: str) -> list[Path]:
+    if parent.is_symlink():
+        return []
+    try:
+        with os.scandir(parent) as entries:
+            names = [
+                each.name for each in entries if each.name.startswith(prefix) and each.is_dir(follow_symlinks=False)
+            ]
+    except OSError:
+        return []
+    return [parent / name for name in sorted(names)]
 
 
 def part_name(table: str, source: str) -> str:

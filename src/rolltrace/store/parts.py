@@ -1,4 +1,8 @@
-"""Write Parquet parts: immutable, synced, and there all at once by a rename.
+"""Parquet parts: written whole and synced, there all at once by a rename, and never changed.
+
+A part may stand for others: it holds their rows and names them in its footer, each with how many rows it had. From the
+moment it appears, readers leave those out. What a footer says is believed only as far as the numbers fit: a part that
+has other rows than were counted is still seen, whatever a footer says.
 
 Settings were chosen by measurement (docs/design/003-store.md): zstd, rows of one trajectory together, one large page
 per column chunk and no dictionary for token columns, so that zstd sees the prefix that every turn repeats.
@@ -6,18 +10,27 @@ per column chunk and no dictionary for token columns, so that zstd sees the pref
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rolltrace.journal import replacing
+from rolltrace.journal import make_folders, replacing
 from rolltrace.record.tables import FORMAT, TABLES, ColumnType, Table
 from rolltrace.store.checksum import add_checksum
-from rolltrace.store.layout import COMPACTED, Partition, data_folder, part_name, source_of, table_of
+from rolltrace.store.layout import (
+    COMPACTED,
+    Partition,
+    part_name,
+    parts_in,
+    source_of,
+    step_folders,
+    table_of,
+)
 
 _ARROW: dict[ColumnType, pa.DataType] = {
     "text": pa.string(),
@@ -35,6 +48,7 @@ BULKY = frozenset({"long text", "json", "int32[]", "float32[]", "int8[]"})
 """The types of columns that hold payloads."""
 _ROWS_PER_GROUP = 4096
 _PAGE_BYTES = 8 << 20
+_UNREADABLE = (OSError, ValueError, pa.ArrowException, msgspec.MsgspecError)
 
 SCHEMAS: dict[str, pa.Schema] = {
     table.name: pa.schema(
@@ -46,6 +60,25 @@ SCHEMAS: dict[str, pa.Schema] = {
 """The Arrow schema of each table, derived from `record.tables`."""
 
 Row = Mapping[str, Any]
+
+
+class Replaced(NamedTuple):
+    """A part that another one stands for."""
+
+    source: str
+    rows: int | None
+    """How many rows it had; None if the one that stands for it was written by an older version."""
+
+
+class Standing(msgspec.Struct):
+    """What a part stands for, as its footer has it beside the names of the sources."""
+
+    rows: list[int | None] = []
+    """How many rows each source had."""
+    merged: int = 0
+    """How many of the sources, the first ones, were merged into it. The others had been merged into these before."""
+    removed: int = 0
+    """How many rows of those were left out on purpose: pruned, or of trajectories that are not kept."""
 
 
 def write_part(store: Path, partition: Partition, table: Table, source: str, rows: Iterable[Row]) -> Path:
@@ -82,21 +115,28 @@ def write_table(
     source: str,
     rows: pa.Table,
     *,
-    replaces: Iterable[str] = (),
+    replaces: Iterable[Replaced] = (),
+    merged: int = 0,
+    removed: int = 0,
     level: int = 1,
 ) -> Path:
     """As `write_part`, for rows that are Arrow already.
 
     Args:
         store, partition, table, source, rows: What, and where it goes.
-        replaces: The sources of parts that this one stands for.
+        replaces: The parts that this one stands for, those merged into it first.
+        merged, removed: As in `Standing`.
         level: Of zstd: 1 is fast; 9 saves another sixth, for parts that stay.
     """
     folder = partition.folder(store)
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folders(folder, durable=True)
     path = folder / part_name(table.name, source)
     bulky = [column.name for column in table.columns if column.type in BULKY]
-    metadata = {**(rows.schema.metadata or {}), b"rolltrace_replaces": "\n".join(replaces).encode()}
+    sources = list(replaces)
+    metadata = {**(rows.schema.metadata or {}), b"rolltrace_replaces": "\n".join(each.source for each in sources)}
+    if sources:
+        standing = Standing([each.rows for each in sources], merged, removed)
+        metadata[b"rolltrace_replaced_rows"] = msgspec.json.encode(standing)
     with replacing(path, durable=True) as hidden:
         pq.write_table(
             rows.replace_schema_metadata(metadata),
@@ -114,35 +154,77 @@ def write_table(
 
 
 def list_parts(store: Path, table: str | None = None) -> list[Path]:
-    """Every visible part, of one table or of all. Parts that a compacted one stands for are left out."""
-    found = sorted(data_folder(store).glob(f"project=*/experiment=*/step=*/{table or '*'}--*.parquet"))
-    found = [path for path in found if not path.name.startswith(".")]
-    gone = {
-        (path.parent, table_of(path), source)
-        for path in found
-        if source_of(path).startswith(COMPACTED)
-        for source in replaced_by(path)
-    }
-    return [path for path in found if (path.parent, table_of(path), source_of(path)) not in gone]
+    """Every visible part, of one table or of all. Parts that another one stands for are left out."""
+    return [part for folder in step_folders(store) for part in visible_parts(folder, table)]
 
 
-def replaced_by(part: Path) -> tuple[str, ...]:
-    """The sources of the parts that a compacted part stands for, from its footer; none if that cannot be read."""
+def visible_parts(folder: Path, table: str | None = None) -> list[Path]:
+    """As `list_parts`, of one step."""
+    parts = [part for part in parts_in(folder) if table is None or table_of(part) == table]
+    hidden = {part for part, _ in _hidden(parts)}
+    return [part for part in parts if part not in hidden]
+
+
+def hidden_parts(folder: Path) -> dict[Path, Path]:
+    """The parts of a step that another one stands for, each with that one."""
+    return dict(_hidden(parts_in(folder)))
+
+
+def _hidden(parts: list[Path]) -> Iterator[tuple[Path, Path]]:
+    by_name = {(table_of(part), source_of(part)): part for part in parts}
+    for part in parts:
+        if not source_of(part).startswith(COMPACTED):
+            continue
+        for each in replaced_by(part):
+            other = by_name.get((table_of(part), each.source))
+            if other is not None and other != part and _accounts_for(part, other, each.rows):
+                yield other, part
+
+
+def _accounts_for(part: Path, other: Path, rows: int | None) -> bool:
+    """Whether a part that says so stands for the other one as it is."""
+    if any(each.source == source_of(part) for each in replaced_by(other)):
+        return False  # each says so of the other: one of them lies
+    had = row_count(other)
+    if had is None:
+        return True  # it cannot be read, so nothing is lost by believing it
+    return had == rows if rows is not None else had <= (row_count(part) or 0)
+
+
+def replaced_by(part: Path) -> tuple[Replaced, ...]:
+    """The parts that a part stands for, by its footer; none if that cannot be read, or if the numbers do not fit."""
     try:
-        return _read_replaces(part)
-    except (OSError, ValueError, pa.ArrowException):
+        return _read_replaced(part) if source_of(part).startswith(COMPACTED) else ()
+    except _UNREADABLE:
         return ()
 
 
-@lru_cache(maxsize=65_536)  # a part never changes
-def _read_replaces(part: Path) -> tuple[str, ...]:
-    metadata = pq.read_metadata(part).metadata or {}
-    return tuple(source for source in metadata.get(b"rolltrace_replaces", b"").decode().split("\n") if source)
+def row_count(part: Path) -> int | None:
+    """How many rows a part has; None if it cannot be read."""
+    try:
+        return int(pq.read_metadata(part).num_rows)
+    except _UNREADABLE:
+        return None
 
 
-def may_be_rewritten(store: Path, part: Path) -> bool:
-    """Whether the journal segment of a part still exists: a drainer that was killed in between writes it again."""
-    return not source_of(part).startswith(COMPACTED) and any((store / "journal").glob(f"*/{source_of(part)}.seg"))
+@lru_cache(maxsize=65_536)  # such a part never changes
+def _read_replaced(part: Path) -> tuple[Replaced, ...]:
+    footer = pq.read_metadata(part)
+    metadata = footer.metadata or {}
+    sources = [source for source in metadata.get(b"rolltrace_replaces", b"").decode().split("\n") if source]
+    counts = metadata.get(b"rolltrace_replaced_rows")
+    if counts is None:
+        return tuple(Replaced(source, None) for source in sources)
+    standing = msgspec.json.decode(counts, type=Standing)
+    merged = standing.rows[: standing.merged]
+    if len(standing.rows) != len(sources) or footer.num_rows + standing.removed != sum(rows or 0 for rows in merged):
+        return ()
+    return tuple(map(Replaced, sources, standing.rows))
+
+
+def undrained_sources(store: Path) -> frozenset[str]:
+    """The segments that still exist: a drainer that was killed in between writes their parts again."""
+    return frozenset(path.stem for path in (store / "journal").glob("*/*.seg"))
 
 
 def as_today(rows: pa.Table, table: Table) -> pa.Table:

@@ -18,10 +18,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import xxhash
 
-from rolltrace.journal import journal_folder, replace_file
+from rolltrace.journal import host_tag, journal_folder, replace_file
 from rolltrace.record.tables import LOSSES
-from rolltrace.store.layout import COMPACTED, Partition, source_of, table_of
-from rolltrace.store.parts import as_today, list_parts, may_be_rewritten, replaced_by, write_part, write_table
+from rolltrace.store.layout import Partition, source_of, step_folders, table_of
+from rolltrace.store.merge import replace_parts
+from rolltrace.store.owners import Owned
+from rolltrace.store.parts import undrained_sources, visible_parts, write_part
 from rolltrace.store.strip import DETAIL, strip
 
 _PLAN = "prune.plan"
@@ -36,7 +38,7 @@ class Pruned(NamedTuple):
     rows: int
     """Rows that lost their payload, or were removed."""
     bytes: int
-    """How much smaller the store became."""
+    """How much smaller the store is once the old parts are removed (`merge.GRACE_SEC`)."""
 
 
 def prune(
@@ -46,6 +48,7 @@ def prune(
     whole: bool = False,
     reason: str | None = None,
     steps: Callable[[Path], bool] = lambda folder: True,
+    owned: Callable[[Path], bool] | None = None,
     progress: Progress = lambda done, total: None,
 ) -> Pruned:
     """Remove the payloads of these trajectories, or with `whole` their transitions, notes and ops altogether.
@@ -60,26 +63,33 @@ def prune(
         whole: Remove rows, not only payloads.
         reason: Why, in `losses`; `pruned_payload` or `pruned_whole` if not given.
         steps: Which step folders to look at; all if not given.
+        owned: Which parts may be replaced; those of this host if not given.
         progress: Told how many parts are done, of how many.
     """
-    finish_pruning(store)
-    found = prunable(store, chosen, whole=whole, steps=steps)
+    may_replace = owned or Owned(store)
+    finish_pruning(store, owned=may_replace)
+    found = prunable(store, chosen, whole=whole, steps=steps, owned=may_replace)
     if not found:
         return Pruned(0, 0, 0)
     plan = _Plan(whole, reason or ("pruned_whole" if whole else "pruned_payload"), list(found.items()))
     _write_plan(store, plan)
-    pruned = _carry_out(store, plan, progress)
+    pruned = _carry_out(store, plan, may_replace, progress)
     _plan_file(store).unlink(missing_ok=True)
     return pruned
 
 
 def prunable(
-    store: Path, chosen: set[str], *, whole: bool = False, steps: Callable[[Path], bool] = lambda folder: True
+    store: Path,
+    chosen: set[str],
+    *,
+    whole: bool = False,
+    steps: Callable[[Path], bool] = lambda folder: True,
+    owned: Callable[[Path], bool] | None = None,
 ) -> dict[Partition, set[str]]:
-    """Those of these trajectories that have something to remove, by step."""
+    """Those of these trajectories that have something to remove, by step. The arguments are those of `prune`."""
     ids = pa.array(sorted(chosen), type=pa.string())
     found: dict[Partition, set[str]] = {}
-    for part in _parts(store, steps):
+    for part in _parts(store, steps, owned or Owned(store)):
         names = pq.read_table(part, columns=["trajectory_id"], partitioning=None)["trajectory_id"]
         if pc.any(pc.is_in(names, value_set=ids)).as_py():
             rows = pq.read_table(part, partitioning=None)
@@ -94,7 +104,7 @@ def pruning_is_planned(store: Path) -> bool:
     return _plan_file(store).exists()
 
 
-def finish_pruning(store: Path) -> None:
+def finish_pruning(store: Path, *, owned: Callable[[Path], bool] | None = None) -> None:
     """Carry out what a killed run had planned. The caller holds the drainer's lock."""
     file = _plan_file(store)
     try:
@@ -104,7 +114,7 @@ def finish_pruning(store: Path) -> None:
     except msgspec.MsgspecError:  # not ours: it appears by a rename, so ours is whole
         file.unlink()
         return
-    _carry_out(store, plan, lambda done, total: None)
+    _carry_out(store, plan, owned or Owned(store), lambda done, total: None)
     file.unlink(missing_ok=True)
 
 
@@ -125,9 +135,9 @@ def _write_plan(store: Path, plan: _Plan) -> None:
     replace_file(file, msgspec.json.encode(plan))
 
 
-def _carry_out(store: Path, plan: _Plan, progress: Progress) -> Pruned:
+def _carry_out(store: Path, plan: _Plan, owned: Callable[[Path], bool], progress: Progress) -> Pruned:
     ids = {place.folder(store): pa.array(sorted(found), type=pa.string()) for place, found in plan.steps}
-    parts = list(_parts(store, ids.__contains__))
+    parts = list(_parts(store, ids.__contains__, owned))
     rows = size = 0
     for done, part in enumerate(parts):
         progress(done, len(parts))
@@ -135,18 +145,22 @@ def _carry_out(store: Path, plan: _Plan, progress: Progress) -> Pruned:
         stripped = strip(table, DETAIL[table_of(part)], ids[part.parent], whole=plan.whole)
         if stripped.changed:
             rows += stripped.changed
-            size += part.stat().st_size - _replace(store, part, stripped.rows, _partition(table))
+            fresh = replace_parts(store, _partition(table), DETAIL[table_of(part)], [part], stripped.rows)
+            size += part.stat().st_size - fresh.stat().st_size
     for place, found in plan.steps:
         _count(store, place, found, plan.reason)
     progress(len(parts), len(parts))
     return Pruned(len(set().union(*(found for _, found in plan.steps))), rows, size)
 
 
-def _parts(store: Path, steps: Callable[[Path], bool]) -> Iterator[Path]:
+def _parts(store: Path, steps: Callable[[Path], bool], owned: Callable[[Path], bool]) -> Iterator[Path]:
     """The parts of these steps that may be pruned now."""
-    for part in list_parts(store):
-        if table_of(part) in DETAIL and steps(part.parent) and not may_be_rewritten(store, part):
-            yield part
+    undrained = undrained_sources(store)
+    for folder in step_folders(store):
+        if steps(folder):
+            for part in visible_parts(folder):
+                if table_of(part) in DETAIL and source_of(part) not in undrained and owned(part):
+                    yield part
 
 
 def _partition(rows: pa.Table) -> Partition:
@@ -154,17 +168,7 @@ def _partition(rows: pa.Table) -> Partition:
     return Partition(first["project"], first["experiment"], first["step"])
 
 
-def _replace(store: Path, part: Path, kept: pa.Table, partition: Partition) -> int:
-    """Write the part anew without what was chosen; the size of the new one."""
-    kind = DETAIL[table_of(part)]
-    replaces = [source_of(part), *replaced_by(part)]
-    source = f"{COMPACTED}{xxhash.xxh3_64_hexdigest(' '.join(['pruned', *sorted(replaces)]).encode())}"
-    fresh = write_table(store, partition, kind, source, as_today(kept, kind), replaces=replaces, level=9)
-    part.unlink(missing_ok=True)
-    return fresh.stat().st_size
-
-
 def _count(store: Path, partition: Partition, found: set[str], reason: str) -> None:
     name = xxhash.xxh3_64_hexdigest(" ".join(sorted(found)).encode())
     row = {**partition._asdict(), "worker": "prune", "reason": reason, "count": len(found)}
-    write_part(store, partition, LOSSES, f"prune-{reason}-{name}", [row])
+    write_part(store, partition, LOSSES, f"prune-{host_tag()}-{reason}-{name}", [row])

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import xxhash
 
-from rolltrace.journal import replace_file
+from rolltrace.journal import host_name, replace_file
 from rolltrace.store.layout import escape, unescape
 
 EMBEDDED = "rolltrace"
@@ -31,6 +31,11 @@ class Route(NamedTuple):
 def outbox_folder(store: Path, backend: str) -> Path:
     """Where everything about sending to one backend is kept."""
     return store / "outbox" / escape(backend)
+
+
+def sender_folder(store: Path, backend: str) -> Path:
+    """Where this host keeps what it has sent there."""
+    return outbox_folder(store, backend) / host_name()
 
 
 def outboxes(store: Path) -> list[str]:

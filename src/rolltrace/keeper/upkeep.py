@@ -1,0 +1,98 @@
+"""What a store needs besides draining: merging parts, removing those that were merged, applying its retention policy.
+
+Draining comes first, but not alone: under a steady load there is always something to drain, and a store that is never
+merged becomes slow. So upkeep has a share of the time of its own, and all of it when there is nothing to drain.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pyarrow as pa
+
+from rolltrace._guard import logger
+from rolltrace.keeper.policy import policy_changed_ns
+from rolltrace.store import (
+    GRACE_SEC,
+    Owned,
+    compact,
+    finished_steps,
+    pruning_is_planned,
+    remove_abandoned,
+    remove_replaced,
+    replaced_parts_wait,
+)
+
+_SHARE = 0.2
+"""How much of the time upkeep may take while there is something to drain."""
+_EVERY_SEC = 2.0
+_TURN_SEC = 1.0
+"""How long one turn takes, at most one merging more, before draining has its turn again."""
+_SWEEP_EVERY_SEC = 300.0
+_PARTS_WORTH_MERGING = 4
+
+
+class Upkeep:
+    """The upkeep of one store, a turn at a time. The caller holds the drainer's lock."""
+
+    def __init__(self, store: Path, *, grace_sec: float = GRACE_SEC) -> None:
+        self._store = store
+        self._grace_sec = grace_sec
+        self._due = True
+        self._next_at = 0.0
+        self._sweep_at = 0.0
+        self._policy_ns = policy_changed_ns(store)
+        self.waits = False
+        """Replaced parts wait to be removed, so somebody has to stay."""
+
+    def turn(self, *, news: bool) -> bool:
+        """Do some of what is due; whether anything was. `news`: something was drained, and more may follow."""
+        policy_ns = policy_changed_ns(self._store)
+        if news or policy_ns != self._policy_ns:
+            self._policy_ns, self._due = policy_ns, True
+        begun = time.monotonic()
+        if begun < self._next_at and (news or not self._due):
+            return False
+        worked = self._work(begun) if self._due or self.waits else False
+        took = time.monotonic() - begun
+        self._next_at = begun + took + max(_EVERY_SEC, took * (1 - _SHARE) / _SHARE)
+        return worked
+
+    def _work(self, begun: float) -> bool:
+        was_due = self._due
+        try:
+            self.waits = remove_replaced(self._store, grace_sec=self._grace_sec)
+            if begun >= self._sweep_at:
+                remove_abandoned(self._store)
+                self._sweep_at = begun + _SWEEP_EVERY_SEC
+            if self._due:
+                self._due = self._merge(begun + _TURN_SEC) or self._retain()
+                self.waits = replaced_parts_wait(self._store)
+        except (OSError, pa.ArrowException) as fault:  # a full disk, most likely
+            logger.warning("upkeep of the store is postponed: %s", fault)
+        return was_due
+
+    def _merge(self, deadline: float) -> bool:
+        """Merge parts; whether there is more to merge."""
+        finished, owned = finished_steps(self._store), Owned(self._store)
+        running = compact(
+            self._store,
+            steps=lambda folder: not finished(folder),
+            running=lambda folder: True,
+            owned=owned,
+            deadline=deadline,
+        )
+        if running.more:
+            return True
+        return compact(
+            self._store, steps=finished, fewest_parts=_PARTS_WORTH_MERGING, owned=owned, deadline=deadline
+        ).more
+
+    def _retain(self) -> bool:
+        """Apply the store's policy, if it has one; whether there is more to do."""
+        if self._policy_ns is None and not pruning_is_planned(self._store):
+            return False
+        from rolltrace.keeper.retention import keep_house  # loads the query side: only where it is needed
+
+        return keep_house(self._store)
