@@ -87,18 +87,8 @@ def _print(finding: Finding) -> None:
 
 def _examine(store: Path) -> Iterator[Finding]:
     readable = True
-    for check in (
-        _format, _permissions, _hosts, _journals, _leftovers, _parts, _rows, _losses, _scores, _checks, _backends,
-        _disk, _log,
-    ):  # fmt: skip
-        if not readable and check in (
-            _parts,
-            _rows,
-            _losses,
-            _scores,
-            _checks,
-            _backends,
-        ):  # of a newer format: who knows
+    for check in (_format, _permissions, *_ASKING, _journals, _leftovers, _disk, _log):
+        if not readable and check in _ASKING:  # of a newer format: who knows what it says
             continue
         try:
             for finding in check(store):
@@ -412,6 +402,10 @@ def _log(store: Path) -> Iterator[Finding]:
             who = "the drainer" if path.name == "drainer.log" else f"the sender of {path.parent.parent.name}"
             what = f"{who} said: " + " | ".join(line.strip() for line in lines[-_LOG_LINES:])
             yield Finding("note", path.stem, what, "", f"tail {shlex.quote(str(path))}")
+
+
+_ASKING = (_hosts, _parts, _rows, _losses, _scores, _checks, _backends)
+"""The checks that have to understand the store."""
 
 
 def _command(words: str, store: Path) -> str:
