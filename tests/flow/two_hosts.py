@@ -3,9 +3,9 @@
     python -m tests.flow.two_hosts FOLDER EVERY
 
 Each host is a process in a UTS namespace of its own, so it has a name and a journal folder of its own. Its work is all
-that a keeper does: drain, merge, prune, retain, remove what was replaced, send. It is suspended with SIGSTOP just before
-its nth change of a file, for n = 1, 1 + EVERY, ... Prints how many interleavings were tried; exits with 1 and says what is
-wrong if a row was lost or doubled, a pruned payload came back, or something was sent twice or not at all.
+that a keeper does: drain, merge, prune, retain, remove what was replaced, send. It is suspended with SIGSTOP right
+before its nth change of a file, for n = 1, 1 + EVERY, ... Prints how many interleavings were tried; exits with 1 and
+says what is wrong if a row was lost or doubled, a pruned payload came back, or something was sent twice or not at all.
 """
 
 from __future__ import annotations
