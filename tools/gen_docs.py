@@ -60,7 +60,8 @@ A folder of Parquet files (zstd) that pandas, Polars, DuckDB, Spark or ClickHous
     STORE/outbox/BACKEND/                                               what was sent on, and how that goes
 
 Parts never change and appear by a rename. A part whose source begins with `compact-` stands for the parts named in its
-footer (`rolltrace_replaces`), which are removed right after; a tool that reads in that very moment may see both.
+footer (`rolltrace_replaces`), which are removed half a minute later, so that whoever is reading them can finish; a tool
+that reads the folder meanwhile sees both, and has to leave out those that are named.
 Names are percent-escaped in paths; the columns have them as they are. JSON columns hold what JSON cannot say as objects
 with one `$` key: `{"$float": "nan"}`, `{"$bytes": ...}`, `{"$array": ...}`, `{"$cut": ...}`, and `{"$column": NAME}`
 where the value stands in a column of its own. In a transition, `{"$op": {"op_id": ID, "path": ["inputs", "messages"]}}`
