@@ -201,7 +201,7 @@ def test_kills_lose_nothing_and_repeat_only_what_was_under_way(harbour: Any, sto
 def test_a_position_torn_by_a_power_cut_costs_a_repeat(harbour: Any, store: Path) -> None:
     written(store, 3)
     assert send_all(store) == 0
-    path = store / "outbox" / "shipping" / "sent.jsonl"
+    path = Outbox(store, "shipping").position.path
     path.write_bytes(path.read_bytes()[:-10])
     assert send_all(store) == 0
     assert sorted(harbour.sent().values()) == [1, 1, 2]

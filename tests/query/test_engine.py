@@ -16,7 +16,8 @@ import rolltrace
 from rolltrace.drain import Drainer
 from rolltrace.query import open_store
 from rolltrace.record.tables import SPANS
-from rolltrace.store import Partition, list_parts, source_of, write_table
+from rolltrace.store import Partition, list_parts
+from rolltrace.store.merge import replace_parts
 from tests.draining import drain
 
 from .conftest import agent, start, write_run
@@ -84,8 +85,7 @@ def test_a_compacted_part_stands_for_those_it_names(store_path: Path, tmp_path: 
     folder = Partition("p", "e", 0).folder(store_path)
     parts = [part for part in list_parts(store_path, "spans") if part.parent == folder]
     rows = pa.concat_tables([pq.ParquetFile(part).read() for part in parts])
-    sources = [source_of(part) for part in parts]
-    write_table(store_path, Partition("p", "e", 0), SPANS, "compact-1", rows, replaces=sources)
+    replace_parts(store_path, Partition("p", "e", 0), SPANS, parts, rows)
     assert open_store(store_path).trajectories().rows() == expected
     for part in parts:
         part.unlink()
@@ -107,7 +107,7 @@ def test_journals_of_compacted_parts_are_not_counted_twice(tmp_path: Path) -> No
             if parts:
                 rows = pa.concat_tables([pq.ParquetFile(part).read() for part in parts])
                 (spec,) = (each for each in rolltrace.record.tables.TABLES if each.name == table)
-                write_table(store, place, spec, "compact-1", rows, replaces=[source_of(part) for part in parts])
+                replace_parts(store, place, spec, parts, rows)
                 for part in parts:
                     part.unlink()
     shutil.rmtree(store / "journal")

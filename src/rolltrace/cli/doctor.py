@@ -87,7 +87,7 @@ def _print(finding: Finding) -> None:
 
 def _examine(store: Path) -> Iterator[Finding]:
     readable = True
-    for check in (_format, _permissions, *_ASKING, _journals, _leftovers, _disk, _log):
+    for check in (_format, _permissions, _journals, _leftovers, *_ASKING, _disk, _log):
         if not readable and check in _ASKING:  # of a newer format: who knows what it says
             continue
         try:
