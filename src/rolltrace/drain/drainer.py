@@ -95,7 +95,7 @@ class Drainer:
 
     def _drain_segment(self, path: Path) -> None:
         try:
-            segment = SegmentReader.open(path)
+            segment = self._redactor.segment(SegmentReader.open(path))
         except FormatError as fault:
             logger.warning("left alone: %s", fault)
             return

@@ -8,6 +8,7 @@ import sys
 import time
 from pathlib import Path
 
+from rolltrace.drain import Redactor
 from rolltrace.errors import FormatError
 from rolltrace.journal import SegmentReader, journal_files
 from rolltrace.store import note_routes, outbox_folder, outboxes, routes
@@ -31,6 +32,7 @@ class Senders:
         self._started: dict[str, float] = {}
         self._stopped: set[str] = set()
         self._known: set[Path] = set()
+        self._redactor = Redactor.of(store)
 
     def wake(self, *, news: bool) -> None:
         """Start the senders that are needed and not at work.
@@ -48,7 +50,7 @@ class Senders:
         listed = set(journal_files(self._store))
         for path in listed - self._known:
             try:
-                note_routes(self._store, SegmentReader.open(path).meta)
+                note_routes(self._store, self._redactor.segment(SegmentReader.open(path)).meta)
             except (OSError, FormatError):  # drained meanwhile, or not ours
                 continue
         self._known = listed
