@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from rolltrace._guard import caught
-from rolltrace.journal import drainer_lock, journal_folder
+from rolltrace.journal import drainer_lock, journal_folder, open_file
 
 _DETACH = """
 import os, sys
@@ -74,7 +74,7 @@ def start_drainer(store: Path) -> None:
             pass
         if not none_at_work:
             return
-        with open(folder / "drainer.log", "ab") as log:
+        with open(folder / "drainer.log", "ab", opener=open_file) as log:
             subprocess.run(
                 [sys.executable, "-c", _DETACH, str(store)],
                 stdin=subprocess.DEVNULL,

@@ -132,7 +132,7 @@ def is_like_credential(value: str) -> bool:
     return (has_digit or len(head) >= 16) and looks_random(head, fewest_runs=4, longest_run=longest_run)
 
 
-def looks_random(text: str, *, fewest_runs: int = 6, longest_run: float = 3.2) -> bool:
+def looks_random(text: str, *, fewest_runs: int = 6, longest_run: float = 3.6) -> bool:
     """Whether letters and digits change places as often as chance would have it.
 
     A run is a word (also a capitalised one), capitals or digits. Random keys have runs of about two characters, names made

@@ -1,5 +1,6 @@
 """Save bytes so that a kill loses nothing, and read them back."""
 
+from rolltrace.journal.access import file_mode, is_shared, make_folder, make_store, open_file
 from rolltrace.journal.host import host_name, host_of, host_tag, tag_of
 from rolltrace.journal.lock import drainer_lock, file_lock
 from rolltrace.journal.reader import Damage, Entry, SegmentReader, is_live, journal_files, read_journals
@@ -16,12 +17,17 @@ __all__ = [
     "claim_tokenizer",
     "drainer_lock",
     "file_lock",
+    "file_mode",
     "host_name",
     "host_of",
     "host_tag",
     "is_live",
+    "is_shared",
     "journal_files",
     "journal_folder",
+    "make_folder",
+    "make_store",
+    "open_file",
     "read_journals",
     "replace_file",
     "replacing",

@@ -18,7 +18,7 @@ from pathlib import Path
 import msgspec
 
 from rolltrace.errors import ConfigError
-from rolltrace.journal import file_lock, replace_file
+from rolltrace.journal import file_lock, make_folder, replace_file
 from rolltrace.keeper.position import Position
 from rolltrace.query import compile_where
 from rolltrace.settings import size_of
@@ -132,5 +132,5 @@ class Outbox:
         return file_lock(self.folder / "follower.lock")
 
     def _write(self, name: str, text: bytes) -> None:
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(self.folder)
         replace_file(self.folder / name, text)

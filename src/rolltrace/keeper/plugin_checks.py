@@ -93,7 +93,7 @@ class PluginChecks:
         for number, at in enumerate(range(0, len(ended.trajectory_ids), _AT_ONCE)):
             batch = ended._replace(trajectory_ids=ended.trajectory_ids[at : at + _AT_ONCE])
             path = self._folder / f"{ended.segment}.{number:06d}.ended"
-            replace_file(path, msgspec.msgpack.encode(batch), private=True)
+            replace_file(path, msgspec.msgpack.encode(batch))
 
     def check_next(self) -> bool:
         """Check some trajectories; False if none wait."""

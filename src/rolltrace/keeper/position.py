@@ -21,7 +21,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rolltrace.journal import replace_file
+from rolltrace.journal import open_file, replace_file
 
 SENT, REFUSED, HELD = 1, 2, 3
 _WORDS = {"sent": SENT, "refused": REFUSED, "held": HELD}
@@ -103,7 +103,7 @@ class Position:
         """Remember these. When it returns they are on the disk."""
         found = list(entries)
         now_s = int(time.time())
-        with open(self.path, "ab") as file:
+        with open(self.path, "ab", opener=open_file) as file:
             file.write(b"".join(_line(entry, now_s) for entry in found))
             file.flush()
             os.fsync(file.fileno())

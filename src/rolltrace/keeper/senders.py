@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rolltrace.drain import Redactor
 from rolltrace.errors import FormatError
-from rolltrace.journal import SegmentReader, journal_files
+from rolltrace.journal import SegmentReader, journal_files, open_file
 from rolltrace.store import note_routes, outbox_folder, outboxes, routes
 
 STOPPED = 3
@@ -80,7 +80,7 @@ class Senders:
 
     def _start(self, name: str) -> subprocess.Popen[bytes]:
         folder = outbox_folder(self._store, name)
-        with open(folder / "sender.log", "ab") as log:
+        with open(folder / "sender.log", "ab", opener=open_file) as log:
             return subprocess.Popen(
                 [sys.executable, "-m", "rolltrace.keeper.follower", str(self._store), name],
                 stdin=subprocess.DEVNULL,

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rolltrace.journal import replacing
+from rolltrace.journal import file_mode, make_folder, replacing
 from rolltrace.record.tables import FORMAT, TABLES, ColumnType, Table
 from rolltrace.store.checksum import add_checksum
 from rolltrace.store.layout import COMPACTED, Partition, data_folder, part_name, source_of, table_of
@@ -93,11 +93,11 @@ def write_table(
         level: Of zstd: 1 is fast; 9 saves another sixth, for parts that stay.
     """
     folder = partition.folder(store)
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     path = folder / part_name(table.name, source)
     bulky = [column.name for column in table.columns if column.type in BULKY]
     metadata = {**(rows.schema.metadata or {}), b"rolltrace_replaces": "\n".join(replaces).encode()}
-    with replacing(path, durable=True) as hidden:
+    with replacing(path, durable=True, mode=file_mode(folder)) as hidden:
         pq.write_table(
             rows.replace_schema_metadata(metadata),
             hidden,

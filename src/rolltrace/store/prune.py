@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import xxhash
 
-from rolltrace.journal import journal_folder, replace_file
+from rolltrace.journal import journal_folder, make_folder, replace_file
 from rolltrace.record.tables import LOSSES
 from rolltrace.store.layout import COMPACTED, Partition, source_of, table_of
 from rolltrace.store.parts import as_today, list_parts, may_be_rewritten, replaced_by, write_part, write_table
@@ -121,7 +121,7 @@ def _plan_file(store: Path) -> Path:
 
 def _write_plan(store: Path, plan: _Plan) -> None:
     file = _plan_file(store)
-    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_folder(file.parent)
     replace_file(file, msgspec.json.encode(plan))
 
 
