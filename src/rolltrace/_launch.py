@@ -21,7 +21,9 @@ from rolltrace.journal import drainer_lock, journal_folder
 store = Path(sys.argv[1])
 with drainer_lock(journal_folder(store)) as alone:
     if alone:
+        from rolltrace.keeper.clean_output import clean_output
         from rolltrace.keeper.process import follow
+        clean_output(store)
         follow(store)
 """
 """Forks before anything is loaded, so that whoever starts it waits only for a bare interpreter and leaves no zombie;

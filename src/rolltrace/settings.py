@@ -193,8 +193,8 @@ class Settings:
     share: str | None = _setting(
         None,
         _one_of(*SHARES),
-        "who may read and write a new store: `private` (its owner alone) or `group` (the folder's group too); unset means "
-        "as the store is, and `private` for a new one",
+        "who may read and write a new store: `private` (its owner alone) or `group` (the folder's group too); unset "
+        "means as the store is, and `private` for a new one",
     )
 
     @classmethod

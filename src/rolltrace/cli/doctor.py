@@ -359,6 +359,9 @@ def _disk(store: Path) -> Iterator[Finding]:
 
 
 def _log(store: Path) -> Iterator[Finding]:
+    from rolltrace.keeper.clean_output import Cleaner
+
+    cleaner = Cleaner(store)
     for path in sorted([*(store / "journal").glob("*/drainer.log"), *(store / "outbox").glob("*/sender.log")]):
         try:
             lines = path.read_text(errors="replace").rstrip().split("\n")
@@ -366,7 +369,7 @@ def _log(store: Path) -> Iterator[Finding]:
             continue
         if any(lines):
             who = "the drainer" if path.name == "drainer.log" else f"the sender of {path.parent.name}"
-            what = f"{who} said: " + " | ".join(line.strip() for line in lines[-_LOG_LINES:])
+            what = cleaner.text(f"{who} said: " + " | ".join(line.strip() for line in lines[-_LOG_LINES:]))
             yield Finding("note", path.stem, what, "", f"tail {shlex.quote(str(path))}")
 
 

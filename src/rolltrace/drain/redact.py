@@ -1,5 +1,5 @@
-"""Take secrets out before a record becomes readable in the store: by name (`secret_names`) and by shape (`secret_shapes`,
-`secret_texts`), in every text column of every table and everywhere in payloads.
+"""Take secrets out before a record becomes readable in the store: in every text column of every table and everywhere in
+payloads, by name (`secret_names`) and by shape (`secret_shapes`, `secret_texts`, `secret_streams`).
 
 Token ids are numbers and are never touched. What is taken out leaves a mark: `[redacted: openai key, 51 chars]`.
 """
@@ -36,7 +36,9 @@ _OUR_COLUMNS = frozenset({"trajectory_id", "parent_trajectory_id", "tokenizer"})
 """Ids that we made."""
 _TEXT_COLUMNS = {
     table.name: tuple(
-        column.name for column in table.columns if column.type in ("text", "long text") and column.name not in _OUR_COLUMNS
+        column.name
+        for column in table.columns
+        if column.type in ("text", "long text") and column.name not in _OUR_COLUMNS
     )
     for table in TABLES
 }
@@ -121,7 +123,9 @@ class Redactor:
 
     def encoded_row(self, table: Table, values: Mapping[str, Any]) -> dict[str, Any]:
         """As `row`, for one whose JSON columns are encoded already."""
-        opened = {name: _decode_json(values[name]) for name in _JSON_COLUMNS[table.name] if values.get(name) is not None}
+        opened = {
+            name: _decode_json(values[name]) for name in _JSON_COLUMNS[table.name] if values.get(name) is not None
+        }
         return self.row(table, {**values, **opened})
 
     def segment(self, segment: SegmentReader) -> SegmentReader:

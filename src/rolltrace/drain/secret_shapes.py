@@ -1,7 +1,7 @@
 """Keys of the usual vendors, known by how they begin.
 
-All of them are words of 16 characters or more of letters, digits, `_` and `-`; `secret_texts` finds such words, and only
-those are looked at here. Each pattern is a beginning and one bounded class, so a match never goes back.
+All of them are words of 16 characters or more of letters, digits, `_` and `-`; `secret_texts` finds such words, and
+only those are looked at here. Each pattern is a beginning and one bounded class, so a match never goes back.
 """
 
 from __future__ import annotations

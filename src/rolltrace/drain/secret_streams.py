@@ -1,7 +1,7 @@
 """Secrets that are spread over the items of a list: the pieces in which a model streams its answer.
 
-Texts at the same place of items that follow each other are put together, as `choices[0].delta.content` of chunks is. Only
-short ones as a whole: of a long one, a message say, its begin and its end.
+Texts at the same place of items that follow each other are put together, as `choices[0].delta.content` of chunks is.
+Only short ones as a whole: of a long one, a message say, its begin and its end.
 """
 
 from __future__ import annotations
@@ -54,7 +54,9 @@ def without_spread_secrets(items: list[Any], find: Callable[[str], list[Secret]]
             clean = list(clean) if clean is items else clean
             for number, text in texts:
                 if number in changes:
-                    clean[number] = _with_text(clean[number], place, _changed(text, changes[number]))
+                    # With those that it shows by itself: of what is left after the change they might not be known.
+                    alone = [_Change(*secret[:2], secret.mark) for secret in find(text)]
+                    clean[number] = _with_text(clean[number], place, _changed(text, changes[number] + alone))
     return clean, count
 
 
@@ -91,7 +93,9 @@ def _spread(run: list[_Piece], find: Callable[[str], list[Secret]], changes: dic
         begins.append(begins[-1] + len(piece.text))
     for secret in find("".join(piece.text for piece in run)):
         touched = [
-            (piece, begin) for piece, begin, end in zip(run, begins, begins[1:]) if begin < secret.end and end > secret.start
+            (piece, begin)
+            for piece, begin, end in zip(run, begins, begins[1:])
+            if begin < secret.end and end > secret.start
         ]
         if len(touched) < 2:  # one of them shows it
             continue
@@ -104,9 +108,13 @@ def _spread(run: list[_Piece], find: Callable[[str], list[Secret]], changes: dic
 
 
 def _changed(text: str, changes: list[_Change]) -> str:
-    for start, end, mark in sorted(changes, reverse=True):
-        text = text[:start] + mark + text[end:]
-    return text
+    parts: list[str] = []
+    kept_to = 0
+    for start, end, mark in sorted(changes):
+        if start >= kept_to:
+            parts += [text[kept_to:start], mark]
+        kept_to = max(kept_to, end)
+    return "".join([*parts, text[kept_to:]])
 
 
 def _with_text(item: Any, place: Place, text: str) -> Any:

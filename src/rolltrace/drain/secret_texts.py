@@ -1,8 +1,9 @@
 """Where secrets stand in a text.
 
-Nearly all text has none, so it is first looked at in ways that cost next to nothing: translated to bytes in which a long
-word is sixteen times the same byte, and to bytes in which every `name = "value"` reads `name=value`. Only what is left is
-looked at closely, each place once and going forward, so that no text takes more than time in proportion to its length.
+Nearly all text has none, so it is first looked at in ways that cost next to nothing: translated to bytes in which a
+long word is sixteen times the same byte, and to bytes in which every `name = "value"` reads `name=value`. Only what is
+left is looked at closely, each place once and going forward, so that no text takes more than time in proportion to its
+length.
 """
 
 from __future__ import annotations
@@ -141,8 +142,6 @@ def _next_prefix(text: str, start: int, end: int) -> int:
     return match.start() if match is not None else -1
 
 
-
-
 def _after(text: str, start: int, end: int) -> Secret | None:
     """A secret that is known by what stands before its long word."""
     lead = text[max(0, start - 80) : start]
@@ -206,7 +205,7 @@ def _urls(text: str) -> Iterator[Secret]:
     at = text.find("://")
     while at >= 0:
         start = at + 3
-        if 0 <= text.find("@", start, start + 512) and (match := _AUTHORITY.match(text, start)):
+        if text.find("@", start, start + 512) >= 0 and (match := _AUTHORITY.match(text, start)):
             yield from _in_authority(text, start, match[0])
         at = text.find("://", start)
 
@@ -313,7 +312,9 @@ def _value_of(text: str, name: str, how_strong: Strength, match: re.Match[bytes]
         how_strong, is_plain = Strength.STRONG, True
     if "\n" in value or not is_secret(how_strong, value):
         return None
-    if not is_plain and not (is_like_password if "pass" in name.lower() or "pwd" in name.lower() else is_like_credential)(value):
+    if not is_plain and not (
+        is_like_password if "pass" in name.lower() or "pwd" in name.lower() else is_like_credential
+    )(value):
         return None
     if not is_plain and any(sign in value for sign in "([{"):  # a call or an index: code
         return None
@@ -332,7 +333,9 @@ def _closing(text: str, start: int, quote: str) -> int:
 
 
 def _has_user_beside(text: str, start: int, end: int) -> bool:
-    return _BESIDE.search(text, max(0, start - 120), start) is not None or _BESIDE.search(text, end, end + 60) is not None
+    return (
+        _BESIDE.search(text, max(0, start - 120), start) is not None or _BESIDE.search(text, end, end + 60) is not None
+    )
 
 
 _FLAG = re.compile(r"--([A-Za-z][A-Za-z0-9_-]{1,40})(=|[ \t]{1,3})([\"']?)([^\s\"'`]{1,1024})")
@@ -364,5 +367,3 @@ def _basic(text: str) -> Iterator[Secret]:
             continue
         if ":" in pair and pair.isprintable():
             yield Secret(*match.span(1), "basic auth")
-
-

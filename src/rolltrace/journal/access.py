@@ -3,9 +3,9 @@
     private (0700)    folders 0700, files 0600: what a store is unless somebody asks for more
     group   (2770)    folders 2770, files 0660, whatever the umask: `init(share="group")`, `ROLLTRACE_SHARE=group`
 
-The mode of the folder is what remembers it: everything inside takes after the folder it lies in, so the drainer, senders and
-commands do the same whoever runs them. A folder that was there before stays as it is; what is made in it is private,
-unless it is open to its group and hands its group on (2770 or 2775), which is how people share folders.
+The mode of the folder is what remembers it: everything inside takes after the folder it lies in, so the drainer,
+senders and commands do the same whoever runs them. A folder that was there before stays as it is; what is made in it is
+private, unless it is open to its group and hands its group on (2770 or 2775), which is how people share folders.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def file_mode(folder: Path) -> int:
 
 
 def open_file(path: str | os.PathLike[str], flags: int) -> int:
-    """As `os.open`; a file that this makes has the mode it should have, from its first byte on. An `opener` of `open`."""
+    """As `os.open`, and an `opener` of `open`: a file that this makes has its mode from its first byte on."""
     if not flags & os.O_CREAT:
         return os.open(path, flags | os.O_CLOEXEC)
     mode = file_mode(Path(path).parent)

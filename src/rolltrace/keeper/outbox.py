@@ -19,6 +19,7 @@ import msgspec
 
 from rolltrace.errors import ConfigError
 from rolltrace.journal import file_lock, make_folder, replace_file
+from rolltrace.keeper.clean_output import Cleaner
 from rolltrace.keeper.position import Position
 from rolltrace.query import compile_where
 from rolltrace.settings import size_of
@@ -79,7 +80,8 @@ class Outbox:
         self.store = store
         self.backend = backend
         self.folder = outbox_folder(store, backend)
-        self.position = Position(self.folder / "sent.jsonl")
+        self.cleaner = Cleaner(store)
+        self.position = Position(self.folder / "sent.jsonl", self.cleaner.text)
 
     def routes(self) -> set[Route]:
         """The experiments that go to this backend by themselves."""
@@ -114,7 +116,12 @@ class Outbox:
 
     @state.setter
     def state(self, state: State) -> None:
+        state.last_error, state.stopped = self.clean(state.last_error), self.clean(state.stopped)
         self._write("state.json", msgspec.json.format(msgspec.json.encode(state)) + b"\n")
+
+    def clean(self, text: str | None) -> str | None:
+        """What an error said, without the credentials that it quotes."""
+        return None if text is None else self.cleaner.text(text)
 
     def works_again(self) -> None:
         """Take back what the state says of an outage or a wrong key. What waits is counted by whoever sends next."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -49,8 +49,10 @@ class Entry(NamedTuple):
 class Position:
     """The entries of one file. One process at a time adds to it: the caller holds the outbox's lock."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, clean: Callable[[str], str] = str) -> None:
+        """`clean` takes credentials out of reasons, which are what a vendor said."""
         self.path = path
+        self._clean = clean
         self.reasons: Counter[str] = Counter()
         """Why trajectories were refused."""
         self._settled = _SCHEMA.empty_table()
@@ -78,7 +80,7 @@ class Position:
             entries[entry.trajectory_id] = entry
             self._bytes[at_s // _DAY_SEC] += entry.bytes
         self._settled, self._recent = _table(entries.values()), {}
-        self.reasons.update(entry.reason for entry in entries.values() if entry.state == REFUSED)
+        self.reasons.update(self._clean(entry.reason) for entry in entries.values() if entry.state == REFUSED)
         self._seen = self._look()
         self._untidy = bad > 0 or lines > 2 * len(entries) + _MOST_RECENT
 
@@ -101,7 +103,7 @@ class Position:
 
     def add(self, entries: Iterable[Entry]) -> None:
         """Remember these. When it returns they are on the disk."""
-        found = list(entries)
+        found = [entry._replace(reason=self._clean(entry.reason)) if entry.reason else entry for entry in entries]
         now_s = int(time.time())
         with open(self.path, "ab", opener=open_file) as file:
             file.write(b"".join(_line(entry, now_s) for entry in found))
