@@ -220,7 +220,7 @@ def _planted() -> list[Planted]:
     ):
         secret = rnd(30)
         found.append(Planted(f"text {line!r}", secret, line.format(secret)))
-    pair = base64.b64encode(f"bob:{rnd(7)}".encode()).decode()
+    pair = base64.b64encode(f"bob:{rnd(17)}".encode()).decode()
     found.append(Planted("basic auth", pair, f"sent Basic {pair} to it"))
     for url, secret in (
         ("redis://:{}@host:6379/0", rnd(8)),

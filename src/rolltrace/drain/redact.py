@@ -156,7 +156,7 @@ class Redactor:
         if isinstance(value, list | tuple):
             if set(map(type, value)) <= _PLAIN:
                 return value
-            return [self._walk(item, levels - 1) for item in self._unspread(self._list_judged(list(value)))]
+            return [self._walk(item, levels - 1) for item in self._list_judged(self._unspread(list(value)))]
         if isinstance(value, bytes):
             return self._bytes(value)
         if isinstance(value, Marker) and not isinstance(value, Array | Image):

@@ -63,19 +63,16 @@ def find_secrets(text: str) -> list[Secret]:
     words = flat.translate(_WORDS)
     if _LONG_WORD in words:
         found += _long_words(text, words)
-    if "://" in text and "@" in text:
+    if "@" in text and "://" in text:
         found += _urls(text)
     if "PRIVATE KEY" in text:
         found += _private_keys(text)
     if _A_NAME_AND_ITS_VALUE.search(flat.translate(_SQUEEZED, _SQUEEZED_OUT)):
         found += _named_values(text, flat.translate(_LOWER))
-    if "--" in text:
-        found += _flags(text)
-    if "asic " in text:
-        found += _basic(text)
-    if "login" in text and "password" in text:
+    found += _flags(text)
+    if "password" in text and "login" in text:
         found += (Secret(*match.span(1), "password") for match in _NETRC.finditer(text) if not is_placeholder(match[1]))
-    if "curl" in text:
+    if "curl -" in text:
         found += (Secret(*match.span(1), "password") for match in _CURL.finditer(text) if not is_placeholder(match[1]))
     return merged(found) if found else found
 
@@ -92,8 +89,10 @@ def merged(secrets: list[Secret]) -> list[Secret]:
 
 
 _BEARER = re.compile(r"[A-Za-z0-9._~+/-]{16,4096}={0,2}")
+_BASE64 = re.compile(r"[A-Za-z0-9+/]{16,4096}={0,2}")
 _SEGMENT = re.compile(r"[A-Za-z0-9_-]{0,8192}")
-_BEFORE_WORD = ".:/ "
+_BEFORE_WORD = ".:/%\\rRcC"
+"""What may stand right before a long word that is a secret; before a space, the last letter of Bearer and Basic."""
 _TELEGRAM = re.compile(r"[0-9]{8,10}:$")
 _HOOK = re.compile(r"hooks\.slack\.com/(?:services|workflows|triggers)/[A-Za-z0-9/]{0,48}$")
 _AWS_SECRET = re.compile(r"(?<![A-Za-z0-9/+])[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+=])")
@@ -108,10 +107,23 @@ def _long_words(text: str, words: bytes) -> Iterator[Secret]:
         end = words.find(b" ", at)
         end = len(words) if end < 0 else end
         last = end
-        for secret in _in_word(text, at, end):
-            yield secret
-            last = max(last, secret.end)
+        if _may_hold(text, at, end):
+            for secret in _in_word(text, at, end):
+                yield secret
+                last = max(last, secret.end)
         at = words.find(_LONG_WORD, last)
+
+
+def _may_hold(text: str, start: int, end: int) -> bool:
+    """Whether it is worth looking closer: nearly all long words are names in code, and parts of paths."""
+    before = text[start - 1] if start else ""
+    if before == " ":
+        before = text[start - 2 : start - 1] if end - start != 40 else "."
+    return (
+        (before != "" and before in _BEFORE_WORD)
+        or text[end : end + 1] == "."
+        or PREFIX.search(text, start, end) is not None
+    )
 
 
 def _in_word(text: str, start: int, end: int) -> Iterator[Secret]:
@@ -121,7 +133,7 @@ def _in_word(text: str, start: int, end: int) -> Iterator[Secret]:
         begin += 1
     elif before == "%":  # an escape in a URL
         begin += 2
-    elif before and before in _BEFORE_WORD and (secret := _after(text, start, end)):
+    elif before and before in ".:/ " and (secret := _after(text, start, end)):
         yield secret
         return
     if end < len(text) and text[end] == "." and (secret := _dotted(text, begin, end)):
@@ -149,6 +161,8 @@ def _after(text: str, start: int, end: int) -> Secret | None:
         match = _BEARER.match(text, start)
         if match is not None and (looks_random(match[0], fewest_runs=5, longest_run=4.0)):
             return Secret(start, match.end(), "bearer token")
+    elif lead[-6:].lower() == "basic ":
+        return _basic(text, start)
     elif lead.endswith("SG.") and text[end : end + 1] == ".":
         return Secret(start - 3, _segment_end(text, end + 1), "sendgrid key")
     elif lead.endswith("ya29."):
@@ -162,6 +176,17 @@ def _after(text: str, start: int, end: int) -> Secret | None:
     elif "wandb" in lead.lower() and _HEX_40.fullmatch(text, start, end):
         return Secret(start, end, "wandb key")
     return None
+
+
+def _basic(text: str, start: int) -> Secret | None:
+    """A user and a password, as HTTP's basic authentication writes them."""
+    match = _BASE64.match(text, start)
+    word = match[0] if match is not None else ""
+    try:
+        pair = base64.b64decode(word + "=" * (-len(word) % 4), validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError):
+        return None
+    return Secret(start, start + len(word), "basic auth") if ":" in pair and pair.isprintable() else None
 
 
 def _dotted(text: str, start: int, end: int) -> Secret | None:
@@ -221,7 +246,7 @@ def _in_authority(text: str, start: int, rest: str) -> Iterator[Secret]:
         host = _HOST.match(text, start + at + 1)
         if at > colon + 1 and host and not _TEMPLATE.fullmatch(rest, colon + 1, at):
             yield Secret(start + colon + 1, start + at, "url password")
-    elif at >= 20 and colon == at and looks_random(rest[:at]):
+    elif at >= 20 and colon == at and (looks_random(rest[:at]) or _HEX_40.fullmatch(rest, 0, at)):
         yield Secret(start, start + at, "url token")
 
 
@@ -355,15 +380,3 @@ def _flags(text: str) -> Iterator[Secret]:
 # Each begins with a word: the one thing that is searched for as fast as in `str.find`.
 _NETRC = re.compile(r"login[ \t\n]{1,4}\S{1,128}[ \t\n]{1,4}password[ \t\n]{1,4}(\S{1,256})")
 _CURL = re.compile(r"curl [^\n]{0,400}?(?:-u|--user)[ =]?[\"']?[^\s:\"'-]{1,64}:([^\s\"']{1,128})")
-_BASIC = re.compile(r"asic {1,2}([A-Za-z0-9+/]{8,512}={0,2})")
-
-
-def _basic(text: str) -> Iterator[Secret]:
-    for match in _BASIC.finditer(text):
-        word = match[1]
-        try:
-            pair = base64.b64decode(word + "=" * (-len(word) % 4), validate=True).decode()
-        except (binascii.Error, UnicodeDecodeError):
-            continue
-        if ":" in pair and pair.isprintable():
-            yield Secret(*match.span(1), "basic auth")
