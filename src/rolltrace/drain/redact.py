@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from rolltrace.drain.secret_names import Strength, is_placeholder, is_secret, strength
+from rolltrace.drain.secret_names import Strength, is_secret, strength
 from rolltrace.drain.secret_streams import without_spread_secrets
 from rolltrace.drain.secret_texts import Secret, find_secrets, merged
 from rolltrace.errors import ConfigError
@@ -210,16 +210,13 @@ class Redactor:
 
     def _taken(self, name: str, item: Any) -> Any:
         """The mark for the value of a name, if there is any value."""
-        if not item or not isinstance(item, str | bytes | list | tuple | dict) or item in self._allowed_values(item):
+        if not item or not isinstance(item, str | bytes | list | tuple | dict):
             return item
-        if isinstance(item, str) and is_placeholder(item) and item.startswith("[redacted"):
+        if isinstance(item, str) and (item in self._allowed or item.startswith("[redacted: ")):
             return item
         self.count += 1
         unit = "chars" if isinstance(item, str) else "bytes" if isinstance(item, bytes) else "items"
         return f"[redacted: {self.text(name)[:40]}, {len(item)} {unit}]"
-
-    def _allowed_values(self, item: Any) -> frozenset[str]:
-        return self._allowed if isinstance(item, str) else frozenset()
 
     def _strength(self, key: str) -> Strength | None:
         """How much a name says by the usual rules; None if the store's own rules name it."""
