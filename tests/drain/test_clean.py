@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from rolltrace.drain.clean import CleanText, CleanTexts, without
 from rolltrace.drain.redact import Redactor
 from rolltrace.drain.secret_texts import Secret
+from tests.drain.secrets_corpus import PLANTED
 
 KEY = "sk-" + "a1" * 20
 WORD = f"[redacted: openai key, {len(KEY)} chars]"
@@ -54,6 +55,19 @@ def test_a_secret_that_grows_from_turn_to_turn_is_found() -> None:
     for end in range(1, len(KEY) + 8):
         text = f"see {KEY} now"[:end]
         assert clean(texts, text).text == Redactor().text(text)
+
+
+@pytest.mark.parametrize("share", [0.4, 0.9])
+def test_a_secret_that_begins_in_one_turn_and_ends_in_the_next_is_found(share: float) -> None:
+    before = "a turn of words, " * 600
+    for planted in PLANTED:
+        if isinstance(planted.value, str):
+            texts, whole = CleanTexts(), before + planted.value + " and so on"
+            begin = whole[: len(before) + int(share * len(planted.value))]
+            clean(texts, begin, [begin])
+            found = clean(texts, whole, [whole]).text
+            assert found == Redactor().text(whole)
+            assert planted.secret not in found
 
 
 def test_a_private_key_that_is_not_over_yet_is_taken_out_as_far_as_it_goes() -> None:
