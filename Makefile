@@ -44,6 +44,7 @@ bench: $(READY) ## measure, with the peers in the same run
 	$(BIN)/python -m benchmarks.query
 	$(BIN)/python -m benchmarks.checks
 	$(BIN)/python -m benchmarks.text
+	$(BIN)/python -m benchmarks.redact
 	$(BIN)/python -m benchmarks.backends
 
 bench-verl: .venvs/verl/.ready ## the same rollouts of verl with each tracing backend: wall time and event-loop lag

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from rolltrace._guard import caught
-from rolltrace.journal import drainer_lock, journal_folder
+from rolltrace.journal import drainer_lock, journal_folder, open_file
 
 _DETACH = """
 import os, sys
@@ -21,7 +21,9 @@ from rolltrace.journal import drainer_lock, journal_folder
 store = Path(sys.argv[1])
 with drainer_lock(journal_folder(store)) as alone:
     if alone:
+        from rolltrace.keeper.clean_output import clean_output
         from rolltrace.keeper.process import follow
+        clean_output(store)
         follow(store)
 """
 """Forks before anything is loaded, so that whoever starts it waits only for a bare interpreter and leaves no zombie;
@@ -100,7 +102,7 @@ def remove_replaced_later(store: Path, wait_sec: float) -> None:
 
 
 def _detach(program: str, store: Path, *arguments: str) -> None:
-    with open(journal_folder(store) / "drainer.log", "ab") as log:
+    with open(journal_folder(store) / "drainer.log", "ab", opener=open_file) as log:
         subprocess.run(
             [sys.executable, "-c", program, str(store), *arguments],
             stdin=subprocess.DEVNULL,

@@ -78,6 +78,7 @@ class Runtime:
             segment_bytes=settings.segment_bytes,
             max_unsent_bytes=settings.max_unsent_bytes,
             on_new_segment=self._see_to_draining,
+            share=settings.share,
         )
 
     def _see_to_draining(self) -> None:

@@ -20,6 +20,7 @@ from rolltrace.flags import ALL, check_selection
 MIB = 1 << 20
 DRAIN_MODES = ("process", "thread", "off")
 JOURNAL_MODES = ("auto", "mmap", "append")
+SHARES = ("private", "group")
 ENV_PREFIX = "ROLLTRACE_"
 OTHER_VARIABLES = ("ROLLTRACE_STRICT",)
 
@@ -187,6 +188,13 @@ class Settings:
         "auto",
         _one_of(*JOURNAL_MODES),
         "`mmap` on local disks, `append` on network and FUSE file systems; `auto` finds out which",
+    )
+
+    share: str | None = _setting(
+        None,
+        _one_of(*SHARES),
+        "who may read and write a new store: `private` (its owner alone) or `group` (the folder's group too); unset "
+        "means as the store is, and `private` for a new one",
     )
 
     @classmethod

@@ -10,10 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rolltrace.drain.clean import CleanText, CleanTexts, without
-from rolltrace.drain.redact import Redactor, Secret
+from rolltrace.drain.redact import Redactor
+from rolltrace.drain.secret_texts import Secret
+from tests.drain.secrets_corpus import PLANTED
 
 KEY = "sk-" + "a1" * 20
-WORD = "[redacted: openai key]"
+WORD = f"[redacted: openai key, {len(KEY)} chars]"
 
 
 def clean(texts: CleanTexts, text: str, pieces: list[str] | None = None, redactor: Redactor | None = None) -> CleanText:
@@ -55,11 +57,25 @@ def test_a_secret_that_grows_from_turn_to_turn_is_found() -> None:
         assert clean(texts, text).text == Redactor().text(text)
 
 
+@pytest.mark.parametrize("share", [0.4, 0.9])
+def test_a_secret_that_begins_in_one_turn_and_ends_in_the_next_is_found(share: float) -> None:
+    before = "a turn of words, " * 600
+    for planted in PLANTED:
+        if isinstance(planted.value, str):
+            texts, whole = CleanTexts(), before + planted.value + " and so on"
+            begin = whole[: len(before) + int(share * len(planted.value))]
+            clean(texts, begin, [begin])
+            found = clean(texts, whole, [whole]).text
+            assert found == Redactor().text(whole)
+            assert planted.secret not in found
+
+
 def test_a_private_key_that_is_not_over_yet_is_taken_out_as_far_as_it_goes() -> None:
     texts = CleanTexts()
     begin = "a\n-----BEGIN RSA PRIVATE KEY-----\n" + "x" * 20_000
-    assert clean(texts, begin).text == "a\n[redacted: private key]"
-    assert clean(texts, begin + "more\n-----END RSA PRIVATE KEY-----\nb").text == "a\n[redacted: private key]\nb"
+    whole = begin + "more\n-----END RSA PRIVATE KEY-----"
+    assert clean(texts, begin).text == f"a\n[redacted: private key, {len(begin) - 2} chars]"
+    assert clean(texts, whole + "\nb").text == f"a\n[redacted: private key, {len(whole) - 2} chars]\nb"
 
 
 def test_a_password_in_a_url_stays_out_when_the_text_goes_on() -> None:
@@ -73,7 +89,8 @@ def test_a_rule_of_the_stores_own_may_reach_back_any_length(tmp_path: Path) -> N
     (tmp_path / "redact.json").write_text('{"shapes": {"block": "(?s)<secret>.*?</secret>"}}')
     redactor, texts = Redactor.of(tmp_path), CleanTexts()
     assert "<secret>" in clean(texts, "a <secret>" + "x" * 20_000, redactor=redactor).text
-    assert clean(texts, "a <secret>" + "x" * 20_000 + "</secret> b", redactor=redactor).text == "a [redacted: block] b"
+    block = "<secret>" + "x" * 20_000 + "</secret>"
+    assert clean(texts, f"a {block} b", redactor=redactor).text == f"a [redacted: block, {len(block)} chars] b"
 
 
 def test_a_text_that_grows_is_searched_once() -> None:

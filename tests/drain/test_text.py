@@ -104,6 +104,6 @@ def test_texts_of_an_own_process_become_rows_of_their_own(tmp_path: Path) -> Non
     (span,), (text,) = rows(tmp_path), rows(tmp_path, "texts")
     assert (span["tokenizer"], span["text"]) == ("own-process", None)
     assert (text["op_id"], text["trajectory_id"]) == (span["op_id"], span["trajectory_id"])
-    assert text["text"] == "use [redacted: openai key]!"
+    assert text["text"] == "use [redacted: openai key, 43 chars]!"
     assert text["prompt_chars"] == len(text["text"]) - 1
     assert sum(text["piece_chars"]) == len(text["text"])

@@ -72,4 +72,4 @@ def test_secrets_are_taken_out(tmp_path: Path, into: Importer) -> None:
     file = write(tmp_path / "x.jsonl", [{"messages": [{"role": "assistant", "content": secret}], "api_key": secret}])
     into("chat", file)
     assert secret not in export(into.path)
-    assert "[redacted: openai key]" in export(into.path)
+    assert "[redacted: openai key, 48 chars]" in export(into.path)

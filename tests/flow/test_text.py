@@ -377,8 +377,8 @@ def test_secrets_are_taken_out_of_the_text(
         loop.generate(loop.ids(f"use {secret} now"), f"I use {secret}.")
     trajectory = read(handle.id)
     op, (tokens,) = only_op(trajectory), trajectory.tokens
-    assert op.prompt_text == "use [redacted: openai key] now"
-    assert op.response_text == "I use [redacted: openai key]."
+    assert op.prompt_text == "use [redacted: openai key, 43 chars] now"
+    assert op.response_text == "I use [redacted: openai key, 43 chars]."
     assert tokens.prompt_pieces is not None
     assert "".join(tokens.prompt_pieces) == op.prompt_text
     assert "".join(tokens.response_pieces or ()) == op.response_text

@@ -75,7 +75,7 @@ def test_two_that_write_the_same_file_do_not_disturb_each_other(tmp_path: Path) 
     assert path.read_bytes() == b"first"
 
 
-def test_a_private_file_is_so_from_its_first_byte(tmp_path: Path) -> None:
+def test_a_file_is_private_from_its_first_byte(tmp_path: Path) -> None:
     modes = []
 
     def pieces() -> Iterator[bytes]:
@@ -84,12 +84,11 @@ def test_a_private_file_is_so_from_its_first_byte(tmp_path: Path) -> None:
 
     before = os.umask(0o022)
     try:
-        replace_file(tmp_path / "private", pieces(), private=True)
-        replace_file(tmp_path / "plain", b"")
+        replace_file(tmp_path / "private", pieces())
     finally:
         os.umask(before)
     assert modes == [0o600]
-    assert (mode(tmp_path / "private"), mode(tmp_path / "plain")) == (0o600, 0o644)
+    assert mode(tmp_path / "private") == 0o600
 
 
 def test_a_durable_file_is_synced_before_it_has_its_name_and_the_folder_after(

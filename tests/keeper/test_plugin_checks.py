@@ -128,7 +128,7 @@ def test_a_plugin_sees_whole_trajectories_and_its_flags_are_as_good_as_ours(site
     assert (row["sample_index"], row["flags"]) == (2, ["many_searches", "slow_start"])
     trajectory = open_store(store).trajectory(row["trajectory_id"])
     first, second = trajectory.findings if trajectory.findings[0]["detail"] else trajectory.findings[::-1]
-    assert first["detail"] == {"searches": 2, "key": "[redacted: openai key]"}
+    assert first["detail"] == {"searches": 2, "key": "[redacted: openai key, 43 chars]"}
     assert (first["op_id"], second["op_id"], second["detail"]) == (trajectory.ops[-1].op_id, None, None)
     assert remembered(store) == []
 

@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 from rolltrace.cli.output import add_json, add_store, counted, json_line, paint, plain, size, store_of
 from rolltrace.cli.stats import describe, drainer_is_running, undrained_bytes
 from rolltrace.errors import FormatError, RolltraceError
-from rolltrace.journal import Damage, SegmentReader, journal_files, journal_folder
+from rolltrace.journal import Damage, SegmentReader, is_shared, journal_files, journal_folder
 
 _ENOUGH_FREE_BYTES = 512 << 20
 _LOG_LINES = 3
@@ -130,16 +130,22 @@ def _format(store: Path) -> Iterator[Finding]:
 
 def _permissions(store: Path) -> Iterator[Finding]:
     found = False
+    shared = is_shared(store)
+    wider = store.stat().st_mode & (0o007 if shared else 0o077)
+    if wider:
+        what = f"others than {'its group' if shared else 'its owner'} can look into the store (mode {_mode(store):03o})"
+        do = f"chmod {'2770' if shared else '700'} {shlex.quote(str(store))}"
+        yield Finding("note", "permissions", what, str(store), do)
     for path in [
         *(store / "journal").glob("*"),
         *(store / "journal").glob("*/*.seg"),
         *(store / "journal").glob("*/*.open"),
     ]:
         try:
-            mode = path.stat().st_mode & 0o777
+            mode = _mode(path)
         except OSError:  # drained since it was listed
             continue
-        right = 0o700 if path.is_dir() else 0o600
+        right = (0o770 if path.is_dir() else 0o660) if shared else (0o700 if path.is_dir() else 0o600)
         if mode & ~right:
             found = True
             what = f"others can get at what was traced (mode {mode:03o})"
@@ -149,7 +155,11 @@ def _permissions(store: Path) -> Iterator[Finding]:
             do = f"sudo chown -R $USER {shlex.quote(str(path.parent))}"
             yield Finding("problem", "permissions", "not readable by you", str(path), do)
     if not found:
-        yield Finding("ok", "permissions", "journals are private")
+        yield Finding("ok", "permissions", "journals are the group's" if shared else "journals are private")
+
+
+def _mode(path: Path) -> int:
+    return path.stat().st_mode & 0o777
 
 
 def _journals(store: Path) -> Iterator[Finding]:
@@ -393,6 +403,9 @@ def _disk(store: Path) -> Iterator[Finding]:
 
 
 def _log(store: Path) -> Iterator[Finding]:
+    from rolltrace.keeper.clean_output import Cleaner
+
+    cleaner = Cleaner(store)
     for path in sorted([*(store / "journal").glob("*/drainer.log"), *(store / "outbox").glob("*/*/sender.log")]):
         try:
             lines = path.read_text(errors="replace").rstrip().split("\n")
@@ -400,7 +413,7 @@ def _log(store: Path) -> Iterator[Finding]:
             continue
         if any(lines):
             who = "the drainer" if path.name == "drainer.log" else f"the sender of {path.parent.parent.name}"
-            what = f"{who} said: " + " | ".join(line.strip() for line in lines[-_LOG_LINES:])
+            what = cleaner.text(f"{who} said: " + " | ".join(line.strip() for line in lines[-_LOG_LINES:]))
             yield Finding("note", path.stem, what, "", f"tail {shlex.quote(str(path))}")
 
 

@@ -12,7 +12,8 @@ from collections import OrderedDict
 from itertools import accumulate
 from typing import NamedTuple
 
-from rolltrace.drain.redact import Redactor, Secret
+from rolltrace.drain.redact import Redactor
+from rolltrace.drain.secret_texts import Secret
 
 _LONGEST_SECRET = 8192
 _MOST_TEXTS = 4
@@ -71,10 +72,12 @@ class CleanTexts:
         if len(before.text) == len(text):
             return before.secrets
         start = max(0, len(before.text) - _LONGEST_SECRET)
-        # One that reaches into what is searched again may be longer now.
-        start = min([start, *(each.start for each in before.secrets if each.end > start)])
+        # One that the text before ended in may be longer now, or none after all.
+        over = [each for each in before.secrets if each.end < len(before.text)]
+        start = min([start, *(each.start for each in before.secrets if each.end == len(before.text))])
+        start = max(0, text.rfind(" ", 0, start), text.rfind("\n", 0, start))  # not in the middle of a word
         self.searched_chars += len(text) - start
-        return redactor.secrets(text, start, [each for each in before.secrets if each.end <= start])
+        return redactor.secrets(text, start, over)
 
 
 def without(secrets: list[Secret], given: CleanText) -> CleanText:
@@ -83,8 +86,8 @@ def without(secrets: list[Secret], given: CleanText) -> CleanText:
     counts = given.piece_chars[:]
     prompt_chars = given.prompt_chars
     parts, kept_to = [], 0
-    for start, end, name in secrets:
-        word = f"[redacted: {name}]"
+    for secret in secrets:
+        (start, end, _), word = secret, secret.mark
         parts += [given.text[kept_to:start], word]
         kept_to = end
         first, last = bisect_right(ends, start), bisect_left(ends, end)

@@ -30,6 +30,7 @@ from rolltrace.journal import (
     is_live,
     journal_files,
     journal_folder,
+    make_folder,
     replace_file,
     tokenizers_pending,
 )
@@ -95,7 +96,7 @@ class Drainer:
 
     def _drain_segment(self, path: Path) -> None:
         try:
-            segment = SegmentReader.open(path)
+            segment = self._redactor.segment(SegmentReader.open(path))
         except FormatError as fault:
             logger.warning("left alone: %s", fault)
             return
@@ -164,7 +165,7 @@ class Drainer:
         path = blob_path(self.store, blob.hash)
         if path.exists():
             return
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         replace_file(path, encode_record(blob))
 
 
@@ -207,4 +208,4 @@ class _Saved(msgspec.Struct, array_like=True):
 
 def _write_carried(path: Path, records: OpenRecords, past: Past) -> None:
     saved = _Saved([encode_record(record) for record in records.values()], past.dump())
-    replace_file(path, msgspec.msgpack.encode(saved), private=True)
+    replace_file(path, msgspec.msgpack.encode(saved))

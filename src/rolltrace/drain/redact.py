@@ -1,60 +1,52 @@
-"""Take secrets out before a record becomes readable in the store: by the name of a key, and by the shape of a value.
+"""Take secrets out before a record becomes readable in the store: in every text column of every table and everywhere in
+payloads, by name (`secret_names`) and by shape (`secret_shapes`, `secret_texts`, `secret_streams`).
 
-Token ids are numbers and are never touched. What is taken out becomes `[redacted]`, with the rule that did it.
+Token ids are numbers and are never touched. What is taken out leaves a mark: `[redacted: openai key, 51 chars]`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
+from rolltrace.drain.secret_names import Strength, is_secret, strength
+from rolltrace.drain.secret_streams import without_spread_secrets
+from rolltrace.drain.secret_texts import Secret, find_secrets, merged
 from rolltrace.errors import ConfigError
-from rolltrace.record import Cut, Opaque
+from rolltrace.journal import SegmentReader
+from rolltrace.record import Array, Cut, Image, to_json
+from rolltrace.record.tables import TABLES, Table
+from rolltrace.record.values import Marker
 
-SECRET_KEYS = (
-    "api_key", "apikey", "api-key", "authorization", "auth_token", "access_token", "refresh_token", "secret",
-    "client_secret", "secret_key", "secret_access_key", "password", "passwd", "private_key", "cookie", "set-cookie",
-    "x-api-key", "bearer_token", "session_token",
-)  # fmt: skip
-"""Keys whose value is never kept, whatever it is; compared without regard to case and to `-` or `_`."""
-
-SECRET_SHAPES: dict[str, tuple[tuple[str, ...], str]] = {
-    "openai key": (("sk-",), r"\bsk-(?:proj-|ant-|svcacct-)?[A-Za-z0-9_-]{20,}"),
-    "github token": (("gh", "github_pat_"), r"\b(?:gh[pousr]_[A-Za-z0-9]{36,}|github_pat_[A-Za-z0-9_]{22,})"),
-    "huggingface token": (("hf_",), r"\bhf_[A-Za-z0-9]{30,}"),
-    "aws key": (("AKIA", "ASIA"), r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"),
-    "google key": (("AIza",), r"\bAIza[A-Za-z0-9_-]{35}"),
-    "slack token": (("xox",), r"\bxox[abprs]-[A-Za-z0-9-]{10,}"),
-    "jwt": (("eyJ",), r"\beyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}"),
-    "private key": (
-        ("PRIVATE KEY-----",),
-        r"-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
-    ),
-    "bearer token": (("earer ", "EARER "), r"(?i)\bbearer\s+[A-Za-z0-9._~+/-]{20,}=*"),
-    "url password": (("://",), r"(?<=://)[^/\s:@]+:[^/\s:@]+(?=@)"),
-}
-"""Well-known shapes of secrets inside text: some words one of which is always in it, and the pattern.
-
-Looking for a word is many times faster than for a pattern, and nearly all text has none of them."""
-
-
-_EVERYWHERE = ("",)
-"""The words of a rule of a store's own: nothing is known about what it finds."""
-_LONGEST_WORD = 32
 _SHORTEST_KEPT = 256
 _MOST_KEPT = 1024
-
-
-class Secret(NamedTuple):
-    """Where a secret stands in a text, and the rule that found it."""
-
-    start: int
-    end: int
-    name: str
+_MOST_SHORT = 8192
+_MOST_LEVELS = 256
+"""As deep as JSON may be nested in the store."""
+_PLAIN = frozenset({int, float, bool, type(None)})
+_NAME_KEYS = ("name", "key", "header", "field", "k")
+_VALUE_KEYS = ("value", "val", "v")
+_USER_KEYS = frozenset({"user", "username", "user_name", "login", "email", "uid", "user_id", "host"})
+_OUR_COLUMNS = frozenset({"trajectory_id", "parent_trajectory_id", "tokenizer"})
+"""Ids that we made."""
+_TEXT_COLUMNS = {
+    table.name: tuple(
+        column.name
+        for column in table.columns
+        if column.type in ("text", "long text") and column.name not in _OUR_COLUMNS
+    )
+    for table in TABLES
+}
+_JSON_COLUMNS = {
+    table.name: tuple(column.name for column in table.columns if column.type == "json") for table in TABLES
+}
+_encode_json = msgspec.json.Encoder().encode
+_decode_json = msgspec.json.decode
 
 
 class _Rules(msgspec.Struct, forbid_unknown_fields=True):
@@ -62,21 +54,38 @@ class _Rules(msgspec.Struct, forbid_unknown_fields=True):
 
     keys: list[str] = []
     shapes: dict[str, str] = {}
+    allow: list[str] = []
     replace: bool = False
 
 
 class Redactor:
-    """Applies the rules of one drainer."""
+    """Applies the usual rules and those of one store.
+
+    Args:
+        keys: Names whose value is never kept, whatever it is; compared without regard to case and to `-` or `_`.
+        shapes: What else is a secret: a word for it, and its pattern.
+        allow: Texts that are never taken out, and names whose values are not.
+        usual: Apply the usual rules too.
+    """
 
     def __init__(
         self,
-        keys: Iterable[str] = SECRET_KEYS,
-        shapes: Mapping[str, tuple[tuple[str, ...], str]] = SECRET_SHAPES,
+        keys: Iterable[str] = (),
+        shapes: Mapping[str, str] | None = None,
+        *,
+        allow: Iterable[str] = (),
+        usual: bool = True,
     ) -> None:
-        self._keys = frozenset(_plain(key) for key in keys)
-        self._shapes = [(name, words, re.compile(shape)) for name, (words, shape) in shapes.items()]
+        allowed = list(allow)
+        self._keys = frozenset(map(_plain, keys))
+        self._shapes = [(kind, re.compile(shape)) for kind, shape in (shapes or {}).items()]
+        self._allowed, self._allowed_keys = frozenset(allowed), frozenset(map(_plain, allowed))
+        self._usual = usual
         self._seen: dict[str, str] = {}
         """What became of long texts: a conversation says the same again at each turn."""
+        self._short: dict[str, str] = {}
+        """What became of short ones: names, roles, statuses."""
+        self._strengths: dict[str, Strength | None] = {}
         self.count = 0
         """How many secrets were taken out."""
 
@@ -90,82 +99,237 @@ class Redactor:
         page = store / "redact.json"
         try:
             rules = msgspec.json.decode(page.read_bytes(), type=_Rules)
-            shapes = {} if rules.replace else dict(SECRET_SHAPES)
-            shapes.update((name, (_EVERYWHERE, re.compile(shape).pattern)) for name, shape in rules.shapes.items())
+            return cls(rules.keys, rules.shapes, allow=rules.allow, usual=not rules.replace)
         except FileNotFoundError:
             return cls()
         except (msgspec.MsgspecError, re.error, OSError) as fault:
             raise ConfigError(f"the rules in {page} cannot be used: {fault}") from fault
-        return cls([*(() if rules.replace else SECRET_KEYS), *rules.keys], shapes)
+
+    def row(self, table: Table, values: Mapping[str, Any]) -> dict[str, Any]:
+        """A row as it may be stored: text columns without secrets, JSON columns encoded without secrets.
+
+        Every row passes through here, whether it is drained, read live or imported. The text of tokens has been cleaned
+        before (`clean`), because its tokens must fit.
+        """
+        clean = dict(values)
+        for name in _TEXT_COLUMNS[table.name]:
+            text = clean.get(name)
+            if text is not None and not (name == "text" and "piece_chars" in clean):
+                clean[name] = self.text(text)
+        for name in _JSON_COLUMNS[table.name]:
+            if clean.get(name) is not None:
+                clean[name] = _encode_json(to_json(self.value(clean[name]))).decode()
+        return clean
+
+    def encoded_row(self, table: Table, values: Mapping[str, Any]) -> dict[str, Any]:
+        """As `row`, for one whose JSON columns are encoded already."""
+        opened = {
+            name: _decode_json(values[name]) for name in _JSON_COLUMNS[table.name] if values.get(name) is not None
+        }
+        return self.row(table, {**values, **opened})
+
+    def segment(self, segment: SegmentReader) -> SegmentReader:
+        """A journal file whose project and experiment, which become the names of folders, hold no secret."""
+        named = {name: self.text(str(segment.meta.get(name, "unknown"))) for name in ("project", "experiment")}
+        return replace(segment, meta={**segment.meta, **named})
 
     def value(self, value: Any) -> Any:
         """The value without secrets; numbers, and lists of them, as they are."""
-        if isinstance(value, str):
+        return self._walk(value, _MOST_LEVELS)
+
+    def _walk(self, value: Any, levels: int) -> Any:
+        kind = type(value)
+        if kind is str:
             return self.text(value)
+        if kind in _PLAIN:
+            return value
+        if not levels:
+            return Cut("depth", 0, None)
         if isinstance(value, dict):
-            return {key: self._field(key, item) for key, item in value.items()}
-        if isinstance(value, list) and value and not isinstance(value[0], int | float):
-            return [self.value(item) for item in value]
-        if isinstance(value, Cut):
-            return Cut(value.limit, value.full_length, self.value(value.kept))
-        if isinstance(value, Opaque):
-            return Opaque(value.type, self.value(value.fields), value.reason)
-        return value
+            clean: dict[Any, Any] = {}
+            for key, item in self._pairs_judged(value):
+                name = self._key(key)
+                if name in clean:  # two secrets of one kind and length
+                    name = f"{name} #{len(clean)}"
+                clean[name] = item if type(item) is str or type(item) in _PLAIN else self._walk(item, levels - 1)
+            return clean
+        if isinstance(value, list | tuple):
+            if set(map(type, value)) <= _PLAIN:
+                return value
+            return [self._walk(item, levels - 1) for item in self._list_judged(self._unspread(list(value)))]
+        if isinstance(value, bytes):
+            return self._bytes(value)
+        if isinstance(value, Marker) and not isinstance(value, Array | Image):
+            return type(value)(*[self._walk(getattr(value, each.name), levels - 1) for each in fields(value)])
+        return self.text(str(value)) if isinstance(value, str) else value
 
-    def _field(self, key: Any, item: Any) -> Any:
-        if isinstance(key, str) and item and isinstance(item, str | bytes | list | dict) and _plain(key) in self._keys:
-            self.count += 1
-            return f"[redacted: {key}]"
-        return self.value(item)
+    def _pairs_judged(self, value: dict[Any, Any]) -> Iterator[tuple[Any, Any]]:
+        """The items of a dict; texts are cleaned, by what their key says and by what they say."""
+        about = self._name_in(value)
+        for key, item in value.items():
+            how_strong = self._strength(key) if type(key) is str else Strength.NONE
+            name = key
+            if about and key in _VALUE_KEYS:
+                name, how_strong = about, self._strength(about)
+            if how_strong is Strength.PASSWORD and not _USER_KEYS.isdisjoint(value):
+                how_strong = Strength.STRONG
+            if how_strong is None:
+                yield key, self._taken(name, item)
+            elif how_strong:
+                yield key, self._judged(name, how_strong, item)
+            else:
+                yield key, self.text(item) if type(item) is str else item
 
-    def text(self, text: str) -> str:
-        """The text with every secret of a known shape replaced."""
-        if len(text) < _SHORTEST_KEPT:
-            return self._search(text)
-        clean = self._seen.get(text)
-        if clean is None:
-            if len(self._seen) >= _MOST_KEPT:
-                self._seen.clear()
-            clean = self._seen[text] = self._search(text)
+    def _name_in(self, value: dict[Any, Any]) -> str:
+        """The name that an object such as `{"name": "Authorization", "value": ...}` speaks of."""
+        if len(value) > 8 or not any(key in value for key in _VALUE_KEYS):
+            return ""
+        return next((name for key in _NAME_KEYS if isinstance(name := value.get(key), str)), "")
+
+    def _judged(self, name: str, how_strong: Strength, item: Any) -> Any:
+        """What may be kept of the value of a name that secrets have."""
+        if isinstance(item, bytes):
+            try:
+                text = item.decode()
+            except UnicodeDecodeError:
+                return item
+            clean = self._judged(name, how_strong, text)
+            return item if clean == text else clean
+        if isinstance(item, list | tuple):
+            if set(map(type, item)) <= _PLAIN:
+                return item
+            return [self._judged(name, how_strong, each) for each in item]
+        if type(item) is not str:
+            return item
+        clean = self.text(item)
+        if clean.startswith("[redacted: ") and clean.endswith(" chars]"):
+            return clean
+        if item in self._allowed or not is_secret(how_strong, item):
+            return clean
+        return self._taken(name, item)
+
+    def _taken(self, name: str, item: Any) -> Any:
+        """The mark for the value of a name, if there is any value."""
+        if not item or not isinstance(item, str | bytes | list | tuple | dict):
+            return item
+        if isinstance(item, str) and (item in self._allowed or item.startswith("[redacted: ")):
+            return item
+        self.count += 1
+        unit = "chars" if isinstance(item, str) else "bytes" if isinstance(item, bytes) else "items"
+        return f"[redacted: {self.text(name)[:40]}, {len(item)} {unit}]"
+
+    def _strength(self, key: str) -> Strength | None:
+        """How much a name says by the usual rules; None if the store's own rules name it."""
+        try:
+            return self._strengths[key]
+        except KeyError:
+            pass
+        plain = _plain(key)
+        found: Strength | None = Strength.NONE
+        if plain in self._keys:
+            found = None
+        elif self._usual and plain not in self._allowed_keys:
+            found = strength(key)
+        if len(self._strengths) >= _MOST_SHORT:
+            self._strengths.clear()
+        self._strengths[key] = found
+        return found
+
+    def _key(self, key: Any) -> Any:
+        if type(key) is str:
+            return self.text(key)
+        if isinstance(key, tuple):
+            return tuple(map(self._key, key))
+        return self._bytes(key) if isinstance(key, bytes) else key
+
+    def _bytes(self, value: bytes) -> bytes:
+        try:
+            text = value.decode()
+        except UnicodeDecodeError:
+            return value
+        clean = self.text(text)
+        return value if clean == text else clean.encode()
+
+    def _list_judged(self, items: list[Any]) -> list[Any]:
+        """A list in which a name stands before its value: `("x-api-key", ...)`, `["--password", ...]`."""
+        if not self._usual:
+            return items
+        for at in range(len(items) - 1):
+            name, item = items[at], items[at + 1]
+            if isinstance(name, bytes) and isinstance(item, bytes) and len(name) <= 80:
+                clean = self._after_name(name.decode("latin-1"), item.decode("latin-1"))
+                items[at + 1] = item if clean is None else clean.encode()
+            elif type(name) is str and type(item) is str and len(name) <= 80:
+                clean = self._after_name(name, item)
+                items[at + 1] = item if clean is None else clean
+        return items
+
+    def _after_name(self, name: str, item: str) -> str | None:
+        """The mark for an item after a name that secrets have. Two names behind each other are a list of names."""
+        how_strong = self._strength(name.strip("-: ="))
+        if not how_strong:
+            return None
+        scheme, _, rest = item.partition(" ")
+        looks_so = is_secret(Strength.WEAK, rest or scheme) or (
+            how_strong is not Strength.WEAK and is_secret(Strength.PASSWORD, rest or scheme)
+        )
+        return self._taken(name, item) if looks_so else None
+
+    def _unspread(self, items: list[Any]) -> list[Any]:
+        """A list in whose items, put together, no secret stands either: they may be the pieces of a stream."""
+        if len(items) < 2:
+            return items
+        clean, count = without_spread_secrets(items, self._find)
+        self.count += count
         return clean
 
+    def text(self, text: str) -> str:
+        """The text with a mark in the place of every secret."""
+        kept, most = (self._short, _MOST_SHORT) if len(text) < _SHORTEST_KEPT else (self._seen, _MOST_KEPT)
+        clean = kept.get(text)
+        if clean is None:
+            if len(kept) >= most:
+                kept.clear()
+            clean = kept[text] = self._cleaned(text)
+        return clean
+
+    def _cleaned(self, text: str) -> str:
+        secrets = self._find(text)
+        if not secrets:
+            return text
+        self.count += len(secrets)
+        parts, kept_to = [], 0
+        for secret in secrets:
+            parts += [text[kept_to : secret.start], secret.mark]
+            kept_to = secret.end
+        return "".join([*parts, text[kept_to:]])
+
     def secrets(self, text: str, start: int = 0, known: Iterable[Secret] = ()) -> list[Secret]:
-        """Where secrets of a known shape stand in a text, in order; those that overlap are one.
+        """Where secrets stand in a text, in order; those that overlap are one.
 
         Args:
             text: The text.
-            start: From where on the usual shapes are looked for; those of a store's own are in all of it.
-            known: The secrets before that.
+            start: From where on the usual rules look; those of a store's own look at all of it.
+            known: The secrets found before.
         """
-        found = list(known)
-        before = len(found)
-        for name, words, shape in self._shapes:
-            begin = 0 if words == _EVERYWHERE else start
-            # A word may stand right before what is taken out, as in a URL.
-            if any(text.find(word, max(0, begin - _LONGEST_WORD)) >= 0 for word in words):
-                found += [Secret(*match.span(), name) for match in shape.finditer(text, begin) if match[0]]
-        merged = _merged(found)
-        self.count += max(0, len(merged) - before)
-        return merged
+        before = list(known)
+        found = merged([*before, *self._find(text, start)])
+        self.count += max(0, len(found) - len(before))
+        return found
 
-    def _search(self, text: str) -> str:
-        for name, words, shape in self._shapes:
-            for word in words:
-                if word in text:
-                    text, found = shape.subn(f"[redacted: {name}]", text)
-                    self.count += found
-                    break
-        return text
-
-
-def _merged(found: list[Secret]) -> list[Secret]:
-    merged: list[Secret] = []
-    for each in sorted(found):
-        if merged and each.start < merged[-1].end:
-            merged[-1] = merged[-1]._replace(end=max(merged[-1].end, each.end))
-        else:
-            merged.append(each)
-    return merged
+    def _find(self, text: str, start: int = 0) -> list[Secret]:
+        found: list[Secret] = []
+        if self._usual:
+            found = find_secrets(text[start:] if start else text)
+            if start:
+                found = [Secret(each.start + start, each.end + start, each.kind) for each in found]
+        if self._shapes:
+            for kind, shape in self._shapes:
+                found += [Secret(*match.span(), kind) for match in shape.finditer(text) if match[0]]
+            found = merged(found)
+        if self._allowed:
+            found = [each for each in found if text[each.start : each.end] not in self._allowed]
+        return found
 
 
 def _plain(key: str) -> str:

@@ -1,4 +1,4 @@
-"""Journal records as rows of the store's tables."""
+"""Journal records as rows of the store's tables. Every row leaves through `Redactor.row`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ from rolltrace.record import (
     TrajectoryStart,
     decode_coordinates,
     decode_value,
-    to_json,
 )
 from rolltrace.record.tables import (
     FLAGS,
@@ -41,7 +40,6 @@ from rolltrace.record.tables import (
 )
 from rolltrace.record.tokens import PROMPT_NAMES
 
-_encode_json = msgspec.json.Encoder().encode
 _parts_decoder = msgspec.msgpack.Decoder(dict[str, msgspec.Raw])
 
 
@@ -69,6 +67,12 @@ class RowMaker:
 
     def rows(self, record: Record) -> Iterator[Row]:
         """The rows of a record that is complete in itself. Starts and blobs have none."""
+        return map(self._storable, self._rows(record))
+
+    def _storable(self, row: Row) -> Row:
+        return row._replace(fields=self._redactor.row(row.table, row.fields))
+
+    def _rows(self, record: Record) -> Iterator[Row]:
         if isinstance(record, OpEnd):
             yield from self._span(record, record.status, record.end_ns, record.error, record.outputs)
         elif isinstance(record, TrajectoryEnd):
@@ -79,9 +83,10 @@ class RowMaker:
     def unfinished(self, record: OpStart | TrajectoryStart, status: str) -> Iterator[Row]:
         """The rows of an op or trajectory that began and has no end: `running`, or `interrupted` by a kill."""
         if isinstance(record, OpStart):
-            yield from self._span(record, status, None, None, None)
+            rows = self._span(record, status, None, None, None)
         else:
-            yield from self._trajectory(record, status, None, None)
+            rows = self._trajectory(record, status, None, None)
+        return map(self._storable, rows)
 
     def _where(self, record: Any) -> tuple[Coordinates, dict[str, Any]]:
         at = decode_coordinates(record.coordinates)
@@ -95,14 +100,13 @@ class RowMaker:
         }
 
     def _ending(self, record: Any, status: str, end_ns: int | None, error: Error | None) -> dict[str, Any]:
-        clean = self._redactor.text
         return {
             "name": record.name,
             "start_ns": record.start_ns,
             "end_ns": end_ns,
             "status": status,
-            "error": clean(f"{error.type}: {error.message}") if error else None,
-            "traceback": clean(error.traceback) if error else None,
+            "error": f"{error.type}: {error.message}" if error else None,
+            "traceback": error.traceback if error else None,
         }
 
     def _span(
@@ -118,7 +122,7 @@ class RowMaker:
             parent_id=record.parent_id or None,
             kind=record.kind,
             thread=getattr(record, "thread", "") or None,
-            payload=self._json({"inputs": given, "outputs": result}),
+            payload={"inputs": given, "outputs": result},
         )
         if tokenizer := getattr(record, "tokenizer", ""):
             fields["tokenizer"] = tokenizer
@@ -134,7 +138,7 @@ class RowMaker:
         for finding in findings:
             made = {column.name: fields[column.name] for column in WHERE}
             made["time_ns"] = fields.get("start_ns") or fields.get("time_ns")
-            made.update(flag=finding.flag, op_id=finding.op_id or op_id or None, detail=self._json(finding.detail))
+            made.update(flag=finding.flag, op_id=finding.op_id or op_id or None, detail=finding.detail)
             yield Row(FLAGS, at.step, made)
 
     def _inputs(self, record: OpStart | OpEnd) -> Any:
@@ -157,7 +161,7 @@ class RowMaker:
         fields.update(
             parent_trajectory_id=record.parent_trajectory_id.hex() if record.parent_trajectory_id else None,
             parent_op_id=record.parent_op_id or None,
-            tags=self._json(decode_value(record.tags)),
+            tags=decode_value(record.tags),
         )
         yield Row(TRAJECTORIES, at.step, fields)
         yield from self._flags(at, fields, self._checks.of_trajectory(fields), None)
@@ -173,10 +177,10 @@ class RowMaker:
             fields.update(
                 reward=_number(body.get("reward")),
                 episode_done=done if isinstance(done, bool) else None,
-                stop_reason=None if stop is None else self._redactor.text(str(stop)),
+                stop_reason=None if stop is None else str(stop),
                 backfill=bool(body.pop("backfill", False)),
-                trace=self._json(trace),
-                fields=self._json(body),
+                trace=trace,
+                fields=body,
             )
             yield Row(TRANSITIONS, at.step, fields)
             yield from self._flags(at, fields, self._checks.of_transition(trace, body), record.op_id)
@@ -187,9 +191,9 @@ class RowMaker:
             fields.update(
                 name=str(body.get("name", "reward")),
                 value=_number(value),
-                label=self._redactor.text(value) if isinstance(value, str) else None,
-                terms=self._json(body.get("terms")),
-                reason=None if body.get("reason") is None else self._redactor.text(str(body["reason"])),
+                label=value if isinstance(value, str) else None,
+                terms=body.get("terms"),
+                reason=None if body.get("reason") is None else str(body["reason"]),
             )
             yield Row(SCORES, at.step, fields)
         elif record.event == "text" and isinstance(body, dict):
@@ -204,14 +208,8 @@ class RowMaker:
                     LOSSES, at.step, {**fields, "reason": str(body.get("reason")), "count": 1, "trajectory_id": dropped}
                 )
         else:
-            fields.update(event=record.event, body=self._json(body))
+            fields.update(event=record.event, body=body)
             yield Row(NOTES, at.step, fields)
-
-    def _json(self, value: Any) -> str | None:
-        """JSON text of a decoded payload, secrets taken out; None for nothing."""
-        if value is None:
-            return None
-        return _encode_json(to_json(self._redactor.value(value))).decode()
 
 
 def _number(value: Any) -> float | None:

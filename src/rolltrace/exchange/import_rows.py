@@ -8,11 +8,9 @@ from typing import Any, NamedTuple
 
 import xxhash
 
-from rolltrace.drain.redact import Redactor
 from rolltrace.record import SampleIndex, clean_text, coordinate, to_json
 from rolltrace.record.tables import SCORES, SPANS, TRAJECTORIES, TRANSITIONS, ColumnType, Table, sample_columns
 
-_REDACTOR = Redactor()
 _INT_BITS: dict[ColumnType, int] = {"int64": 63, "int32": 31}
 
 
@@ -45,7 +43,7 @@ class Place(NamedTuple):
 
 
 def row(table: Table, place: Place, values: Mapping[str, Any]) -> ImportedRow:
-    """A row of a table: JSON columns are encoded, secrets are taken out, every type is checked.
+    """A row of a table: JSON columns are encoded, every type is checked. The importer takes secrets out.
 
     Raises:
         Malformed: a value that its column cannot hold.
@@ -166,9 +164,9 @@ def _fitting(name: str, kind: ColumnType, value: Any) -> Any:
     if value is None:
         return None
     if kind == "json":
-        return json.dumps(to_json(_REDACTOR.value(value)), ensure_ascii=False, separators=(",", ":"))
+        return json.dumps(to_json(value), ensure_ascii=False, separators=(",", ":"))
     if kind in ("text", "long text") and isinstance(value, str):
-        return _REDACTOR.text(clean_text(value))
+        return clean_text(value)
     if kind == "bool" and isinstance(value, bool):
         return value
     if kind == "float64" and is_number(value):

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import xxhash
 
+from rolltrace.drain import Redactor
 from rolltrace.errors import ConfigError, StoreError
 from rolltrace.exchange.import_rows import ImportedRow, Malformed, Place
 from rolltrace.exchange.jsontext import parse
@@ -204,11 +205,11 @@ def import_files(
             report(BadLine(path, 0, fault.strerror or str(fault)))
     readers = [reader_of(source) for source in sources]
     prepare(target.store)
-    known = _Known(target.store)
+    known, redactor = _Known(target.store), Redactor.of(target.store)
     reading = _Reading(progress, sum(source.path.stat().st_size for source in sources))
     imported = already_there = 0
     for source, reader in zip(sources, readers):
-        added, skipped = _import_file(source, reader, known, report, reading)
+        added, skipped = _import_file(source, reader, known, redactor, report, reading)
         imported += added
         already_there += skipped
     reading.finish()
@@ -219,6 +220,7 @@ def _import_file(
     source: Source,
     reader: LineReader,
     known: _Known,
+    redactor: Redactor,
     report: Callable[[BadLine], None],
     reading: _Reading,
 ) -> tuple[int, int]:
@@ -240,7 +242,7 @@ def _import_file(
         if made[0].fields["trajectory_id"] in elsewhere:
             skipped += 1
         else:
-            rows += made
+            rows += [each._replace(fields=redactor.encoded_row(*each)) for each in made]
         # Counted whether it was there or not, and without flags, which a setting turns off: the same file is always cut
         # into the same chunks.
         texts = (text for each in made if each.table is not FLAGS for text in each.fields.values())

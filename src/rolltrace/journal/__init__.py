@@ -1,9 +1,11 @@
 """Save bytes so that a kill loses nothing, and read them back."""
 
+from rolltrace.journal.access import file_mode, is_shared, make_folder, make_store, open_file
 from rolltrace.journal.host import host_name, host_of, host_tag, tag_of
 from rolltrace.journal.lock import drainer_lock, file_lock
 from rolltrace.journal.reader import Damage, Entry, SegmentReader, is_live, journal_files, read_journals
-from rolltrace.journal.replace import make_folders, replace_file, replacing
+from rolltrace.journal.replace import replace_file, replacing
+from rolltrace.journal.sync import sync_path
 from rolltrace.journal.tokenizers import claim_tokenizer, tokenizer_file, tokenizers_pending, write_tokenizer
 from rolltrace.journal.writer import JournalWriter, Losses, journal_folder
 
@@ -16,16 +18,21 @@ __all__ = [
     "claim_tokenizer",
     "drainer_lock",
     "file_lock",
+    "file_mode",
     "host_name",
     "host_of",
     "host_tag",
     "is_live",
+    "is_shared",
     "journal_files",
     "journal_folder",
-    "make_folders",
+    "make_folder",
+    "make_store",
+    "open_file",
     "read_journals",
     "replace_file",
     "replacing",
+    "sync_path",
     "tag_of",
     "tokenizer_file",
     "tokenizers_pending",

@@ -8,12 +8,14 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
+from rolltrace.journal.access import make_folder, open_file
+
 
 @contextmanager
 def file_lock(path: Path) -> Iterator[bool]:
     """Hold the lock that this file stands for; gives False if another process (or thread) has it."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    make_folder(path.parent)
+    fd = open_file(path, os.O_RDWR | os.O_CREAT)
     try:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -17,54 +17,41 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from rolltrace.journal.access import file_mode
 from rolltrace.journal.host import host_tag
+from rolltrace.journal.sync import sync_path
 
 
 @contextmanager
-def replacing(path: Path, *, durable: bool = False) -> Iterator[Path]:
-    """The hidden file to write. It becomes `path` at the end of the block, and is removed if that raises."""
+def replacing(path: Path, *, durable: bool = False, mode: int | None = None) -> Iterator[Path]:
+    """The hidden file to write. It becomes `path` at the end of the block, and is removed if that raises.
+
+    With a `mode`, it is there already when the block begins, empty.
+    """
     hidden = path.with_name(f".{path.name}.{os.urandom(4).hex()}.{os.getpid()}.{host_tag()}.new")
     try:
+        if mode is not None:
+            made = os.open(hidden, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            os.fchmod(made, mode)
+            os.close(made)
         yield hidden
         if durable:
-            _sync(hidden)
+            sync_path(hidden)
         hidden.rename(path)
         if durable:
-            _sync(path.parent)
+            sync_path(path.parent)
     except BaseException:
         hidden.unlink(missing_ok=True)
         raise
 
 
-def replace_file(path: Path, data: bytes | Iterable[bytes], *, durable: bool = False, private: bool = False) -> None:
-    """Write a file, new or in the place of an older one.
+def replace_file(path: Path, data: bytes | Iterable[bytes], *, durable: bool = False) -> None:
+    """Write a file of a store, new or in the place of an older one. Who may read it is decided in `access`.
 
     Args:
         path: The file; its folder is there.
         data: Its content, at once or in pieces.
         durable: A power cut cannot take it back. Costs two waits for the disk.
-        private: Nobody else may read it, from its first byte on; else as the umask says.
     """
-    with replacing(path, durable=durable) as hidden:
-        made = os.open(hidden, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600 if private else 0o666)
-        with open(made, "wb") as file:
-            file.writelines([data] if isinstance(data, bytes) else data)
-
-
-def make_folders(path: Path, *, durable: bool = False) -> None:
-    """Make a folder and those above it, if they are not there; with `durable`, a power cut cannot take them back."""
-    missing = [path]
-    while not missing[-1].parent.exists():
-        missing.append(missing[-1].parent)
-    path.mkdir(parents=True, exist_ok=True)
-    if durable:
-        for folder in missing:
-            _sync(folder.parent)
-
-
-def _sync(path: Path) -> None:
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+    with replacing(path, durable=durable, mode=file_mode(path.parent)) as hidden, hidden.open("wb") as file:
+        file.writelines([data] if isinstance(data, bytes) else data)

@@ -26,6 +26,8 @@ from typing import Any
 import msgspec
 from xxhash import xxh3_64_intdigest
 
+from rolltrace.journal.access import open_file
+
 FILE_MAGIC = b"ROLLTRJ\x01"
 VERSION = 1
 OPEN, SEALED = 0, 1
@@ -62,7 +64,7 @@ class Segment(ABC):
         hidden = path.with_suffix(".new")
         with contextlib.suppress(FileNotFoundError):
             os.unlink(hidden)  # left by an attempt that was interrupted
-        self._fd = os.open(hidden, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        self._fd = open_file(hidden, os.O_RDWR | os.O_CREAT | os.O_EXCL)
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self._reserve()

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
+from rolltrace.journal.access import make_folder, open_file
 from rolltrace.journal.replace import replace_file
 
 PENDING_SEC = 30.0
@@ -32,10 +33,10 @@ def claim_tokenizer(store: Path, fingerprint: str) -> bool:
     path = tokenizer_file(store, fingerprint)
     if path.exists():
         return False
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_folder(path.parent)
     marker = path.with_suffix(".pending")
     try:
-        os.close(os.open(marker, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        os.close(open_file(marker, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
     except FileExistsError:
         if _age_sec(marker) < _TAKE_OVER_SEC:
             return False
@@ -47,7 +48,7 @@ def write_tokenizer(store: Path, fingerprint: str, pages: Iterable[bytes]) -> No
     """Write the file, all at once, and take the marker away, whatever comes."""
     path = tokenizer_file(store, fingerprint)
     try:
-        replace_file(path, pages, private=True)
+        replace_file(path, pages)
     finally:
         path.with_suffix(".pending").unlink(missing_ok=True)
 

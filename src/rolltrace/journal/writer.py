@@ -18,6 +18,7 @@ from typing import Any
 
 from rolltrace import _guard
 from rolltrace.errors import StoreError
+from rolltrace.journal.access import make_folder, make_store
 from rolltrace.journal.filesystem import can_map
 from rolltrace.journal.host import host_name, host_tag
 from rolltrace.journal.segment import FRAME, HEADER_BYTES, AppendedSegment, MappedSegment, Segment
@@ -48,10 +49,12 @@ class JournalWriter:
         segment_bytes: int = 16 << 20,
         max_unsent_bytes: int = 8 << 30,
         on_new_segment: Callable[[], None] = lambda: None,
+        share: str | None = None,
     ) -> None:
         self.folder = journal_folder(store)
         try:
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_store(store, share)
+            make_folder(self.folder)
             if not os.access(self.folder, os.W_OK | os.X_OK):
                 raise PermissionError(errno.EACCES, "no permission to write", str(self.folder))
             mapped = can_map(self.folder) if mode == "auto" else mode == "mmap"
@@ -128,7 +131,7 @@ class JournalWriter:
     def _turn_over(self, capacity: int, now: float) -> None:
         """Begin the next segment and seal the last, in this order: a sealed one without a successor means a writer
         that is gone."""
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # somebody may have removed it
+        make_folder(self.folder)  # somebody may have removed it
         if self._unsent_bytes() + capacity > self._max_unsent_bytes:
             raise _JournalFull
         fresh = self._open_next(capacity)

@@ -3,6 +3,8 @@
 import sys
 from pathlib import Path
 
+from rolltrace.keeper.clean_output import clean_output
 from rolltrace.keeper.process import run, run_once
 
+clean_output(Path(sys.argv[1]))
 sys.exit(run_once(Path(sys.argv[1])) if "--once" in sys.argv else run(Path(sys.argv[1])))

@@ -21,6 +21,7 @@ from rolltrace._guard import logger
 from rolltrace.backends.backend import Backend
 from rolltrace.errors import ConfigError, FilterError, MissingExtraError, OutageError
 from rolltrace.journal import is_live, journal_files, journal_folder
+from rolltrace.keeper.clean_output import clean_log, clean_output
 from rolltrace.keeper.outbox import Outbox
 from rolltrace.keeper.pending import Pending, routed
 from rolltrace.keeper.position import REFUSED, SENT
@@ -217,6 +218,7 @@ def follow_in_thread(store: Path, name: str) -> None:
         except Exception:
             logger.exception("the sender of %s has ended", name)
 
+    clean_log(store)
     follower = Follower(store, name)
     thread = threading.Thread(target=run, name=f"rolltrace-{name}", daemon=True)
     thread.start()
@@ -251,6 +253,7 @@ def main(store: Path, name: str, hang_sec: float = _HANG_SEC) -> int:
 
 
 if __name__ == "__main__":
+    clean_output(Path(sys.argv[1]))
     code = main(Path(sys.argv[1]), sys.argv[2], *map(float, sys.argv[3:4]))
     sys.stdout.flush()
     sys.stderr.flush()

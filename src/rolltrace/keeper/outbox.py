@@ -19,7 +19,8 @@ from pathlib import Path
 import msgspec
 
 from rolltrace.errors import ConfigError
-from rolltrace.journal import file_lock, replace_file
+from rolltrace.journal import file_lock, make_folder, replace_file
+from rolltrace.keeper.clean_output import Cleaner
 from rolltrace.keeper.position import Position
 from rolltrace.query import compile_where
 from rolltrace.settings import size_of
@@ -81,7 +82,8 @@ class Outbox:
         self.backend = backend
         self.folder = outbox_folder(store, backend)
         self.own_folder = sender_folder(store, backend)
-        self.position = Position(self.own_folder / "sent.jsonl", self._of_others)
+        self.cleaner = Cleaner(store)
+        self.position = Position(self.own_folder / "sent.jsonl", self._of_others, self.cleaner.text)
 
     def _of_others(self) -> list[Path]:
         """What other hosts gave to the backend; directly in the folder lies what an older version did."""
@@ -121,7 +123,12 @@ class Outbox:
 
     @state.setter
     def state(self, state: State) -> None:
+        state.last_error, state.stopped = self.clean(state.last_error), self.clean(state.stopped)
         self._write(self.own_folder / "state.json", msgspec.json.format(msgspec.json.encode(state)) + b"\n")
+
+    def clean(self, text: str | None) -> str | None:
+        """What an error said, without the credentials that it quotes."""
+        return None if text is None else self.cleaner.text(text)
 
     def works_again(self) -> None:
         """Take back what the state says of an outage or a wrong key. What waits is counted by whoever sends next."""
@@ -139,5 +146,5 @@ class Outbox:
         return file_lock(self.own_folder / "follower.lock")
 
     def _write(self, path: Path, text: bytes) -> None:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        replace_file(path, text, private=True)
+        make_folder(path.parent)
+        replace_file(path, text)

@@ -27,7 +27,6 @@ from rolltrace.drain.drainer import Ended
 from rolltrace.errors import QueryError
 from rolltrace.flags import CHECK_FAILED, PLUGIN_GROUP, is_on
 from rolltrace.journal import journal_folder, replace_file
-from rolltrace.record import to_json
 from rolltrace.record.tables import FLAGS, sample_columns
 from rolltrace.store import Partition, write_part
 
@@ -94,7 +93,7 @@ class PluginChecks:
         for number, at in enumerate(range(0, len(ended.trajectory_ids), _AT_ONCE)):
             batch = ended._replace(trajectory_ids=ended.trajectory_ids[at : at + _AT_ONCE])
             path = self._folder / f"{ended.segment}.{number:06d}.ended"
-            replace_file(path, msgspec.msgpack.encode(batch), private=True)
+            replace_file(path, msgspec.msgpack.encode(batch))
 
     def check_next(self) -> bool:
         """Check some trajectories; False if none wait."""
@@ -128,8 +127,7 @@ class PluginChecks:
     def _row(self, trajectory: Trajectory, found: Finding) -> dict[str, Any]:
         redactor = self._redactor = self._redactor or Redactor.of(self._path)
         begun = next((op.start_ns for op in trajectory.walk() if op.op_id == found.op_id), trajectory.start_ns)
-        detail = None if found.detail is None else msgspec.json.encode(to_json(redactor.value(found.detail))).decode()
-        return {
+        row = {
             "trajectory_id": trajectory.trajectory_id,
             "project": trajectory.project,
             "experiment": trajectory.experiment,
@@ -141,8 +139,9 @@ class PluginChecks:
             "flag": found.flag,
             "op_id": found.op_id,
             "time_ns": begun,
-            "detail": detail,
+            "detail": found.detail,
         }
+        return redactor.row(FLAGS, row)
 
 
 def _read(store: Store, trajectory_ids: list[str]) -> Iterator[Trajectory]:

@@ -22,7 +22,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rolltrace.journal import replace_file
+from rolltrace.journal import make_folder, open_file, replace_file
 
 SENT, REFUSED, HELD = 1, 2, 3
 _WORDS = {"sent": SENT, "refused": REFUSED, "held": HELD}
@@ -62,10 +62,12 @@ class Position:
     """The entries of one file, and of those that it stands beside. One process at a time adds to it: the caller holds
     the outbox's lock."""
 
-    def __init__(self, path: Path, others: Callable[[], list[Path]] = list) -> None:
-        """`others` gives the files of other hosts, which are only read."""
+    def __init__(self, path: Path, others: Callable[[], list[Path]] = list, clean: Callable[[str], str] = str) -> None:
+        """`others` gives the files of other hosts, which are only read; `clean` takes credentials out of reasons, which
+        are what a vendor said."""
         self.path = path
         self._other_files = others
+        self._clean = clean
         self._others: dict[Path, tuple[object, pa.Table, Counter[str], Counter[int]]] = {}
         self._reasons: Counter[str] = Counter()
         self._settled = _SCHEMA.empty_table()
@@ -82,7 +84,7 @@ class Position:
             return
         contents = _read(self.path)
         self._settled, self._recent = _table(contents.entries.values()), {}
-        self._bytes, self._reasons = contents.bytes, _reasons(contents)
+        self._bytes, self._reasons = contents.bytes, self._reasons_in(contents)
         self._seen = _look(self.path)
         self._untidy = contents.unreadable > 0 or contents.lines > 2 * len(contents.entries) + _MOST_RECENT
 
@@ -94,7 +96,16 @@ class Position:
                 self._others[path] = known[path]
             else:
                 contents = _read(path)
-                self._others[path] = (look, _table(contents.entries.values()), _reasons(contents), contents.bytes)
+                self._others[path] = (
+                    look,
+                    _table(contents.entries.values()),
+                    self._reasons_in(contents),
+                    contents.bytes,
+                )
+
+    def _reasons_in(self, contents: _Contents) -> Counter[str]:
+        refused = (entry for entry in contents.entries.values() if entry.state == REFUSED)
+        return Counter(self._clean(entry.reason) for entry in refused)
 
     @property
     def reasons(self) -> Counter[str]:
@@ -120,10 +131,10 @@ class Position:
 
     def add(self, entries: Iterable[Entry]) -> None:
         """Remember these. When it returns they are on the disk."""
-        found = list(entries)
+        found = [entry._replace(reason=self._clean(entry.reason)) if entry.reason else entry for entry in entries]
         now_s = int(time.time())
-        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with open(self.path, "ab") as file:
+        make_folder(self.path.parent)
+        with open(self.path, "ab", opener=open_file) as file:
             file.write(b"".join(_line(entry, now_s) for entry in found))
             file.flush()
             os.fsync(file.fileno())
@@ -206,10 +217,6 @@ def _read(path: Path) -> _Contents:
         entries[entry.trajectory_id] = entry
         sent_bytes[at_s // _DAY_SEC] += entry.bytes
     return _Contents(entries, sent_bytes, lines, unreadable)
-
-
-def _reasons(contents: _Contents) -> Counter[str]:
-    return Counter(entry.reason for entry in contents.entries.values() if entry.state == REFUSED)
 
 
 def _line(entry: Entry, now_s: int) -> bytes:

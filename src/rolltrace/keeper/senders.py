@@ -8,8 +8,9 @@ import sys
 import time
 from pathlib import Path
 
+from rolltrace.drain import Redactor
 from rolltrace.errors import FormatError
-from rolltrace.journal import SegmentReader, journal_files
+from rolltrace.journal import SegmentReader, journal_files, make_folder, open_file
 from rolltrace.store import note_routes, outboxes, routes, sender_folder
 
 STOPPED = 3
@@ -31,6 +32,7 @@ class Senders:
         self._started: dict[str, float] = {}
         self._stopped: set[str] = set()
         self._known: set[Path] = set()
+        self._redactor = Redactor.of(store)
 
     def wake(self, *, news: bool) -> None:
         """Start the senders that are needed and not at work.
@@ -48,7 +50,7 @@ class Senders:
         listed = set(journal_files(self._store))
         for path in listed - self._known:
             try:
-                note_routes(self._store, SegmentReader.open(path).meta)
+                note_routes(self._store, self._redactor.segment(SegmentReader.open(path)).meta)
             except (OSError, FormatError):  # drained meanwhile, or not ours
                 continue
         self._known = listed
@@ -78,8 +80,8 @@ class Senders:
 
     def _start(self, name: str) -> subprocess.Popen[bytes]:
         folder = sender_folder(self._store, name)
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with open(folder / "sender.log", "ab") as log:
+        make_folder(folder)
+        with open(folder / "sender.log", "ab", opener=open_file) as log:
             return subprocess.Popen(
                 [sys.executable, "-m", "rolltrace.keeper.follower", str(self._store), name],
                 stdin=subprocess.DEVNULL,

@@ -150,7 +150,7 @@ class _Segment:
         look = self._changes()
         if look == self._look:
             return False
-        reader = SegmentReader.open(self.path)
+        reader = redactor.segment(SegmentReader.open(self.path))
         if not self._meta:
             self._meta = reader.meta
             self.project = str(reader.meta.get("project", "unknown"))

@@ -24,7 +24,7 @@ from urllib.parse import unquote
 import xxhash
 
 from rolltrace.errors import FormatError, StoreError
-from rolltrace.journal import replace_file
+from rolltrace.journal import make_folder, make_store, replace_file
 from rolltrace.record.tables import FORMAT
 
 COMPACTED = "compact-"
@@ -150,7 +150,8 @@ def unescape(component: str) -> str:
 def prepare(store: Path) -> None:
     """Make a folder a store, or check that it is one of a version that we can write."""
     try:
-        data_folder(store).mkdir(parents=True, exist_ok=True)
+        make_store(store)
+        make_folder(data_folder(store))
         page = store / "format.json"
         if not page.exists():
             replace_file(page, json.dumps({"format": FORMAT}).encode() + b"\n")

@@ -10,7 +10,6 @@ A kill between any two of these loses and doubles nothing: a note without its ne
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -20,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import xxhash
 
-from rolltrace.journal import host_tag, journal_folder, replace_file
+from rolltrace.journal import host_tag, journal_folder, make_folder, open_file, replace_file
 from rolltrace.record.tables import Table
 from rolltrace.store.layout import COMPACTED, Partition, data_folder, source_of, step_folders
 from rolltrace.store.parts import Replaced, as_today, hidden_parts, replaced_by, row_count, write_table
@@ -146,9 +145,8 @@ def _note(store: Path, new: Path, old: Sequence[Path]) -> None:
     data = data_folder(store)
     note = _Note(str(new.relative_to(data)), [str(part.relative_to(data)) for part in old], time.time_ns())
     file = _file(store)
-    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    fd = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    with open(fd, "ab") as out:
+    make_folder(file.parent)
+    with open(file, "ab", opener=open_file) as out:
         out.write(msgspec.json.encode(note) + b"\n")
 
 

@@ -19,7 +19,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rolltrace.journal import make_folders, replacing
+from rolltrace.journal import file_mode, make_folder, replacing
 from rolltrace.record.tables import FORMAT, TABLES, ColumnType, Table
 from rolltrace.store.checksum import add_checksum
 from rolltrace.store.layout import (
@@ -129,7 +129,7 @@ def write_table(
         level: Of zstd: 1 is fast; 9 saves another sixth, for parts that stay.
     """
     folder = partition.folder(store)
-    make_folders(folder, durable=True)
+    make_folder(folder, durable=True)
     path = folder / part_name(table.name, source)
     bulky = [column.name for column in table.columns if column.type in BULKY]
     sources = list(replaces)
@@ -137,7 +137,7 @@ def write_table(
     if sources:
         standing = Standing([each.rows for each in sources], merged, removed)
         metadata[b"rolltrace_replaced_rows"] = msgspec.json.encode(standing)
-    with replacing(path, durable=True) as hidden:
+    with replacing(path, durable=True, mode=file_mode(folder)) as hidden:
         pq.write_table(
             rows.replace_schema_metadata(metadata),
             hidden,

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import xxhash
 
-from rolltrace.journal import host_tag, journal_folder, replace_file
+from rolltrace.journal import host_tag, journal_folder, make_folder, replace_file
 from rolltrace.record.tables import LOSSES
 from rolltrace.store.layout import Partition, source_of, step_folders, table_of
 from rolltrace.store.merge import replace_parts
@@ -131,7 +131,7 @@ def _plan_file(store: Path) -> Path:
 
 def _write_plan(store: Path, plan: _Plan) -> None:
     file = _plan_file(store)
-    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_folder(file.parent)
     replace_file(file, msgspec.json.encode(plan))
 
 

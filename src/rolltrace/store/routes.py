@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import xxhash
 
-from rolltrace.journal import host_name, replace_file
+from rolltrace.journal import host_name, make_folder, replace_file
 from rolltrace.store.layout import escape, unescape
 
 EMBEDDED = "rolltrace"
@@ -69,5 +69,5 @@ def _note(store: Path, backend: str, route: Route) -> None:
     path = outbox_folder(store, backend) / "routes" / f"{name}.json"
     if path.exists():
         return
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_folder(path.parent)
     replace_file(path, json.dumps(route._asdict()).encode(), durable=True)

@@ -1,0 +1,126 @@
+"""Secrets that are spread over the items of a list: the pieces in which a model streams its answer.
+
+Texts at the same place of items that follow each other are put together, as `choices[0].delta.content` of chunks is.
+Only short ones as a whole: of a long one, a message say, its begin and its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from rolltrace.drain.secret_texts import Secret
+
+_LONGEST_PIECE = 256
+_MOST_LEVELS = 6
+_DONE = frozenset({int, float, bool, type(None)})
+
+Place = tuple[Any, ...]
+
+
+class _Piece(NamedTuple):
+    """A text, or the begin or end of one."""
+
+    item: int
+    """Which item of the list it stands in."""
+    offset: int
+    text: str
+
+
+class _Change(NamedTuple):
+    start: int
+    end: int
+    mark: str
+
+
+def without_spread_secrets(items: list[Any], find: Callable[[str], list[Secret]]) -> tuple[list[Any], int]:
+    """The items without the secrets that no single one of them shows, and how many those were.
+
+    What stands for a secret stands where it began; the rest of it is gone.
+    """
+    places: dict[Place, list[tuple[int, str]]] = {}
+    for number, item in enumerate(items):
+        if type(item) not in _DONE:
+            for place, text in _texts(item, (), _MOST_LEVELS):
+                places.setdefault(place, []).append((number, text))
+    count, clean = 0, items
+    for place, texts in places.items():
+        if len(texts) < 2:
+            continue
+        changes: dict[int, list[_Change]] = {}
+        for run in _runs(texts):
+            count += _spread(run, find, changes)
+        if changes:
+            clean = list(clean) if clean is items else clean
+            for number, text in texts:
+                if number in changes:
+                    # With those that it shows by itself: of what is left after the change they might not be known.
+                    alone = [_Change(*secret[:2], secret.mark) for secret in find(text)]
+                    clean[number] = _with_text(clean[number], place, _changed(text, changes[number] + alone))
+    return clean, count
+
+
+def _texts(item: Any, place: Place, levels: int) -> Iterator[tuple[Place, str]]:
+    if type(item) is str:
+        if item:
+            yield place, item
+    elif levels and type(item) is dict:
+        for key, inner in item.items():
+            if type(inner) not in _DONE:
+                yield from _texts(inner, (*place, key), levels - 1)
+    elif levels and type(item) is list and len(item) == 1:
+        yield from _texts(item[0], (*place, 0), levels - 1)
+
+
+def _runs(texts: list[tuple[int, str]]) -> Iterator[list[_Piece]]:
+    """Pieces that touch each other: short ones, from the end of a long one to the begin of the next."""
+    run: list[_Piece] = []
+    for number, text in texts:
+        if len(text) <= _LONGEST_PIECE:
+            run.append(_Piece(number, 0, text))
+            continue
+        yield [*run, _Piece(number, 0, text[:_LONGEST_PIECE])]
+        run = [_Piece(number, len(text) - _LONGEST_PIECE, text[-_LONGEST_PIECE:])]
+    yield run
+
+
+def _spread(run: list[_Piece], find: Callable[[str], list[Secret]], changes: dict[int, list[_Change]]) -> int:
+    if len(run) < 2:
+        return 0
+    count = 0
+    begins = [0]
+    for piece in run:
+        begins.append(begins[-1] + len(piece.text))
+    for secret in find("".join(piece.text for piece in run)):
+        touched = [
+            (piece, begin)
+            for piece, begin, end in zip(run, begins, begins[1:])
+            if begin < secret.end and end > secret.start
+        ]
+        if len(touched) < 2:  # one of them shows it
+            continue
+        count += 1
+        for at, (piece, begin) in enumerate(touched):
+            start = max(0, secret.start - begin) + piece.offset
+            end = min(len(piece.text), secret.end - begin) + piece.offset
+            changes.setdefault(piece.item, []).append(_Change(start, end, "" if at else secret.mark))
+    return count
+
+
+def _changed(text: str, changes: list[_Change]) -> str:
+    parts: list[str] = []
+    kept_to = 0
+    for start, end, mark in sorted(changes):
+        if start >= kept_to:
+            parts += [text[kept_to:start], mark]
+        kept_to = max(kept_to, end)
+    return "".join([*parts, text[kept_to:]])
+
+
+def _with_text(item: Any, place: Place, text: str) -> Any:
+    """A copy of the item with another text at one place."""
+    if not place:
+        return text
+    copy = item.copy()
+    copy[place[0]] = _with_text(item[place[0]], place[1:], text)
+    return copy
