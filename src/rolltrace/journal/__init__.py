@@ -2,7 +2,17 @@
 
 from rolltrace.journal.host import host_name, host_of, host_tag, tag_of
 from rolltrace.journal.lock import drainer_lock, file_lock
-from rolltrace.journal.reader import Damage, Entry, SegmentReader, is_live, journal_files, read_journals
+from rolltrace.journal.reader import (
+    Damage,
+    Entry,
+    SegmentReader,
+    Unread,
+    is_live,
+    journal_files,
+    open_private,
+    read_journals,
+    strange_files,
+)
 from rolltrace.journal.replace import replace_file, replacing
 from rolltrace.journal.tokenizers import claim_tokenizer, tokenizer_file, tokenizers_pending, write_tokenizer
 from rolltrace.journal.writer import JournalWriter, Losses, journal_folder
@@ -13,6 +23,7 @@ __all__ = [
     "JournalWriter",
     "Losses",
     "SegmentReader",
+    "Unread",
     "claim_tokenizer",
     "drainer_lock",
     "file_lock",
@@ -22,9 +33,11 @@ __all__ = [
     "is_live",
     "journal_files",
     "journal_folder",
+    "open_private",
     "read_journals",
     "replace_file",
     "replacing",
+    "strange_files",
     "tag_of",
     "tokenizer_file",
     "tokenizers_pending",
