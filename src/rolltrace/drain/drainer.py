@@ -19,7 +19,7 @@ from typing import NamedTuple
 import msgspec
 import xxhash
 
-from rolltrace._guard import logger
+from rolltrace._guard import logger, strict
 from rolltrace.drain.apart import Failed, NotTried, drain_apart
 from rolltrace.drain.aside import Aside
 from rolltrace.drain.attempts import Attempts, forget_attempts
@@ -146,6 +146,8 @@ class Drainer:
         except Failed as fault:
             return attempts.fail(path, str(fault))
         except Exception as fault:
+            if strict():
+                raise
             logger.exception("draining %s", path)
             return attempts.fail(path, type(fault).__name__)
         return True

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 import pyarrow as pa
 
+from rolltrace._guard import strict
 from rolltrace.drain.checks import Checks, Finding, OpFacts
 from rolltrace.drain.fit import INSTEAD, fit, is_needed
 from rolltrace.drain.known import known_columns, known_of
@@ -129,6 +130,8 @@ class RowMaker:
         try:
             rows = list(make())
         except Exception as fault:  # whatever is in a record, it is not to stop the others
+            if strict():
+                raise
             # Only the type: the message may quote what should have been redacted.
             return Shaped(self._known_rows(known_of(record), place, {"error": type(fault).__name__}, status), False)
         if not self._unfit:
