@@ -27,7 +27,7 @@ _ADVICE = {
     "disk_full": "free some room on the disk; see: df -h",
     "damaged": "nothing brings them back; see the damaged journal places of the drainer's time",
     "after_shutdown": "call rolltrace.shutdown() after the last rollout",
-    "unreadable": "see: rolltrace ls --where \"flag = 'unreadable'\"; the records are in the store's folder `unreadable`",
+    "unreadable": "see: rolltrace ls --where \"flag = 'unreadable'\"; the records are in the store's folder unreadable",
 }
 _COLOURS = {"ok": "green", "note": "cyan", "problem": "red"}
 
@@ -88,7 +88,8 @@ def _print(finding: Finding) -> None:
 def _examine(store: Path) -> Iterator[Finding]:
     readable = True
     for check in (
-        _format, _permissions, _journals, _strange, _leftovers, _parts, _losses, _scores, _checks, _backends, _disk, _log,
+        _format, _permissions, _journals, _strange, _leftovers, _parts, _losses, _scores, _checks, _backends, _disk,
+        _log,
     ):  # fmt: skip
         if not readable and check in (_parts, _losses, _scores, _checks, _backends):  # of a newer format: who knows
             continue

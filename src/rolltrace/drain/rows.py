@@ -306,7 +306,7 @@ class RowMaker:
                 name=_as_text(body.get("name", "reward")),
                 value=_number(value),
                 label=self._redactor.text(value) if isinstance(value, str) else None,
-                terms=self._json(body.get("terms")),
+                terms=self._json(self._terms(body.get("terms"))),
                 reason=self._said(body.get("reason")),
             )
             yield from self._row(SCORES, fields)
@@ -323,6 +323,11 @@ class RowMaker:
         else:
             fields.update(event=record.event, body=self._json(body))
             yield from self._row(NOTES, fields)
+
+    def _terms(self, terms: Any) -> dict[Any, Any] | None:
+        if terms is not None and not isinstance(terms, dict):
+            self._unfit.append("terms")
+        return terms if isinstance(terms, dict) else None
 
     def _said(self, value: Any) -> str | None:
         """What was said as text, secrets taken out; None for nothing."""

@@ -171,12 +171,12 @@ def build(
     by_op = {each.op_id: each for each in tokens}
     ops = {span["op_id"]: _op(span) for span in spans}
     return Trajectory(
-        **{**summary, "tags": _tags(tags)},
+        **{**summary, "tags": {} if tags is None else _object(tags, "tags")},
         **inside,
         ops=_tree(spans, ops),
         tokens=tokens,
         transitions=read_transitions([_parsed(row, "trace", "fields") for row in transitions], ops),
-        scores=[_parsed(row, "terms") for row in scores],
+        scores=[{**row, "terms": None if row["terms"] is None else _object(row["terms"], "terms")} for row in scores],
         notes=[_parsed(row, "body") for row in notes],
         findings=[explained(_parsed(row, "detail"), by_op) for row in findings],
     )
@@ -241,9 +241,10 @@ def _parsed(row: Row, *names: str) -> Row:
     return {key: _value(value, {}) if key in names and value is not None else value for key, value in row.items()}
 
 
-def _tags(text: str | None) -> dict[str, Any]:
-    tags = {} if text is None else _value(text, {})
-    return tags if isinstance(tags, dict) else {"tags": tags}
+def _object(text: str, name: str) -> dict[str, Any]:
+    """The value of a column that holds objects; whoever reads it relies on that."""
+    value = _value(text, {})
+    return value if isinstance(value, dict) else {name: value}
 
 
 def _value(text: str, columns: Row) -> Any:

@@ -39,9 +39,9 @@ def read_partly(body: bytes) -> Partial:
 def _items(body: bytes) -> list[bytes]:
     """The items of a msgpack array, as far as they are whole."""
     items: list[bytes] = []
-    if not body or not (0x90 <= body[0] <= 0x9F or body[0] == 0xDC):
+    at = {0xDC: 3, 0xDD: 5}.get(body[0], 1) if body else 0
+    if not at or (at == 1 and not 0x90 <= body[0] <= 0x9F):
         return items
-    at = 1 if body[0] <= 0x9F else 3
     try:
         while at < len(body) and len(items) < _MOST_FIELDS:
             end = skip(body, at)

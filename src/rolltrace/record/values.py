@@ -224,9 +224,9 @@ def _json(value: Any, levels: int) -> Any:
     if isinstance(value, list | tuple):
         return [_json(item, levels - 1) for item in value]
     if isinstance(value, dict):
-        made = {key_text(key): _json(item, levels - 1) for key, item in value.items()}
-        if len(made) == len(value):
-            return made
+        names = [key_text(key) for key in value]
+        if len(set(names)) == len(names):  # asked before the items are converted: twice at each level is 2 ** levels
+            return {name: _json(item, levels - 1) for name, item in zip(names, value.values())}
         return {"$map": [[_json(key, levels - 3), _json(item, levels - 3)] for key, item in value.items()]}
     if isinstance(value, bytes):
         return {"$bytes": base64.b64encode(value).decode()}
