@@ -68,8 +68,7 @@ def _what_checks_see(store: Path) -> list[OpFacts]:
         maker = RowMaker(segment.meta, Redactor(), Memory(store), collecting)
         for item in segment:
             if isinstance(item, Entry):
-                for _ in maker.rows(item.record):
-                    pass
+                maker.shape(item.record, path.stem)
     return collecting.ops
 
 

@@ -12,11 +12,11 @@ import pytest
 from omegaconf import OmegaConf
 
 from rolltrace.errors import ConfigError
-from rolltrace.flags import CHECK_FAILED, FLAGS, check_selection, is_on
+from rolltrace.flags import ALWAYS_ON, FLAGS, check_selection, is_on
 from rolltrace.settings import Settings
 
 
-@pytest.mark.parametrize("flag", [*FLAGS, CHECK_FAILED], ids=lambda flag: flag.name)
+@pytest.mark.parametrize("flag", [*FLAGS, *ALWAYS_ON], ids=lambda flag: flag.name)
 def test_a_flag_is_described(flag: Any) -> None:
     assert re.fullmatch(r"[a-z]+(_[a-z]+)*", flag.name)
     assert flag.meaning

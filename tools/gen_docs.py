@@ -7,7 +7,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from rolltrace.flags import CHECK_FAILED, FLAGS, PLUGIN_GROUP
+from rolltrace.flags import ALWAYS_ON, CHECK_FAILED, FLAGS, PLUGIN_GROUP
 from rolltrace.record.tables import TABLES
 from rolltrace.settings import Settings, variable_of
 
@@ -167,8 +167,8 @@ installed, and those that failed.
 
 def flags_page() -> str:
     """docs/reference/flags.md."""
-    page = [FLAGS_INTRO, *(f"| [`{flag.name}`](#{flag.name}) | {flag.meaning} |\n" for flag in (*FLAGS, CHECK_FAILED))]
-    for flag in (*FLAGS, CHECK_FAILED):
+    page = [FLAGS_INTRO, *(f"| [`{flag.name}`](#{flag.name}) | {flag.meaning} |\n" for flag in (*FLAGS, *ALWAYS_ON))]
+    for flag in (*FLAGS, *ALWAYS_ON):
         page.append(f"\n## {flag.name}\n\n{flag.meaning[0].upper()}{flag.meaning[1:]}.\n\nNot set {flag.not_set}.\n")
         if flag.detail:
             page.append("\n| detail | meaning |\n|---|---|\n")

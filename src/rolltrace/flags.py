@@ -129,7 +129,18 @@ CHECK_FAILED = Flag(
     "for a plug-in that cannot be loaded: `rolltrace doctor` shows that",
     {"check": "which check", "error": "type and message of the fault"},
 )
-"""Always on."""
+UNREADABLE = Flag(
+    "unreadable",
+    "a record, or some of it, could not be made a row: what is known of it is shown, the rest was kept aside",
+    "for bytes that are damaged: those are counted as `losses` with the reason `damaged`",
+    {
+        "error": "the type of the fault; left out if only some columns are concerned",
+        "columns": "the columns whose value does not fit",
+        "file": "the record, in the folder `unreadable` of the store: NAME.msgpack, if there was room",
+    },
+)
+ALWAYS_ON = (CHECK_FAILED, UNREADABLE)
+"""Those that cannot be switched off."""
 
 
 def is_on(selection: str, name: str) -> bool:

@@ -7,13 +7,13 @@ import json
 import pytest
 
 from rolltrace.cli import main
-from rolltrace.flags import CHECK_FAILED, FLAGS
+from rolltrace.flags import ALWAYS_ON, FLAGS
 
 
 def test_every_flag_has_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["flags"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines] == [flag.name for flag in (*FLAGS, CHECK_FAILED)]
+    assert [line.split()[0] for line in lines] == [flag.name for flag in (*FLAGS, *ALWAYS_ON)]
     assert lines[0].endswith("the mark of re-tokenisation")
 
 

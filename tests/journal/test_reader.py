@@ -140,7 +140,9 @@ def test_every_truncation_of_garbage_is_survived(tmp_path: Path) -> None:
     folder = tmp_path / "journal" / "host"
     folder.mkdir(parents=True)
     for n in range(200):
-        (folder / f"{n}.seg").write_bytes(
+        (folder / f"w-{n:06d}.seg").write_bytes(
             b"ROLLTRJ\x01" * chance.randrange(2) + chance.randbytes(chance.randrange(9000))
         )
-    assert all(isinstance(item, Damage) for _, item in read_journals(tmp_path))
+    found = [item for _, item in read_journals(tmp_path)]
+    assert len(found) >= 200
+    assert all(isinstance(item, Damage) for item in found)

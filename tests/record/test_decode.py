@@ -6,6 +6,7 @@ import array
 import dataclasses
 import datetime
 import enum
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -14,7 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.msgpack import Ext
 
-from rolltrace.record import Array, Cut, Marker, Opaque, Snapshotter, decode_value
+from rolltrace.record import Array, Cut, Marker, Opaque, Snapshotter, decode_value, to_json
+from rolltrace.record.schema import MAX_DEPTH
 
 
 def seen(value: Any) -> Any:
@@ -71,18 +73,93 @@ def test_markers_beside_an_odd_key_are_read_as_ever() -> None:
     assert found == {'{"x": 1}': [Array("<i4", (1,), b"\1\0\0\0"), Opaque("builtins.object", {})]}
 
 
-def test_nesting_deeper_than_the_stack_of_the_reader_is_read() -> None:
-    found, depth = decode_value(b"\x91" * 50_000 + b"\xc0"), 0
-    while found is not None:
-        found, depth = found[0], depth + 1
-    assert depth == 50_000
+def depth_of(value: Any) -> int:
+    depth = 0
+    while isinstance(value, list | dict) and value:
+        value, depth = value[0] if isinstance(value, list) else next(iter(value.values())), depth + 1
+    return depth
+
+
+@pytest.mark.parametrize("opening", [b"\x91", b"\x81\xa1k"], ids=["lists", "dicts"])
+@pytest.mark.parametrize("levels", [MAX_DEPTH - 1, MAX_DEPTH])
+def test_what_readers_can_hold_is_read_whole(opening: bytes, levels: int) -> None:
+    assert depth_of(decode_value(opening * levels + b"\x07")) == levels
+
+
+@pytest.mark.parametrize("opening", [b"\x91", b"\x81\xa1k"], ids=["lists", "dicts"])
+@pytest.mark.parametrize("levels", [MAX_DEPTH + 1, 330, 500, 50_000])
+def test_deeper_nesting_is_cut_and_what_stands_beside_it_kept(opening: bytes, levels: int) -> None:
+    before, deep, after = decode_value(b"\x93\x01" + opening * levels + b"\xc0\x02")
+    assert (before, after, depth_of(deep)) == (1, 2, MAX_DEPTH - 1)
+    while isinstance(deep, list | dict):
+        deep = deep[0] if isinstance(deep, list) else deep["k"]
+    assert deep == Cut("depth", 1, None)
 
 
 def test_cuts_nested_deeper_than_the_stack_are_read() -> None:
     raw = b"\x01"
     for _ in range(2_000):
         raw = msgspec.msgpack.encode(Cut("items", 9, msgspec.Raw(raw)).ext())
-    assert decode_value(raw).kept.kept.full_length == 9
+    found, levels = decode_value(raw), 0
+    while isinstance(found, Cut) and found.limit == "items":
+        found, levels = found.kept, levels + 1
+    assert (found, levels) == (Cut("depth", 1, None), MAX_DEPTH // 2)
+
+
+def test_a_key_nested_deeper_than_the_stack_is_cut_too() -> None:
+    (key,) = decode_value(b"\x81" + b"\x91" * 3_000 + b"\xc0\x01")
+    for _ in range(MAX_DEPTH - 1):
+        (key,) = key
+    assert key == Cut("depth", 1, None)
+
+
+def at_stack_depth(frames: int, call: Callable[[], Any]) -> Any:
+    return at_stack_depth(frames - 1, call) if frames else call()
+
+
+@pytest.mark.parametrize("opening", [b"\x91", b"\x81\xa1k", b"\x81\x91\x01"], ids=["lists", "dicts", "odd keys"])
+def test_reading_gives_the_same_on_a_deep_stack(opening: bytes) -> None:
+    raw = opening * 3_000 + b"\xc0"
+    assert at_stack_depth(200, lambda: to_json(decode_value(raw))) == to_json(decode_value(raw))
+
+
+def ext(code: int, *fields: Any) -> bytes:
+    return msgspec.msgpack.encode(Ext(code, msgspec.msgpack.encode(list(fields))))
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        ext(1, "<f8", [1_000_000, 1_000_000], b""),
+        ext(1, "<f8", [1_000_000_000, -1], b""),
+        ext(1, "<f8", [2], b"\0" * 15),
+        ext(1, "<q9", [1], b"\0"),
+        ext(1, 7, [1], b"\0"),
+        ext(1, "<f8", 3, b""),
+        ext(1, "<f8", [1] * 5_000, b"\0" * 8),
+        ext(2, "torch.Tensor", "f4", ["x"], "cpu", None),
+        ext(2, "torch.Tensor", "f4", [1], "cpu", {"min": "low"}),
+        ext(3, "../../etc/passwd", "RGB", [1, 1], None),
+        ext(3, "/etc/passwd", "RGB", [1, 1], None),
+        ext(3, "00ff" * 8, "RGB", [1], None),
+        ext(4, 1, 2, 3),
+        ext(5, "items", "many", None),
+        ext(5, "items"),
+        msgspec.msgpack.encode(Ext(5, b"\x07")),
+        msgspec.msgpack.encode(Ext(5, b"\x93\x01")),
+        msgspec.msgpack.encode(Ext(5, b"\xa3abc")),
+        msgspec.msgpack.encode(Ext(10, b"0xzz")),
+    ],
+)
+def test_an_extension_that_only_has_our_code_is_marked_and_leaves_the_rest(raw: bytes) -> None:
+    before, found, after = decode_value(b"\x93\x01" + raw + b"\x02")
+    assert (before, after, found.reason) == (1, 2, "cannot be read")
+
+
+def test_an_array_of_nothing_is_small_whatever_its_shape() -> None:
+    found = decode_value(ext(1, "<f8", [1_000_000, 1_000_000, 0], b""))
+    assert found.tolist() == []
+    assert to_json(found)["$array"]["values"] == []
 
 
 def test_a_field_added_by_a_newer_version_is_left_out() -> None:

@@ -34,7 +34,7 @@ def in_json(value: Any) -> Any:
         Array("<i4", (2, 1), b"\1\0\0\0\2\0\0\0"),
         ArraySummary("numpy.ndarray", "float32", (3, 4), "cuda:0", {"min": 0.5, "sampled": 3}),
         ArraySummary("torch.Tensor", "torch.int64", (), "meta", None),
-        Image("00ff", "RGB", (4, 2), "PNG"),
+        Image("00ff" * 8, "RGB", (4, 2), "PNG"),
         Opaque("a.B", {"x": 1, "y": None}, "why"),
         Cut("items", 9, [1, 2]),
     ],

@@ -6,11 +6,15 @@ before, after a crash: it derives the vendor's ids from ours, so that a repeat r
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from rolltrace.query import Trajectory
+
+
+_LONGEST = 500
+"""Of a reason."""
 
 
 class Refused(NamedTuple):
@@ -18,6 +22,23 @@ class Refused(NamedTuple):
 
     trajectory_id: str
     reason: str
+
+
+T = TypeVar("T")
+
+
+def convert_each(
+    trajectories: Iterable[Trajectory], convert: Callable[[Trajectory], T], refused: dict[str, str]
+) -> Iterator[tuple[Trajectory, T]]:
+    """Each with what a vendor takes for it. One that cannot be converted goes to `refused`, with the reason: sending it
+    again would not help, and it is no reason to hold up the others."""
+    for trajectory in trajectories:
+        try:
+            converted = convert(trajectory)
+        except Exception as fault:
+            refused[trajectory.trajectory_id] = f"cannot be converted: {type(fault).__name__}: {fault}"[:_LONGEST]
+            continue
+        yield trajectory, converted
 
 
 class Backend(Protocol):

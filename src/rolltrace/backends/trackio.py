@@ -17,7 +17,7 @@ import xxhash
 from trackio import Trace
 from trackio.sqlite_storage import SQLiteStorage
 
-from rolltrace.backends.backend import Refused
+from rolltrace.backends.backend import Refused, convert_each
 from rolltrace.errors import BackendError
 from rolltrace.query import Op, Trajectory
 
@@ -25,6 +25,8 @@ KEY = "rollout_trace"
 """What the traces are called in Trackio."""
 _KINDS = {"llm": "generation", "tool": "tool"}
 _DEEPEST = 100
+_LONGEST_DECIMAL = 4096
+"""Bits of an integer that Python writes as decimals, whatever its settings."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 Run = tuple[str, str]
@@ -47,9 +49,10 @@ class TrackioBackend:
         runs: dict[Run, dict[str, Trajectory]] = {}
         for each in trajectories:
             runs.setdefault((each.project, each.experiment), {})[each.trajectory_id] = each
+        refused: dict[str, str] = {}
         for (project, experiment), found in runs.items():
-            _write(project, experiment, list(found.values()))
-        return []
+            _write(project, experiment, list(convert_each(found.values(), trace_of, refused)))
+        return [Refused(*each) for each in refused.items()]
 
     def update(self, trajectories: Sequence[Trajectory]) -> None:
         """Write them anew, with their newest scores."""
@@ -59,7 +62,10 @@ class TrackioBackend:
         """There is no connection to close."""
 
 
-def _write(project: str, experiment: str, trajectories: list[Trajectory]) -> None:
+def _write(project: str, experiment: str, traces: list[tuple[Trajectory, dict[str, Any]]]) -> None:
+    if not traces:
+        return
+    trajectories = [each for each, _ in traces]
     try:
         SQLiteStorage.validate_project_name(project)
     except ValueError as fault:
@@ -70,7 +76,7 @@ def _write(project: str, experiment: str, trajectories: list[Trajectory]) -> Non
         project=project,
         run=experiment,
         run_id=run_id,
-        metrics_list=[{KEY: trace_of(each)} for each in trajectories],
+        metrics_list=[{KEY: trace} for _, trace in traces],
         steps=[each.step or 0 for each in trajectories],
         timestamps=[_time(each.start_ns) for each in trajectories],
         log_ids=[each.trajectory_id for each in trajectories],
@@ -189,5 +195,5 @@ def _safe(value: Any, depth: int = 0) -> Any:
     if isinstance(value, list):
         return [_safe(item, depth + 1) for item in value]
     if isinstance(value, int) and not -(1 << 63) <= value < 1 << 64:
-        return str(value)
+        return str(value) if value.bit_length() < _LONGEST_DECIMAL else hex(value)
     return value

@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 from rolltrace.cli.output import add_json, add_store, counted, json_line, paint, plain, size, store_of
 from rolltrace.cli.stats import describe, drainer_is_running, undrained_bytes
 from rolltrace.errors import FormatError, RolltraceError
-from rolltrace.journal import Damage, SegmentReader, is_shared, journal_files, journal_folder
+from rolltrace.journal import Damage, SegmentReader, is_shared, journal_files, journal_folder, strange_files
 
 _ENOUGH_FREE_BYTES = 512 << 20
 _LOG_LINES = 3
@@ -28,6 +28,7 @@ _ADVICE = {
     "disk_full": "free some room on the disk; see: df -h",
     "damaged": "nothing brings them back; see the damaged journal places of the drainer's time",
     "after_shutdown": "call rolltrace.shutdown() after the last rollout",
+    "unreadable": "see: rolltrace ls --where \"flag = 'unreadable'\"; the records are in the store's folder unreadable",
 }
 _COLOURS = {"ok": "green", "note": "cyan", "problem": "red"}
 
@@ -87,7 +88,7 @@ def _print(finding: Finding) -> None:
 
 def _examine(store: Path) -> Iterator[Finding]:
     readable = True
-    for check in (_format, _permissions, _journals, _leftovers, *_ASKING, _disk, _log):
+    for check in (_format, _permissions, _journals, _strange, _leftovers, *_ASKING, _disk, _log):
         if not readable and check in _ASKING:  # of a newer format: who knows what it says
             continue
         try:
@@ -204,11 +205,23 @@ def _read(path: Path) -> tuple[SegmentReader, list[Damage]]:
     return segment, damage
 
 
+def _strange(store: Path) -> Iterator[Finding]:
+    """What stands among the journals and is drained by nobody."""
+    for path, problem in strange_files(store):
+        away = f"mv {shlex.quote(str(path))} /somewhere/else"
+        yield Finding("problem", "journals", f"left alone: {problem}", str(path), away)
+    for path in sorted((store / "journal").glob("*/*.seg.aside")):
+        again = f"mv {shlex.quote(str(path))} {shlex.quote(str(path).removesuffix('.aside'))}"
+        what = "a segment that the drainer failed on twice, and set aside; drainer.log says why"
+        yield Finding("problem", "journals", what, str(path), f"to try it again, with a newer rolltrace: {again}")
+
+
 def _leftovers(store: Path) -> Iterator[Finding]:
     from rolltrace.store import is_abandoned, unfinished_files
 
     found = False
-    journals = {path.stem.rpartition("-")[0] for path in journal_files(store)}
+    aside = (path.with_suffix("") for path in (store / "journal").glob("*/*.seg.aside"))
+    journals = {path.stem.rpartition("-")[0] for path in (*journal_files(store), *aside)}
     for path in unfinished_files(store):
         if is_abandoned(path, youngest_sec=0.0):
             found = True

@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from rolltrace.cli.output import add_json, json_line, paint
-from rolltrace.flags import CHECK_FAILED, FLAGS
+from rolltrace.flags import ALWAYS_ON, FLAGS
 
 
 def add(commands: Any) -> None:
@@ -22,6 +22,6 @@ def add(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    for flag in (*FLAGS, CHECK_FAILED):
+    for flag in (*FLAGS, *ALWAYS_ON):
         print(json_line(flag._asdict()) if options.json else f"{paint(f'{flag.name:<16}', 'bold')} {flag.meaning}")
     return 0

@@ -10,7 +10,8 @@ import msgspec
 
 from rolltrace.cli.output import add_json, add_store, json_line, store_of
 from rolltrace.journal import Damage, Entry, SegmentReader, journal_files, read_journals
-from rolltrace.record import Blob, Record, decode_coordinates, decode_value, to_json
+from rolltrace.record import Blob, Record, decode_value, to_json
+from rolltrace.record.partial import read_coordinates
 
 
 def add(commands: Any) -> None:
@@ -96,7 +97,7 @@ def _fields(record: Record) -> dict[str, Any]:
     for name in record.__struct_fields__:
         value = getattr(record, name)
         if name == "coordinates":
-            fields.update(decode_coordinates(value)._asdict())
+            fields.update(read_coordinates(value).coordinates._asdict())
         elif name.endswith("trajectory_id"):
             fields[name] = value.hex() if value else None
         elif isinstance(value, msgspec.Raw):

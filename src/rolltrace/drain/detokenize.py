@@ -17,11 +17,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rolltrace.errors import MissingExtraError
+from rolltrace.journal import open_private
 from rolltrace.record.growing import Rest
 from rolltrace.record.pieces import BEFORE, Pieces
 
-_MOST_TOKENS = 1 << 24
-"""No vocabulary is larger: an id over this is a fault of the file."""
+_MOST_FILE_BYTES = 512 << 20
+_MOST_GAPS = 1 << 16
+"""How many ids of a vocabulary may be nobody's, beside as many as there are tokens: the table has a place for each."""
+_MOST_TEXT_BYTES = 256 << 20
+"""In the text of one op: a token may stand for any number of bytes."""
 
 
 class Detokenizer(Protocol):
@@ -62,10 +66,13 @@ def load(path: Path) -> Detokenizer:
         ValueError: it cannot be understood.
         MissingExtraError: it needs the `tokenizers` package.
     """
-    content = path.read_bytes()
+    with open_private(path) as file:
+        content: bytes = file.read(_MOST_FILE_BYTES + 1)
+    if len(content) > _MOST_FILE_BYTES:
+        raise ValueError(f"{path} is larger than any tokenizer")
     try:
         page = msgspec.json.decode(content, type=_Page)
-    except msgspec.MsgspecError as fault:
+    except (ValueError, RecursionError) as fault:  # no JSON, no UTF-8, or deeper than the stack
         raise ValueError(f"{path} is no tokenizer.json: {fault}") from fault
     return ByteLevel(page.tokens()) if _is_byte_level(page.decoder) else _with_library(content.decode(), path)
 
@@ -98,12 +105,13 @@ class ByteLevel:
     """A table from ids to bytes."""
 
     def __init__(self, tokens: Mapping[int, str]) -> None:
-        if tokens and not 0 <= min(tokens) <= max(tokens) < _MOST_TOKENS:
-            raise ValueError(f"token ids from {min(tokens)} to {max(tokens)}")
+        if tokens and not 0 <= min(tokens) <= max(tokens) < 2 * len(tokens) + _MOST_GAPS:
+            raise ValueError(f"{len(tokens)} tokens with ids from {min(tokens)} to {max(tokens)}")
         self._unknown = max(tokens, default=-1) + 1
         self._bytes = [b""] * (self._unknown + 1)  # a token that nobody knows has no text
         for at, token in tokens.items():
             self._bytes[at] = bytes_of(token)
+        self._longest = max(map(len, self._bytes))
         self._pieces = pa.array(self._bytes, type=pa.binary())
         self._chars = pa.array(map(_chars_of, self._bytes), type=pa.int32())
 
@@ -111,11 +119,19 @@ class ByteLevel:
         if start == len(ids):
             return Rest("", array("i"), 0)
         known = self._known(ids.slice(start))
+        pieces = self._pieces.take(known) if self._fits(known) else None
+        if pieces is None:
+            raise ValueError(f"the text of {len(known)} tokens would have more than {_MOST_TEXT_BYTES} bytes")
         chars = self._chars.take(known)
         counts, begun = _integers(chars), self._begun(ids, start)
         broken = pc.indices_nonzero(pc.equal(chars, -1)).to_pylist()
         loose = self._count_broken(known, counts, broken, begun)
-        return Rest(str(begun + _joined(self._pieces.take(known)), "utf-8", "replace"), counts, loose)
+        return Rest(str(begun + _joined(pieces), "utf-8", "replace"), counts, loose)
+
+    def _fits(self, known: pa.Array) -> bool:
+        if len(known) * self._longest <= _MOST_TEXT_BYTES:  # nearly always
+            return True
+        return (pc.sum(pc.binary_length(self._pieces).cast(pa.int64()).take(known)).as_py() or 0) <= _MOST_TEXT_BYTES
 
     def _known(self, ids: pa.Array) -> pa.Array:
         least, most = (pc.min_max(ids)[name].as_py() for name in ("min", "max"))
@@ -177,12 +193,21 @@ def _joined(pieces: pa.Array) -> bytes:
     return bytes(memoryview(data)[ends[pieces.offset] : ends[pieces.offset + len(pieces)]])
 
 
+_PASSED_ON = (KeyboardInterrupt, SystemExit, MemoryError)
+"""All else that comes out of the package is about the tokenizer; its panics are not even exceptions."""
+
+
 class _Library:
     """Any tokenizer, through the `tokenizers` package."""
 
     def __init__(self, tokenizer: Any) -> None:
         def decode(ids: list[int]) -> str:
-            return str(tokenizer.decode([each for each in ids if each >= 0], skip_special_tokens=False))
+            try:
+                return str(tokenizer.decode([each for each in ids if each >= 0], skip_special_tokens=False))
+            except _PASSED_ON:
+                raise
+            except BaseException as fault:
+                raise ValueError(f"{type(fault).__name__} while tokens were decoded") from fault
 
         self._pieces = Pieces(decode)
 
@@ -200,5 +225,7 @@ def _with_library(content: str, path: Path) -> _Library:
         ) from fault
     try:
         return _Library(Tokenizer.from_str(content))
-    except Exception as fault:  # the package has no type of its own
+    except _PASSED_ON:
+        raise
+    except BaseException as fault:
         raise ValueError(f"{path} cannot be read: {fault}") from fault

@@ -3,41 +3,52 @@
 A segment is the unit. Its rows go to parts named after it, then it is removed; a drainer killed anywhere in between
 starts the segment over and writes the same parts again. What had begun and not ended in it is carried to the
 writer's next segment in a small file beside the journals; when the writer is gone, it becomes `interrupted`.
+
+A record that cannot be made rows costs itself (`rows`), a segment that cannot be drained itself and, until it is set
+aside (`attempts`), the segments of its writer that follow it: what is open in it ends in them.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
+import xxhash
 
-from rolltrace._guard import logger
+from rolltrace._guard import logger, strict
+from rolltrace.drain.apart import Failed, NotTried, drain_apart
+from rolltrace.drain.aside import Aside
+from rolltrace.drain.attempts import Attempts, forget_attempts
 from rolltrace.drain.checks import Checks, Past
+from rolltrace.drain.columns import arrow_of, grouped, part_sound
 from rolltrace.drain.memory import Memory
 from rolltrace.drain.redact import Redactor
-from rolltrace.drain.rows import Row, RowMaker
+from rolltrace.drain.rows import Row, RowMaker, Shaped
 from rolltrace.errors import FormatError
 from rolltrace.flags import ALL
 from rolltrace.journal import (
-    Damage,
     Entry,
     SegmentReader,
+    Unread,
     drainer_lock,
     is_live,
     journal_files,
     journal_folder,
     make_folder,
+    open_private,
     replace_file,
     tokenizers_pending,
 )
 from rolltrace.record import Blob, OpEnd, OpStart, TrajectoryEnd, TrajectoryStart, decode_record, encode_record
-from rolltrace.record.tables import LOSSES, TRAJECTORIES, Table
-from rolltrace.store import Partition, blob_path, note_routes, prepare, write_part
+from rolltrace.record.tables import FLAGS, LOSSES, TRAJECTORIES
+from rolltrace.record.values import BLOB_NAME
+from rolltrace.store import Partition, blob_path, note_routes, prepare, write_table
 
+NO_BLOB = "not the name of a blob"
 OpenKey = tuple[str, bytes | int]
 OpenRecords = dict[OpenKey, OpStart | TrajectoryStart]
 
@@ -63,6 +74,9 @@ class Drainer:
         self._folder = journal_folder(store)
         self._redactor = redactor or Redactor.of(store)
         self._memory = Memory(store)
+        self._aside = Aside(store)
+        self._left_alone: set[Path] = set()
+        """Files that are no journals of ours, and were told of."""
         self.segments = 0
         self.bytes = 0
         self.postponed = False
@@ -78,98 +92,201 @@ class Drainer:
         return [path for path in journal_files(self.store) if path.parent == self._folder and not is_live(path)]
 
     def drain(self, progress: Callable[[int, int], None] = lambda done, total: None) -> int:
-        """Drain all that waits; how many segments that were. The caller holds the lock."""
+        """Drain all that waits; how many segments that were. The caller holds the lock.
+
+        Raises:
+            OSError: the store cannot be written, after all segments were tried.
+        """
         waiting = self.waiting()
         # In this order: whatever waits was written after the markers of its tokenizers.
         self.postponed = bool(waiting) and tokenizers_pending(self.store)
         if self.postponed:
             return 0
+        before, stuck = self.segments, set[str]()
+        problem: OSError | None = None
         for done, path in enumerate(waiting):
             progress(done, len(waiting))
-            self._drain_segment(path)
+            if writer_of(path) in stuck:
+                continue
+            try:
+                is_done = self._try_segment(path)
+            except OSError as fault:  # a full disk, most likely; the next one may be smaller
+                problem, is_done = problem or fault, False
+            if not is_done:
+                stuck.add(writer_of(path))
         progress(len(waiting), len(waiting))
-        return len(waiting)
+        if problem is not None:
+            raise problem
+        return self.segments - before
 
     def drain_one(self, path: Path) -> None:
-        """Drain one segment that its writer has closed. The caller holds the lock."""
-        self._drain_segment(path)
+        """Drain one segment that its writer has closed. The caller holds the lock.
 
-    def _drain_segment(self, path: Path) -> None:
+        Raises:
+            Exception: it cannot be drained.
+        """
+        self._finish(path, self.write_parts(path))
+
+    def _try_segment(self, path: Path) -> bool:
+        """Drain a segment, if it can be; whether those that follow it may be drained."""
+        attempts = Attempts.of(path)
+        attempts.begin(path)
         try:
-            segment = self._redactor.segment(SegmentReader.open(path))
+            ended = drain_apart(self.store, path) if attempts.must_be_apart else self.write_parts(path)
+            self._finish(path, ended)
         except FormatError as fault:
-            logger.warning("left alone: %s", fault)
-            return
-        before, after = carried_file(path, -1), carried_file(path, 0)
-        still_open, past = read_carried(before)
+            if path not in self._left_alone:
+                self._left_alone.add(path)
+                logger.warning("left alone: %s", fault)
+            forget_attempts(path)
+        except NotTried as fault:
+            logger.warning("draining %s is put off: %s", path, fault)
+            return False
+        except OSError:
+            raise
+        except Failed as fault:
+            return attempts.fail(path, str(fault))
+        except Exception as fault:
+            if strict():
+                raise
+            logger.exception("draining %s", path)
+            return attempts.fail(path, type(fault).__name__)
+        return True
+
+    def write_parts(self, path: Path) -> list[str]:
+        """Write the parts of a segment and what the writer's next one needs; the trajectories that ended in it.
+
+        The segment stays. Writing them again changes nothing.
+        """
+        segment = self._redactor.segment(SegmentReader.open(path))
+        still_open, past = self._carried(path)
         maker = RowMaker(segment.meta, self._redactor, self._memory, Checks.of(segment.meta, past))
         rows: list[Row] = []
-        damaged = 0
+        damaged = unreadable = 0
         for item in segment:
-            if isinstance(item, Damage):
+            place = f"{path.stem}-{item.offset}"
+            if isinstance(item, Entry):
+                shaped = self._take(item, maker, still_open, place)
+                body = segment.data[item.body_at : item.body_at + item.size_bytes]
+            elif isinstance(item, Unread):
+                shaped, body = maker.shape_unread(item.body, place, item.reason.partition(":")[0]), item.body
+            else:
                 damaged += 1
                 continue
-            self._take(item, maker, still_open, rows)
-        if _is_last(path):  # its writer has closed the journal or was killed: nothing will end these any more
+            rows += shaped.rows
+            if not shaped.is_whole:
+                unreadable += 1
+                self._aside.keep(f"{place}.msgpack", body)
+        if is_last(path):  # its writer has closed the journal or was killed: nothing will end these any more
             for record in still_open.values():
-                rows += maker.unfinished(record, "interrupted")
+                shaped = maker.shape_unfinished(record, "interrupted", open_place(path, record))
+                rows += shaped.rows
+                if not shaped.is_whole:
+                    unreadable += 1
+                    self._aside.keep(f"{open_place(path, record)}.msgpack", encode_record(record))
             still_open, past = {}, Past()
+        if unreadable:
+            logger.warning("%d records of %s are unreadable, at least in part; see rolltrace doctor", unreadable, path)
         note_routes(self.store, segment.meta)
-        self._write(segment, rows, damaged)
-        if self._on_ended is not None:
-            ended = [row.fields["trajectory_id"] for row in rows if row.table is TRAJECTORIES]
-            self._on_ended(Ended(path.stem, str(segment.meta.get("checks", ALL)), ended))
+        self._write(segment, maker, [*rows, *maker.losses(segment.losses, damaged)])
         if still_open or past:
-            _write_carried(after, still_open, past)
-        self.segments += 1
+            _write_carried(carried_file(path, 0), still_open, past)
         self.bytes += len(segment.data)
-        path.unlink(missing_ok=True)
-        before.unlink(missing_ok=True)
+        return [row.fields["trajectory_id"] for row in rows if row.table is TRAJECTORIES]
 
-    def _take(self, item: Entry, maker: RowMaker, still_open: OpenRecords, rows: list[Row]) -> None:
+    def _finish(self, path: Path, ended: list[str]) -> None:
+        """Remove a segment whose parts are written."""
+        if self._on_ended is not None:
+            self._on_ended(Ended(path.stem, str(SegmentReader.open(path).meta.get("checks", ALL)), ended))
+        self.segments += 1
+        path.unlink(missing_ok=True)
+        carried_file(path, -1).unlink(missing_ok=True)
+        forget_attempts(path)
+
+    def _carried(self, path: Path) -> Carried:
+        before = carried_file(path, -1)
+        try:
+            return read_carried(before)
+        except ValueError:
+            logger.warning("%s cannot be read; what was open in it will have no end", before)
+            self._aside.keep(f"{before.stem}-open.msgpack", _bytes_of(before))
+            return Carried({}, Past())
+
+    def _take(self, item: Entry, maker: RowMaker, still_open: OpenRecords, place: str) -> Shaped:
         record = item.record
         if isinstance(record, Blob):
-            self._keep_blob(record)
-            return
-        if isinstance(record, OpStart):
-            still_open["op", record.op_id] = record
-        elif isinstance(record, TrajectoryStart):
-            still_open["trajectory", record.trajectory_id] = record
-        elif isinstance(record, OpEnd):
-            still_open.pop(("op", record.op_id), None)
-        elif isinstance(record, TrajectoryEnd):
-            still_open.pop(("trajectory", record.trajectory_id), None)
-        rows.extend(maker.rows(record))
+            if self._keep_blob(record):
+                return Shaped([], is_whole=True)
+            return maker.shape_unread(b"", place, NO_BLOB)
+        note_open(record, still_open)
+        return maker.shape(record, place)
 
-    def _write(self, segment: SegmentReader, rows: list[Row], damaged: int) -> None:
-        project = str(segment.meta.get("project", "unknown"))
-        experiment = str(segment.meta.get("experiment", "unknown"))
-        worker = str(segment.meta.get("writer", "unknown"))
-        parts: dict[tuple[int | None, str], list[Row]] = defaultdict(list)
-        for row in rows:
-            parts[row.step, row.table.name].append(row)
-        losses = {reason: dict(steps) for reason, steps in segment.losses.items()}
-        if damaged:
-            losses["damaged"] = {"": damaged}
-        for reason, steps in losses.items():
-            for label, count in steps.items():
-                at = int(label) if label else None
-                fields = {"project": project, "experiment": experiment, "worker": worker, "step": at}
-                parts[at, "losses"].append(Row(LOSSES, at, {**fields, "reason": reason, "count": count}))
-        for (step, _), group in parts.items():
-            table: Table = group[0].table
-            partition = Partition(project, experiment, step)
-            write_part(self.store, partition, table, segment.path.stem, (row.fields for row in group))
+    def _write(self, segment: SegmentReader, maker: RowMaker, rows: list[Row]) -> None:
+        told = [row for row in rows if row.table in (FLAGS, LOSSES)]
+        for group in grouped(row for row in rows if row.table not in (FLAGS, LOSSES)):
+            told += self._write_group(segment, maker, group)
+        for group in grouped(told):
+            self._write_group(segment, maker, group)
 
-    def _keep_blob(self, blob: Blob) -> None:
+    def _write_group(self, segment: SegmentReader, maker: RowMaker, group: list[Row]) -> list[Row]:
+        """Write one part; what stands for rows that could not be written."""
+        group.sort(key=_order)
+        project, experiment = (str(segment.meta.get(name, "unknown")) for name in ("project", "experiment"))
+        partition, table, source = Partition(project, experiment, group[0].step), group[0].table, segment.path.stem
+        try:
+            write_table(self.store, partition, table, source, arrow_of(group))
+        except OSError:
+            raise
+        except Exception:
+            sound, instead = part_sound(group, maker)
+            if sound:
+                write_table(self.store, partition, table, source, arrow_of(sound))
+            return instead
+        return []
+
+    def _keep_blob(self, blob: Blob) -> bool:
+        """Whether it may be kept: the name of a file is not for a journal to choose."""
+        if not BLOB_NAME.fullmatch(blob.hash):
+            return False
         path = blob_path(self.store, blob.hash)
-        if path.exists():
-            return
-        make_folder(path.parent)
-        replace_file(path, encode_record(blob))
+        if os.path.lexists(path):
+            return True
+        make_folder(path.parent, durable=True)
+        if path.parent.is_symlink() or path.parent.parent.is_symlink():
+            return False
+        replace_file(path, encode_record(blob), durable=True)
+        return True
 
 
-def _is_last(path: Path) -> bool:
+def _order(row: Row) -> tuple[str, int]:
+    """Rows of one trajectory together, oldest first."""
+    return row.fields.get("trajectory_id") or "", row.fields.get("start_ns") or row.fields.get("time_ns") or 0
+
+
+def note_open(record: object, still_open: OpenRecords) -> OpenKey | None:
+    """Remember what a record begins and forget what it ends; its key, if it ends what was not known to be open."""
+    if isinstance(record, OpStart):
+        still_open["op", record.op_id] = record
+    elif isinstance(record, TrajectoryStart):
+        still_open["trajectory", record.trajectory_id] = record
+    elif isinstance(record, OpEnd | TrajectoryEnd):
+        key: OpenKey = ("op", record.op_id) if isinstance(record, OpEnd) else ("trajectory", record.trajectory_id)
+        if still_open.pop(key, None) is None:
+            return key
+    return None
+
+
+def open_place(path: Path, record: OpStart | TrajectoryStart) -> str:
+    """What stands for the place of a record that an earlier segment had."""
+    return f"{path.stem}-open-{xxhash.xxh3_64_hexdigest(encode_record(record))}"
+
+
+def writer_of(path: Path) -> str:
+    """The writer of a segment, by its name."""
+    return path.stem.rpartition("-")[0]
+
+
+def is_last(path: Path) -> bool:
     """Whether the writer made no further segment. It opens the next before it seals the last, so then it is gone."""
     writer, _, number = path.stem.rpartition("-")
     return not path.with_name(f"{writer}-{int(number) + 1:06d}.seg").exists()
@@ -188,17 +305,29 @@ class Carried(NamedTuple):
 
 
 def read_carried(path: Path) -> Carried:
+    """What the segment before has left.
+
+    Raises:
+        ValueError: the file is damaged.
+    """
     try:
-        saved = msgspec.msgpack.decode(path.read_bytes(), type=_Saved)
+        saved = msgspec.msgpack.decode(_bytes_of(path), type=_Saved)
+        records = [decode_record(body) for body in saved.records]
     except FileNotFoundError:
         return Carried({}, Past())
-    records = [decode_record(body) for body in saved.records]
-    still_open: OpenRecords = {
-        ("op", each.op_id) if isinstance(each, OpStart) else ("trajectory", each.trajectory_id): each
-        for each in records
-        if isinstance(each, OpStart | TrajectoryStart)
-    }
+    except (OSError, RecursionError) as fault:
+        raise ValueError(str(fault)) from fault
+    still_open: OpenRecords = {}
+    for each in records:
+        if isinstance(each, OpStart | TrajectoryStart):
+            note_open(each, still_open)
     return Carried(still_open, Past.load(saved.past))
+
+
+def _bytes_of(path: Path) -> bytes:
+    with open_private(path) as file:
+        found: bytes = file.read()
+        return found
 
 
 class _Saved(msgspec.Struct, array_like=True):
@@ -208,4 +337,4 @@ class _Saved(msgspec.Struct, array_like=True):
 
 def _write_carried(path: Path, records: OpenRecords, past: Past) -> None:
     saved = _Saved([encode_record(record) for record in records.values()], past.dump())
-    replace_file(path, msgspec.msgpack.encode(saved))
+    replace_file(path, msgspec.msgpack.encode(saved), durable=True)

@@ -42,7 +42,7 @@ class Prefixes:
                 ids = pa.concat_arrays([before.ids, rest])
             else:
                 ids = _decode(count, body)
-        except (pa.ArrowException, msgspec.DecodeError, TypeError, OverflowError, ValueError):
+        except (pa.ArrowException, msgspec.DecodeError, TypeError, OverflowError, ValueError, RecursionError):
             return None
         self._newest[trajectory_id] = _Prompt(count, body, ids)
         if len(self._newest) > _MOST_TRAJECTORIES:

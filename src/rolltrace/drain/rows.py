@@ -1,18 +1,24 @@
-"""Journal records as rows of the store's tables. Every row leaves through `Redactor.row`."""
+"""Journal records as rows of the store's tables."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
+import pyarrow as pa
 
+from rolltrace._guard import strict
 from rolltrace.drain.checks import Checks, Finding, OpFacts
+from rolltrace.drain.fit import INSTEAD, fit, is_needed
+from rolltrace.drain.known import known_columns, known_of
 from rolltrace.drain.memory import Memory
 from rolltrace.drain.prefix import Prefixes
 from rolltrace.drain.redact import Redactor
 from rolltrace.drain.tokens import take_columns
+from rolltrace.flags import UNREADABLE
+from rolltrace.journal import Losses
 from rolltrace.record import (
     Coordinates,
     Error,
@@ -22,9 +28,11 @@ from rolltrace.record import (
     Record,
     TrajectoryEnd,
     TrajectoryStart,
-    decode_coordinates,
+    clean_text,
     decode_value,
+    to_json,
 )
+from rolltrace.record.partial import Partial, read_coordinates, read_partly
 from rolltrace.record.tables import (
     FLAGS,
     LOSSES,
@@ -40,7 +48,10 @@ from rolltrace.record.tables import (
 )
 from rolltrace.record.tokens import PROMPT_NAMES
 
+_encode_json = msgspec.json.Encoder().encode
 _parts_decoder = msgspec.msgpack.Decoder(dict[str, msgspec.Raw])
+_LONGEST_KNOWN = 200
+"""Of a text in a record that could not be shaped."""
 
 
 class Row(NamedTuple):
@@ -51,8 +62,16 @@ class Row(NamedTuple):
     fields: dict[str, Any]
 
 
+class Shaped(NamedTuple):
+    """The rows of one record."""
+
+    rows: list[Row]
+    is_whole: bool
+    """Not, if some of the record is in no row: its bytes are worth keeping."""
+
+
 class RowMaker:
-    """Makes rows of the records of one writer."""
+    """Makes rows of the records of one writer. Each record is on its own: no other suffers from what is in it."""
 
     def __init__(self, meta: dict[str, Any], redactor: Redactor, memory: Memory, checks: Checks) -> None:
         self._origin = {
@@ -64,13 +83,111 @@ class RowMaker:
         self._memory = memory
         self._checks = checks
         self._prefixes = Prefixes()
+        self._unfit: list[str] = []
+        """Columns that the record now being shaped has no fitting value for."""
 
-    def rows(self, record: Record) -> Iterator[Row]:
-        """The rows of a record that is complete in itself. Starts and blobs have none."""
-        return map(self._storable, self._rows(record))
+    def shape(self, record: Record, place: str) -> Shaped:
+        """The rows of a record that is complete in itself. Starts and blobs have none.
 
-    def _storable(self, row: Row) -> Row:
-        return row._replace(fields=self._redactor.row(row.table, row.fields))
+        A record that cannot be shaped becomes a row of what is known of it, with the flag `unreadable`.
+
+        Args:
+            record: The record.
+            place: Where it stands: the segment and the offset in it, for the detail of the flag.
+        """
+        return self._shaped(record, place, lambda: self._rows(record))
+
+    def shape_unfinished(self, record: OpStart | TrajectoryStart, status: str, place: str) -> Shaped:
+        """The rows of an op or trajectory that began and has no end: `running`, or `interrupted` by a kill."""
+        return self._shaped(record, place, lambda: self._unfinished(record, status), status)
+
+    def shape_unread(self, body: bytes, place: str, why: str) -> Shaped:
+        """The rows of bytes that are no record which this version can read."""
+        return Shaped(self._known_rows(read_partly(body), place, {"error": why}), is_whole=False)
+
+    def losses(self, losses: Losses, damaged: int) -> list[Row]:
+        """The rows of what a writer counted as lost, and of what is damaged in its segment."""
+        counted = {**losses, "damaged": {"": damaged}} if damaged else losses
+        return [
+            row
+            for reason, steps in counted.items()
+            for label, count in steps.items()
+            for row in self._fitted(
+                LOSSES,
+                {**self._origin, "step": int(label) if label else None, "reason": clean_text(reason), "count": count},
+            )
+        ]
+
+    def replaced(self, row: Row) -> list[Row]:
+        """What stands for a row that its table does not take, which `fit` should have seen."""
+        kept = {column.name: row.fields.get(column.name) for column in WHERE}
+        return self._flagged(kept, row.fields, {"error": f"a row of {row.table.name} that cannot be written"})
+
+    def _shaped(
+        self, record: Record, place: str, make: Callable[[], Iterable[Row]], status: str | None = None
+    ) -> Shaped:
+        self._unfit = []
+        try:
+            rows = list(make())
+        except Exception as fault:  # whatever is in a record, it is not to stop the others
+            if strict():
+                raise
+            # Only the type: the message may quote what should have been redacted.
+            return Shaped(self._known_rows(known_of(record), place, {"error": type(fault).__name__}, status), False)
+        if not self._unfit:
+            return Shaped(rows, is_whole=True)
+        detail = {"columns": sorted(set(self._unfit)), "file": place}
+        known = known_of(record).fields
+        return Shaped([*rows, *self._flagged(self._known_place(known), known, detail)], is_whole=False)
+
+    def _row(self, table: Table, fields: dict[str, Any]) -> list[Row]:
+        """The row of these fields, if enough of them fits to be of use, without secrets."""
+        return self._fitted(table, self._redactor.row(table, fields))
+
+    def _fitted(self, table: Table, fields: dict[str, Any]) -> list[Row]:
+        """Every row is made here. Nothing in it is redacted any more."""
+        self._unfit += fit(table, fields)
+        return [Row(table, fields.get("step"), fields)] if is_needed(table, fields) else []
+
+    def _known_rows(self, known: Partial, place: str, why: dict[str, Any], status: str | None = None) -> list[Row]:
+        """What is known of a record that cannot be shaped, and the flag and count that say so."""
+        where = self._known_place(known.fields)
+        table, own = known_columns(known, status)
+        rows = []
+        if table is not None:
+            own = {name: self._known_text(value) if type(value) is str else value for name, value in own.items()}
+            rows = self._fitted(table, {**where, **own})
+        return [*rows, *self._flagged(where, known.fields, {**why, "file": place})]
+
+    def _known_place(self, known: Mapping[str, Any]) -> dict[str, Any]:
+        raw, trajectory_id = known.get("coordinates"), known.get("trajectory_id")
+        at = read_coordinates(raw).coordinates if isinstance(raw, msgspec.Raw) else Coordinates()
+        if isinstance(at.sample_index, str):
+            at = at._replace(sample_index=self._known_text(at.sample_index))
+        return {
+            **self._origin,
+            "trajectory_id": trajectory_id.hex() if isinstance(trajectory_id, bytes) else None,
+            "step": at.step,
+            **sample_columns(at.sample_index),
+            "rollout_n": at.rollout_n,
+            "validate": at.validate,
+        }
+
+    def _known_text(self, text: str) -> str:
+        """A text that may be shown although its record could not be redacted."""
+        try:
+            return self._redactor.text(clean_text(text[:_LONGEST_KNOWN]))
+        except Exception:
+            return str(INSTEAD["name"])
+
+    def _flagged(self, where: dict[str, Any], known: Mapping[str, Any], detail: dict[str, Any]) -> list[Row]:
+        time_ns, op_id = known.get("start_ns") or known.get("time_ns"), known.get("op_id") or None
+        flag = {"flag": UNREADABLE.name, "op_id": op_id, "time_ns": time_ns, "detail": _encode_json(detail).decode()}
+        lost = {name: where[name] for name in (*self._origin, "step")}
+        return [
+            *self._fitted(FLAGS, {**where, **flag}),
+            *self._fitted(LOSSES, {**lost, "reason": UNREADABLE.name, "count": 1}),
+        ]
 
     def _rows(self, record: Record) -> Iterator[Row]:
         if isinstance(record, OpEnd):
@@ -80,17 +197,17 @@ class RowMaker:
         elif isinstance(record, Event):
             yield from self._event(record)
 
-    def unfinished(self, record: OpStart | TrajectoryStart, status: str) -> Iterator[Row]:
-        """The rows of an op or trajectory that began and has no end: `running`, or `interrupted` by a kill."""
+    def _unfinished(self, record: OpStart | TrajectoryStart, status: str) -> Iterator[Row]:
         if isinstance(record, OpStart):
-            rows = self._span(record, status, None, None, None)
+            yield from self._span(record, status, None, None, None)
         else:
-            rows = self._trajectory(record, status, None, None)
-        return map(self._storable, rows)
+            yield from self._trajectory(record, status, None, None)
 
-    def _where(self, record: Any) -> tuple[Coordinates, dict[str, Any]]:
-        at = decode_coordinates(record.coordinates)
-        return at, {
+    def _where(self, record: Any) -> dict[str, Any]:
+        at, are_whole = read_coordinates(record.coordinates)
+        if not are_whole:
+            self._unfit.append("coordinates")
+        return {
             **self._origin,
             "trajectory_id": record.trajectory_id.hex() or None,
             "step": at.step,
@@ -112,11 +229,13 @@ class RowMaker:
     def _span(
         self, record: OpStart | OpEnd, status: str, end_ns: int | None, error: Error | None, outputs: Any
     ) -> Iterator[Row]:
-        at, fields = self._where(record)
+        fields = self._where(record)
         given = self._inputs(record)
         result = None if outputs is None else decode_value(outputs)
         fields.update(self._ending(record, status, end_ns, error))
         fields.update(take_columns(given, result))
+        if isinstance(given, dict):  # a second list of prompt ids, which has no column
+            given.update({name: ids.to_pylist() for name, ids in given.items() if isinstance(ids, pa.Array)})
         fields.update(
             op_id=record.op_id,
             parent_id=record.parent_id or None,
@@ -129,23 +248,21 @@ class RowMaker:
             fields.update(self._memory.texts.columns(tokenizer, record.trajectory_id, fields, self._redactor))
         if isinstance(record, OpEnd):
             self._memory.shared.remember(record)
-        yield Row(SPANS, at.step, fields)
-        yield from self._flags(at, fields, self._checks.of_op(OpFacts(fields, given, result)), record.op_id)
+        yield from self._row(SPANS, fields)
+        yield from self._flags(fields, self._checks.of_op(OpFacts(fields, given, result)), record.op_id)
 
-    def _flags(
-        self, at: Coordinates, fields: dict[str, Any], findings: Iterable[Finding], op_id: int | None
-    ) -> Iterator[Row]:
+    def _flags(self, fields: dict[str, Any], findings: Iterable[Finding], op_id: int | None) -> Iterator[Row]:
         for finding in findings:
             made = {column.name: fields[column.name] for column in WHERE}
             made["time_ns"] = fields.get("start_ns") or fields.get("time_ns")
             made.update(flag=finding.flag, op_id=finding.op_id or op_id or None, detail=finding.detail)
-            yield Row(FLAGS, at.step, made)
+            yield from self._row(FLAGS, made)
 
     def _inputs(self, record: OpStart | OpEnd) -> Any:
         """The inputs as values; token ids that repeat those of the turn before come as an Arrow array."""
         try:
             parts = _parts_decoder.decode(record.inputs)
-        except msgspec.MsgspecError:  # no dict with names: inputs that the user made
+        except (ValueError, RecursionError):  # no dict with names: inputs that the user made
             return decode_value(record.inputs)
         given: dict[str, Any] = {}
         for name, part in parts.items():
@@ -156,18 +273,18 @@ class RowMaker:
     def _trajectory(
         self, record: TrajectoryStart | TrajectoryEnd, status: str, end_ns: int | None, error: Error | None
     ) -> Iterator[Row]:
-        at, fields = self._where(record)
+        fields = self._where(record)
         fields.update(self._ending(record, status, end_ns, error))
         fields.update(
             parent_trajectory_id=record.parent_trajectory_id.hex() if record.parent_trajectory_id else None,
             parent_op_id=record.parent_op_id or None,
             tags=decode_value(record.tags),
         )
-        yield Row(TRAJECTORIES, at.step, fields)
-        yield from self._flags(at, fields, self._checks.of_trajectory(fields), None)
+        yield from self._row(TRAJECTORIES, fields)
+        yield from self._flags(fields, self._checks.of_trajectory(fields), None)
 
     def _event(self, record: Event) -> Iterator[Row]:
-        at, fields = self._where(record)
+        fields = self._where(record)
         fields["time_ns"] = record.time_ns
         fields["op_id"] = record.op_id or None
         if record.event == "transition":
@@ -177,43 +294,58 @@ class RowMaker:
             fields.update(
                 reward=_number(body.get("reward")),
                 episode_done=done if isinstance(done, bool) else None,
-                stop_reason=None if stop is None else str(stop),
+                stop_reason=_said(stop),
                 backfill=bool(body.pop("backfill", False)),
                 trace=trace,
                 fields=body,
             )
-            yield Row(TRANSITIONS, at.step, fields)
-            yield from self._flags(at, fields, self._checks.of_transition(trace, body), record.op_id)
+            yield from self._row(TRANSITIONS, fields)
+            yield from self._flags(fields, self._checks.of_transition(trace, body), record.op_id)
             return
         body = decode_value(record.body)
         if record.event in ("reward", "score") and isinstance(body, dict):
             value = body.get("value")
             fields.update(
-                name=str(body.get("name", "reward")),
+                name=_as_text(body.get("name", "reward")),
                 value=_number(value),
                 label=value if isinstance(value, str) else None,
-                terms=body.get("terms"),
-                reason=None if body.get("reason") is None else str(body["reason"]),
+                terms=self._terms(body.get("terms")),
+                reason=_said(body.get("reason")),
             )
-            yield Row(SCORES, at.step, fields)
+            yield from self._row(SCORES, fields)
         elif record.event == "text" and isinstance(body, dict):
             if body.get("text") is None:
-                yield from self._flags(at, fields, self._checks.of_lost_text(body.get("why")), record.op_id)
+                yield from self._flags(fields, self._checks.of_lost_text(body.get("why")), record.op_id)
             else:
                 fields.update(self._memory.texts.late(record.trajectory_id, body, self._redactor))
-                yield Row(TEXTS, at.step, fields)
+                yield from self._row(TEXTS, fields)
         elif record.event == "drop" and isinstance(body, dict):
             for dropped in body.get("trajectories", ()):
-                yield Row(
-                    LOSSES, at.step, {**fields, "reason": str(body.get("reason")), "count": 1, "trajectory_id": dropped}
-                )
+                lost = {"reason": _as_text(body.get("reason")), "count": 1, "trajectory_id": dropped}
+                yield from self._row(LOSSES, {**fields, **lost})
         else:
             fields.update(event=record.event, body=body)
-            yield Row(NOTES, at.step, fields)
+            yield from self._row(NOTES, fields)
+
+    def _terms(self, terms: Any) -> dict[Any, Any] | None:
+        if terms is not None and not isinstance(terms, dict):
+            self._unfit.append("terms")
+        return terms if isinstance(terms, dict) else None
+
+
+def _said(value: Any) -> str | None:
+    """What was said, as text; None for nothing."""
+    return None if value is None else _as_text(value)
+
+
+def _as_text(value: Any) -> str:
+    """A word, or what somebody gave in its place; huge integers have no decimals in Python."""
+    plain = to_json(value)
+    return plain if isinstance(plain, str) else str(value) if plain is value else _encode_json(plain).decode()
 
 
 def _number(value: Any) -> float | None:
     if isinstance(value, bool | int | float):
-        number = float(value) if not isinstance(value, int) or abs(value) < 1 << 1000 else math.inf
-        return number
+        huge = isinstance(value, int) and abs(value) >= 1 << 1000
+        return math.copysign(math.inf, value > 0 or -1) if huge else float(value)
     return None

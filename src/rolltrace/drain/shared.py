@@ -56,10 +56,11 @@ class Shared:
             self._waiting.append(record)
 
     def _note(self, record: OpEnd) -> None:
+        parts = list(_parts(record))
         known = self._known.setdefault(record.trajectory_id, {})
         self._known.move_to_end(record.trajectory_id)
         before = len(known)
-        for path, raw in _parts(record):
+        for path, raw in parts:
             known.setdefault(xxhash.xxh3_128_digest(raw), (record.op_id, path))
         self._count += len(known) - before
         while self._count > _MOST_PARTS:
@@ -162,7 +163,7 @@ def _items(raw: Raw) -> Iterator[tuple[str | int, Raw]]:
             items = _list_decoder.decode(raw)
             first = max(0, len(items) - _NEWEST_ITEMS)
             yield from enumerate(items[first:], first)
-        except msgspec.MsgspecError:  # bytes that the user called msgpack
+        except (ValueError, RecursionError):  # bytes that the user called msgpack
             return
 
 
@@ -172,7 +173,7 @@ def _map(raw: Raw) -> dict[str, Raw] | None:
         return None
     try:
         return _map_decoder.decode(raw)
-    except msgspec.MsgspecError:
+    except (ValueError, RecursionError):  # no names, no UTF-8, or deeper than the stack
         return None
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from array import array
+from collections import OrderedDict
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,11 +16,15 @@ from rolltrace._guard import logger
 from rolltrace.drain.clean import CleanTexts
 from rolltrace.drain.detokenize import Detokenizer, load
 from rolltrace.drain.redact import Redactor
-from rolltrace.errors import MissingExtraError
 from rolltrace.journal import tokenizer_file
 from rolltrace.record.growing import Growing
 
 _MOST_TOKENS_REMEMBERED = 8_000_000
+_MOST_LOADED = 4
+"""Tokenizers in memory at once: one takes some 50 MB."""
+_MOST_MISSING = 1000
+_FINGERPRINT = re.compile(r"[0-9A-Za-z]{1,64}", re.ASCII)
+"""What may name a file of a tokenizer."""
 
 
 class Texts:
@@ -28,8 +34,10 @@ class Texts:
         self._store = store
         self._growing: Growing[pa.Array] = Growing(_MOST_TOKENS_REMEMBERED, _common_prefix)
         self._clean = CleanTexts()
-        self._loaded: dict[str, Detokenizer | None] = {}
+        self._loaded: OrderedDict[str, Detokenizer | None] = OrderedDict()
+        """The last that were used; None for one that cannot be."""
         self._missing: set[str] = set()
+        self._warned: set[str] = set()
 
     @property
     def decoded_tokens(self) -> int:
@@ -46,19 +54,35 @@ class Texts:
     ) -> dict[str, Any]:
         """`text`, `prompt_chars` and `piece_chars` of an op; nothing if they cannot be had."""
         ids = fields.get("tokens")
-        detokenizer = None if ids is None or not tokenizer.isalnum() else self._detokenizer(tokenizer)
+        detokenizer = None if ids is None or not _FINGERPRINT.fullmatch(tokenizer) else self._detokenizer(tokenizer)
         if detokenizer is None:
             return {}
-        found = self._growing.grow((tokenizer, trajectory_id), ids, detokenizer.rest)
+        try:
+            found = self._growing.grow((tokenizer, trajectory_id), ids, detokenizer.rest)
+        except Exception as fault:  # ids are numbers, and what a tokenizer makes of them is the tokenizer's affair
+            self._warn(tokenizer, fault)
+            return {}
         of_prompt = _arrow(found.piece_chars).slice(0, fields.get("prompt_tokens") or 0)
         prompt_chars = pc.sum(of_prompt).as_py() or 0
         return self._cleaned(trajectory_id, found.text, prompt_chars, found.piece_chars, redactor)
 
     def late(self, trajectory_id: bytes, body: Mapping[str, Any], redactor: Redactor) -> dict[str, Any]:
-        """The same, for a text that the op's own process decoded."""
-        return self._cleaned(
-            trajectory_id, body["text"], body["prompt_chars"], array("i", body["piece_chars"]), redactor
-        )
+        """The same, for a text that the op's own process decoded.
+
+        Raises:
+            ValueError: text and pieces do not fit together.
+        """
+        text, prompt_chars, pieces = body["text"], body.get("prompt_chars"), body.get("piece_chars")
+        if (
+            not isinstance(text, str)
+            or type(prompt_chars) is not int
+            or not 0 <= prompt_chars <= len(text)
+            or not isinstance(pieces, list)
+            or not all(type(each) is int and each >= 0 for each in pieces)
+            or sum(pieces) != len(text)
+        ):
+            raise ValueError("a text and pieces that do not fit together")
+        return self._cleaned(trajectory_id, text, prompt_chars, array("i", pieces), redactor)
 
     def came_late(self) -> bool:
         """Whether a tokenizer that was missing is there now: what was read before can be read better."""
@@ -77,12 +101,21 @@ class Texts:
                 self._loaded[tokenizer] = load(path)
                 self._missing.discard(tokenizer)
             except FileNotFoundError:
-                self._missing.add(tokenizer)  # looked for again next time: it may still come
+                if len(self._missing) < _MOST_MISSING:
+                    self._missing.add(tokenizer)  # looked for again next time: it may still come
                 return None
-            except (OSError, ValueError, MissingExtraError) as fault:
-                logger.warning("no text beside token ids: %s", fault)
+            except Exception as fault:  # a file that is none of ours, perhaps made to be hard to read
+                self._warn(tokenizer, fault)
                 self._loaded[tokenizer] = None
+            while len(self._loaded) > _MOST_LOADED:
+                self._loaded.popitem(last=False)
+        self._loaded.move_to_end(tokenizer)
         return self._loaded[tokenizer]
+
+    def _warn(self, tokenizer: str, fault: Exception) -> None:
+        if tokenizer not in self._warned and len(self._warned) < _MOST_MISSING:
+            self._warned.add(tokenizer)
+            logger.warning("no text beside token ids: %s", fault)
 
 
 def _arrow(counts: array[int]) -> pa.Array:

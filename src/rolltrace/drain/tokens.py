@@ -49,7 +49,7 @@ def _version(value: Any) -> int | None:
         value = value.tolist()
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    if isinstance(value, str) and value.isascii() and value.isdigit():
+    if isinstance(value, str) and len(value) < 20 and value.isascii() and value.isdigit():
         value = int(value)
     return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 63 else None
 

@@ -44,10 +44,14 @@ def write(selection: Selection, out: TextIO) -> Exported:
     head = json_text({"displayTimeUnit": "ms", "otherData": {"source": "rolltrace", "start_ns": begin_ns}})
     out.write(head[:-1] + ',"traceEvents":[')
     count, comma = 0, "\n"
-    for full in selection.read(split_payload=True):  # as text, which can be cut
+    numbers = iter(range(1, len(selection.rows) + 1))
+    texts = selection.each(  # payloads as text, which can be cut
+        lambda full: [json_text(event) for event in _events(full, next(numbers), begin_ns)], split_payload=True
+    )
+    for events in texts:
         count += 1
-        for event in _events(full, count, begin_ns):
-            out.write(comma + json_text(event))
+        for event in events:
+            out.write(comma + event)
             comma = ",\n"
     out.write("\n]}\n")
     return Exported(count)

@@ -30,14 +30,24 @@ def write(selection: Selection, out: TextIO) -> Exported:
     """Write a line per group that has a best and a worst."""
     count, skipped = 0, Counter[str]()
     ends = list(_best_and_worst(selection.rows, skipped))
-    pairs = selection.read([row for pair in ends for row in pair])
-    for best in pairs:
-        pair = _pair(best.trajectory, next(pairs).trajectory)
-        if isinstance(pair, str):
-            skipped[pair] += 1
-        else:
-            out.write(json_text(pair) + "\n")
-            count += 1
+    worst_of = {best["trajectory_id"]: worst["trajectory_id"] for best, worst in ends}
+    best: Trajectory | None = None
+    for full in selection.read([row for pair in ends for row in pair]):
+        trajectory = full.trajectory
+        if trajectory.trajectory_id in worst_of:
+            best = trajectory
+        elif best is not None and worst_of[best.trajectory_id] == trajectory.trajectory_id:  # both could be read
+            try:
+                pair = _pair(best, trajectory)
+                line = pair if isinstance(pair, str) else json_text(pair) + "\n"
+            except Exception as fault:
+                selection.leave_out(best.trajectory_id, fault)
+                continue
+            if isinstance(pair, str):
+                skipped[pair] += 1
+            else:
+                out.write(line)
+                count += 1
     return Exported(count, skipped)
 
 

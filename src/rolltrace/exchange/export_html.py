@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Any, TextIO
 
+from rolltrace._guard import logger
 from rolltrace.errors import ConfigError
 from rolltrace.exchange.selection import Exported, Selection
 from rolltrace.query import Comparison, Op, Trajectory, compare
@@ -52,10 +53,14 @@ def write(selection: Selection, out: TextIO) -> Exported:
     if not 0 < count <= MOST:
         found = "no trajectory was" if not count else f"{count} trajectories were"
         raise ConfigError(f"{found} chosen; a page shows 1 to {MOST}: name them with --trajectory ID")
-    trajectories = [full.trajectory for full in selection.read()]
-    first = trajectories[0]
-    title = f"{first.name} {first.trajectory_id[:8]}" if count == 1 else f"{count} trajectories"
-    body = _page(first) if count == 1 else _comparison(compare(trajectories))
+    shown_each = list(selection.each(lambda full: (full.trajectory, list(_page(full.trajectory)))))
+    trajectories = [trajectory for trajectory, _ in shown_each]
+    title = f"{count} trajectories"
+    if len(trajectories) == 1:
+        title = f"{trajectories[0].name} {trajectories[0].trajectory_id[:8]}"
+    body = [line for _, page in shown_each for line in page]
+    if len(trajectories) > 1:
+        body = [*_compared(trajectories), *(line for each, page in shown_each for line in (_heading(each), *page))]
     out.write(
         f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
@@ -64,7 +69,7 @@ def write(selection: Selection, out: TextIO) -> Exported:
     )
     out.writelines(body)
     out.write("</body></html>\n")
-    return Exported(count)
+    return Exported(len(trajectories))
 
 
 def shown(value: Any) -> str:
@@ -139,6 +144,18 @@ def _short(value: Any) -> Any:
     return value
 
 
+def _heading(trajectory: Trajectory) -> str:
+    return f"<h1>{shown(trajectory.name)} {shown(trajectory.trajectory_id[:8])}</h1>\n"
+
+
+def _compared(trajectories: Sequence[Trajectory]) -> list[str]:
+    try:
+        return list(_comparison(compare(trajectories)))
+    except Exception as fault:  # each is still there by itself
+        logger.warning("they cannot be compared: %s: %s", type(fault).__name__, fault)
+        return [f"<p>They cannot be compared: {shown(type(fault).__name__)}.</p>\n"]
+
+
 def _comparison(comparison: Comparison) -> Iterator[str]:
     heads = [each.trajectory_id[:8] for each in comparison.trajectories]
     rewards = [each.reward for each in comparison.trajectories]
@@ -165,9 +182,6 @@ def _comparison(comparison: Comparison) -> Iterator[str]:
             yield "</td>\n"
         yield "</tr>\n"
     yield "</table>\n"
-    for each in comparison.trajectories:
-        yield f"<h1>{shown(each.name)} {shown(each.trajectory_id[:8])}</h1>\n"
-        yield from _page(each)
 
 
 def _table(rows: Sequence[tuple[str, Sequence[Any]]]) -> str:

@@ -11,6 +11,7 @@ from typing import Any, TextIO
 
 from rolltrace.exchange.jsontext import json_text
 from rolltrace.exchange.selection import Exported, Selection
+from rolltrace.query import Trajectory
 
 PLACE = ("project", "experiment", "step", "sample_index", "rollout_n", "validate")
 
@@ -18,18 +19,23 @@ PLACE = ("project", "experiment", "step", "sample_index", "rollout_n", "validate
 def write(selection: Selection, out: TextIO) -> Exported:
     """Write a line per trajectory that has a conversation."""
     count, skipped = 0, Counter[str]()
-    for full in selection.read():
-        trajectory = full.trajectory
-        messages = trajectory.conversation
-        if trajectory.status == "running":
-            skipped["still running"] += 1
-        elif not any(message.get("role") == "assistant" for message in messages):
-            skipped["no reply of the model"] += 1
-        else:
-            where = {name: getattr(trajectory, name) for name in ("trajectory_id", *PLACE)}
-            out.write(json_text({"messages": messages, "reward": finite(trajectory.reward), **where}) + "\n")
+    for line in selection.each(lambda full: _line(full.trajectory, skipped)):
+        if line is not None:
+            out.write(line + "\n")
             count += 1
     return Exported(count, skipped)
+
+
+def _line(trajectory: Trajectory, skipped: Counter[str]) -> str | None:
+    messages = trajectory.conversation
+    if trajectory.status == "running":
+        skipped["still running"] += 1
+        return None
+    if not any(message.get("role") == "assistant" for message in messages):
+        skipped["no reply of the model"] += 1
+        return None
+    where = {name: getattr(trajectory, name) for name in ("trajectory_id", *PLACE)}
+    return json_text({"messages": messages, "reward": finite(trajectory.reward), **where})
 
 
 def finite(value: float | None) -> Any:

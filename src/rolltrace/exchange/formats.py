@@ -22,7 +22,8 @@ class ExportFormat(NamedTuple):
 
     def write(self, selection: Selection, out: TextIO) -> Exported:
         """Write the chosen trajectories as text."""
-        return cast("Callable[[Selection, TextIO], Exported]", _module(self.module).write)(selection, out)
+        done = cast("Callable[[Selection, TextIO], Exported]", _module(self.module).write)(selection, out)
+        return done._replace(skipped={**done.skipped, **selection.left_out})
 
     def write_folder(self, selection: Selection, folder: Path) -> Exported:
         """Write the chosen trajectories as a folder."""

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
+from rolltrace._guard import logger
 from rolltrace.query import Result, Store, Trajectory
 from rolltrace.query.reading import read_whole
 from rolltrace.query.trajectory import Row
 
+T = TypeVar("T")
 _BATCH = 32
 """How many trajectories are read at once: enough to make few queries, few enough to hold in memory."""
 
@@ -38,6 +41,8 @@ class Selection:
         self.store = store
         self.rows = rows
         self._progress = progress
+        self.left_out: Counter[str] = Counter()
+        """Reason -> how many trajectories could not be exported."""
 
     def read(self, rows: Sequence[Row] | None = None, *, split_payload: bool = False) -> Iterator[Full]:
         """The trajectories of these rows, of all if not given, in their order; `split_payload` as in `read_whole`."""
@@ -45,10 +50,26 @@ class Selection:
         done = 0
         for step, of_step in groupby(chosen, key=lambda row: row["step"]):
             for batch in batches(list(of_step), _BATCH):
-                for trajectory, spans in read_whole(self.store, batch, step, split_payload=split_payload):
+                found = read_whole(self.store, batch, step, split_payload=split_payload, on_fault=self.leave_out)
+                for trajectory, spans in found:
                     yield Full(trajectory, {span["op_id"]: span for span in spans})
                     done += 1
                     self._progress(done, len(chosen))
+
+    def each(self, convert: Callable[[Full], T], *, split_payload: bool = False) -> Iterator[T]:
+        """What a format makes of each trajectory, without those that it cannot make anything of."""
+        for full in self.read(split_payload=split_payload):
+            try:
+                converted = convert(full)
+            except Exception as fault:
+                self.leave_out(full.trajectory.trajectory_id, fault)
+                continue
+            yield converted
+
+    def leave_out(self, trajectory_id: str, fault: Exception) -> None:
+        """One trajectory cannot be exported: said at once, and counted."""
+        logger.warning("%s cannot be exported: %s: %s", trajectory_id, type(fault).__name__, fault)
+        self.left_out[f"cannot be exported ({type(fault).__name__})"] += 1
 
     def table(self, name: str, step: int | None, ids: Sequence[str]) -> Result:
         """The rows of a table that belong to these trajectories, all of one step, those of one together."""

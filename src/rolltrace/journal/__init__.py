@@ -3,7 +3,17 @@
 from rolltrace.journal.access import file_mode, is_shared, make_folder, make_store, open_file
 from rolltrace.journal.host import host_name, host_of, host_tag, tag_of
 from rolltrace.journal.lock import drainer_lock, file_lock
-from rolltrace.journal.reader import Damage, Entry, SegmentReader, is_live, journal_files, read_journals
+from rolltrace.journal.reader import (
+    Damage,
+    Entry,
+    SegmentReader,
+    Unread,
+    is_live,
+    journal_files,
+    open_private,
+    read_journals,
+    strange_files,
+)
 from rolltrace.journal.replace import replace_file, replacing
 from rolltrace.journal.sync import sync_path
 from rolltrace.journal.tokenizers import claim_tokenizer, tokenizer_file, tokenizers_pending, write_tokenizer
@@ -15,6 +25,7 @@ __all__ = [
     "JournalWriter",
     "Losses",
     "SegmentReader",
+    "Unread",
     "claim_tokenizer",
     "drainer_lock",
     "file_lock",
@@ -29,9 +40,11 @@ __all__ = [
     "make_folder",
     "make_store",
     "open_file",
+    "open_private",
     "read_journals",
     "replace_file",
     "replacing",
+    "strange_files",
     "sync_path",
     "tag_of",
     "tokenizer_file",

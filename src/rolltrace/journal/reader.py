@@ -7,12 +7,15 @@ and reading goes on at the next frame that passes.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
+import re
+import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 from xxhash import xxh3_64_intdigest
@@ -35,6 +38,18 @@ from rolltrace.record import Record, decode_record
 
 State = Literal["live", "sealed", "abandoned"]
 _MAGIC_BYTES = FRAME_MAGIC.to_bytes(4, "little")
+_SEGMENT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*-[0-9]{6,15}\.seg", re.ASCII)
+"""WRITER-NNNNNN.seg: other files, such as copies that a file manager made, are not ours."""
+_MOST_BYTES = 4 << 30
+"""No journal file is larger; one that is, perhaps full of holes, would not fit into memory."""
+_SEARCHED_OVER = 16
+"""How often, on average, a byte of a damaged file may be hashed in the search for the next good frame."""
+_META_TYPES: dict[str, type | tuple[type, ...]] = {
+    "project": str, "experiment": str, "writer": str, "host": str, "checks": str,
+    "token2text": (bool, int, str), "sequence": int, "pid": int, "created_ns": int,
+}  # fmt: skip
+_MOST_LOST = 1 << 53
+_MOST_STEP = 1 << 62
 
 
 @dataclass(frozen=True)
@@ -45,6 +60,11 @@ class Entry:
     record: Record
     size_bytes: int
 
+    @property
+    def body_at(self) -> int:
+        """Where its bytes begin."""
+        return self.offset + FRAME.size
+
 
 @dataclass(frozen=True)
 class Damage:
@@ -53,6 +73,13 @@ class Damage:
     offset: int
     size_bytes: int
     reason: str
+
+
+@dataclass(frozen=True)
+class Unread(Damage):
+    """A frame that is as it was written, and whose content is no record that this version can read."""
+
+    body: bytes = b""
 
 
 @dataclass(frozen=True)
@@ -75,9 +102,11 @@ class SegmentReader:
         Raises:
             FormatError: its header is not one of ours, is damaged, or is of a newer version.
         """
-        with path.open("rb") as file:
+        with open_private(path) as file:
             # Asked before reading: what is read after the writer has gone is all there will ever be.
             gone = _is_unlocked(file.fileno())
+            if os.fstat(file.fileno()).st_size > _MOST_BYTES:
+                raise FormatError(f"{path} is larger than any journal file of rolltrace")
             data = file.read()
         if len(data) < HEADER_BYTES or not data.startswith(FILE_MAGIC):
             raise FormatError(f"{path} is not a rolltrace journal, or its header is lost")
@@ -89,9 +118,9 @@ class SegmentReader:
             )
         meta = data[META_AT : META_AT + length]
         if META_AT + length > LOSSES_AT or xxh3_64_intdigest(meta) != checksum:
-            meta = b"\x80"  # the records are still good, though nobody knows whose they are
+            meta = b""  # the records are still good, though nobody knows whose they are
         described: State = "sealed" if state == SEALED else "abandoned" if gone else "live"
-        return cls(path, described, msgspec.msgpack.decode(meta), _read_losses(data), salt, data)
+        return cls(path, described, _read_meta(meta), _read_losses(data), salt, data)
 
     def __iter__(self) -> Iterator[Entry | Damage]:
         """Every record in order, and what is damaged between them."""
@@ -114,16 +143,14 @@ class SegmentReader:
                 offset = found
                 continue
             body = self.data[offset + FRAME.size : end]
-            try:
-                yield Entry(offset, decode_record(body), len(body))
-            except msgspec.DecodeError as fault:
-                yield Damage(offset, end - offset, f"unknown record: {fault}")
+            yield _opened(offset, body)
             offset = (end + 7) & ~7
         yield from self._tail(offset)
 
     def _read_again(self) -> SegmentReader:
         try:
-            return replace(self, data=self.path.read_bytes())
+            with open_private(self.path) as file:
+                return replace(self, data=file.read())
         except FileNotFoundError:  # drained meanwhile; what we have is all the same
             return self
 
@@ -138,7 +165,11 @@ class SegmentReader:
 
     def _next_frame(self, offset: int) -> int | None:
         found = self.data.find(_MAGIC_BYTES, offset)
-        while found != -1:
+        budget = _SEARCHED_OVER * len(self.data)
+        while found != -1 and budget > 0:
+            if found % 8 == 0 and found + FRAME.size <= len(self.data):
+                _, _, length = FRAME.unpack_from(self.data, found)
+                budget -= min(length, len(self.data) - found)
             if found % 8 == 0 and found + FRAME.size <= len(self.data) and self._frame_end(found) is not None:
                 return found
             found = self.data.find(_MAGIC_BYTES, found + 1)
@@ -150,10 +181,34 @@ class SegmentReader:
             yield Damage(offset, rest, "torn: the writer was stopped in the middle of a record, or the file was cut")
 
 
+def _opened(offset: int, body: bytes) -> Entry | Damage:
+    try:
+        return Entry(offset, decode_record(body), len(body))
+    except Exception as fault:  # no record of ours, text that is no UTF-8, nesting that the stack cannot hold
+        reason = f"unknown record: {fault}" if isinstance(fault, msgspec.DecodeError) else type(fault).__name__
+        return Unread(offset, FRAME.size + len(body), reason, body)
+
+
+def open_private(path: Path) -> Any:
+    """Open a file of the store for reading: a plain file, and not what a link or a pipe of its name leads to.
+
+    Raises:
+        OSError: it cannot be opened, or is no plain file.
+    """
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise OSError(errno.EINVAL, "not a plain file", str(path))
+        return open(fd, "rb")
+    except BaseException:
+        os.close(fd)
+        raise
+
+
 def is_live(path: Path) -> bool:
     """Whether a writer still holds the file, or it cannot be told. Sealed and abandoned ones are nobody's."""
     try:
-        with path.open("rb") as file:
+        with open_private(path) as file:
             return not _is_unlocked(file.fileno())
     except OSError:
         return True
@@ -169,21 +224,92 @@ def _is_unlocked(fd: int) -> bool:
     return True
 
 
+def _read_meta(body: bytes) -> dict[str, Any]:
+    """What the header says of the writer, as far as it makes sense."""
+    try:
+        meta = msgspec.msgpack.decode(body, type=dict[str, Any]) if body else {}
+    except Exception:  # as in `_opened`
+        return {}
+    sound = {name: value for name, value in meta.items() if isinstance(value, _META_TYPES.get(name, ()))}
+    backends = meta.get("backends")
+    if isinstance(backends, list):
+        sound["backends"] = [name for name in backends if isinstance(name, str) and name]
+    return sound
+
+
 def _read_losses(data: bytes) -> Losses:
+    """What the writer lost, as far as it makes sense; what does not counts as one record that cannot be read."""
     checksum, length = LOSSES_HEAD.unpack_from(data, LOSSES_AT)
     start = LOSSES_AT + LOSSES_HEAD.size
     body = data[start : start + length]
     if not length or start + length > HEADER_BYTES or xxh3_64_intdigest(body) != checksum:
         return {}
-    return msgspec.msgpack.decode(body, type=dict[str, dict[str, int]])
+    losses: Losses = {}
+    try:
+        counted = msgspec.msgpack.decode(body, type=dict[str, dict[str, Any]])
+    except Exception:  # as in `_opened`
+        return {"unreadable": {"": 1}}
+    for reason, steps in counted.items():
+        for label, count in steps.items():
+            step = _step_label(label)
+            if step is None or type(count) is not int or not 0 <= count < _MOST_LOST:
+                reason, step, count = "unreadable", "", 1
+            of_reason = losses.setdefault(reason, {})
+            of_reason[step] = of_reason.get(step, 0) + count
+    return losses
+
+
+def _step_label(label: str) -> str | None:
+    if not label:
+        return ""
+    if not re.fullmatch(r"-?[0-9]{1,19}", label) or not -_MOST_STEP < int(label) < _MOST_STEP:
+        return None
+    return str(int(label))
 
 
 def journal_files(store: Path) -> list[Path]:
     """Every journal file of a store, of all hosts and writers, each writer's in order."""
+    return sorted(entry.path for entry in _listed(store) if not entry.problem)
+
+
+class StrangeFile(NamedTuple):
+    """Something that looks like a journal file and is none of ours."""
+
+    path: Path
+    problem: str
+
+
+def strange_files(store: Path) -> list[StrangeFile]:
+    """What stands among the journals of a store and is left alone."""
+    return sorted(entry for entry in _listed(store) if entry.problem)
+
+
+def _listed(store: Path) -> Iterator[StrangeFile]:
+    for folder in _entries(store / "journal"):
+        if folder.is_symlink():
+            yield StrangeFile(Path(folder.path), "a link, which is not followed")
+        elif folder.is_dir(follow_symlinks=False):
+            for entry in _entries(Path(folder.path)):
+                if entry.name.endswith(".seg"):
+                    yield StrangeFile(Path(entry.path), _problem(entry))
+
+
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
     try:
-        return sorted((store / "journal").glob("*/*.seg"))
+        with os.scandir(folder) as entries:
+            return list(entries)
     except OSError:
         return []
+
+
+def _problem(entry: os.DirEntry[str]) -> str:
+    if entry.is_symlink():
+        return "a link, which is not followed"
+    if not entry.is_file(follow_symlinks=False):
+        return "not a plain file"
+    if not _SEGMENT_NAME.fullmatch(entry.name):
+        return "not the name of a journal file; perhaps a copy"
+    return ""
 
 
 def read_journals(store: str | os.PathLike[str]) -> Iterator[tuple[SegmentReader, Entry | Damage]]:

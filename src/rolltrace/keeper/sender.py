@@ -110,7 +110,10 @@ class Sender:
         return True
 
     def _give(self, batch: list[Item], call: Callable[[list[Item], list[Read]], None]) -> None:
-        found = list(read(self._store, [item.trajectory_id for item in batch], batch[0].step))
+        broken: dict[str, Exception] = {}
+        ids = [item.trajectory_id for item in batch]
+        found = list(read(self._store, ids, batch[0].step, on_fault=broken.__setitem__))
+        self._refuse_broken([item for item in batch if item.trajectory_id in broken], broken, call == self._update)
         there = {each.trajectory.trajectory_id for each in found}
         batch = [item for item in batch if item.trajectory_id in there]  # the others were removed meanwhile
         if not found:
@@ -128,6 +131,18 @@ class Sender:
                 self._went_through(some)
             finally:
                 self.calling_since = None
+
+    def _refuse_broken(self, items: list[Item], broken: dict[str, Exception], are_there: bool) -> None:
+        """Those that cannot be read from the store. One that the vendor has already stays as it is there."""
+        for item in items:
+            fault = broken[item.trajectory_id]
+            reason = f"cannot be read: {type(fault).__name__}: {fault}"[:_LONGEST_REASON]
+            logger.warning("refused: %s: %s", item.trajectory_id, reason)
+            entry = Entry(REFUSED, item.trajectory_id, item.records, reason=reason)
+            self._position.add(
+                [Entry(SENT, item.trajectory_id, item.records, item.scored_ns)] if are_there else [entry]
+            )
+            self.refused += not are_there
 
     def _send(self, batch: list[Item], found: list[Read]) -> None:
         refused = {each.trajectory_id: each.reason for each in self._backend.send([each.trajectory for each in found])}

@@ -19,6 +19,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rolltrace.query.templates import messages_in, without_end
+from rolltrace.record import to_json
 
 if TYPE_CHECKING:
     from rolltrace.query.trajectory import Op
@@ -119,7 +120,12 @@ def reply_of(outputs: Any) -> Message | None:
 
 def as_text(value: Any) -> str:
     """A value as it would stand in a message."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    if isinstance(value, str):
+        return value
+    try:
+        return json.dumps(value, ensure_ascii=False, default=str)
+    except ValueError:  # an integer that has no decimals in Python
+        return json.dumps(to_json(value), ensure_ascii=False)
 
 
 def reply_of_op(op: Op) -> Message | None:

@@ -6,7 +6,7 @@ trajectories, some at a time, with few questions to the store.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -99,9 +99,15 @@ def sizes(store: Store, trajectory_ids: Sequence[str]) -> dict[str, int]:
     return dict(zip(found["trajectory_id"].to_pylist(), found["bytes"].to_pylist()))
 
 
-def read(store: Store, trajectory_ids: Sequence[str], step: int | None) -> Iterator[Read]:
-    """These trajectories, all of one step, whole. One that is not there any more is left out."""
-    for found in read_whole(store, summaries(store, trajectory_ids, step), step):
+def read(
+    store: Store,
+    trajectory_ids: Sequence[str],
+    step: int | None,
+    on_fault: Callable[[str, Exception], None] | None = None,
+) -> Iterator[Read]:
+    """These trajectories, all of one step, whole. One that is not there any more is left out; `on_fault` as in
+    `read_whole`."""
+    for found in read_whole(store, summaries(store, trajectory_ids, step), step, on_fault=on_fault):
         yield Read(found.trajectory, sum(map(_bytes, found.spans)))
 
 

@@ -12,22 +12,33 @@ from collections import defaultdict
 from collections.abc import Container, Iterator
 from itertools import groupby
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 
+from rolltrace._guard import logger
 from rolltrace.drain.checks import Checks, Past
-from rolltrace.drain.drainer import Carried, OpenKey, OpenRecords, carried_file, read_carried
+from rolltrace.drain.columns import arrow_of, grouped, part_sound
+from rolltrace.drain.drainer import (
+    NO_BLOB,
+    Carried,
+    OpenKey,
+    OpenRecords,
+    carried_file,
+    note_open,
+    open_place,
+    read_carried,
+    writer_of,
+)
 from rolltrace.drain.memory import Memory
 from rolltrace.drain.redact import Redactor
 from rolltrace.drain.rows import Row, RowMaker
 from rolltrace.errors import FormatError
-from rolltrace.journal import Damage, SegmentReader, journal_files
+from rolltrace.journal import Entry, SegmentReader, Unread, journal_files
 from rolltrace.journal.segment import FRAME, HEADER_BYTES
-from rolltrace.record import OpEnd, OpStart, Record, TrajectoryEnd, TrajectoryStart
-from rolltrace.record.tables import LOSSES
+from rolltrace.record import Blob, Record
+from rolltrace.record.values import BLOB_NAME
 from rolltrace.store import SCHEMAS, Partition
-from rolltrace.store.parts import arrow_column
 
 _TRIES = 5
 _MOST_CHUNKS = 32
@@ -68,14 +79,14 @@ class LiveJournals:
 
     def _read(self, listed: list[Path]) -> bool:
         known, self._segments = self._segments, {}
-        self._carried, self.unreadable = {}, {}
+        known_unreadable, self._carried, self.unreadable = self.unreadable, {}, {}
         changed = False
         for path in listed:
             carried = carried_file(path, -1)
             before = self._segments.get(path.with_name(f"{carried.stem}.seg"))
             if before is None:
                 # Before the segment is opened: the drainer removes this file after that one.
-                self._carried[path] = read_carried(carried)
+                self._carried[path] = _read_carried(carried)
             segment = known.get(path) or _Segment(path)
             try:
                 past = self._carried[path].past if before is None else before.past
@@ -87,6 +98,11 @@ class LiveJournals:
                 continue
             except OSError as fault:
                 self.unreadable[path] = fault.strerror or str(fault)
+                continue
+            except Exception as fault:
+                if path not in known_unreadable:
+                    logger.exception("reading %s", path)
+                self.unreadable[path] = f"{type(fault).__name__} while it was read"
                 continue
             self._segments[path] = segment
         return changed
@@ -100,9 +116,9 @@ class LiveJournals:
                     found[table] += chunks
         extra = [(segment, segment.losses()) for segment in self._segments.values()]
         for segment, rows in [*extra, *self._unfinished()]:
-            for (table, step), group in _grouped(rows).items():
+            for table, step, chunk in _chunks(rows, segment.maker):
                 if self._key(segment, table, step) not in drained:
-                    found[table].append(_arrow(table, group))
+                    found[table].append(chunk)
         # Not `empty_table()`: it imports pandas, if that is there.
         empty = {name: pa.Table.from_batches([], schema) for name, schema in SCHEMAS.items()}
         return {name: pa.concat_tables([empty[name], *chunks]) for name, chunks in found.items()}
@@ -113,7 +129,7 @@ class LiveJournals:
 
     def _unfinished(self) -> Iterator[tuple[_Segment, list[Row]]]:
         """What began and did not end, for each writer, with the segment that the drainer would put it into."""
-        for _, group in groupby(self._segments.values(), key=lambda each: each.path.stem.rpartition("-")[0]):
+        for _, group in groupby(self._segments.values(), key=lambda each: writer_of(each.path)):
             is_open: OpenRecords = {}
             for segment in group:
                 is_open.update(self._carried[segment.path].still_open if segment.path in self._carried else {})
@@ -121,7 +137,14 @@ class LiveJournals:
                     is_open.pop(key, None)
                 is_open.update(segment.opened)
             status = "running" if segment.state == "live" else "interrupted"
-            yield segment, [row for record in is_open.values() for row in segment.maker.unfinished(record, status)]
+            yield (
+                segment,
+                [
+                    row
+                    for record in is_open.values()
+                    for row in segment.maker.shape_unfinished(record, status, open_place(segment.path, record)).rows
+                ],
+            )
 
 
 class _Segment:
@@ -137,7 +160,6 @@ class _Segment:
         self.maker: RowMaker
         self.past = Past()
         self.project = self.experiment = "unknown"
-        self._meta: dict[str, Any] = {}
         self._losses: dict[str, dict[str, int]] = {}
         self._damaged = 0
         self._offset = HEADER_BYTES
@@ -151,8 +173,7 @@ class _Segment:
         if look == self._look:
             return False
         reader = redactor.segment(SegmentReader.open(self.path))
-        if not self._meta:
-            self._meta = reader.meta
+        if not hasattr(self, "maker"):
             self.project = str(reader.meta.get("project", "unknown"))
             self.experiment = str(reader.meta.get("experiment", "unknown"))
             self.past = past.copy()
@@ -160,14 +181,18 @@ class _Segment:
         self.state, self._losses = reader.state, reader.losses
         rows: list[Row] = []
         for item in reader.read_from(self._offset):
-            if isinstance(item, Damage):
-                self._damaged += 1
-                self._offset = item.offset + item.size_bytes
+            place = f"{self.path.stem}-{item.offset}"
+            if isinstance(item, Entry):
+                rows += self._take(item.record, place)
+                self._offset = (item.body_at + item.size_bytes + 7) & ~7
                 continue
-            rows += self._take(item.record)
-            self._offset = (item.offset + FRAME.size + item.size_bytes + 7) & ~7
-        for (table, step), group in _grouped(rows).items():
-            self._add(table, step, group)
+            if isinstance(item, Unread):
+                rows += self.maker.shape_unread(item.body, place, item.reason.partition(":")[0]).rows
+            else:
+                self._damaged += 1
+            self._offset = (item.offset + item.size_bytes + 7) & ~7
+        for table, step, chunk in _chunks(rows, self.maker):
+            self._add(table, step, chunk)
         self._look = (look[0], look[1], bytes(FRAME.size))
         return True
 
@@ -176,7 +201,7 @@ class _Segment:
 
         The file's time is no help: writing through a mapping changes it late or never.
         """
-        fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
         try:
             gone = True
             try:
@@ -187,46 +212,37 @@ class _Segment:
         finally:
             os.close(fd)
 
-    def _take(self, record: Record) -> Iterator[Row]:
-        if isinstance(record, OpStart):
-            self.opened["op", record.op_id] = record
-        elif isinstance(record, TrajectoryStart):
-            self.opened["trajectory", record.trajectory_id] = record
-        elif isinstance(record, OpEnd | TrajectoryEnd):
-            key: OpenKey = ("op", record.op_id) if isinstance(record, OpEnd) else ("trajectory", record.trajectory_id)
-            if self.opened.pop(key, None) is None:
-                self.ended.add(key)
-        return self.maker.rows(record)
+    def _take(self, record: Record, place: str) -> list[Row]:
+        if isinstance(record, Blob):
+            return [] if BLOB_NAME.fullmatch(record.hash) else self.maker.shape_unread(b"", place, NO_BLOB).rows
+        key = note_open(record, self.opened)
+        if key is not None:
+            self.ended.add(key)
+        return self.maker.shape(record, place).rows
 
-    def _add(self, table: str, step: int | None, rows: list[Row]) -> None:
+    def _add(self, table: str, step: int | None, chunk: pa.Table) -> None:
         chunks = self.chunks[table, step]
-        chunks.append(_arrow(table, rows))
+        chunks.append(chunk)
         if len(chunks) > _MOST_CHUNKS:
             chunks[:] = [pa.concat_tables(chunks).combine_chunks()]
 
     def losses(self) -> list[Row]:
         """The losses counted in its header, and what of it is damaged."""
-        counted = dict(self._losses)
-        if self._damaged:
-            counted["damaged"] = {"": self._damaged}
-        origin = {"project": self.project, "experiment": self.experiment}
-        origin["worker"] = str(self._meta.get("writer", "unknown"))
-        rows = []
-        for reason, steps in counted.items():
-            for label, count in steps.items():
-                step = int(label) if label else None
-                rows.append(Row(LOSSES, step, {**origin, "step": step, "reason": reason, "count": count}))
-        return rows
+        return self.maker.losses(self._losses, self._damaged)
 
 
-def _grouped(rows: list[Row]) -> dict[tuple[str, int | None], list[Row]]:
-    groups: dict[tuple[str, int | None], list[Row]] = defaultdict(list)
-    for row in rows:
-        groups[row.table.name, row.step].append(row)
-    return groups
+def _read_carried(path: Path) -> Carried:
+    try:
+        return read_carried(path)
+    except ValueError:  # the drainer will say so
+        return Carried({}, Past())
 
 
-def _arrow(table: str, rows: list[Row]) -> pa.Table:
-    schema = SCHEMAS[table]
-    columns = [arrow_column([row.fields.get(field.name) for row in rows], field.type) for field in schema]
-    return pa.Table.from_arrays(columns, schema=schema)
+def _chunks(rows: list[Row], maker: RowMaker) -> Iterator[tuple[str, int | None, pa.Table]]:
+    for group in grouped(rows):
+        try:
+            yield group[0].table.name, group[0].step, arrow_of(group)
+        except Exception:
+            sound, instead = part_sound(group, maker)
+            for each in grouped([*sound, *instead]):
+                yield each[0].table.name, each[0].step, arrow_of(each)

@@ -5,7 +5,7 @@ The rows of all that are asked for are in memory at once, so the caller says how
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from rolltrace.query.result import IS_INT
@@ -38,7 +38,12 @@ def summaries(store: Store, trajectory_ids: Sequence[str], step: int | None) -> 
 
 
 def read_whole(
-    store: Store, listed: Sequence[Row], step: int | None, *, split_payload: bool = False
+    store: Store,
+    listed: Sequence[Row],
+    step: int | None,
+    *,
+    split_payload: bool = False,
+    on_fault: Callable[[str, Exception], None] | None = None,
 ) -> Iterator[Whole]:
     """The trajectories of these rows of the listing, all of one step, in their order.
 
@@ -48,6 +53,7 @@ def read_whole(
         step: Their step.
         split_payload: The rows of ops also have `inputs` and `outputs`, the two halves of `payload` as JSON text.
             They are left out otherwise: DuckDB would parse and copy every payload once more.
+        on_fault: Told of a trajectory that cannot be built, and why; it is left out then. If not given, that is raised.
     """
     ids = [row["trajectory_id"] for row in listed]
 
@@ -62,7 +68,14 @@ def read_whole(
     events = [of_each(table, f"trajectory_id, {_WITHOUT_PLACE}", "time_ns, worker") for table in _EVENTS]
     for row, each in zip(listed, ids):
         inside = (found[each] for found in events)
-        yield Whole(build(row, own[each][0] if own[each] else None, spans[each], *inside), spans[each])
+        try:
+            whole = Whole(build(row, own[each][0] if own[each] else None, spans[each], *inside), spans[each])
+        except Exception as fault:
+            if on_fault is None:
+                raise
+            on_fault(each, fault)
+            continue
+        yield whole
 
 
 def _rows(

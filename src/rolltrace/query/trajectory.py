@@ -7,6 +7,7 @@ place, and NaN, infinity and huge integers are numbers again.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
@@ -16,6 +17,9 @@ from rolltrace.query.conversation import Message, conversation_of
 from rolltrace.query.prefix import explained
 from rolltrace.query.transitions import read_transitions
 
+_HEXADECIMAL = re.compile(r"-?0x[0-9a-f]+", re.ASCII)
+_MOST_OPS_DEEP = 100
+"""How many ops stand inside each other in the tree; those inside them stand beside the last."""
 TOKEN_COLUMNS = ("prompt_ids", "response_ids", "logprobs", "response_mask")
 Row = dict[str, Any]
 
@@ -50,9 +54,11 @@ class Op:
 
     def walk(self) -> Iterator[Op]:
         """This op and all inside it, each before its children."""
-        yield self
-        for child in self.children:
-            yield from child.walk()
+        waiting = [self]
+        while waiting:
+            op = waiting.pop()
+            yield op
+            waiting += reversed(op.children)
 
 
 class OpTokens(NamedTuple):
@@ -165,12 +171,12 @@ def build(
     by_op = {each.op_id: each for each in tokens}
     ops = {span["op_id"]: _op(span) for span in spans}
     return Trajectory(
-        **{**summary, "tags": {} if tags is None else restore(json.loads(tags), {})},
+        **{**summary, "tags": {} if tags is None else _object(tags, "tags")},
         **inside,
         ops=_tree(spans, ops),
         tokens=tokens,
         transitions=read_transitions([_parsed(row, "trace", "fields") for row in transitions], ops),
-        scores=[_parsed(row, "terms") for row in scores],
+        scores=[{**row, "terms": None if row["terms"] is None else _object(row["terms"], "terms")} for row in scores],
         notes=[_parsed(row, "body") for row in notes],
         findings=[explained(_parsed(row, "detail"), by_op) for row in findings],
     )
@@ -178,16 +184,42 @@ def build(
 
 def _tree(spans: list[Row], ops: dict[int, Op]) -> list[Op]:
     top: list[Op] = []
-    for span in spans:
-        parent = ops.get(span["parent_id"])
-        # The parent of a top op may be in the trajectory around this one, or lost.
-        (top if parent is None else parent.children).append(ops[span["op_id"]])
+    parents = _parents(spans, ops)
+    for op_id, op in ops.items():
+        parent = parents[op_id]
+        (top if parent is None else ops[parent].children).append(op)
     return top
+
+
+def _parents(spans: list[Row], ops: dict[int, Op]) -> dict[int, int | None]:
+    """Under which op each op stands; no more than so many inside each other, and none inside itself."""
+    # The parent of a top op may be in the trajectory around this one, or lost.
+    parents = {span["op_id"]: span["parent_id"] if span["parent_id"] in ops else None for span in spans}
+    depths: dict[int, int] = {}
+    for op_id in ops:
+        chain: dict[int, None] = {}
+        at: int | None = op_id
+        while at is not None and at not in depths and at not in chain:
+            chain[at] = None
+            at = parents[at]
+        if at in chain:  # round in a circle: somebody has to be the first
+            parents[next(reversed(chain))] = None
+        for each in reversed(chain):
+            parent = parents[each]
+            if parent is None:
+                depths[each] = 1
+                continue
+            if depths[parent] == _MOST_OPS_DEEP:
+                parents[each] = parents[parent]
+            depths[each] = min(depths[parent] + 1, _MOST_OPS_DEEP)
+    return parents
 
 
 def _op(span: Row) -> Op:
     columns = {name: span[name] for name in TOKEN_COLUMNS}
-    payload = restore(json.loads(span["payload"]), columns) if span["payload"] is not None else {}
+    payload = _value(span["payload"], columns) if span["payload"] is not None else {}
+    if not isinstance(payload, dict) or not payload.keys() <= {"inputs", "outputs"}:
+        payload = {"inputs": payload}
     plain = ("op_id", "name", "kind", "status", "start_ns", "end_ns", "error", "traceback", "policy_version")
     return Op(
         **{name: span[name] for name in plain},
@@ -206,10 +238,21 @@ def _tokens(span: Row) -> OpTokens:
 
 
 def _parsed(row: Row, *names: str) -> Row:
-    return {
-        key: restore(json.loads(value), {}) if key in names and value is not None else value
-        for key, value in row.items()
-    }
+    return {key: _value(value, {}) if key in names and value is not None else value for key, value in row.items()}
+
+
+def _object(text: str, name: str) -> dict[str, Any]:
+    """The value of a column that holds objects; whoever reads it relies on that."""
+    value = _value(text, {})
+    return value if isinstance(value, dict) else {name: value}
+
+
+def _value(text: str, columns: Row) -> Any:
+    """The value of a JSON column. One that is no JSON, or deeper than any that we write, does not hide the rest."""
+    try:
+        return restore(json.loads(text), columns)
+    except (ValueError, RecursionError):
+        return {"$opaque": {"type": "unknown", "fields": {"bytes": len(text)}, "reason": "cannot be read"}}
 
 
 def restore(value: Any, columns: Row) -> Any:
@@ -224,6 +267,6 @@ def restore(value: Any, columns: Row) -> Any:
             return columns[inner]
         if key == "$float" and inner in ("nan", "inf", "-inf"):
             return float(inner)
-        if key == "$int" and isinstance(inner, str):
+        if key == "$int" and isinstance(inner, str) and _HEXADECIMAL.fullmatch(inner):
             return int(inner, 16)
     return {key: restore(item, columns) for key, item in value.items()}

@@ -1,7 +1,9 @@
-"""Reads recorded payloads back.
+"""Reads recorded payloads back, whatever is in them.
 
-The fast path is one call of msgspec. What it refuses (keys that cannot be hashed, nesting deeper than the
-stack) is read again by `_read`, slowly, one item after the other and without recursion.
+The fast path is one call of msgspec. What it refuses (keys that cannot be hashed, a marker that is none of ours) and
+what is nested too deeply is read again by `_read`, slowly, one item after the other and without recursion. Either way
+no more than `MAX_DEPTH` containers stand inside each other, a marker counting for two: whoever walks over a decoded
+value may do so by recursion.
 """
 
 from __future__ import annotations
@@ -12,7 +14,14 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from rolltrace.record.values import MARKERS, PLAIN, Opaque, key_text
+from rolltrace.record.schema import MAX_DEPTH
+from rolltrace.record.values import MARKERS, PLAIN, Cut, Marker, Opaque, is_sound, key_text
+
+_HEADS = bytes([*range(0x80, 0xA0), *range(0xC7, 0xCA), *range(0xD4, 0xD9), *range(0xDC, 0xE0)])
+"""How a list, a map or an extension begins."""
+_NO_HEADS = bytes(set(range(256)).difference(_HEADS))
+_HOLDERS = frozenset({dict, list, tuple, Cut, Opaque})
+"""The types of decoded values that hold others."""
 
 
 def decode_value(raw: bytes | msgspec.Raw) -> Any:
@@ -21,35 +30,76 @@ def decode_value(raw: bytes | msgspec.Raw) -> Any:
     Keys that Python cannot hash (a dataclass was one) come back as text. Bytes that are no payload at all
     come back as an `Opaque`: one broken value must not hide the rest of its record.
     """
+    body = bytes(raw)
     try:
-        return _decoder.decode(raw)
+        value = _decoder.decode(body)
+        if not _may_be_deep(body) or not _is_deep(value):
+            return value
     except Exception:  # of msgspec, or from inside a marker
-        try:
-            return _read(bytes(raw))
-        except (IndexError, ValueError):
-            return _unreadable(len(bytes(raw)))
+        pass
+    try:
+        return _read(body)
+    except (IndexError, ValueError):
+        return _unreadable(len(body))
 
 
 def _unreadable(size: int) -> Opaque:
     return Opaque("unknown", {"bytes": size}, "cannot be read")
 
 
+def _may_be_deep(raw: bytes) -> bool:
+    """Quickly told: whether there are bytes enough in it that may begin a container."""
+    return len(raw) > MAX_DEPTH and len(raw.translate(None, _NO_HEADS)) > MAX_DEPTH // 2
+
+
+def _is_deep(value: Any) -> bool:
+    level = [value] if type(value) in _HOLDERS else []
+    for _ in range(MAX_DEPTH):
+        if not level:
+            return False
+        level = [item for each in level for item in _inside(each) if type(item) in _HOLDERS]
+    return bool(level)
+
+
+def _inside(value: Any) -> Any:
+    if type(value) is dict:
+        return (*value, *value.values())
+    if type(value) is Cut:
+        return ([value.kept],)
+    return (value.fields,) if type(value) is Opaque else value
+
+
 def _open_ext(code: int, data: memoryview) -> Any:
     if code in PLAIN:
         return PLAIN[code](bytes(data))
     if code in MARKERS:
-        return _marker(code, decode_value(bytes(data)))
+        return _marker(code, _decoder.decode(data))
     return Opaque("unknown", {"code": code, "bytes": len(data)}, "written by a newer rolltrace")
 
 
 _decoder = msgspec.msgpack.Decoder(ext_hook=_open_ext)
 
 
-def _marker(code: int, values: list[Any]) -> Any:
+def _marker(code: int, values: Any) -> Marker:
+    """The marker with these fields.
+
+    Raises:
+        TypeError: they are none of its own; somebody else's extension has our code.
+    """
     kind = MARKERS[code]
     known = fields(kind)
-    found = values[: len(known)]  # a newer rolltrace may have added some
-    return kind(*(tuple(item) if each.name in ("shape", "size") else item for each, item in zip(known, found)))
+    if type(values) is not list:
+        raise TypeError(f"{kind.__name__} is no list of fields")
+    own = values[: len(known)]  # a newer rolltrace may have added some
+    marker = kind(
+        *(
+            tuple(item) if each.name in ("shape", "size") and type(item) is list else item
+            for each, item in zip(known, own)
+        )
+    )
+    if not is_sound(marker):
+        raise TypeError(f"fields that no {kind.__name__} has")
+    return marker
 
 
 class _Open(NamedTuple):
@@ -60,16 +110,37 @@ class _Open(NamedTuple):
     close: Callable[[list[Any]], Any]
 
 
+class _Head(NamedTuple):
+    """How an item begins."""
+
+    after: int
+    """Where to read on: inside a container, behind anything else."""
+    length: int = 0
+    """How many items follow inside."""
+    close: Callable[[list[Any]], Any] | None = None
+    """What a container becomes of its items; None for anything else."""
+    levels: int = 1
+
+
 def _read(raw: bytes) -> Any:
     at = 0
     stack: list[_Open] = []
     while True:
         start = at
-        at, count, close = _head(raw, at)
-        if close is not None and count:
-            stack.append(_Open(count, [], close))
+        head = _head(raw, at)
+        head = _marker_head(raw, at, head.after) or head
+        at = head.after
+        value: Any
+        if head.close is None:
+            value = _leaf(raw[start:at])
+        elif not head.length:
+            value = head.close([])
+        elif len(stack) + head.levels > MAX_DEPTH:
+            at = skip(raw, start)
+            value = Cut("depth", head.length // 2 if head.close is _mapping else head.length, None)
+        else:
+            stack.append(_Open(head.length, [], head.close))
             continue
-        value = close([]) if close is not None else _leaf(raw[start:at])
         while stack:
             top = stack[-1]
             top.items.append(value)
@@ -83,35 +154,58 @@ def _read(raw: bytes) -> Any:
             return value
 
 
-def _head(raw: bytes, at: int) -> tuple[int, int, Callable[[list[Any]], Any] | None]:
-    """Where to read on, and for a container how many items follow and what they will be."""
-    head = raw[at]
-    if head in _LENGTH_BYTES:
-        width = _LENGTH_BYTES[head]
+def skip(raw: bytes, at: int) -> int:
+    """Where the item that begins here ends. Takes no memory, however deep the item is.
+
+    Raises:
+        IndexError: the bytes end before it does.
+    """
+    left = 1
+    while left:
+        head = _head(raw, at)
+        at = head.after
+        left += head.length - 1
+    if at > len(raw):
+        raise IndexError("the bytes end inside an item")
+    return at
+
+
+def _head(raw: bytes, at: int) -> _Head:
+    first = raw[at]
+    if first in _LENGTH_BYTES:
+        width = _LENGTH_BYTES[first]
         length = int.from_bytes(raw[at + 1 : at + 1 + width], "big")
         after = at + 1 + width
-        if head in (0xDC, 0xDD):
-            return after, length, list
-        if head in (0xDE, 0xDF):
-            return after, 2 * length, _mapping
-        if head in (0xC7, 0xC8, 0xC9):
-            return _ext_head(raw, after, length)
-        return after + length, 0, None
-    if 0x80 <= head <= 0x8F:
-        return at + 1, 2 * (head & 0x0F), _mapping
-    if 0x90 <= head <= 0x9F:
-        return at + 1, head & 0x0F, list
-    if 0xD4 <= head <= 0xD8:
-        return _ext_head(raw, at + 1, 1 << (head - 0xD4))
-    return at + 1 + (head & 0x1F if 0xA0 <= head <= 0xBF else _FIXED_BYTES.get(head, 0)), 0, None
+        if first in (0xDC, 0xDD):
+            return _Head(after, length, list)
+        if first in (0xDE, 0xDF):
+            return _Head(after, 2 * length, _mapping)
+        if first in (0xC7, 0xC8, 0xC9):
+            return _Head(after + 1 + length)
+        return _Head(after + length)
+    if 0x80 <= first <= 0x8F:
+        return _Head(at + 1, 2 * (first & 0x0F), _mapping)
+    if 0x90 <= first <= 0x9F:
+        return _Head(at + 1, first & 0x0F, list)
+    if 0xD4 <= first <= 0xD8:
+        return _Head(at + 2 + (1 << (first - 0xD4)))
+    return _Head(at + 1 + (first & 0x1F if 0xA0 <= first <= 0xBF else _FIXED_BYTES.get(first, 0)))
 
 
-def _ext_head(raw: bytes, at: int, length: int) -> tuple[int, int, Callable[[list[Any]], Any] | None]:
-    """A marker is opened as a container of one: what is inside it may be as deep as anything else."""
-    code = raw[at]
-    if code not in MARKERS:
-        return at + 1 + length, 0, None
-    return at + 1, 1, lambda items: _closed_marker(code, items[0], length)
+def _marker_head(raw: bytes, at: int, end: int) -> _Head | None:
+    """A marker is opened as a container of one: what is inside it may be as deep as anything else. None for all else.
+
+    Somebody else's extension may have our code; reading on inside that would lose the place.
+    """
+    start = at + 1 + (_LENGTH_BYTES[raw[at]] if raw[at] in (0xC7, 0xC8, 0xC9) else 0)
+    if not (0xC7 <= raw[at] <= 0xC9 or 0xD4 <= raw[at] <= 0xD8) or end > len(raw) or raw[start] not in MARKERS:
+        return None
+    code, inside = raw[start], start + 1
+    try:
+        is_list = skip(raw[:end], inside) == end and _head(raw, inside).close is list
+    except IndexError:
+        is_list = False
+    return _Head(inside, 1, lambda items: _closed_marker(code, items[0], end - inside), levels=2) if is_list else None
 
 
 def _closed_marker(code: int, values: Any, size: int) -> Any:

@@ -15,6 +15,10 @@ Status = Literal["ok", "error", "cancelled"]
 
 SampleIndex = int | str
 
+MAX_DEPTH = 128
+"""How many containers of a recorded value may stand inside each other: what is deeper is cut, so that nobody who walks
+over a value can run out of stack."""
+
 
 class Coordinates(NamedTuple):
     """Where a trajectory stands in the training run."""

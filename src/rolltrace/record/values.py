@@ -10,6 +10,7 @@ import base64
 import datetime
 import json
 import math
+import re
 import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
@@ -18,11 +19,12 @@ from typing import Any, ClassVar
 import msgspec
 from msgspec.msgpack import Ext
 
-from rolltrace.record.schema import clean_text
+from rolltrace.record.schema import MAX_DEPTH, clean_text
 
 _encode = msgspec.msgpack.Encoder().encode
-_MOST_LEVELS = 256
-"""How deep JSON may be nested: every JSON library has such a limit, and the smallest are not far above."""
+_MOST_LEVELS = MAX_DEPTH + 16
+"""How deep JSON may be nested: a decoded value, what it stands in, and what an array adds. Every JSON library has such
+a limit, and the smallest are not far above."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,8 @@ class Array(Marker):
 
     def tolist(self) -> Any:
         """The values as nested lists of Python numbers."""
+        if not self.data and math.prod(filter(None, self.shape)) > _MOST_EMPTY:
+            return []  # (1_000_000_000, 0) is a shape too
         flat = self._flat()
         return flat if len(self.shape) == 1 else _nest(iter(flat), self.shape)
 
@@ -71,6 +75,7 @@ _STRUCT_LETTERS = {
     "i1": "b", "i2": "h", "i4": "i", "i8": "q", "u1": "B", "u2": "H", "u4": "I", "u8": "Q",
     "f2": "e", "f4": "f", "f8": "d", "b1": "?", "c8": "f", "c16": "d",
 }  # fmt: skip
+_ITEM_BYTES = {kind: int(kind[1:]) for kind in _STRUCT_LETTERS}
 ARRAY_KINDS = frozenset(_STRUCT_LETTERS)
 """The dtypes, without byte order, whose values `Array` can hold."""
 
@@ -119,6 +124,50 @@ class Cut(Marker):
     full_length: int
     """Characters, bytes or items that the whole value had."""
     kept: Any
+
+
+BLOB_NAME = re.compile(r"[0-9a-f]{16,64}")
+"""The hash that names a blob. What is read anywhere and does not look like this is no name of a file of ours."""
+_MOST_DIMENSIONS = 64
+_MOST_EMPTY = 1 << 16
+"""How many empty lists an array without values becomes at most."""
+
+
+def is_sound(marker: Marker) -> bool:
+    """Whether its fields are what they should be. Markers are read from files, and anybody can write a file."""
+    if isinstance(marker, Cut):
+        return isinstance(marker.limit, str) and _is_count(marker.full_length)
+    if isinstance(marker, Opaque):
+        return isinstance(marker.type, str) and isinstance(marker.fields, dict) and isinstance(marker.reason, str)
+    if isinstance(marker, Image):
+        return (
+            isinstance(marker.hash, str)
+            and BLOB_NAME.fullmatch(marker.hash) is not None
+            and isinstance(marker.mode, str)
+            and _is_shape(marker.size)
+            and len(marker.size) == 2
+            and isinstance(marker.format, str | None)
+        )
+    if not isinstance(marker, Array | ArraySummary) or not isinstance(marker.dtype, str) or not _is_shape(marker.shape):
+        return False
+    if isinstance(marker, ArraySummary):
+        numbers = (marker.statistics or {}).values() if isinstance(marker.statistics, dict | None) else [None]
+        return (
+            isinstance(marker.type, str)
+            and isinstance(marker.device, str)
+            and all(isinstance(each, int | float) for each in numbers)
+        )
+    width = 2 if marker.dtype == "bfloat16" else _ITEM_BYTES.get(marker.dtype[1:], 0)
+    # The shape is not what says how much there is: 66 bytes may claim to be 10 ** 12 numbers.
+    return isinstance(marker.data, bytes) and width > 0 and math.prod(marker.shape) * width == len(marker.data)
+
+
+def _is_shape(shape: Any) -> bool:
+    return isinstance(shape, tuple) and len(shape) <= _MOST_DIMENSIONS and all(map(_is_count, shape))
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 0 <= value < 1 << 64
 
 
 MARKERS: dict[int, type[Marker]] = {each.code: each for each in (Array, ArraySummary, Image, Opaque, Cut)}
@@ -170,15 +219,15 @@ def _json(value: Any, levels: int) -> Any:
         return value if -(1 << 63) <= value < 1 << 64 else {"$int": hex(value)}
     if isinstance(value, float):
         return value if math.isfinite(value) else {"$float": str(value)}
-    if not levels:
-        return _json(Cut("depth", 0, None), 2)
+    if levels <= 0:
+        return _json(Cut("depth", 0, None), 3)
     if isinstance(value, list | tuple):
         return [_json(item, levels - 1) for item in value]
     if isinstance(value, dict):
-        made = {key_text(key): _json(item, levels - 1) for key, item in value.items()}
-        if len(made) == len(value):
-            return made
-        return {"$map": [[_json(key, levels - 1), _json(item, levels - 1)] for key, item in value.items()]}
+        names = [key_text(key) for key in value]
+        if len(set(names)) == len(names):  # asked before the items are converted: twice at each level is 2 ** levels
+            return {name: _json(item, levels - 1) for name, item in zip(names, value.values())}
+        return {"$map": [[_json(key, levels - 3), _json(item, levels - 3)] for key, item in value.items()]}
     if isinstance(value, bytes):
         return {"$bytes": base64.b64encode(value).decode()}
     if isinstance(value, datetime.datetime):
@@ -186,10 +235,10 @@ def _json(value: Any, levels: int) -> Any:
     if isinstance(value, complex):
         return {"$complex": [_json(value.real, levels), _json(value.imag, levels)]}
     if isinstance(value, Array):
-        values = _json(value.tolist(), levels - 1) if value.data else []  # (1_000_000_000, 0) is a shape too
+        values = _json(value.tolist(), levels - 2) if value.data else []
         return {"$array": {"dtype": value.dtype, "shape": list(value.shape), "values": values}}
     if isinstance(value, Marker):
         name = type(value).__name__
-        inside = {each.name: _json(getattr(value, each.name), levels - 1) for each in fields(value)}
+        inside = {each.name: _json(getattr(value, each.name), levels - 2) for each in fields(value)}
         return {f"${name[0].lower()}{name[1:]}": inside}
     return {"$unknown": type(value).__name__}

@@ -151,10 +151,10 @@ def prepare(store: Path) -> None:
     """Make a folder a store, or check that it is one of a version that we can write."""
     try:
         make_store(store)
-        make_folder(data_folder(store))
+        make_folder(data_folder(store), durable=True)
         page = store / "format.json"
         if not page.exists():
-            replace_file(page, json.dumps({"format": FORMAT}).encode() + b"\n")
+            replace_file(page, json.dumps({"format": FORMAT}).encode() + b"\n", durable=True)
     except OSError as fault:
         raise StoreError(f"cannot write to the store {str(store)!r}: {fault.strerror or fault}") from fault
     check_version(store)

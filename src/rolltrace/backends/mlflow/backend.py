@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from mlflow.entities import Span, TraceInfo
 from mlflow.exceptions import MlflowException
 
-from rolltrace.backends.backend import Refused
+from rolltrace.backends.backend import Refused, convert_each
 from rolltrace.backends.mlflow.faults import in_plain_words, is_final
 from rolltrace.backends.mlflow.info import RUN, SOURCE, info_of
 from rolltrace.backends.mlflow.place import Places
@@ -40,10 +40,11 @@ class MlflowBackend:
 
     def send(self, trajectories: Sequence[Trajectory]) -> Sequence[Refused]:
         refused: dict[str, str] = {}
+        unconverted: dict[str, str] = {}
         different = {each.trajectory_id: each for each in trajectories}.values()
         with self._talking() as places:
             spans = _Batch(self._tracking, refused)
-            for trajectory in different:
+            for trajectory, made in convert_each(different, spans_of, unconverted):
                 trace_id = trace_id_of(trajectory.trajectory_id)
                 place = places.of(trajectory)
                 try:
@@ -55,10 +56,11 @@ class MlflowBackend:
                     places.of(trajectory)  # raises if it is the place that is wrong
                     refused[trace_id] = str(fault)
                 else:
-                    spans.add(place.experiment_id, spans_of(trajectory))
+                    spans.add(place.experiment_id, made)
             spans.flush()
         found = ((each.trajectory_id, refused.get(trace_id_of(each.trajectory_id))) for each in different)
-        return [Refused(trajectory_id, reason) for trajectory_id, reason in found if reason is not None]
+        refusals = [Refused(trajectory_id, reason) for trajectory_id, reason in found if reason is not None]
+        return [*refusals, *(Refused(*each) for each in unconverted.items())]
 
     def update(self, trajectories: Sequence[Trajectory]) -> None:
         with self._talking() as places:

@@ -25,6 +25,8 @@ _PARAMETERS = {
     "seed": "seed",
 }
 _OUR_INT = 1 << 63
+_LONGEST_FLOAT, _LONGEST_DECIMAL = 1024, 4096
+"""Bits of an integer that is still a float, and of one that Python writes as decimals whatever its settings."""
 
 
 def coordinates(trajectory: Trajectory) -> dict[str, Value]:
@@ -98,6 +100,8 @@ def _number(key: str, value: Any) -> Iterator[tuple[str, Value]]:
     """A receiver that writes JSON could lose the span over NaN or infinity: these come as text, under another name."""
     if isinstance(value, str):
         yield f"{key}_text", value
+    elif isinstance(value, int) and value.bit_length() >= _LONGEST_FLOAT:
+        yield f"{key}_text", hex(value)
     elif isinstance(value, int | float):
         yield (key, float(value)) if math.isfinite(value) else (f"{key}_text", str(value))
 
@@ -158,7 +162,8 @@ def _message(message: dict[str, Any]) -> dict[str, Any]:
             else {"type": "generic", "content": item}
             for item in content
         )
-    for call in message.get("tool_calls") or ():
+    calls = message.get("tool_calls")
+    for call in calls if isinstance(calls, list) else ():
         function = call.get("function") if isinstance(call, dict) else None
         named = function if isinstance(function, dict) else call if isinstance(call, dict) else {}
         parts.append(
@@ -215,6 +220,8 @@ def json_text(value: Any) -> str:
 def _finite(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, int) and value.bit_length() > _LONGEST_DECIMAL:
+        return hex(value)
     if isinstance(value, dict):
         return {key: _finite(item) for key, item in value.items()}
     if isinstance(value, list):

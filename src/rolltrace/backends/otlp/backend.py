@@ -9,10 +9,11 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from importlib.metadata import version
 
-from rolltrace.backends.backend import Refused
+from rolltrace._guard import logger
+from rolltrace.backends.backend import Refused, convert_each
 from rolltrace.backends.otlp.receiver import Receiver, Rejected, Settings, TooLarge
 from rolltrace.backends.otlp.spans import root_and_scores, spans_of
-from rolltrace.backends.otlp.wire import Span, resource_spans_bytes, span_bytes
+from rolltrace.backends.otlp.wire import resource_spans_bytes, span_bytes
 from rolltrace.errors import BackendError
 from rolltrace.query import Trajectory
 
@@ -38,32 +39,34 @@ class OtlpBackend:
 
     def send(self, trajectories: Sequence[Trajectory]) -> Sequence[Refused]:
         """Give all their spans to the receiver."""
-        dropped = self._export(
-            (_place(each), span)
-            for each in trajectories
-            for span in spans_of(each, longest=self._longest, mlflow=self._mlflow)
-        )
-        if not dropped:
-            return []
-        if len(trajectories) > 1:  # which one is not said: the sender then tries them one by one
-            raise Rejected(dropped)
-        return [Refused(trajectories[0].trajectory_id, dropped)]
+        refused: dict[str, str] = {}
+        dropped = self._export(convert_each(trajectories, self._spans, refused))
+        if dropped:
+            if len(trajectories) > 1:  # which one is not said: the sender then tries them one by one
+                raise Rejected(dropped)
+            refused[trajectories[0].trajectory_id] = dropped
+        return [Refused(*each) for each in refused.items()]
+
+    def _spans(self, trajectory: Trajectory) -> list[bytes]:
+        return list(map(span_bytes, spans_of(trajectory, longest=self._longest, mlflow=self._mlflow)))
+
+    def _root_and_scores(self, trajectory: Trajectory) -> list[bytes]:
+        return list(map(span_bytes, root_and_scores(trajectory, longest=self._longest, mlflow=self._mlflow)))
 
     def update(self, trajectories: Sequence[Trajectory]) -> None:
         """Send the late scores as spans, and the roots again, for receivers that replace."""
-        self._export(
-            (_place(each), span)
-            for each in trajectories
-            for span in root_and_scores(each, longest=self._longest, mlflow=self._mlflow)
-        )
+        refused: dict[str, str] = {}
+        self._export(convert_each(trajectories, self._root_and_scores, refused))
+        for trajectory_id, reason in refused.items():
+            logger.warning("late scores of trajectory %s: %s", trajectory_id, reason)
 
     def close(self) -> None:
         """There is no connection to close."""
 
-    def _export(self, spans: Iterable[tuple[Place, Span]]) -> str:
+    def _export(self, converted: Iterable[tuple[Trajectory, list[bytes]]]) -> str:
         """Send the spans; what the receiver said of those that it dropped."""
         dropped = ""
-        for batch in self._batches((place, span_bytes(span)) for place, span in spans):
+        for batch in self._batches((_place(each), span) for each, spans in converted for span in spans):
             dropped = self._send(batch) or dropped
         return dropped
 

@@ -13,7 +13,7 @@ from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rolltrace._guard import logger
-from rolltrace.backends.backend import Refused
+from rolltrace.backends.backend import Refused, convert_each
 from rolltrace.backends.weave.calls import Call, Score, call_id, calls_of, object_name, scores_of
 from rolltrace.backends.weave.service import Project, RefusedRequest, WeaveService
 
@@ -49,7 +49,8 @@ class WeaveBackend:
         refused: dict[str, str] = {}
         for project, group in self._groups(trajectories):
             there = self._calls_there(project, group)
-            calls = (call for each in group for call in calls_of(each) if call.id not in there)
+            converted = convert_each(group, lambda each: list(calls_of(each)), refused)
+            calls = (call for _, found in converted for call in found if call.id not in there)
             items = (self._call_item(project, call) for call in calls)
             refused |= _deliver(items, partial(self._service.add_calls, project))
             refused |= self._bring_scores(project, [each for each in group if each.trajectory_id not in refused])
@@ -81,14 +82,17 @@ class WeaveBackend:
 
     def _bring_scores(self, project: Project, group: Sequence[Trajectory]) -> dict[str, str]:
         """Make the scores in Weave those that we have; gives the trajectories with one that it will never take."""
-        wanted = {score.id: score for each in group for score in scores_of(each)}
+        refused: dict[str, str] = {}
+        wanted = {score.id: score for _, scores in convert_each(group, scores_of, refused) for score in scores}
+        group = [each for each in group if each.trajectory_id not in refused]
         there = self._scores_there(project, group)
         stale = [{"$eq": [{"$getField": "id"}, {"$literal": each}]} for each in sorted(there - wanted.keys())]
         for start in range(0, len(stale), _MOST_REQUEST_ITEMS):
             some = {"$or": stale[start : start + _MOST_REQUEST_ITEMS]}
             self._service.post("/feedback/purge", {"project_id": project.id, "query": {"$expr": some}})
         missing = (score for score in wanted.values() if score.id not in there)
-        return _deliver((self._score_item(project, score) for score in missing), self._service.add_feedback)
+        items = (self._score_item(project, score) for score in missing)
+        return refused | _deliver(items, self._service.add_feedback)
 
     def _scores_there(self, project: Project, group: Sequence[Trajectory]) -> set[str]:
         """The ids of the scores that we have given these; people and other programs may have given some too."""

@@ -1,0 +1,107 @@
+"""Values that fit their columns: whatever a record says, its row can be written, read and computed with.
+
+A value that does not fit goes, and the row stays. Beyond the type of a column, that is: times and steps are subtracted
+from each other in 64 bits, and whoever reads an op or a trajectory relies on its id, times and name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from rolltrace.record import clean_text
+from rolltrace.record.tables import SPANS, TABLES, TRAJECTORIES, ColumnType, Table
+
+_SAFE_TO_SUBTRACT = 1 << 62
+_MOST_COUNTED = 1 << 53
+_LISTS: dict[ColumnType, pa.DataType] = {"int32[]": pa.int32(), "float32[]": pa.float32(), "int8[]": pa.int8()}
+NEEDED = {TRAJECTORIES: ("trajectory_id",), SPANS: ("trajectory_id", "op_id")}
+"""Without these a row of the table is of no use to anybody."""
+INSTEAD: dict[str, Any] = {
+    "start_ns": 0, "time_ns": 0, "validate": False, "sample_is_int": False, "name": "unreadable", "kind": "other",
+    "status": "unreadable", "count": 1,
+}  # fmt: skip
+"""What a column that everybody reads holds in the place of a value that does not fit."""
+
+
+def fit(table: Table, fields: dict[str, Any]) -> list[str]:
+    """Take out of a row what its columns cannot hold; the names of those columns."""
+    unfit = []
+    for name, fitting in _FITTING[table.name].items():
+        value = fields.get(name)
+        if value is None:
+            continue
+        if type(value) is str and value.isascii() and fitting is _text:
+            continue  # nearly all texts are
+        kept = fitting(value)
+        if kept is None:
+            unfit.append(name)
+            fields[name] = INSTEAD.get(name)
+        elif kept is not value:
+            fields[name] = kept
+    return unfit
+
+
+def is_needed(table: Table, fields: Mapping[str, Any]) -> bool:
+    """Whether a row has what makes it worth keeping."""
+    return all(fields.get(name) is not None for name in NEEDED.get(table, ()))
+
+
+def _text(value: Any) -> str | None:
+    return clean_text(value) if isinstance(value, str) else None
+
+
+def _id(value: Any) -> str | None:
+    return value if isinstance(value, str) and len(value) == 32 and value.isascii() else None
+
+
+def _whole(least: int, above: int) -> Callable[[Any], Any]:
+    def fitting(value: Any) -> int | None:
+        return value if type(value) is int and least <= value < above else None
+
+    return fitting
+
+
+def _number(value: Any) -> float | None:
+    return value if isinstance(value, float | int) else None
+
+
+def _truth(value: Any) -> bool | None:
+    return value if isinstance(value, bool) else None
+
+
+def _list_of(kind: pa.DataType) -> Callable[[Any], Any]:
+    def fitting(value: Any) -> pa.Array | None:
+        try:
+            return value if isinstance(value, pa.Array) and value.type == kind else pa.array(value, type=kind)
+        except (pa.ArrowException, TypeError, OverflowError, ValueError):
+            return None
+
+    return fitting
+
+
+def _of_column(name: str, kind: ColumnType) -> Callable[[Any], Any]:
+    if name.endswith("trajectory_id"):
+        return _id
+    if name.endswith("_ns"):
+        return _whole(0, _SAFE_TO_SUBTRACT)
+    if name in ("step", "policy_version"):
+        return _whole(-_SAFE_TO_SUBTRACT, _SAFE_TO_SUBTRACT)
+    if name == "count":
+        return _whole(0, _MOST_COUNTED)
+    if kind in _LISTS:
+        return _list_of(_LISTS[kind])
+    of_type: dict[ColumnType, Callable[[Any], Any]] = {
+        "int64": _whole(-(1 << 63), 1 << 63),
+        "int32": _whole(0, (1 << 31) - 1),  # of tokens or characters, and one is added to it
+        "float64": _number,
+        "bool": _truth,
+    }
+    return of_type.get(kind, _text)
+
+
+_FITTING = {
+    table.name: {column.name: _of_column(column.name, column.type) for column in table.columns} for table in TABLES
+}
