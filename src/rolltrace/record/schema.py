@@ -15,6 +15,9 @@ Status = Literal["ok", "error", "cancelled"]
 
 SampleIndex = int | str
 
+MAX_DEPTH = 128
+"""How deep values are kept, if no smaller number is set. Every JSON library and every reader can take that."""
+
 
 class Coordinates(NamedTuple):
     """Where a trajectory stands in the training run."""
