@@ -24,6 +24,7 @@ from rolltrace.record import (
     coordinate,
     encode_record,
     score_body,
+    whole,
 )
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from rolltrace.capture.tokenizers import Known
 
 T = TypeVar("T")
+_LONGEST = 1000
 _NO_COORDINATES = Coordinates()
 
 
@@ -52,6 +54,7 @@ class Trajectory:
         "tags",
         "tokenizer",
         "trace_id",
+        "wall_offset_ns",
     )
 
     def __init__(
@@ -62,6 +65,8 @@ class Trajectory:
         op_id: int = 0,
     ) -> None:
         self._recorder = recorder
+        self.wall_offset_ns = recorder.wall_offset_ns() if recorder else 0
+        """What to add to a tick for the time of day: the same for all that belongs to this trajectory."""
         self.step = where.step
         self.coordinates = Raw(encode_record(where))
         self.trace_id = trace_id or (recorder.random_bytes(16) if recorder else b"")
@@ -95,7 +100,7 @@ class Trajectory:
         if self._recorder is None:
             return
         try:
-            given = {name: Raw(self._recorder.snapshot(value)) for name, value in tags.items()}
+            given = {clean_text(name): Raw(self._recorder.snapshot(value)) for name, value in tags.items()}
             self.tags.update(given)
             self._say("tag", given)
         except Exception:
@@ -147,7 +152,7 @@ class Trajectory:
                 "episode_done": plain_number(episode_done),
                 "metrics": metrics,
                 "logs": logs,
-                "stop_reason": stop_reason,
+                "stop_reason": clean_text(stop_reason) if isinstance(stop_reason, str) else stop_reason,
                 **more,
             }
             self._write(recorder, "transition", transition_body(recorder, made, fields))
@@ -170,7 +175,10 @@ class Trajectory:
     def _write(self, recorder: Recorder, event: str, body: Raw) -> None:
         place = scope.current.get()
         op_id = place.op_id if place is not None and place.trajectory is self else 0
-        recorder.write(Event(self.trace_id, self.coordinates, event, recorder.event_ns(), op_id, body), self.step)
+        time_ns = recorder.tick_ns() + self.wall_offset_ns
+        if event == "reward":
+            time_ns = recorder.score_ns(time_ns)
+        recorder.write(Event(self.trace_id, self.coordinates, event, time_ns, op_id, body), self.step)
 
 
 _UNTRACED = Trajectory(None)
@@ -234,22 +242,22 @@ class rollout_trace_attr:
     def _begin(self, recorder: Recorder, outer: scope.Place | None) -> Trajectory | None:
         step, sample_index, rollout_n, validate = self._where
         where = Coordinates(
-            _understood("step", step, whole, "a whole number"),
-            _understood("sample_index", sample_index, coordinate, "an int or a string"),
-            _understood("rollout_n", rollout_n, whole, "a whole number"),
+            _understood("step", step, whole, "a whole number of 64 bits"),
+            _understood("sample_index", sample_index, _sample, f"an int or a string of up to {_LONGEST} characters"),
+            _understood("rollout_n", rollout_n, whole, "a whole number of 64 bits"),
             bool(_understood("validate", validate, bool, "true or false")),
         )
         handle = Trajectory(recorder, where, self.trajectory_id)
         if not recorder.admits(handle, where, None if outer is None else outer.trajectory):
             return None
-        handle.tags.update((name, Raw(recorder.snapshot(value))) for name, value in self._tags.items())
+        handle.tags.update((clean_text(name), Raw(recorder.snapshot(value))) for name, value in self._tags.items())
         if outer is not None and outer.trajectory is not None:
             handle.parent_trace_id, handle.parent_id = outer.trajectory.trace_id, outer.op_id
             handle.tokenizer = getattr(outer, "tokenizer", None)
+            handle.wall_offset_ns = outer.trajectory.wall_offset_ns
         self._generation = recorder.generation
-        recorder.set_clock()
         self._start_tick = recorder.tick_ns()
-        self._start_ns = self._start_tick + recorder.wall_offset_ns
+        self._start_ns = self._start_tick + handle.wall_offset_ns
         self._name = clean_text(self._name if isinstance(self._name, str) else str(self._name))
         tags = Raw(recorder.snapshot(handle.tags))
         record = TrajectoryStart(
@@ -303,10 +311,10 @@ class rollout_trace_attr:
         self.__exit__(kind, failure, tb)
 
 
-def whole(value: Any) -> int | None:
-    """A coordinate that must be a number."""
-    number = coordinate(value)
-    return int(number) if number is not None else None
+def _sample(value: Any) -> SampleIndex | None:
+    if isinstance(value, str) and len(value) > _LONGEST:  # every record has it
+        raise ValueError
+    return coordinate(value)
 
 
 def _understood(name: str, value: Any, read: Callable[[Any], T], wanted: str) -> T | None:

@@ -7,7 +7,8 @@ One is written under a hidden name beside it, `.NAME.RANDOM.PID.new`, and gets i
   after a failure, such as a full disk, not even that.
 - Several that write the same file, on several hosts too, do not disturb each other: the last one counts.
 - A power cut may bring back what was before, and on some file systems leave the file empty; not with `durable`: then
-  the content is on the disk before the name is, and the name is when the call returns.
+  the content is on the disk before the name is, and the name is when the call returns. The folder itself must be there
+  for good: see `make_folders`.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ def replacing(path: Path, *, durable: bool = False) -> Iterator[Path]:
     try:
         yield hidden
         if durable:
-            _sync(hidden)
+            sync_path(hidden)
         hidden.rename(path)
         if durable:
-            _sync(path.parent)
+            sync_path(path.parent)
     except BaseException:
         hidden.unlink(missing_ok=True)
         raise
@@ -49,7 +50,32 @@ def replace_file(path: Path, data: bytes | Iterable[bytes], *, durable: bool = F
             file.writelines([data] if isinstance(data, bytes) else data)
 
 
-def _sync(path: Path) -> None:
+def make_folders(path: Path, *, durable: bool = False) -> list[Path]:
+    """Make a folder and those above it that are missing, for the owner alone.
+
+    Args:
+        path: The folder; it may be there already.
+        durable: A power cut cannot take them back.
+
+    Returns:
+        The folders that have a new one in them: `sync_path` on each is what makes the new ones durable, also later.
+    """
+    missing: list[Path] = []
+    folder = path
+    while not folder.is_dir() and folder != folder.parent:
+        missing.append(folder)
+        folder = folder.parent
+    changed: list[Path] = []
+    for each in reversed(missing):
+        each.mkdir(mode=0o700, exist_ok=True)
+        changed.append(each.parent)
+        if durable:
+            sync_path(each.parent)
+    return changed
+
+
+def sync_path(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on the disk itself."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(fd)

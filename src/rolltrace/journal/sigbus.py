@@ -21,6 +21,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+_MAP_FIXED = 0x10
 _SA_SIGINFO = 4
 _ADDRESS_AT = 16
 _CODE_AT = 8
@@ -39,70 +40,81 @@ class _Action(ctypes.Structure):
     )
 
 
-_supported = (
+supported = (
     sys.platform == "linux"
     and sys.implementation.name == "cpython"
     and platform.machine() in ("x86_64", "aarch64")
     and ctypes.sizeof(ctypes.c_void_p) == 8
 )
-_guarded: dict[int, tuple[int, Callable[[], None]]] = {}
-"""The mapped ranges, from start to end, and whom to tell."""
+"""Whether a map can be guarded here."""
+_guarded: dict[int, tuple[mmap.mmap, Callable[[], None]]] = {}
+"""The maps by their address, and whom to tell."""
 _before = _Action()
 """What was done at a SIGBUS before we came."""
 
 
 def guard(mapped: mmap.mmap, on_cut: Callable[[], None]) -> bool:
-    """Keep touching this map from killing the process; `on_cut` is called when its file was cut short.
+    """Keep this map from killing the process; `on_cut` is called when its file was cut short.
 
     False if that cannot be done here: then nothing may be mapped.
     """
-    if not _supported or not _is_armed():
+    if not supported or not _stand_by():
         return False
-    start = _address(mapped)
-    _guarded[start] = start + len(mapped), on_cut
+    _guarded[_address(mapped)] = mapped, on_cut
     return True
 
 
 def release(mapped: mmap.mmap) -> None:
-    """The map is about to be closed."""
+    """The map is about to be closed. After the last one the signal is again whose it was."""
     _guarded.pop(_address(mapped), None)
+    if supported and not _guarded and _present().handler == _ours.handler:
+        _libc.sigaction(signal.SIGBUS, ctypes.byref(_before), None)
 
 
 def _address(mapped: mmap.mmap) -> int:
-    # The view must be gone before the map can be closed.
     return ctypes.addressof(ctypes.c_char.from_buffer(mapped))
 
 
-def _is_armed() -> bool:
-    """Whether our handler is the one that is called; puts it there if it is not."""
-    now = _Action()
-    if _libc.sigaction(signal.SIGBUS, None, ctypes.byref(now)) != 0:
-        return False
-    if now.handler == _ours.handler:
+def _present() -> _Action:
+    action = _Action()
+    _libc.sigaction(signal.SIGBUS, None, ctypes.byref(action))
+    return action
+
+
+def _stand_by() -> bool:
+    """Put our handler in the first place, before whatever is there."""
+    present = _present()
+    if present.handler == _ours.handler:
         return True
-    ctypes.memmove(ctypes.byref(_before), ctypes.byref(now), ctypes.sizeof(_Action))
-    return _libc.sigaction(signal.SIGBUS, ctypes.byref(_ours), None) == 0  # type: ignore[no-any-return]
+    ctypes.memmove(ctypes.byref(_before), ctypes.byref(present), ctypes.sizeof(_Action))
+    return bool(_libc.sigaction(signal.SIGBUS, ctypes.byref(_ours), None) == 0)
 
 
 def _on_sigbus(number: int, info: int, context: int) -> None:
     address = ctypes.c_uint64.from_address(info + _ADDRESS_AT).value
-    for start, (end, on_cut) in list(_guarded.items()):
-        if start <= address < end:
-            flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_FIXED
-            if _libc.mmap(start, end - start, mmap.PROT_READ | mmap.PROT_WRITE, flags, -1, 0) == start:
-                on_cut()
-                return
-    _libc.sigaction(signal.SIGBUS, ctypes.byref(_before), None)  # the fault comes again, and is theirs
-    if ctypes.c_int.from_address(info + _CODE_AT).value <= 0:  # not a fault: somebody sent the signal
-        os.kill(os.getpid(), signal.SIGBUS)
+    # A handler that came after ours and knows no better, such as faulthandler's, sends the signal again.
+    was_sent = ctypes.c_int.from_address(info + _CODE_AT).value <= 0
+    saved = False
+    for start, (mapped, on_cut) in list(_guarded.items()):
+        if mapped.size() < len(mapped) if was_sent else start <= address < start + len(mapped):
+            saved = _put_memory(start, len(mapped)) or saved
+            on_cut()
+    if not saved:
+        _libc.sigaction(signal.SIGBUS, ctypes.byref(_before), None)  # the fault comes again, and is theirs
+        if was_sent:
+            os.kill(os.getpid(), signal.SIGBUS)
 
 
-_MAP_FIXED = 0x10
-_libc: Any = ctypes.PyDLL(None, use_errno=True) if _supported else None
+def _put_memory(start: int, length: int) -> bool:
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_FIXED
+    return bool(_libc.mmap(start, length, mmap.PROT_READ | mmap.PROT_WRITE, flags, -1, 0) == start)
+
+
+_libc: Any = ctypes.PyDLL(None, use_errno=True) if supported else None
 """Calls that keep the GIL: another thread must not run while a copy is interrupted."""
 _handler = _Handler(_on_sigbus)
 _ours = _Action(handler=ctypes.cast(_handler, ctypes.c_void_p).value, flags=_SA_SIGINFO)
-if _supported:
+if supported:
     _libc.mmap.restype = ctypes.c_void_p
     _libc.mmap.argtypes = (
         ctypes.c_void_p,

@@ -11,12 +11,15 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from rolltrace.journal.replace import replace_file
+from rolltrace.journal.replace import make_folders, replace_file
 
 PENDING_SEC = 30.0
 """How long a marker is believed."""
 _TAKE_OVER_SEC = 20.0
 """When another process that has the same tokenizer writes it instead. Before the drainer gives up waiting."""
+
+_MOST_AHEAD_SEC = 5.0
+"""By how much the clock of a file server may be ahead."""
 
 
 def tokenizer_folder(store: Path) -> Path:
@@ -32,7 +35,7 @@ def claim_tokenizer(store: Path, fingerprint: str) -> bool:
     path = tokenizer_file(store, fingerprint)
     if path.exists():
         return False
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_folders(path.parent)
     marker = path.with_suffix(".pending")
     try:
         os.close(os.open(marker, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
@@ -64,7 +67,9 @@ def tokenizers_pending(store: Path) -> bool:
 
 
 def _age_sec(path: Path) -> float:
+    """How old a marker is. One from the future is of a clock that was set back since, and as old as can be."""
     try:
-        return time.time() - path.stat().st_mtime
+        age = time.time() - path.stat().st_mtime
     except FileNotFoundError:
         return 0.0
+    return age if age > -_MOST_AHEAD_SEC else float("inf")

@@ -3,7 +3,7 @@
 A small value can have an output without end: of `l = [l, l]`, done forty times, the encoding has 2^40 items. msgspec
 knows no limit, but it can write into a bytearray, and one that is looked at through a memoryview cannot grow: the
 encoding then ends with a BufferError, after as much work as the limit allows. What it does before it writes is not
-limited by this: text that is not ASCII is first converted as a whole. See `long_text`.
+limited by this: text that is not ASCII is first converted as a whole, seconds for each gigabyte. So a `look` comes first.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ import msgspec
 TooLong = BufferError
 """Raised when the output does not fit."""
 NUMBERS = frozenset({int, float, bool, type(None)})
-_CONTAINERS = frozenset({dict, list, tuple})
-_MOST_SPARE = 4
+FEW = 64
+SHORT = 8 << 10
+"""So many texts, each so short, in each of so many containers need no bound."""
 _MOST_CONTAINERS = 128
-_MOST_ITEMS = 64
+_MOST_SPARE = 4
 _resize: Any = ctypes.pythonapi.PyByteArray_Resize
 """Gives a bytearray its length back without filling it with zeros."""
 _resize.argtypes = (ctypes.py_object, ctypes.c_ssize_t)
@@ -55,29 +56,48 @@ class BoundedEncoder:
                 self._spare.append(buffer)
 
 
-def long_text(value: Any, most_chars: int) -> bool:
-    """Whether the value holds text longer than this, in one of its first hundred containers.
+def look(value: Any, most_chars: int) -> bool | None:
+    """Whether the value is small, from a look at its first hundred containers; None if it holds text longer than this.
 
-    Converting a gigabyte of Chinese takes seconds. A search of everything would cost more than the encoding; lists that
-    begin with a number are not searched, they are token ids.
+    Small is proven: everything was seen, each container as often as it is met. Not small is everything else, objects
+    and long lists included. Long text further down is not found: a search of everything would cost more than encoding.
     """
-    kind = type(value)
-    if kind is str:
-        return len(value) > most_chars
-    todo = [value] if kind in _CONTAINERS else []
+    small = True
+    todo = [value]
     for node in todo:
         kind = type(node)
         if kind is dict:
-            items = node.values() if len(node) <= _MOST_ITEMS else list(islice(node.values(), _MOST_ITEMS))
-        elif node and type(node[0]) not in NUMBERS:
-            items = node if len(node) <= _MOST_ITEMS else node[:_MOST_ITEMS]
+            if len(node) > FEW:
+                small = False
+            items = node.values() if small else list(islice(node.values(), FEW))
+            for key in node if small else ():
+                if type(key) is not str or len(key) > SHORT:
+                    small = False
+        elif kind is list or kind is tuple:
+            items = node
+            if len(node) > FEW:
+                small = False
+                if type(node[0]) in NUMBERS:  # token ids
+                    continue
+                items = node[:FEW]
+        elif kind is str:
+            if len(node) > most_chars:
+                return None
+            small = False
+            continue
         else:
+            small = False
             continue
         for item in items:
             kind = type(item)
             if kind is str:
-                if len(item) > most_chars:
-                    return True
-            elif kind in _CONTAINERS and len(todo) < _MOST_CONTAINERS:
-                todo.append(item)
-    return False
+                if len(item) > SHORT:
+                    if len(item) > most_chars:
+                        return None
+                    small = False
+            elif kind not in NUMBERS:
+                if len(todo) < _MOST_CONTAINERS:
+                    todo.append(item)
+                else:
+                    small = False
+    return small

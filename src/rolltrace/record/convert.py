@@ -49,7 +49,7 @@ _LONGEST_FIELD = 200
 _SAMPLED_VALUES = 65_536
 _MOST_COPIED = 400_000
 """Items in all containers of a value that is converted in one go."""
-_MOST_CONVERTED = 50_000
+_MOST_CONVERTED = 100_000
 """Objects converted for one value in one go; a walk has a limit of its own."""
 _MOST_ITERATED = 100_000
 _LONGEST_ITERATION_SEC = 0.25
@@ -295,7 +295,9 @@ class Converters:
         width, height = value.size
         if width * height * max(1, len(value.getbands())) > self._max_bytes:  # not even decoded
             self.cuts += 1
-            return Opaque(type_name(type(value)), {"mode": value.mode, "width": width, "height": height}, "too large").ext()
+            return Opaque(
+                type_name(type(value)), {"mode": value.mode, "width": width, "height": height}, "too large"
+            ).ext()
         pixels = value.tobytes()
         info = {"mode": value.mode, "size": value.size, "palette": bytes(value.getpalette() or b"")}
         # The hash covers what the pixels mean, or two sizes of one plain colour would be one image.

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple
 
+from rolltrace.settings import MAX_DEPTH as MAX_DEPTH
+
 OpKind = Literal["llm", "tool", "env", "reward", "other"]
 OP_KINDS: tuple[OpKind, ...] = ("llm", "tool", "env", "reward", "other")
 
@@ -14,9 +16,6 @@ Status = Literal["ok", "error", "cancelled"]
 """How an op or trajectory ended. Readers add `running` and `interrupted` (its process is gone)."""
 
 SampleIndex = int | str
-
-MAX_DEPTH = 128
-"""How deep values are kept, if no smaller number is set. Every JSON library and every reader can take that."""
 
 
 class Coordinates(NamedTuple):
@@ -46,6 +45,21 @@ def coordinate(value: Any) -> SampleIndex | None:
         number = int(value)
         return number if -(1 << 63) <= number < 1 << 63 else str(number)  # a uuid as a number
     return clean_text(str(value))
+
+
+def whole(value: Any) -> int | None:
+    """A coordinate that must be a whole number.
+
+    Raises:
+        ValueError: it is none, or one of more than 64 bits, which no column can hold.
+    """
+    plain = coordinate(value)
+    if plain is None:
+        return None
+    number = int(plain)
+    if not -(1 << 63) <= number < 1 << 63:
+        raise ValueError(f"{number} does not fit into 64 bits")
+    return number
 
 
 def clean_text(value: str) -> str:

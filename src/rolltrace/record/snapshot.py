@@ -14,16 +14,14 @@ from typing import Any
 import msgspec
 
 from rolltrace._guard import pass_on_signals
-from rolltrace.record.bounded import NUMBERS, BoundedEncoder, TooLong, long_text
+from rolltrace.record.bounded import FEW, NUMBERS, SHORT, BoundedEncoder, TooLong, look
 from rolltrace.record.convert import BlobKeeper, Converters, opaque, private
 from rolltrace.record.schema import MAX_DEPTH
 from rolltrace.record.walk import Walk, has_names
 
 _MOST_AT_ONCE = 1 << 20
 """What is encoded in one call. More is put together from parts."""
-_SHORT = 64 << 10
-_FEW = 64
-"""So many texts, each so short, need no bound."""
+_ROOMY = 4 << 20
 
 
 def _forget(name: str, info: dict[str, Any], data: bytes) -> None:
@@ -52,7 +50,9 @@ class Snapshotter:
         self._encode = BoundedEncoder(at_once, self._convert)
         # Deeper than MAX_DEPTH is cut by whoever reads: ordinary values need no look at their depth.
         self._always_walk = max_items is not None or max_depth < MAX_DEPTH
-        self._short = min(_SHORT, max_bytes // (2 * _FEW))
+        self._short = min(SHORT, max_bytes // (2 * FEW))
+        self._is_roomy = max_bytes >= _ROOMY
+        """Whether a small value always fits."""
         self._cuts = 0
 
     @property
@@ -67,9 +67,12 @@ class Snapshotter:
                 return self._walk(value)
             if self._is_short(value):
                 return self._encode_short(value)
-            if has_names(value) or long_text(value, self._max_bytes):
+            if has_names(value):
                 return self._walk(value)
-            return self._encode_plain(value)
+            small = look(value, self._max_bytes)
+            if small is None:
+                return self._walk(value)
+            return self._encode_short(value) if small and self._is_roomy else self._encode_plain(value)
         except TypeError:  # some object needs converting
             try:
                 self._convert.begin()
@@ -87,7 +90,7 @@ class Snapshotter:
         """Whether it is a number or a short text, or a small dict of these: most values, encoded without more ado."""
         kind = type(value)
         if kind is dict:
-            if len(value) > _FEW:
+            if len(value) > FEW:
                 return False
             for key, item in value.items():
                 kind = type(item)

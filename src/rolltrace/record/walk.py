@@ -24,7 +24,7 @@ from msgspec import Raw, Struct
 from msgspec.msgpack import Ext
 
 from rolltrace._guard import pass_on_signals
-from rolltrace.record.bounded import NUMBERS, BoundedEncoder, TooLong, long_text
+from rolltrace.record.bounded import NUMBERS, BoundedEncoder, TooLong, look
 from rolltrace.record.convert import Converters, opaque, type_name
 from rolltrace.record.values import Cut, Opaque, odd_text
 
@@ -50,6 +50,7 @@ _LEAVES = frozenset(
     | {datetime.datetime, datetime.date, datetime.time, datetime.timedelta}
 )
 """What msgspec encodes without looking inside; str is one too, with a way of its own."""
+_NATIVE = (dict, list, tuple, set, frozenset, Struct, enum.Enum)
 _encode_piece = BoundedEncoder(_PIECE_BYTES)
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -141,7 +142,7 @@ class Walk:
         return True
 
     def _try_whole(self, value: Any, budget: int) -> bytes | None:
-        if self._limited and not _plain_numbers(value):
+        if not _is_native(type(value)) or (self._limited and not _plain_numbers(value)):
             return None
         try:
             whole = self._whole[id(value)]
@@ -152,14 +153,14 @@ class Walk:
 
     def _try(self, value: Any) -> bytes | None:
         """The value as it is, in one piece; None if msgspec refuses it or it is too large."""
-        if self._is_tired() or has_names(value) or long_text(value, _PIECE_BYTES):
+        if self._is_tired() or has_names(value) or look(value, _PIECE_BYTES) is None:
             return None
         try:
             piece = _encode_piece(value)  # no Python code runs in it, so nobody can change the value meanwhile
         except TooLong:
             self._work -= _PIECE_BYTES >> 7
             return None
-        except TypeError:  # an object inside needs converting
+        except (TypeError, UnicodeEncodeError):  # an object inside needs converting, or a text
             self._work -= 10
             return None
         except Exception:  # of many kinds, perhaps after a deep recursion
@@ -175,15 +176,12 @@ class Walk:
         if issubclass(kind, enum.Enum):
             return self._walk(value._value_, budget, depth + 1)
         if issubclass(kind, tuple) and hasattr(kind, "_fields"):
-            return self._map(list(zip(kind._fields, tuple.__iter__(value))), budget, depth)
+            return self._map(zip(kind._fields, tuple.__iter__(value)), budget, depth, len(kind._fields))
         if issubclass(kind, dict):
-            # No more than could fit, of how many there are.
-            pairs = list(islice(dict.items(value), budget // 2 + 1))
-            return self._map(pairs, budget, depth, dict.__len__(value))
+            return self._map(dict.items(value), budget, depth, dict.__len__(value))
         for base in (list, tuple, set, frozenset):
             if issubclass(kind, base):
-                items = list(islice(base.__iter__(value), budget + 1))
-                return self._list(items, budget, depth, base.__len__(value))
+                return self._list(base.__iter__(value), budget, depth, base.__len__(value))
         if hasattr(kind, "__dataclass_fields__"):
             return self._fields(value, [each.name for each in dataclasses.fields(kind)], budget, depth)
         if hasattr(kind, "__attrs_attrs__"):
@@ -191,66 +189,83 @@ class Walk:
             return self._fields(value, names, budget, depth)
         if issubclass(kind, Struct):
             return self._fields(value, kind.__struct_fields__, budget, depth)
+        self._work -= 10
         converted = self._convert(value)
         self._kept.append(converted)
         return self._walk(converted, budget, depth)
 
     def _fields(self, value: Any, names: Iterable[str], budget: int, depth: int) -> bytes:
-        return self._map([(name, getattr(value, name)) for name in names if hasattr(value, name)], budget, depth)
+        pairs = [(name, getattr(value, name)) for name in names if hasattr(value, name)]
+        return self._map(pairs, budget, depth, len(pairs))
 
-    def _list(self, items: list[Any], budget: int, depth: int, full_length: int) -> bytes:
-        allowed = items[: self._max_items]
-        parts, count = self._in_turn(allowed, budget - (_WRAP if self._sharing else 1), depth)
-        body = _list_head(count) + b"".join(parts)
-        if count == full_length:
-            return body
-        return self._cut("items" if count == len(allowed) else "bytes", full_length, body)
+    def _list(self, items: Iterable[Any], budget: int, depth: int, length: int) -> bytes:
+        allowed = length if self._max_items is None else min(length, self._max_items)
+        parts, count = self._in_turn(
+            islice(items, allowed), budget - (_WRAP if self._sharing else 1), depth, of=allowed
+        )
+        parts.insert(0, _list_head(count))
+        if count == length:
+            return b"".join(parts)
+        return self._cut("items" if count == allowed else "bytes", length, *parts)
 
-    def _map(self, pairs: list[tuple[Any, Any]], budget: int, depth: int, full_length: int | None = None) -> bytes:
-        allowed = [(_plain_key(key), item) for key, item in pairs[: self._max_items]]
-        if self._sharing and len(pairs) <= _MOST_SHARED:
-            parts = self._shared_out(allowed, budget - _WRAP, depth)
+    def _map(self, pairs: Iterable[tuple[Any, Any]], budget: int, depth: int, length: int) -> bytes:
+        allowed = length if self._max_items is None else min(length, self._max_items)
+        chosen = ((_plain_key(key), item) for key, item in islice(pairs, allowed))
+        if self._sharing and allowed <= _MOST_SHARED:
+            parts = self._shared_out(list(chosen), budget - _WRAP, depth)
             count = len(parts) // 2
         else:
-            parts, count = self._in_turn(allowed, budget - (_WRAP if self._sharing else 1), depth, pairs=True)
-        body = _map_head(count) + b"".join(parts)
-        if count == (len(pairs) if full_length is None else full_length):
-            return body
-        return self._cut("items" if count == len(allowed) else "bytes", full_length or len(pairs), body)
+            parts, count = self._in_turn(
+                chosen, budget - (_WRAP if self._sharing else 1), depth, of=allowed, pairs=True
+            )
+        parts.insert(0, _map_head(count))
+        if count == length:
+            return b"".join(parts)
+        return self._cut("items" if count == allowed else "bytes", length, *parts)
 
-    def _in_turn(self, items: list[Any], left: int, depth: int, *, pairs: bool = False) -> tuple[list[bytes], int]:
+    def _in_turn(
+        self, items: Iterable[Any], left: int, depth: int, *, of: int, pairs: bool = False
+    ) -> tuple[list[bytes], int]:
         """Each item, or pair of key and item, in as much room as those before it have left; and how many there are.
 
         Many are taken at once. Where that is refused, the halves are tried, down to the item that is at fault.
         """
+        if of > left and not self._sharing:  # each takes a byte at least
+            raise _TooLarge
         parts: list[bytes] = []
         count = 0
-        todo = [(start, min(start + _PIECE_ITEMS, len(items))) for start in range(0, len(items), _PIECE_ITEMS)][::-1]
-        while todo:
-            start, end = todo.pop()
-            if end - start >= _FEWEST_ITEMS and not self._limited:
-                piece = self._try_many(items[start:end], pairs)
-                if piece is None or len(piece) > left:
-                    middle = (start + end) // 2
-                    todo += ((middle, end), (start, middle))
-                else:
-                    parts.append(piece)
-                    count += end - start
-                    left -= len(piece)
-                continue
-            for item in items[start:end]:
-                if left < (_WRAP if self._sharing else 1):
-                    if self._sharing:
+        items = iter(items)
+        while some := list(islice(items, _PIECE_ITEMS)):
+            self._work -= len(some) >> (1 if pairs else 4)
+            todo = [(0, len(some))]
+            while todo:
+                start, end = todo.pop()
+                if end - start >= _FEWEST_ITEMS and not self._limited:
+                    piece = self._try_many(some[start:end], pairs)
+                    if piece is None or len(piece) > left:
+                        middle = (start + end) // 2
+                        todo += ((middle, end), (start, middle))
+                    else:
+                        parts.append(piece)
+                        count += end - start
+                        left -= len(piece)
+                    continue
+                for item in some[start:end]:
+                    if self._is_tired() or self._is_full(left):
                         return parts, count
-                    raise _TooLarge
-                if self._is_tired():
-                    return parts, count
-                for each in item if pairs else (item,):
-                    part = self._walk(each, left, depth + 1)
-                    parts.append(part)
-                    left -= len(part)
-                count += 1
+                    for each in item if pairs else (item,):
+                        part = self._walk(each, left, depth + 1)
+                        parts.append(part)
+                        left -= len(part)
+                    count += 1
         return parts, count
+
+    def _is_full(self, left: int) -> bool:
+        if left >= (_WRAP if self._sharing else 1):
+            return False
+        if not self._sharing:
+            raise _TooLarge
+        return True
 
     def _try_many(self, items: list[Any], pairs: bool) -> bytes | None:
         """Items, or pairs of key and item, without the head that msgspec puts before them; None if it refuses."""
@@ -334,11 +349,14 @@ class Walk:
     def _fits(self, body: bytes, budget: int) -> bool:
         return len(body) <= budget or (self._sharing and len(body) <= _WRAP)
 
-    def _cut(self, limit: str, full_length: int, kept: bytes) -> bytes:
+    def _cut(self, limit: str, full_length: int, *kept: bytes) -> bytes:
+        """A `Cut`, from the parts of what was kept: put together once, for it may be large."""
         if limit == "bytes" and not self._sharing:
             raise _TooLarge
         self.cuts += 1
-        return _encode(Cut(limit, full_length, Raw(kept)).ext())
+        head = _encode([limit, full_length, None])[:-1]
+        size = len(head) + sum(map(len, kept))
+        return b"".join((b"\xc9", size.to_bytes(4, "big"), bytes((Cut.code,)), head, *kept))
 
 
 def has_names(value: Any) -> bool:
@@ -373,6 +391,11 @@ def _plain_key(key: Any) -> Any:
 
 def _length(value: Any) -> int:
     return len(value) if type(value) in (list, tuple, dict, set, frozenset) else 0
+
+
+def _is_native(kind: Any) -> bool:
+    """Whether msgspec encodes objects of this type by itself."""
+    return issubclass(kind, _NATIVE) or hasattr(kind, "__dataclass_fields__") or hasattr(kind, "__attrs_attrs__")
 
 
 def _leaf_bytes(value: Any) -> int:
