@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Raw
 
-from rolltrace._guard import caught
+from rolltrace._guard import caught, pass_on_signals
 from rolltrace.capture import scope
 from rolltrace.capture.failure import describe, status_of
 from rolltrace.capture.transition import plain_number, transition_body
@@ -323,7 +323,15 @@ def _understood(name: str, value: Any, read: Callable[[Any], T], wanted: str) ->
         try:
             return read(value)
         except Exception:
-            raise ConfigError(f"{name} must be {wanted}, not {value!r:.100}; the trajectory has none") from None
+            raise ConfigError(f"{name} must be {wanted}, not {_shown(value)}; the trajectory has none") from None
     except ConfigError:
         caught(f"rollout_trace_attr {name}")
         return None
+
+
+def _shown(value: Any) -> str:
+    try:
+        return f"{value!r:.100}"
+    except Exception:  # a number of many digits, or code of the user's own
+        pass_on_signals()
+        return f"a {type(value).__name__} that cannot be printed"

@@ -93,6 +93,7 @@ class JournalWriter:
         """How many records there were when the current segment began."""
         self._unsynced: list[Path] = []
         """The files of which not everything is known to be on the disk itself."""
+        self._sync_failed = False
         self._sequence = 0
         self._opened_at = 0.0
         self._retry_at = 0.0
@@ -251,7 +252,9 @@ class JournalWriter:
                 except FileNotFoundError:
                     pass  # drained: it is in the store
         except OSError:
-            _guard.logger.warning("the journal %s could not be synced", self.folder, exc_info=True)
+            if not self._sync_failed:
+                self._sync_failed = True
+                _guard.logger.warning("the journal %s could not be synced", self.folder, exc_info=True)
             return False
         with self._lock:
             done = {path for path in files if path != current}

@@ -49,7 +49,7 @@ _LONGEST_FIELD = 200
 _SAMPLED_VALUES = 65_536
 _MOST_COPIED = 400_000
 """Items in all containers of a value that is converted in one go."""
-_MOST_CONVERTED = 100_000
+_MOST_CONVERTED = 50_000
 """Objects converted for one value in one go; a walk has a limit of its own."""
 _MOST_ITERATED = 100_000
 _LONGEST_ITERATION_SEC = 0.25
