@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _LONGEST = 1000
 _NO_COORDINATES = Coordinates()
+_NO_TAGS = Raw(encode_record({}))
 
 
 class Trajectory:
@@ -259,7 +260,7 @@ class rollout_trace_attr:
         self._start_tick = recorder.tick_ns()
         self._start_ns = self._start_tick + handle.wall_offset_ns
         self._name = clean_text(self._name if isinstance(self._name, str) else str(self._name))
-        tags = Raw(recorder.snapshot(handle.tags))
+        tags = Raw(recorder.snapshot(handle.tags)) if handle.tags else _NO_TAGS
         record = TrajectoryStart(
             handle.trace_id,
             handle.coordinates,
@@ -295,7 +296,7 @@ class rollout_trace_attr:
                 None if failure is None else describe(failure),
                 handle.parent_trace_id,
                 handle.parent_id,
-                Raw(recorder.snapshot(handle.tags)),
+                Raw(recorder.snapshot(handle.tags)) if handle.tags else _NO_TAGS,
             )
             recorder.write(record, handle.step)
             recorder.trajectory_ended()

@@ -33,6 +33,8 @@ class Coordinates(NamedTuple):
 
 def coordinate(value: Any) -> SampleIndex | None:
     """A coordinate as a plain int or str, from what a trainer's batch holds (NumPy and torch scalars too)."""
+    if type(value) is int and -(1 << 63) <= value < 1 << 63:  # as most are: many trajectories may begin at once
+        return value
     if value is None:
         return None
     if isinstance(value, str):
@@ -54,8 +56,8 @@ def whole(value: Any) -> int | None:
         ValueError: it is none, or one of more than 64 bits, which no column can hold.
     """
     plain = coordinate(value)
-    if plain is None:
-        return None
+    if plain is None or type(plain) is int:
+        return plain
     number = int(plain)
     if not -(1 << 63) <= number < 1 << 63:
         raise ValueError(f"{number} does not fit into 64 bits")
@@ -64,4 +66,5 @@ def whole(value: Any) -> int | None:
 
 def clean_text(value: str) -> str:
     """The text as a plain str that UTF-8 can hold; lone surrogates are written out as escapes."""
-    return str.__str__(value).encode("utf-8", "backslashreplace").decode()
+    text = str.__str__(value)
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
