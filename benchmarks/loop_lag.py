@@ -60,7 +60,10 @@ def lag(tracer: Tracer, at_once: int) -> tuple[Lag, float]:
 def rows(at_once: int, rounds: int) -> Iterator[Row]:
     section = f"{at_once:,} rollouts at once, {2 * TURNS} ops each"
     tracers: dict[str, Tracer] = {"off": Rolltrace(on=False), "on": Rolltrace()}
-    best = {name: min((lag(tracer, at_once) for _ in range(rounds)), key=lambda each: each[1]) for name, tracer in tracers.items()}
+    best = {
+        name: min((lag(tracer, at_once) for _ in range(rounds)), key=lambda each: each[1])
+        for name, tracer in tracers.items()
+    }
     for name, (late, _) in best.items():
         yield Row(section, f"{name}, p50", late.p50_ms, "ms")
         yield Row(section, f"{name}, p99", late.p99_ms, "ms")

@@ -1,4 +1,4 @@
-"""Times: within a trajectory they never run backwards, and a later score is a newer one, whatever happens to the clock."""
+"""Times never run backwards within a trajectory, and a later score is a newer one, whatever happens to the clock."""
 
 from __future__ import annotations
 

@@ -27,7 +27,9 @@ def entered(**coordinates: Any) -> None:
 
 @pytest.mark.usefixtures("lenient")
 @pytest.mark.parametrize("name", ["step", "rollout_n"])
-@pytest.mark.parametrize("value", [1 << 63, -(1 << 63) - 1, 10**30, 1e300, 2.5, float("nan"), float("inf"), "x", object()])
+@pytest.mark.parametrize(
+    "value", [1 << 63, -(1 << 63) - 1, 10**30, 1e300, 2.5, float("nan"), float("inf"), "x", object()]
+)
 def test_a_number_that_does_not_fit_costs_only_itself(traced: Recording, name: str, value: Any) -> None:
     entered(sample_index=7, **{name: value})
     (trajectory,) = traced.trajectories
@@ -49,7 +51,14 @@ def test_the_error_says_what_to_write(traced: Recording, value: Any) -> None:
 
 @pytest.mark.parametrize(
     ("value", "kept"),
-    [((1 << 63) - 1, (1 << 63) - 1), (-(1 << 63), -(1 << 63)), (True, 1), (3.0, 3), (np.int32(4), 4), (np.float64(5), 5)],
+    [
+        ((1 << 63) - 1, (1 << 63) - 1),
+        (-(1 << 63), -(1 << 63)),
+        (True, 1),
+        (3.0, 3),
+        (np.int32(4), 4),
+        (np.float64(5), 5),
+    ],
 )
 def test_a_number_that_fits_is_kept(traced: Recording, value: Any, kept: int) -> None:
     entered(step=value, rollout_n=value)
@@ -117,7 +126,6 @@ def test_terms_without_end_are_cut() -> None:
 
         def __len__(self) -> int:
             return 1
-
 
     assert 0 < len(score_body(1.0, Endless())["terms"]) <= 10_000
 

@@ -10,7 +10,7 @@ import pytest
 import rolltrace
 from rolltrace.journal import Damage, Entry, JournalWriter, make_folders, read_journals, replace_file
 from rolltrace.record import OpEnd, TrajectoryEnd, decode_coordinates, decode_value
-from tests.power_cut import SimulatedDisk, power  # noqa: F401 - a fixture
+from tests.power_cut import SimulatedDisk
 
 MODES = ["mmap", "append"]
 
@@ -39,7 +39,9 @@ def whole_trajectories(store: Path) -> set[int]:
 @pytest.mark.parametrize("names", ["synced", "all"])
 @pytest.mark.parametrize("mode", MODES)
 def test_a_durable_trajectory_is_on_the_disk_when_its_block_is_left(
-    power: SimulatedDisk, mode: str, names: str  # noqa: F811
+    power: SimulatedDisk,
+    mode: str,
+    names: str,
 ) -> None:
     store = power.folder / "deep" / "store"
     rolltrace.init(
@@ -50,7 +52,7 @@ def test_a_durable_trajectory_is_on_the_disk_when_its_block_is_left(
         assert whole_trajectories(power.after_cut(names=names) / "deep" / "store") == set(range(number + 1))  # type: ignore[arg-type]
 
 
-def test_a_cut_at_any_moment_leaves_every_trajectory_that_had_ended(power: SimulatedDisk) -> None:  # noqa: F811
+def test_a_cut_at_any_moment_leaves_every_trajectory_that_had_ended(power: SimulatedDisk) -> None:
     store = power.folder / "store"
     rolltrace.init("p", "e", "rolltrace", store=store, drain="off", durable=True, segment_bytes="64KiB")
     safe_from: list[int] = []
@@ -62,7 +64,7 @@ def test_a_cut_at_any_moment_leaves_every_trajectory_that_had_ended(power: Simul
         assert had_ended <= whole_trajectories(power.after_cut(point) / "store")
 
 
-def test_without_durable_nothing_waits_for_the_disk(power: SimulatedDisk) -> None:  # noqa: F811
+def test_without_durable_nothing_waits_for_the_disk(power: SimulatedDisk) -> None:
     rolltrace.init("p", "e", "rolltrace", store=power.folder / "store", drain="off")
     for number in range(5):
         rollout(number)
@@ -70,7 +72,7 @@ def test_without_durable_nothing_waits_for_the_disk(power: SimulatedDisk) -> Non
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_after_a_flush_without_drainer_everything_is_on_the_disk(power: SimulatedDisk, mode: str) -> None:  # noqa: F811
+def test_after_a_flush_without_drainer_everything_is_on_the_disk(power: SimulatedDisk, mode: str) -> None:
     store = power.folder / "a" / "b" / "store"
     rolltrace.init("p", "e", "rolltrace", store=store, drain="off", segment_bytes="64KiB", journal_mode=mode)
     for number in range(40):
@@ -83,7 +85,7 @@ def test_after_a_flush_without_drainer_everything_is_on_the_disk(power: Simulate
     assert whole_trajectories(power.after_cut() / "a" / "b" / "store") == set(range(60))
 
 
-def test_a_drained_file_does_not_keep_the_others_from_being_synced(power: SimulatedDisk) -> None:  # noqa: F811
+def test_a_drained_file_does_not_keep_the_others_from_being_synced(power: SimulatedDisk) -> None:
     writer = JournalWriter(power.folder / "store", {}, segment_bytes=64 << 10)
     for _ in range(40):
         writer.append(os.urandom(5000))
@@ -94,13 +96,13 @@ def test_a_drained_file_does_not_keep_the_others_from_being_synced(power: Simula
     assert kept == [path.name for path in others]
 
 
-def test_new_folders_are_there_after_a_cut_if_they_were_asked_for(power: SimulatedDisk) -> None:  # noqa: F811
+def test_new_folders_are_there_after_a_cut_if_they_were_asked_for(power: SimulatedDisk) -> None:
     make_folders(power.folder / "a" / "b", durable=True)
     make_folders(power.folder / "a" / "c")
     assert sorted(path.name for path in power.after_cut().rglob("*")) == ["a", "b"]
 
 
-def test_a_replaced_file_is_the_old_or_the_new_one_at_every_moment(power: SimulatedDisk) -> None:  # noqa: F811
+def test_a_replaced_file_is_the_old_or_the_new_one_at_every_moment(power: SimulatedDisk) -> None:
     path = power.folder / "file"
     replace_file(path, b"old", durable=True)
     first = power.points()[-1]
@@ -111,6 +113,6 @@ def test_a_replaced_file_is_the_old_or_the_new_one_at_every_moment(power: Simula
     assert (power.after_cut() / "file").read_bytes() == b"new"
 
 
-def test_without_durable_a_cut_may_empty_it_which_this_disk_shows(power: SimulatedDisk) -> None:  # noqa: F811
+def test_without_durable_a_cut_may_empty_it_which_this_disk_shows(power: SimulatedDisk) -> None:
     replace_file(power.folder / "file", b"new")
     assert (power.after_cut(names="all") / "file").read_bytes() == b""

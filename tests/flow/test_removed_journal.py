@@ -1,4 +1,4 @@
-"""Somebody cuts, removes or replaces the journal file of a running training process: it goes on, and losses are counted."""
+"""Somebody cuts, removes or replaces the journal file of a training run: it goes on, and losses are counted."""
 
 from __future__ import annotations
 

@@ -198,7 +198,10 @@ class Octets(bytes):
 
 @pytest.mark.parametrize(
     "value",
-    [Text("x" * 2_000_000), Octets(2_000_000), memoryview(bytes(2_000_000)), array.array("q", [0]) * 250_000, 1 << 17_000_000],
+    [
+        Text("x" * 2_000_000), Octets(2_000_000), memoryview(bytes(2_000_000)), array.array("q", [0]) * 250_000,
+        1 << 17_000_000,
+    ],
     ids=["text", "bytes", "memoryview", "array", "integer"],
 )  # fmt: skip
 def test_long_leaves_of_any_type_are_cut(value: Any) -> None:

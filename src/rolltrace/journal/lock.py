@@ -33,8 +33,8 @@ def lock_now(fd: int, path: Path) -> bool:
         if fault.errno not in _NO_LOCKS:
             raise
         raise StoreError(
-            f"the file system of {str(path.parent)!r} cannot lock files ({fault.strerror}), so that nobody could tell a "
-            "running process from a dead one; choose a store on another one, with init(store=...) or ROLLTRACE_STORE"
+            f"the file system of {str(path.parent)!r} cannot lock files ({fault.strerror}), so that nobody could tell "
+            "a running process from a dead one; choose a store on another one, with init(store=...) or ROLLTRACE_STORE"
         ) from fault
     return True
 

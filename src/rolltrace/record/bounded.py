@@ -3,7 +3,8 @@
 A small value can have an output without end: of `l = [l, l]`, done forty times, the encoding has 2^40 items. msgspec
 knows no limit, but it can write into a bytearray, and one that is looked at through a memoryview cannot grow: the
 encoding then ends with a BufferError, after as much work as the limit allows. What it does before it writes is not
-limited by this: text that is not ASCII is first converted as a whole, seconds for each gigabyte. So a `look` comes first.
+limited by this: text that is not ASCII is first converted as a whole, seconds for each gigabyte. So a `look` comes
+first.
 """
 
 from __future__ import annotations

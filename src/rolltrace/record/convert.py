@@ -157,7 +157,7 @@ class Converters:
         self._encode = BoundedEncoder(_MOST_KEPT_BYTES, self)
 
     def begin(self, most: int = _MOST_CONVERTED) -> None:
-        """A value is about to be converted, with so many objects in it at most. (Threads share what each may convert.)"""
+        """A value is about to be converted, with so many objects at most. (Threads share what each may convert.)"""
         self._left = most
 
     def __call__(self, value: Any) -> Any:
