@@ -40,6 +40,8 @@ check: $(READY) ## formatting, lint, types, layers, spelling
 
 bench: $(READY) ## measure, with the peers in the same run
 	$(BIN)/python -m benchmarks.hot_path
+	$(BIN)/python -m benchmarks.loop_lag
+	$(BIN)/python -m benchmarks.hostile
 	$(BIN)/python -m benchmarks.store
 	$(BIN)/python -m benchmarks.query
 	$(BIN)/python -m benchmarks.checks

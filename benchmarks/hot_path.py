@@ -37,6 +37,8 @@ class Effort:
     rounds: int
     off_calls: int
     small_calls: int
+    entries: int
+    """Trajectories entered and left in a round."""
     replayed: int
     """Trajectories replayed in a round of the realistic workload."""
     at_once: int
@@ -50,6 +52,7 @@ FULL = Effort(
     rounds=9,
     off_calls=200_000,
     small_calls=10_000,
+    entries=300,
     replayed=8,
     at_once=64,
     pace=1.0,
@@ -60,6 +63,7 @@ QUICK = Effort(
     rounds=2,
     off_calls=5_000,
     small_calls=500,
+    entries=20,
     replayed=2,
     at_once=4,
     pace=0.05,
@@ -155,10 +159,35 @@ def loop_lag(effort: Effort, trajectories: list[Trajectory]) -> Iterator[Row]:
         yield Row(section, f"{name}, p99", found.p99_ms, "ms")
 
 
+def trajectories_only(effort: Effort) -> Iterator[Row]:
+    """Entering and leaving a trajectory, with and without waiting for the disk at its end."""
+    tracers: dict[str, Tracer] = {"plain": Plain(), "rolltrace": Rolltrace(), "durable": Rolltrace(durable=True)}
+    cost = medians({name: _entries(tracer, effort.entries) for name, tracer in tracers.items()}, rounds=effort.rounds)
+    section = "a trajectory without ops"
+    yield Row(section, "rolltrace", cost["rolltrace"] - cost["plain"], "us")
+    yield Row(section, "rolltrace, durable=True", cost["durable"] - cost["plain"], "us")
+
+
 def growth(effort: Effort) -> Iterator[Row]:
     """The memory that tracing takes and does not give back."""
     section = f"memory: {effort.memory_bytes / 1e9:g} GB of payload traced"
     yield Row(section, "growth of the process", memory.growth_mib(effort.memory_bytes), "MiB", at_most(100))
+
+
+def _entries(tracer: Tracer, entries: int) -> Round:
+    def enter(count: int) -> float:
+        begin = time.perf_counter_ns()
+        for number in range(count):
+            with tracer.trajectory(sample_index=number, rollout_n=0):
+                pass
+        return (time.perf_counter_ns() - begin) / 1e3 / count
+
+    def run() -> float:
+        with tracer.running():
+            enter(WARM_CALLS)
+            return enter(entries)
+
+    return run
 
 
 def _sync_calls(tracer: Tracer, calls: int) -> Round:
@@ -214,6 +243,7 @@ def main() -> None:
         *off(effort),
         *small(effort),
         *realistic(effort, trajectories),
+        *trajectories_only(effort),
         *loop_lag(effort, trajectories),
         *growth(effort),
     ]

@@ -39,13 +39,14 @@ class Plain:
 class Rolltrace:
     """rolltrace, on (capture and journal, no drainer) or off."""
 
-    def __init__(self, *, on: bool = True) -> None:
+    def __init__(self, *, on: bool = True, durable: bool = False) -> None:
         self._backend = "rolltrace" if on else None
+        self._durable = durable
 
     @contextmanager
     def running(self) -> Iterator[None]:
         with scratch_folder() as store:
-            rolltrace.init("bench", "hot-path", backend=self._backend, store=store, drain="off")
+            rolltrace.init("bench", "hot-path", backend=self._backend, store=store, drain="off", durable=self._durable)
             try:
                 yield
                 # A tracer that drops records is measured doing nothing.

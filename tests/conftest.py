@@ -16,6 +16,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 import rolltrace
 from rolltrace import _guard, _runtime
 from rolltrace.testing import Recording, recording
+from tests.power_cut import power  # noqa: F401 - a fixture, with its own file
 
 
 @pytest.fixture(autouse=True)

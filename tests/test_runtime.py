@@ -77,7 +77,7 @@ def test_a_config_given_twice_is_refused() -> None:
 
 
 def test_an_unknown_setting_is_told_with_those_there_are() -> None:
-    with pytest.raises(ConfigError, match=r"init has no setting 'max_byte'; there are: checks, journal_mode"):
+    with pytest.raises(ConfigError, match=r"init has no setting 'max_byte'; there are: checks, durable, journal_mode"):
         rolltrace.init("p", max_byte=3)
 
 

@@ -27,6 +27,8 @@ from rolltrace.errors import ConfigError
 
 logger = logging.getLogger("rolltrace")
 
+_OURS = os.path.dirname(__file__) + os.sep
+
 faults: Counter[str] = Counter()
 """How often each kind of fault was caught in this process: 'where: ExceptionType' -> count."""
 
@@ -59,12 +61,15 @@ def pass_on_signals() -> None:
 
 def _from_signal_handler(traceback: TracebackType | None) -> bool:
     """Whether the exception was raised by a handler that Python called in the middle of our code."""
-    handlers = {_code_of(signal.getsignal(number)) for number in signal.valid_signals()} - {None}
+    codes = set()
     while traceback is not None:
-        if traceback.tb_frame.f_code in handlers:
-            return True
+        code = traceback.tb_frame.f_code
+        if not code.co_filename.startswith(_OURS):
+            codes.add(code)
         traceback = traceback.tb_next
-    return False
+    if not codes:  # as most are; asking for all handlers takes much longer
+        return False
+    return not codes.isdisjoint({_code_of(signal.getsignal(number)) for number in signal.valid_signals()})
 
 
 def _code_of(handler: Any) -> CodeType | None:

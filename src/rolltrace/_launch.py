@@ -16,6 +16,7 @@ _DETACH = """
 import os, sys
 if os.fork():
     os._exit(0)
+os.nice(5)
 from pathlib import Path
 from rolltrace.journal import drainer_lock, journal_folder
 store = Path(sys.argv[1])
@@ -27,7 +28,8 @@ with drainer_lock(journal_folder(store)) as alone:
         follow(store)
 """
 """Forks before anything is loaded, so that whoever starts it waits only for a bare interpreter and leaves no zombie;
-takes the lock before the column libraries are loaded, so that nobody starts a second one meanwhile."""
+takes the lock before the column libraries are loaded, so that nobody starts a second one meanwhile. Where both want the
+same core, the rollout comes first."""
 _REMOVE_LATER = """
 import os, sys, time
 if os.fork():

@@ -18,6 +18,8 @@ from rolltrace.errors import ConfigError
 from rolltrace.flags import ALL, check_selection
 
 MIB = 1 << 20
+MAX_DEPTH = 128
+"""How deep values are kept, if no smaller number is set: every JSON library and every reader can take that."""
 DRAIN_MODES = ("process", "thread", "off")
 JOURNAL_MODES = ("auto", "mmap", "append")
 SHARES = ("private", "group")
@@ -36,6 +38,10 @@ def _wrong(name: str, value: object, wanted: str) -> ConfigError:
 def _name(name: str, value: Any) -> str:
     if not isinstance(value, str) or not value:
         raise _wrong(name, value, "a non-empty string")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise _wrong(name, value, "text that UTF-8 can hold") from None
     return value
 
 
@@ -166,11 +172,11 @@ class Settings:
         "the most items kept of one container (lists of plain numbers are exempt); unset means all. "
         "When set, values are walked in Python, which is slower",
     )
-    max_depth: int | None = _setting(
-        None,
+    max_depth: int = _setting(
+        MAX_DEPTH,
         _count,
-        "how deep nested values are kept; unset means as deep as they can be encoded. "
-        "When set, values are walked in Python, which is slower",
+        f"how deep nested values are kept, {MAX_DEPTH} levels at most; what is deeper is cut and marked. "
+        "When set lower, values are walked in Python, which is slower",
     )
     max_array_bytes: int = _setting(
         MIB,
@@ -184,6 +190,12 @@ class Settings:
         "how much undrained journal may lie on this host's disk before records are counted as lost",
     )
     segment_bytes: int = _setting(16 * MIB, size_of, "the size of one journal file")
+    durable: bool = _setting(
+        False,
+        _switch,
+        "wait for the disk at the end of each trajectory, so that a power cut cannot take it back; "
+        "without it only a crash of the whole machine can, and nothing waits",
+    )
     journal_mode: str = _setting(
         "auto",
         _one_of(*JOURNAL_MODES),

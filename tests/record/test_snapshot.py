@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rolltrace.record import Array, Opaque, Snapshotter, decode_value, to_json
+from rolltrace.record.schema import MAX_DEPTH
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,11 +110,11 @@ def test_limits_that_are_not_reached_change_nothing(value: Any) -> None:
     values,
     st.integers(50, 5000),
     st.none() | st.integers(0, 10),
-    st.none() | st.integers(0, 6),
+    st.integers(0, 6) | st.just(MAX_DEPTH),
     st.integers(0, 200),
 )
 def test_under_any_limits_the_record_is_readable_and_small_enough(
-    value: Any, max_bytes: int, max_items: int | None, max_depth: int | None, max_array_bytes: int
+    value: Any, max_bytes: int, max_items: int | None, max_depth: int, max_array_bytes: int
 ) -> None:
     limits = {"max_bytes": max_bytes, "max_items": max_items, "max_depth": max_depth}
     raw = Snapshotter(**limits, max_array_bytes=max_array_bytes).take(value)  # type: ignore[arg-type]

@@ -17,6 +17,7 @@ _MOST_CAUSES = 4
 _MOST_MEMBERS = 8
 _DEEPEST_GROUP = 3
 _LONGEST_MESSAGE = 8192
+_LONGEST_LINE = 500
 _CANCELLATIONS = frozenset({"CancelledError", "Cancelled", "GeneratorExit"})
 """By name, so that trio's and anyio's are known without importing them."""
 
@@ -88,7 +89,9 @@ def _frames(tb: TracebackType | None) -> list[str]:
     while tb is not None:
         code = tb.tb_frame.f_code
         if not code.co_filename.startswith(_OURS):
-            source = linecache.getline(code.co_filename, tb.tb_lineno or 0, tb.tb_frame.f_globals).strip()
+            source = linecache.getline(code.co_filename, tb.tb_lineno or 0, tb.tb_frame.f_globals).strip()[
+                :_LONGEST_LINE
+            ]
             place = f'  File "{code.co_filename}", line {tb.tb_lineno}, in {code.co_name}\n'
             lines.append(place + (f"    {source}\n" if source else ""))
         tb = tb.tb_next

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from rolltrace._guard import pass_on_signals
@@ -30,6 +31,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
 """Our word -> the names that results have for it, the best first."""
 _KNOWN = tuple(name for names in _NAMES.values() for name in names)
 _ABSENT = object()
+_MOST_FIELDS = 10_000
 _OF_A_STEP = ("reward", "episode_done", "terminated", "truncated", "stop_reason")
 """One of these makes it a result and no observation that happens to be a dict."""
 _TUPLES = {
@@ -97,7 +99,7 @@ def _understood(found: dict[str, Any]) -> Outcome:
     said = {word: _take(found, word) for word in _NAMES}
     info = said["logs"]
     if isinstance(info, Mapping) and info and not has_logs:  # gymnasium has one place for all that is no number
-        info = said["logs"] = dict(info)
+        info = said["logs"] = dict(islice(info.items(), _MOST_FIELDS))
         for word in ("stop_reason", "metrics", "reward_data"):
             if said[word] is None:
                 said[word] = _take(info, word)
@@ -127,7 +129,7 @@ def _take(found: dict[str, Any], word: str) -> Any:
 def _stop_reason(said: dict[str, Any]) -> str | None:
     metrics = said["metrics"]
     if isinstance(metrics, Mapping):
-        for name, value in metrics.items():
+        for name, value in islice(metrics.items(), _MOST_FIELDS):
             if isinstance(name, str) and name.startswith(_STOP_METRIC) and _true(value):
                 return name[len(_STOP_METRIC) :]
         if said["episode_done"] is None or _true(said["episode_done"]):
@@ -151,7 +153,8 @@ def _fields(result: Any) -> dict[str, Any]:
     """The fields of a dict or object, and those of our names that it computes; empty if it has none."""
     kind: Any = type(result)
     if isinstance(result, Mapping):
-        return {name: result[name] for name in result if isinstance(name, str)}
+        first = islice(iter(result), _MOST_FIELDS)  # it may never end
+        return {name: result[name] for name in first if isinstance(name, str)}
     names: Iterable[str] = ()
     if dataclasses.is_dataclass(kind):
         names = [each.name for each in dataclasses.fields(kind)]

@@ -168,7 +168,7 @@ class OwnTexts:
 
     def _say(self, job: Job, **body: Any) -> None:
         recorder, trajectory = self._recorder, job.trajectory
-        time_ns = recorder.tick_ns() + recorder.wall_offset_ns
+        time_ns = recorder.tick_ns() + trajectory.wall_offset_ns
         raw = Raw(msgspec.msgpack.encode(body))
         event = Event(trajectory.trace_id, trajectory.coordinates, "text", time_ns, job.op_id, raw)
         recorder.write(event, trajectory.step)

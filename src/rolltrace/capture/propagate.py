@@ -16,9 +16,9 @@ from typing import Any
 
 from rolltrace._guard import caught
 from rolltrace.capture import scope
-from rolltrace.capture.trajectory import Trajectory, whole
+from rolltrace.capture.trajectory import Trajectory
 from rolltrace.errors import ContextError
-from rolltrace.record import Coordinates, coordinate, decode_coordinates
+from rolltrace.record import Coordinates, coordinate, decode_coordinates, whole
 
 _patched = False
 _CONTEXT = re.compile(r"00-([0-9a-f]{32})-([0-7][0-9a-f]{15})-0([01])(?:;(\{.*\}))?", re.DOTALL)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import builtins
 import itertools
 import os
+import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
@@ -63,10 +64,9 @@ class Recorder:
     ) -> None:
         self.settings = settings
         self.sink = sink
-        self._wall_ns = wall_ns
+        self.wall_ns = wall_ns
         self.tick_ns = tick_ns
-        self.set_clock()
-        self._last_event_ns = 0
+        self._last_score_ns = 0
         self.random_bytes = random_bytes
         self.snapshotter = Snapshotter(
             max_bytes=settings.max_bytes,
@@ -92,6 +92,7 @@ class Recorder:
     def _begin(self) -> None:
         # 62 random bits to start from: unique across processes, and still an int64 after any number of ops.
         first = int.from_bytes(self.random_bytes(8), "little") >> 2 | 1
+        self._score_lock = threading.RLock()  # a signal handler may give a score too
         self.next_op_id = itertools.count(first).__next__
         self._blobs: OrderedDict[str, None] = OrderedDict()
         most = self.settings.max_samples_per_step_per_worker
@@ -102,19 +103,20 @@ class Recorder:
         """How many values were cut by a limit so far."""
         return self.snapshotter.cuts + self.cut_streams
 
-    def set_clock(self) -> None:
-        """Read both clocks: from here on, the time of day is a tick plus this offset.
+    def wall_offset_ns(self) -> int:
+        """Read both clocks: the time of day is a tick plus this offset.
 
-        One clock per op is cheaper than two, and times within a trajectory never run backwards. Done anew when a
-        trajectory begins, because the time of day may be set, and a laptop may sleep.
+        One clock per op is cheaper than two. Each trajectory has an offset of its own, read when it begins, because the
+        time of day may be set and a laptop may sleep; so the times within a trajectory never run backwards.
         """
-        self.wall_offset_ns = self._wall_ns() - self.tick_ns()
+        return self.wall_ns() - self.tick_ns()
 
-    def event_ns(self) -> int:
+    def score_ns(self, now_ns: int) -> int:
         """Now, and later than before: of two scores that this process gives, the second is the newest, whatever
         happens to the clock."""
-        self._last_event_ns = max(self.tick_ns() + self.wall_offset_ns, self._last_event_ns + 1)
-        return self._last_event_ns
+        with self._score_lock:
+            self._last_score_ns = max(now_ns, self._last_score_ns + 1)
+            return self._last_score_ns
 
     def write(self, record: msgspec.Struct, step: int | None) -> None:
         self.append(encode_record(record), step)
@@ -136,11 +138,12 @@ class Recorder:
         for where, ids in sample.begun.items():
             names = [ids[at : at + 16].hex() for at in range(0, len(ids), 16)]
             body = msgspec.Raw(encode_record({"reason": SAMPLE_LIMIT, "count": len(names), "trajectories": names}))
-            now_ns = self.tick_ns() + self.wall_offset_ns
-            self.write(Event(b"", msgspec.Raw(encode_record(where)), "drop", now_ns, 0, body), where.step)
+            self.write(Event(b"", msgspec.Raw(encode_record(where)), "drop", self.wall_ns(), 0, body), where.step)
 
     def trajectory_ended(self) -> None:
         """A good moment to hand over what is in the journal, so that it reaches the store soon."""
+        if self.settings.durable:
+            self.sink.sync()
         if self.settings.drain != "off":
             self.sink.turn_over(_HAND_OVER_SEC)
 

@@ -10,7 +10,7 @@ from msgspec import Raw
 from rolltrace._guard import caught
 from rolltrace.capture import scope
 from rolltrace.capture.trajectory import Trajectory
-from rolltrace.record import Event, encode_record, score_body, target_of
+from rolltrace.record import Event, clean_text, encode_record, score_body, target_of
 
 Target = str | Trajectory | tuple[Any, Any, Any] | tuple[Any, Any, Any, bool]
 
@@ -44,9 +44,9 @@ def score(
         else:
             trace_id, where = target_of(target)
             coordinates, step = Raw(encode_record(where)), where.step
-        recorder.set_clock()  # a trainer begins no trajectories, so nothing else would
-        raw = Raw(recorder.snapshot({"name": name, **body}))
-        recorder.write(Event(trace_id, coordinates, "score", recorder.event_ns(), 0, raw), step)
+        raw = Raw(recorder.snapshot({"name": clean_text(name), **body}))
+        time_ns = recorder.score_ns(recorder.wall_ns())
+        recorder.write(Event(trace_id, coordinates, "score", time_ns, 0, raw), step)
         recorder.trajectory_ended()  # as good a moment to hand over: here, no trajectory may ever end
     except Exception:
         caught("score")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from collections.abc import Callable, Collection, Mapping
+from itertools import islice
 from typing import Any
 
 from rolltrace.errors import ConfigError
@@ -17,6 +18,7 @@ Selection = bool | Collection[str] | Callable[[Any], Any]
 """What to record: True for all, False for nothing, names to keep, names to drop (each with a leading '-'),
 or a function that makes the recorded value."""
 
+_MOST_FIELDS = 10_000
 _RECEIVERS = ("self", "cls", "mcs")
 _MISSING = Opaque("rolltrace.missing", {}, "the call did not give this argument").ext()
 
@@ -149,7 +151,8 @@ def _choose(value: Any, kept: set[str], dropped: set[str]) -> Any:
     found = _fields_of(value)
     if found is None:
         return value
-    return {name: field for name, field in found.items() if (name in kept if kept else name not in dropped)}
+    first = islice(found.items(), _MOST_FIELDS)  # a mapping of the user's own may never end
+    return {name: field for name, field in first if (name in kept if kept else name not in dropped)}
 
 
 def _fields_of(value: Any) -> Mapping[Any, Any] | None:

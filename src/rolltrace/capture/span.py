@@ -17,7 +17,7 @@ from msgspec import Raw
 from rolltrace._guard import caught
 from rolltrace.capture import scope
 from rolltrace.capture.failure import describe, status_of
-from rolltrace.record import NOTHING, Error, Status, encode_record
+from rolltrace.record import NOTHING, Error, Status, clean_text, encode_record
 
 if TYPE_CHECKING:
     from rolltrace.capture.recorder import Recorder
@@ -77,7 +77,7 @@ class Span:
                 self.tokenizer = recorder.tokenizers.of(call, args, place)
             self.op_id = op_id = recorder.next_op_id()
             self._start_tick = start_tick = recorder.tick_ns()
-            self._start_ns = start_ns = start_tick + recorder.wall_offset_ns
+            self._start_ns = start_ns = start_tick + trajectory.wall_offset_ns
             recorder.append(
                 encode_record(
                     (
@@ -157,7 +157,7 @@ class Span:
                 error,
                 inputs,
                 outputs,
-                "" if thread == _main_thread else threading.current_thread().name,
+                "" if thread == _main_thread else _thread_name(),
             )
             if recorder.tokenizers is None or (tokenizer := self.tokenizer) is None:
                 recorder.append(encode_record(record), trajectory.step)
@@ -167,6 +167,11 @@ class Span:
                     recorder.tokenizers.decode(tokenizer.decode, trajectory, self.op_id, inputs, outputs)
         except Exception:
             caught("op end")
+
+
+def _thread_name() -> str:
+    name = threading.current_thread().name
+    return name if name.isascii() else clean_text(name)
 
 
 def _without_coordinates(recorder: Recorder) -> Trajectory:

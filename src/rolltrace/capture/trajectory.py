@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Raw
 
-from rolltrace._guard import caught
+from rolltrace._guard import caught, pass_on_signals
 from rolltrace.capture import scope
 from rolltrace.capture.failure import describe, status_of
 from rolltrace.capture.transition import plain_number, transition_body
@@ -24,6 +24,7 @@ from rolltrace.record import (
     coordinate,
     encode_record,
     score_body,
+    whole,
 )
 
 if TYPE_CHECKING:
@@ -32,7 +33,9 @@ if TYPE_CHECKING:
     from rolltrace.capture.tokenizers import Known
 
 T = TypeVar("T")
+_LONGEST = 1000
 _NO_COORDINATES = Coordinates()
+_NO_TAGS = Raw(encode_record({}))
 
 
 class Trajectory:
@@ -52,6 +55,7 @@ class Trajectory:
         "tags",
         "tokenizer",
         "trace_id",
+        "wall_offset_ns",
     )
 
     def __init__(
@@ -62,6 +66,8 @@ class Trajectory:
         op_id: int = 0,
     ) -> None:
         self._recorder = recorder
+        self.wall_offset_ns = recorder.wall_offset_ns() if recorder else 0
+        """What to add to a tick for the time of day: the same for all that belongs to this trajectory."""
         self.step = where.step
         self.coordinates = Raw(encode_record(where))
         self.trace_id = trace_id or (recorder.random_bytes(16) if recorder else b"")
@@ -95,7 +101,7 @@ class Trajectory:
         if self._recorder is None:
             return
         try:
-            given = {name: Raw(self._recorder.snapshot(value)) for name, value in tags.items()}
+            given = {clean_text(name): Raw(self._recorder.snapshot(value)) for name, value in tags.items()}
             self.tags.update(given)
             self._say("tag", given)
         except Exception:
@@ -147,7 +153,7 @@ class Trajectory:
                 "episode_done": plain_number(episode_done),
                 "metrics": metrics,
                 "logs": logs,
-                "stop_reason": stop_reason,
+                "stop_reason": clean_text(stop_reason) if isinstance(stop_reason, str) else stop_reason,
                 **more,
             }
             self._write(recorder, "transition", transition_body(recorder, made, fields))
@@ -170,7 +176,10 @@ class Trajectory:
     def _write(self, recorder: Recorder, event: str, body: Raw) -> None:
         place = scope.current.get()
         op_id = place.op_id if place is not None and place.trajectory is self else 0
-        recorder.write(Event(self.trace_id, self.coordinates, event, recorder.event_ns(), op_id, body), self.step)
+        time_ns = recorder.tick_ns() + self.wall_offset_ns
+        if event == "reward":
+            time_ns = recorder.score_ns(time_ns)
+        recorder.write(Event(self.trace_id, self.coordinates, event, time_ns, op_id, body), self.step)
 
 
 _UNTRACED = Trajectory(None)
@@ -234,24 +243,24 @@ class rollout_trace_attr:
     def _begin(self, recorder: Recorder, outer: scope.Place | None) -> Trajectory | None:
         step, sample_index, rollout_n, validate = self._where
         where = Coordinates(
-            _understood("step", step, whole, "a whole number"),
-            _understood("sample_index", sample_index, coordinate, "an int or a string"),
-            _understood("rollout_n", rollout_n, whole, "a whole number"),
+            _understood("step", step, whole, "a whole number of 64 bits"),
+            _understood("sample_index", sample_index, _sample, f"an int or a string of up to {_LONGEST} characters"),
+            _understood("rollout_n", rollout_n, whole, "a whole number of 64 bits"),
             bool(_understood("validate", validate, bool, "true or false")),
         )
         handle = Trajectory(recorder, where, self.trajectory_id)
         if not recorder.admits(handle, where, None if outer is None else outer.trajectory):
             return None
-        handle.tags.update((name, Raw(recorder.snapshot(value))) for name, value in self._tags.items())
+        handle.tags.update((clean_text(name), Raw(recorder.snapshot(value))) for name, value in self._tags.items())
         if outer is not None and outer.trajectory is not None:
             handle.parent_trace_id, handle.parent_id = outer.trajectory.trace_id, outer.op_id
             handle.tokenizer = getattr(outer, "tokenizer", None)
+            handle.wall_offset_ns = outer.trajectory.wall_offset_ns
         self._generation = recorder.generation
-        recorder.set_clock()
         self._start_tick = recorder.tick_ns()
-        self._start_ns = self._start_tick + recorder.wall_offset_ns
+        self._start_ns = self._start_tick + handle.wall_offset_ns
         self._name = clean_text(self._name if isinstance(self._name, str) else str(self._name))
-        tags = Raw(recorder.snapshot(handle.tags))
+        tags = Raw(recorder.snapshot(handle.tags)) if handle.tags else _NO_TAGS
         record = TrajectoryStart(
             handle.trace_id,
             handle.coordinates,
@@ -287,7 +296,7 @@ class rollout_trace_attr:
                 None if failure is None else describe(failure),
                 handle.parent_trace_id,
                 handle.parent_id,
-                Raw(recorder.snapshot(handle.tags)),
+                Raw(recorder.snapshot(handle.tags)) if handle.tags else _NO_TAGS,
             )
             recorder.write(record, handle.step)
             recorder.trajectory_ended()
@@ -303,10 +312,10 @@ class rollout_trace_attr:
         self.__exit__(kind, failure, tb)
 
 
-def whole(value: Any) -> int | None:
-    """A coordinate that must be a number."""
-    number = coordinate(value)
-    return int(number) if number is not None else None
+def _sample(value: Any) -> SampleIndex | None:
+    if isinstance(value, str) and len(value) > _LONGEST:  # every record has it
+        raise ValueError
+    return coordinate(value)
 
 
 def _understood(name: str, value: Any, read: Callable[[Any], T], wanted: str) -> T | None:
@@ -315,7 +324,15 @@ def _understood(name: str, value: Any, read: Callable[[Any], T], wanted: str) ->
         try:
             return read(value)
         except Exception:
-            raise ConfigError(f"{name} must be {wanted}, not {value!r:.100}; the trajectory has none") from None
+            raise ConfigError(f"{name} must be {wanted}, not {_shown(value)}; the trajectory has none") from None
     except ConfigError:
         caught(f"rollout_trace_attr {name}")
         return None
+
+
+def _shown(value: Any) -> str:
+    try:
+        return f"{value!r:.100}"
+    except Exception:  # a number of many digits, or code of the user's own
+        pass_on_signals()
+        return f"a {type(value).__name__} that cannot be printed"

@@ -1,14 +1,42 @@
-"""Who works: one process at a time, the one that holds a lock. It is free the moment that process is gone."""
+"""Who works: one process at a time, the one that holds a lock. It is free the moment that process is gone.
+
+Some file systems cannot lock files. There nobody could tell a running process from a dead one, so a store cannot be
+there: whoever needs a lock gets a StoreError that says so.
+"""
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
+from rolltrace.errors import StoreError
 from rolltrace.journal.access import make_folder, open_file
+
+_NO_LOCKS = {errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.EINVAL}
+
+
+def lock_now(fd: int, path: Path) -> bool:
+    """Take the lock of an open file, for as long as it is open; False if somebody else has it.
+
+    Raises:
+        StoreError: files cannot be locked there.
+    """
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as fault:
+        if fault.errno not in _NO_LOCKS:
+            raise
+        raise StoreError(
+            f"the file system of {str(path.parent)!r} cannot lock files ({fault.strerror}), so that nobody could tell "
+            "a running process from a dead one; choose a store on another one, with init(store=...) or ROLLTRACE_STORE"
+        ) from fault
+    return True
 
 
 @contextmanager
@@ -17,12 +45,7 @@ def file_lock(path: Path) -> Iterator[bool]:
     make_folder(path.parent)
     fd = open_file(path, os.O_RDWR | os.O_CREAT)
     try:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            alone = True
-        except BlockingIOError:
-            alone = False
-        yield alone
+        yield lock_now(fd, path)
     finally:
         os.close(fd)
 

@@ -217,7 +217,7 @@ def is_live(path: Path) -> bool:
 def _is_unlocked(fd: int) -> bool:
     try:
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
+    except OSError:  # somebody has it, or files cannot be locked there and it cannot be told
         return False
     with contextlib.suppress(OSError):
         fcntl.flock(fd, fcntl.LOCK_UN)

@@ -7,7 +7,8 @@ One is written under a hidden name beside it, `.NAME.RANDOM.PID.HOST.new`, and g
   after a failure, such as a full disk, not even that.
 - Several that write the same file, on several hosts too, do not disturb each other: the last one counts.
 - A power cut may bring back what was before, and on some file systems leave the file empty; not with `durable`: then
-  the content is on the disk before the name is, and the name is when the call returns.
+  the content is on the disk before the name is, and the name is when the call returns. The folder itself must be there
+  for good: see `make_folder`.
 """
 
 from __future__ import annotations

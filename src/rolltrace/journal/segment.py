@@ -8,14 +8,15 @@ A frame is committed by its length, the last word of its head; the checksum cove
 with the file's salt and the frame's place, so neither torn bytes nor a copy of a frame inside traced
 data can pass for a record. The writer holds an flock on the file; when it is free, the writer is gone.
 
-Space is reserved before it is used: a full disk is an OSError here, not a SIGBUS in the training run.
+Space is reserved before it is used: a full disk is an OSError here, not a SIGBUS in the training run. Nor is a file
+that somebody cuts short: see `sigbus`.
 Nothing here is safe against two calls at once: the writer sees to that.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
+import errno
 import mmap
 import os
 import struct
@@ -26,7 +27,9 @@ from typing import Any
 import msgspec
 from xxhash import xxh3_64_intdigest
 
+from rolltrace.journal import sigbus
 from rolltrace.journal.access import open_file
+from rolltrace.journal.lock import lock_now
 
 FILE_MAGIC = b"ROLLTRJ\x01"
 VERSION = 1
@@ -66,9 +69,8 @@ class Segment(ABC):
             os.unlink(hidden)  # left by an attempt that was interrupted
         self._fd = open_file(hidden, os.O_RDWR | os.O_CREAT | os.O_EXCL)
         try:
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock_now(self._fd, hidden)
             self._reserve()
-            os.pwrite(self._fd, self._meta, META_AT)
             self._write_head(OPEN, 0)
             os.rename(hidden, path)
         except BaseException:
@@ -85,7 +87,7 @@ class Segment(ABC):
     def _write_head(self, state: int, used: int) -> None:
         checksum = xxh3_64_intdigest(self._meta)
         head = FILE_HEAD.pack(FILE_MAGIC, VERSION, state, self.salt, used, checksum, len(self._meta))
-        os.pwrite(self._fd, head, 0)
+        os.pwrite(self._fd, head.ljust(META_AT, b"\0") + self._meta, 0)
 
     @abstractmethod
     def _reserve(self) -> None:
@@ -102,11 +104,30 @@ class Segment(ABC):
             body = msgspec.msgpack.encode({reason: {"": sum(steps.values())} for reason, steps in losses.items()})
         os.pwrite(self._fd, LOSSES_HEAD.pack(xxh3_64_intdigest(body), len(body)) + body, LOSSES_AT)
 
-    def seal(self) -> None:
+    def is_intact(self) -> bool:
+        """Whether all records are where readers look: the file was not removed, replaced or cut short."""
+        try:
+            mine, named = os.fstat(self._fd), os.stat(self.path)
+            whole = mine.st_size >= self.offset and os.pread(self._fd, len(FILE_MAGIC), 0) == FILE_MAGIC
+            return whole and (mine.st_dev, mine.st_ino) == (named.st_dev, named.st_ino)
+        except OSError:
+            return False
+
+    def sync(self) -> None:
+        """Wait until what was written is on the disk itself."""
+        fd = os.dup(self._fd)  # whoever writes meanwhile may seal this file
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def seal(self, *, durable: bool = False) -> None:
         """Say that no record will follow, give unused space back, let go of the file."""
         try:
             self._write_head(SEALED, self.offset)
             os.ftruncate(self._fd, self.offset)
+            if durable:
+                os.fsync(self._fd)
         finally:
             self._release()
 
@@ -134,7 +155,13 @@ class MappedSegment(Segment):
         os.posix_fallocate(self._fd, 0, self.capacity)
         self._ready = 0
         self._map = mmap.mmap(self._fd, self.capacity)
+        if not sigbus.guard(self._map, self._on_cut):
+            raise OSError(errno.ENOTSUP, "a mapped file cannot be guarded here")
         self._prepare(HEADER_BYTES)
+
+    def _on_cut(self) -> None:
+        """Somebody cut the file short: what is written from here on reaches nobody, so nothing fits any more."""
+        self._ready = self.capacity = 0
 
     def _prepare(self, until: int) -> None:
         while self._ready < until:
@@ -151,11 +178,14 @@ class MappedSegment(Segment):
             self._prepare(end)
         self._map[start + 16 : end] = body
         _commit(self._map, start, FRAME_MAGIC, xxh3_64_intdigest(body, self.salt + start), len(body))
+        if end > self._ready:  # the file was cut short just now
+            return False
         self.offset = (end + 7) & ~7
         return True
 
     def _release(self) -> None:
-        if hasattr(self, "_map"):
+        if hasattr(self, "_map") and not self._map.closed:
+            sigbus.release(self._map)
             self._map.close()
         super()._release()
 

@@ -19,6 +19,9 @@ PENDING_SEC = 30.0
 _TAKE_OVER_SEC = 20.0
 """When another process that has the same tokenizer writes it instead. Before the drainer gives up waiting."""
 
+_MOST_AHEAD_SEC = 5.0
+"""By how much the clock of a file server may be ahead."""
+
 
 def tokenizer_folder(store: Path) -> Path:
     return store / "tokenizers"
@@ -65,7 +68,9 @@ def tokenizers_pending(store: Path) -> bool:
 
 
 def _age_sec(path: Path) -> float:
+    """How old a marker is. One from the future is of a clock that was set back since, and as old as can be."""
     try:
-        return time.time() - path.stat().st_mtime
+        age = time.time() - path.stat().st_mtime
     except FileNotFoundError:
         return 0.0
+    return age if age > -_MOST_AHEAD_SEC else float("inf")

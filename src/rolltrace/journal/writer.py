@@ -18,14 +18,18 @@ from typing import Any
 
 from rolltrace import _guard
 from rolltrace.errors import StoreError
+from rolltrace.journal import sigbus
 from rolltrace.journal.access import make_folder, make_store
 from rolltrace.journal.filesystem import can_map
 from rolltrace.journal.host import host_name, host_tag
+from rolltrace.journal.lock import lock_now
 from rolltrace.journal.segment import FRAME, HEADER_BYTES, AppendedSegment, MappedSegment, Segment
+from rolltrace.journal.sync import sync_path
 
 _RETRY_SEC = 0.5
 """How long after a failure no new segment is tried: a full disk must not cost a system call per record."""
 _FIRST_SEGMENT_BYTES = 256 << 10
+_MOST_UNSYNCED = 256
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 Losses = dict[str, dict[str, int]]
@@ -52,17 +56,25 @@ class JournalWriter:
         share: str | None = None,
     ) -> None:
         self.folder = journal_folder(store)
+        # Somebody else may have made some of them just now: all are synced once.
+        missing = [folder.parent for folder in store.parents if not folder.exists()]
+        self._folders = {self.folder, store / "journal", store, store.parent, *missing}
+        self._unsynced_folders = set(self._folders)
         try:
             make_store(store, share)
             make_folder(self.folder)
             if not os.access(self.folder, os.W_OK | os.X_OK):
                 raise PermissionError(errno.EACCES, "no permission to write", str(self.folder))
+            _check_locks(self.folder)
             mapped = can_map(self.folder) if mode == "auto" else mode == "mmap"
+        except StoreError:
+            raise
         except OSError as fault:
             raise StoreError(
                 f"cannot write to the store {str(store)!r}: {fault.strerror or fault}; "
                 "choose another folder with init(store=...) or ROLLTRACE_STORE"
             ) from fault
+        mapped = mapped and sigbus.supported
         self.mode = "mmap" if mapped else "append"
         self._kind: type[Segment] = MappedSegment if mapped else AppendedSegment
         self._meta = meta
@@ -82,6 +94,11 @@ class JournalWriter:
         self._append_to_segment: Callable[[builtins.bytes], bool] = _no_segment
         self._sealed_bytes = 0
         self._segment_losses: Losses = {}
+        self._records_before = 0
+        """How many records there were when the current segment began."""
+        self._unsynced: list[Path] = []
+        """The files of which not everything is known to be on the disk itself."""
+        self._sync_failed = False
         self._sequence = 0
         self._opened_at = 0.0
         self._retry_at = 0.0
@@ -131,17 +148,29 @@ class JournalWriter:
     def _turn_over(self, capacity: int, now: float) -> None:
         """Begin the next segment and seal the last, in this order: a sealed one without a successor means a writer
         that is gone."""
-        make_folder(self.folder)  # somebody may have removed it
+        if not self.folder.is_dir():  # somebody has removed it
+            make_folder(self.folder)
+            self._unsynced_folders.update(self._folders)
         if self._unsent_bytes() + capacity > self._max_unsent_bytes:
             raise _JournalFull
         fresh = self._open_next(capacity)
         before, self._segment, self._segment_losses = self._segment, fresh, {}
+        records, self._records_before = self.records - self._records_before, self.records
         self._append_to_segment = fresh.append
         self._opened_at = now
         if before is not None:
-            self._sealed_bytes += before.used_bytes
-            before.seal()
+            self._seal(before, records)
         self._on_new_segment()
+
+    def _seal(self, segment: Segment, records: int) -> None:
+        """End a segment, and count those of its records that somebody has taken away meanwhile."""
+        self._sealed_bytes += segment.used_bytes
+        intact = segment.is_intact()
+        segment.seal()
+        if not intact:
+            lost = records - _records_left(segment.path, segment.salt)
+            if lost > 0:
+                self._lose("journal_removed", None, count=lost)
 
     def turn_over(self, older_than_sec: float = 0.0) -> int:
         """Seal the current segment, if it is that old, so that it can be drained. Gives the number of the next one."""
@@ -170,6 +199,10 @@ class JournalWriter:
         meta.update(host=self.folder.name, created_ns=time.time_ns())
         segment = self._kind(path, capacity, meta)
         self._sequence += 1
+        self._unsynced.append(path)
+        self._unsynced_folders.add(self.folder)
+        if len(self._unsynced) > _MOST_UNSYNCED:
+            self._unsynced = [each for each in self._unsynced if each.exists()]  # the others are drained
         return segment
 
     def _unsent_bytes(self) -> int:
@@ -192,12 +225,13 @@ class JournalWriter:
                     pass
             self._lose(reason, step)
 
-    def _lose(self, reason: str, step: int | None, fault: OSError | None = None) -> None:
+    def _lose(self, reason: str, step: int | None, fault: OSError | None = None, *, count: int = 1) -> None:
         label = "" if step is None else str(step)
+        is_first = reason not in self.losses
         for losses in (self.losses, self._segment_losses):
             steps = losses.setdefault(reason, defaultdict(int))
-            steps[label] += 1
-        if reason not in _QUIET_LOSSES and sum(self.losses[reason].values()) == 1:
+            steps[label] += count
+        if reason not in _QUIET_LOSSES and is_first:
             _guard.logger.warning(
                 "rolltrace cannot save records (%s%s); they are counted as lost, the rollout goes on. Journal: %s",
                 reason,
@@ -213,20 +247,27 @@ class JournalWriter:
     def sync(self) -> bool:
         """Wait until everything appended so far is on the disk itself; False if the disk refuses.
 
-        Holds no lock: nobody who traces meanwhile waits.
+        Holds no lock while it waits: nobody who traces meanwhile does.
         """
+        with self._lock:
+            files, folders = list(self._unsynced), list(self._unsynced_folders)
+            current = self._segment.path if self._segment is not None else None
         try:
-            for path in [*self.folder.glob(f"{self.writer_id}-*.seg"), self.folder]:
-                fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            for path in [*files, *folders]:
                 try:
-                    os.fsync(fd)
-                finally:
-                    os.close(fd)
-        except FileNotFoundError:
-            pass  # drained: it is in the store
+                    sync_path(path)
+                except FileNotFoundError:
+                    pass  # drained: it is in the store
         except OSError:
-            _guard.logger.warning("the journal %s could not be synced", self.folder, exc_info=True)
+            if not self._sync_failed:
+                self._sync_failed = True
+                _guard.logger.warning("the journal %s could not be synced", self.folder, exc_info=True)
             return False
+        with self._lock:
+            done = {path for path in files if path != current}
+            self._unsynced = [path for path in self._unsynced if path not in done]
+            if self._unsynced == [current] or not self._unsynced:  # no segment has begun meanwhile
+                self._unsynced_folders.difference_update(folders)
         return True
 
     def close(self) -> None:
@@ -237,8 +278,7 @@ class JournalWriter:
             self._append_to_segment = _no_segment
             try:
                 if segment is not None:
-                    self._sealed_bytes += segment.used_bytes
-                    segment.seal()
+                    self._seal(segment, self.records - self._records_before)
             except OSError:
                 _guard.caught("journal close")
 
@@ -250,6 +290,28 @@ class JournalWriter:
         if self._segment is not None:
             self._segment.abandon()
         self._begin()
+
+
+def _check_locks(folder: Path) -> None:
+    """Whether files can be locked there: asked before the first record, not when it would be lost."""
+    probe = folder / f".lock-probe.{os.urandom(4).hex()}.new"
+    fd = os.open(probe, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        lock_now(fd, probe)
+    finally:
+        os.close(fd)
+        probe.unlink(missing_ok=True)
+
+
+def _records_left(path: Path, salt: int) -> int:
+    """How many records of a segment can still be read, if its file is still there."""
+    from rolltrace.journal.reader import Entry, SegmentReader  # it imports this module; and nobody needs it as a rule
+
+    try:
+        left = SegmentReader.open(path)
+        return sum(isinstance(item, Entry) for item in left) if left.salt == salt else 0
+    except OSError:  # gone, or no journal any more
+        return 0
 
 
 class _JournalFull(OSError):

@@ -15,7 +15,7 @@ from rolltrace.record.events import (
     decode_record,
     encode_record,
 )
-from rolltrace.record.schema import OP_KINDS, Coordinates, OpKind, SampleIndex, Status, clean_text, coordinate
+from rolltrace.record.schema import OP_KINDS, Coordinates, OpKind, SampleIndex, Status, clean_text, coordinate, whole
 from rolltrace.record.score import score_body, target_of
 from rolltrace.record.snapshot import Snapshotter
 from rolltrace.record.values import Array, ArraySummary, Cut, Image, Marker, Opaque, to_json
@@ -51,4 +51,5 @@ __all__ = [
     "score_body",
     "target_of",
     "to_json",
+    "whole",
 ]

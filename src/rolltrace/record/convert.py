@@ -11,24 +11,28 @@ import array
 import collections
 import dataclasses
 import datetime
+import functools
 import itertools
 import pathlib
 import re
 import sys
+import time
 import types
-from collections.abc import Callable, Iterable, Mapping, Set, ValuesView
+from collections.abc import Callable, Collection, Iterable, Mapping, Set, ValuesView
 from typing import Any
 
 import xxhash
-from msgspec import Struct
+from msgspec import Raw, Struct
 from msgspec.msgpack import Ext
 
 from rolltrace._guard import pass_on_signals
+from rolltrace.record.bounded import BoundedEncoder
 from rolltrace.record.schema import clean_text
 from rolltrace.record.values import (
     ARRAY_KINDS,
     Array,
     ArraySummary,
+    Cut,
     Image,
     Opaque,
     big_int,
@@ -43,6 +47,16 @@ _LEAVES = frozenset({str, int, float, bool, bytes, type(None)})
 _SECRET = re.compile(r"key|token|secret|passw|auth|credential|cookie", re.IGNORECASE)
 _LONGEST_FIELD = 200
 _SAMPLED_VALUES = 65_536
+_MOST_COPIED = 400_000
+"""Items in all containers of a value that is converted in one go."""
+_MOST_CONVERTED = 50_000
+"""Objects converted for one value in one go; a walk has a limit of its own."""
+_MOST_ITERATED = 100_000
+_LONGEST_ITERATION_SEC = 0.25
+_MOST_KEPT_BYTES = 1 << 20
+_LONGEST_START = 64 << 10
+_LONG = frozenset({str, bytes, memoryview, array.array})
+"""What is asked of a mapping or set whose iteration is the user's own code, and may never end."""
 
 
 def opaque(value: object, reason: str = "") -> Ext:
@@ -76,30 +90,57 @@ def _short(text: str) -> str:
 
 
 def private(value: Any) -> Any:
-    """The value with containers of our own, which no other thread can change; objects to convert stay as they are."""
-    kind = type(value)
-    if kind in _LEAVES:
+    """The value with containers of our own, which no other thread can change; objects to convert stay as they are.
+
+    Raises:
+        TooMuch: it has so many containers that a walk must find out what to keep.
+    """
+    return _Copy().of(value)
+
+
+class TooMuch(Exception):
+    """More than can be converted in a short time."""
+
+
+class _Copy:
+    """One copy, and how many items it may yet have."""
+
+    def __init__(self) -> None:
+        self._left = _MOST_COPIED
+
+    def of(self, value: Any) -> Any:
+        kind = type(value)
+        if kind in _LEAVES:
+            return value
+        if issubclass(kind, dict):
+            self._count(dict.__len__(value))
+            return {key: self.of(item) for key, item in dict.copy(value).items()}
+        if issubclass(kind, list):
+            self._count(list.__len__(value))
+            copy = list.copy(value)
+            return copy if _LEAVES.issuperset(map(type, copy)) else [self.of(item) for item in copy]
+        if issubclass(kind, tuple):
+            self._count(tuple.__len__(value))
+            return [self.of(item) for item in tuple.__iter__(value)]
+        if issubclass(kind, set | frozenset):
+            self._count(len(value))
+            return [self.of(item) for item in kind.copy(value)]
+        if dataclasses.is_dataclass(kind):
+            return self._fields(value, [each.name for each in dataclasses.fields(kind)])
+        if hasattr(kind, "__attrs_attrs__"):
+            return self._fields(value, [each.name for each in kind.__attrs_attrs__ if not each.name.startswith("_")])
+        if issubclass(kind, Struct):
+            return self._fields(value, kind.__struct_fields__)
         return value
-    if issubclass(kind, dict):
-        return {key: private(item) for key, item in dict.copy(value).items()}
-    if issubclass(kind, list):
-        copy = list.copy(value)
-        return copy if _LEAVES.issuperset(map(type, copy)) else [private(item) for item in copy]
-    if issubclass(kind, tuple):
-        return [private(item) for item in tuple.__iter__(value)]
-    if issubclass(kind, set | frozenset):
-        return [private(item) for item in kind.copy(value)]
-    if dataclasses.is_dataclass(kind):
-        return _fields(value, [each.name for each in dataclasses.fields(kind)])
-    if hasattr(kind, "__attrs_attrs__"):
-        return _fields(value, [each.name for each in kind.__attrs_attrs__ if not each.name.startswith("_")])
-    if issubclass(kind, Struct):
-        return _fields(value, kind.__struct_fields__)
-    return value
 
+    def _fields(self, value: Any, names: Collection[str]) -> dict[str, Any]:
+        self._count(len(names))
+        return {name: self.of(getattr(value, name)) for name in names if hasattr(value, name)}
 
-def _fields(value: Any, names: Iterable[str]) -> dict[str, Any]:
-    return {name: private(getattr(value, name)) for name in names if hasattr(value, name)}
+    def _count(self, items: int) -> None:
+        self._left -= items + 1
+        if self._left < 0:
+            raise TooMuch
 
 
 class Converters:
@@ -111,11 +152,24 @@ class Converters:
         self._keep_blob = keep_blob
         self._known: dict[type, Converter] = {}
         self.cuts = 0
-        """How many arrays were over a limit so far."""
+        """How many arrays and mappings were over a limit so far."""
+        self._left = 0
+        self._encode = BoundedEncoder(_MOST_KEPT_BYTES, self)
+
+    def begin(self, most: int = _MOST_CONVERTED) -> None:
+        """A value is about to be converted, with so many objects at most. (Threads share what each may convert.)"""
+        self._left = most
 
     def __call__(self, value: Any) -> Any:
-        """msgspec's `enc_hook`. Never raises: one strange value costs its marker, not the record."""
+        """msgspec's `enc_hook`. One strange value costs its marker, not the record.
+
+        Raises:
+            TooMuch: so many objects were converted that a walk must find out what to keep.
+        """
         kind = type(value)
+        self._left -= 1
+        if self._left < 0:
+            raise TooMuch
         try:
             converter = self._known.get(kind)
             if converter is None:
@@ -124,7 +178,7 @@ class Converters:
                 converter = self._known[kind] = self._choose(kind)
             made = converter(value)
             return private(made) if type(made) in (dict, list) else made
-        except RecursionError:
+        except (RecursionError, TooMuch):
             raise  # a cycle, most likely: the walk finds it
         except Exception as fault:
             pass_on_signals()
@@ -133,7 +187,7 @@ class Converters:
     def _choose(self, kind: type) -> Converter:
         for base, converter in _BY_BASE.items():
             if issubclass(kind, base):
-                return converter
+                return functools.partial(self._long, convert=converter) if base in _LONG else converter
         lineage = [(cls.__module__.partition(".")[0], cls.__name__) for cls in kind.__mro__]
         if ("pydantic", "RootModel") in lineage:
             return _pydantic_root
@@ -144,7 +198,7 @@ class Converters:
         if ("numpy", "generic") in lineage:
             return _numpy_scalar
         if ("numpy", "MaskedArray") in lineage:
-            return lambda value: value.tolist()
+            return self._masked
         if ("numpy", "ndarray") in lineage:
             return self._numpy
         if ("torch", "Tensor") in lineage:
@@ -152,9 +206,11 @@ class Converters:
         if ("PIL", "Image") in lineage:
             return self._image
         if issubclass(kind, Mapping):
-            return dict
-        if issubclass(kind, Set | collections.deque | ValuesView) or ("omegaconf", "ListConfig") in lineage:
-            return list
+            return self._mapping
+        if issubclass(kind, collections.deque):
+            return lambda value: list(collections.deque.__iter__(value))
+        if issubclass(kind, Set | ValuesView) or ("omegaconf", "ListConfig") in lineage:
+            return self._items
         if hasattr(kind, "shape") and hasattr(kind, "dtype"):  # jax, cupy, tensorflow: perhaps on a device
             return lambda value: _summary(value, None)
         return opaque
@@ -165,9 +221,47 @@ class Converters:
         self.cuts += over
         return over
 
+    def _mapping(self, value: Any) -> Any:
+        pairs, is_all = _first(value.items())
+        return dict(pairs) if is_all else self._cut(value, dict(pairs))
+
+    def _items(self, value: Any) -> Any:
+        items, is_all = _first(value)
+        return items if is_all else self._cut(value, items)
+
+    def _cut(self, value: Any, kept: Any) -> Ext:
+        """What was had of something that goes on and on."""
+        self.cuts += 1
+        try:
+            length = min(len(value), 1 << 62)
+        except Exception:  # it is the user's own code
+            pass_on_signals()
+            length = 0
+        try:
+            raw = Raw(self._encode(private(kept)))
+        except Exception:  # too large, or of many kinds
+            pass_on_signals()
+            raw = Raw(b"\xc0")
+        return Cut("items", max(length, len(kept)), raw).ext()
+
+    def _long(self, value: Any, convert: Converter) -> Any:
+        """Text or bytes: copied only if all of it can be kept, else as much as tells what it is."""
+        size = value.nbytes if isinstance(value, memoryview) else len(value) * getattr(value, "itemsize", 1)
+        if size <= self._max_bytes:
+            return convert(value)
+        self.cuts += 1
+        kind = next((base for base in (str, bytes) if isinstance(value, base)), None)
+        kept = None if kind is None else kind.__getitem__(value, slice(0, min(self._max_bytes // 8, _LONGEST_START)))
+        return Cut("bytes", len(value), kept).ext()
+
+    def _masked(self, value: Any) -> Any:
+        return _summary(value, None) if self._too_large(1, value.nbytes) else value.tolist()
+
     def _numpy(self, value: Any) -> Any:
         if value.dtype.kind in "biufc" and self._too_large(value.ndim, value.nbytes):
             return _summary(value, _statistics(_sample(value)))
+        if self._too_large(1, value.nbytes):  # text, objects: each item becomes one of Python's
+            return _summary(value, None)
         if value.dtype.kind == "M":  # as text: Python has no nanoseconds
             return value.astype(str).tolist()
         if value.dtype.str[1:] not in ARRAY_KINDS:  # text, objects, records, long doubles
@@ -198,6 +292,12 @@ class Converters:
         return Array("bfloat16", bits.shape, bits.tobytes()).ext()
 
     def _image(self, value: Any) -> Any:
+        width, height = value.size
+        if width * height * max(1, len(value.getbands())) > self._max_bytes:  # not even decoded
+            self.cuts += 1
+            return Opaque(
+                type_name(type(value)), {"mode": value.mode, "width": width, "height": height}, "too large"
+            ).ext()
         pixels = value.tobytes()
         info = {"mode": value.mode, "size": value.size, "palette": bytes(value.getpalette() or b"")}
         # The hash covers what the pixels mean, or two sizes of one plain colour would be one image.
@@ -206,6 +306,17 @@ class Converters:
         name = content.hexdigest()
         self._keep_blob(name, info, pixels)
         return Image(name, value.mode, tuple(value.size), value.format).ext()
+
+
+def _first(values: Iterable[Any]) -> tuple[list[Any], bool]:
+    """The first of these, as many as can be had within the limits; and whether these are all."""
+    found: list[Any] = []
+    deadline = time.monotonic() + _LONGEST_ITERATION_SEC
+    for value in values:
+        if len(found) == _MOST_ITERATED or (len(found) % 64 == 63 and time.monotonic() > deadline):
+            return found, False
+        found.append(value)
+    return found, True
 
 
 def _summary(value: Any, statistics: dict[str, float] | None) -> Any:
@@ -269,7 +380,8 @@ def _range(value: range) -> Any:
 
 
 def _exception(value: BaseException) -> Any:
-    plain = [_short(str(each)) for each in value.args if type(each) in (str, int, float, bool)]
+    args = itertools.islice(value.args, _MOST_FIELDS)
+    plain = [_short(str(each)) for each in args if type(each) in (str, int, float, bool)]
     return Opaque(type_name(type(value)), {"args": plain}).ext()
 
 

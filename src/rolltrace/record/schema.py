@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple
 
+from rolltrace.settings import MAX_DEPTH as MAX_DEPTH
+
 OpKind = Literal["llm", "tool", "env", "reward", "other"]
 OP_KINDS: tuple[OpKind, ...] = ("llm", "tool", "env", "reward", "other")
 
@@ -14,10 +16,6 @@ Status = Literal["ok", "error", "cancelled"]
 """How an op or trajectory ended. Readers add `running` and `interrupted` (its process is gone)."""
 
 SampleIndex = int | str
-
-MAX_DEPTH = 128
-"""How many containers of a recorded value may stand inside each other: what is deeper is cut, so that nobody who walks
-over a value can run out of stack."""
 
 
 class Coordinates(NamedTuple):
@@ -35,6 +33,8 @@ class Coordinates(NamedTuple):
 
 def coordinate(value: Any) -> SampleIndex | None:
     """A coordinate as a plain int or str, from what a trainer's batch holds (NumPy and torch scalars too)."""
+    if type(value) is int and -(1 << 63) <= value < 1 << 63:  # as most are: many trajectories may begin at once
+        return value
     if value is None:
         return None
     if isinstance(value, str):
@@ -49,6 +49,22 @@ def coordinate(value: Any) -> SampleIndex | None:
     return clean_text(str(value))
 
 
+def whole(value: Any) -> int | None:
+    """A coordinate that must be a whole number.
+
+    Raises:
+        ValueError: it is none, or one of more than 64 bits, which no column can hold.
+    """
+    plain = coordinate(value)
+    if plain is None or type(plain) is int:
+        return plain
+    number = int(plain)
+    if not -(1 << 63) <= number < 1 << 63:
+        raise ValueError(f"{number} does not fit into 64 bits")
+    return number
+
+
 def clean_text(value: str) -> str:
     """The text as a plain str that UTF-8 can hold; lone surrogates are written out as escapes."""
-    return str.__str__(value).encode("utf-8", "backslashreplace").decode()
+    text = str.__str__(value)
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any, NamedTuple
 
 from rolltrace._guard import pass_on_signals
 from rolltrace.errors import ConfigError
-from rolltrace.record.schema import Coordinates, clean_text, coordinate
+from rolltrace.record.schema import Coordinates, clean_text, coordinate, whole
 
 _ID = re.compile(r"[0-9a-fA-F]{32}")
+_MOST_TERMS = 10_000
 _PLAIN = (bool, int, float, type(None))
 
 
@@ -35,7 +37,7 @@ def target_of(given: Any) -> Target:
     if isinstance(given, tuple) and len(given) in (3, 4) and any(each is not None for each in given[:3]):
         try:
             step, sample_index, rollout_n = (coordinate(each) for each in given[:3])
-            where = Coordinates(_whole(step), sample_index, _whole(rollout_n), bool(given[3:] and given[3]))
+            where = Coordinates(whole(step), sample_index, whole(rollout_n), bool(given[3:] and given[3]))
             return Target(b"", where)
         except Exception:  # of many kinds: a coordinate may be any object
             pass_on_signals()
@@ -43,10 +45,6 @@ def target_of(given: Any) -> Target:
         "a score is about a trajectory id (32 hexadecimal digits), a handle, or a tuple "
         f"(step, sample_index, rollout_n) or (step, sample_index, rollout_n, validate); not {given!r:.100}"
     )
-
-
-def _whole(value: int | str | None) -> int | None:
-    return None if value is None else int(value)
 
 
 def score_body(value: Any, terms: Any = None, reason: Any = None, *, name: Any = "reward") -> dict[str, Any]:
@@ -59,7 +57,8 @@ def score_body(value: Any, terms: Any = None, reason: Any = None, *, name: Any =
         raise ConfigError(f"a score needs a name such as 'reward', not {name!r:.100}")
     if terms is not None and not isinstance(terms, Mapping):
         raise ConfigError(f"the terms of {name!r:.60} must be a dict such as {{'format': 0.5}}, not {terms!r:.100}")
-    body = {"value": _value(name, value), "terms": {str(key): _scalar(item) for key, item in (terms or {}).items()}}
+    parts = islice((terms or {}).items(), _MOST_TERMS)  # a mapping of the user's own may never end
+    body = {"value": _value(name, value), "terms": {clean_text(str(key)): _scalar(item) for key, item in parts}}
     return body if reason is None else {**body, "reason": clean_text(str(reason))}
 
 

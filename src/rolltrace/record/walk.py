@@ -1,10 +1,11 @@
-"""The slow, careful way to encode a value: for what msgspec refuses, and for values over a limit.
+"""The slow, careful way to encode a value: for what msgspec refuses, and for values that are large or over a limit.
 
-A walk goes down only where it must: a child that msgspec takes as it is becomes bytes at once, so one broken
-string in a long prompt costs a walk along its own branch. Cycles end in a marker, limits in a `Cut`.
+A walk goes down only where it must: what msgspec takes as it is, in pieces of bounded size, becomes bytes at once, so
+one broken string in a long prompt costs a walk along its own branch. Cycles end in a marker, limits in a `Cut`.
 
 The first try gives every value the room it asks for. Only when that is over `max_bytes` does a second one
-share the room out, so that nothing is cut from a value that fits.
+share the room out, so that nothing is cut from a value that fits. Either may do only so much work: what is left
+when that is done is cut.
 """
 
 from __future__ import annotations
@@ -14,100 +15,109 @@ import datetime
 import decimal
 import enum
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from itertools import islice
 from typing import Any
 
+import msgspec
 from msgspec import Raw, Struct
 from msgspec.msgpack import Ext
 
 from rolltrace._guard import pass_on_signals
-from rolltrace.record.convert import opaque, type_name
+from rolltrace.record.bounded import NUMBERS, BoundedEncoder, TooLong, look
+from rolltrace.record.convert import Converters, opaque, type_name
 from rolltrace.record.values import Cut, Opaque, odd_text
 
-_DEEPEST = 200
-"""Where a walk gives up. Python's own stack ends at 1,000 frames, and the caller has used some of them."""
-_MOST_NODES = 200_000
+_MOST_WORK = 400_000
+"""Where a walk stops, so that no value can hold up the rollout for long. One unit is about a microsecond: a value
+looked at, or 128 bytes that were encoded in vain."""
 _MOST_REPEATS = 1_000
-"""Where a walk stops descending, so that a huge graph of objects cannot hold up the rollout: a graph that
-is no tree has far more paths than nodes, so objects met again count for more than new ones."""
-_MOST_TRIES = 200
-"""After so many refusals by msgspec a walk stops asking: each may have cost a deep recursion."""
+"""A graph that is no tree has far more paths than nodes: so often may it come back to what it has seen."""
+_PIECE_BYTES = 128 << 10
+"""What is encoded at once, or refused after as much work."""
+_PIECE_ITEMS = 4096
+_FEWEST_ITEMS = 8
+_MOST_SHARED = 1024
+"""So many fields share out their room; of larger maps the first ones are kept."""
 _WRAP = 32
 """Bytes that a `Cut` needs for itself, with the head of what it kept: no value is given less room."""
 _MOST_SEARCHED = 64
 _NIL = b"\xc0"
-NAMELESS = frozenset({str, int, float, bool, bytes, type(None)})
+_NAMELESS = NUMBERS | {str, bytes}
 """The types of most values, none of which is or holds a NamedTuple."""
-_NUMBERS = frozenset({int, float, bool, type(None)})
 _LEAVES = frozenset(
     {type(None), bool, int, float, bytes, bytearray, memoryview, Raw, Ext, uuid.UUID, decimal.Decimal}
     | {datetime.datetime, datetime.date, datetime.time, datetime.timedelta}
 )
 """What msgspec encodes without looking inside; str is one too, with a way of its own."""
+_NATIVE = (dict, list, tuple, set, frozenset, Struct, enum.Enum)
+_encode_piece = BoundedEncoder(_PIECE_BYTES)
+_encode = msgspec.msgpack.Encoder().encode
 
 
 class _TooLarge(Exception):
-    """The first try does not fit."""
+    """The first try does not fit, or takes too long."""
 
 
 class Walk:
     """One walk over one value."""
 
     def __init__(
-        self,
-        encode_plain: Callable[[Any], bytes],
-        encode: Callable[[Any], bytes],
-        convert: Callable[[Any], Any],
-        *,
-        max_bytes: int,
-        max_items: int | None,
-        max_depth: int | None,
+        self, convert: Converters, *, max_bytes: int, max_items: int | None, max_depth: int, limited: bool
     ) -> None:
-        self._encode_plain = encode_plain
-        self._encode = encode
         self._convert = convert
         self._max_bytes = max_bytes
         self._max_items = max_items
-        self._max_depth = max_depth if max_depth is not None else _DEEPEST
-        self._limited = max_items is not None or max_depth is not None
+        self._max_depth = max_depth
+        self._limited = limited
+        """Whether items and depth must be counted: then no container is taken as it is."""
         self._sharing = False
+        self._begin()
+
+    def _begin(self) -> None:
         self._open: set[int] = set()
         self._met: set[int] = set()
-        self._converted: list[Any] = []
-        """Alive until the end, or another object could get the id of one that was met."""
         self._nodes = 0
-        self._refused = 0
+        self._work = _MOST_WORK
+        self._whole: dict[int, bytes | None] = {}
+        """What is known of containers that were tried as a whole: their bytes, or that it is no use."""
+        self._kept: list[Any] = []
+        """Alive until the end, or another object could get the id of one that was met."""
         self.cuts = 0
+        self._convert.begin(_MOST_WORK)
 
     def run(self, value: Any) -> bytes:
         """The value as msgpack, of at most `max_bytes` (or the few bytes that say it was cut)."""
         try:
+            if not self._limited:
+                self._whole[id(value)] = None  # has been tried before the walk began
             raw = self._walk(value, self._max_bytes, 0)
             if len(raw) <= self._max_bytes:
                 return raw
         except _TooLarge:
             pass
         self._sharing = True
-        self._nodes = self.cuts = 0
-        self._met.clear()
+        self._begin()
         return self._walk(value, self._max_bytes, 0)
 
     def _walk(self, value: Any, budget: int, depth: int) -> bytes:
         """msgpack of the value, of at most `budget` or `_WRAP` bytes."""
         kind = type(value)
+        self._work -= 1
         if kind is str:
             return self._text(value, budget)
         if kind in _LEAVES:
             return self._leaf(value, budget)
         if id(value) in self._open:
             return self._leaf(Opaque(type_name(kind), {}, "refers to itself").ext(), budget)
-        # Without limits the whole has been tried before the walk began.
-        whole = self._try_whole(value, budget) if depth or self._limited else None
+        whole = self._try_whole(value, budget)
         if whole is not None:
             return whole
         self._nodes += 1
         self._met.add(id(value))
-        if depth >= self._max_depth or self._too_many():
+        if self._nodes - len(self._met) > _MOST_REPEATS or self._is_tired():
+            return self._cut("items", _length(value), _NIL)
+        if depth >= self._max_depth:
             return self._cut("depth", _length(value), _NIL)
         if self._sharing and budget < 2 * _WRAP:
             return self._cut("bytes", _length(value), _NIL)
@@ -124,23 +134,41 @@ class Walk:
         finally:
             self._open.discard(id(value))
 
-    def _too_many(self) -> bool:
-        return self._nodes > _MOST_NODES or self._nodes - len(self._met) > _MOST_REPEATS
+    def _is_tired(self) -> bool:
+        if self._work > 0:
+            return False
+        if not self._sharing:
+            raise _TooLarge
+        return True
 
     def _try_whole(self, value: Any, budget: int) -> bytes | None:
-        if self._refused >= _MOST_TRIES or has_names(value):
-            return None
-        if self._limited and not (type(value) is str or type(value) in _LEAVES or _plain_numbers(value)):
+        if not _is_native(type(value)) or (self._limited and not _plain_numbers(value)):
             return None
         try:
-            whole = self._encode_plain(value)  # no Python code runs in it, so nobody can change the value meanwhile
-        except TypeError:
-            return None  # an object inside needs converting: not a costly refusal
-        except Exception:
-            pass_on_signals()
-            self._refused += 1
+            whole = self._whole[id(value)]
+        except KeyError:
+            whole = self._whole[id(value)] = self._try(value)
+            self._kept.append(value)
+        return whole if whole is not None and len(whole) <= budget else None
+
+    def _try(self, value: Any) -> bytes | None:
+        """The value as it is, in one piece; None if msgspec refuses it or it is too large."""
+        if self._is_tired() or has_names(value) or look(value, _PIECE_BYTES) is None:
             return None
-        return whole if len(whole) <= budget else None
+        try:
+            piece = _encode_piece(value)  # no Python code runs in it, so nobody can change the value meanwhile
+        except TooLong:
+            self._work -= _PIECE_BYTES >> 7
+            return None
+        except (TypeError, UnicodeEncodeError):  # an object inside needs converting, or a text
+            self._work -= 10
+            return None
+        except Exception:  # of many kinds, perhaps after a deep recursion
+            pass_on_signals()
+            self._work -= 100
+            return None
+        self._work -= len(piece) >> 9
+        return piece
 
     def _descend(self, value: Any, budget: int, depth: int) -> bytes:
         # By type, as msgspec does: what `isinstance`, `items` or `__iter__` say is up to the value.
@@ -148,12 +176,12 @@ class Walk:
         if issubclass(kind, enum.Enum):
             return self._walk(value._value_, budget, depth + 1)
         if issubclass(kind, tuple) and hasattr(kind, "_fields"):
-            return self._map(list(zip(kind._fields, tuple.__iter__(value))), budget, depth)
+            return self._map(zip(kind._fields, tuple.__iter__(value)), budget, depth, len(kind._fields))
         if issubclass(kind, dict):
-            return self._map(list(dict.items(value)), budget, depth)
+            return self._map(dict.items(value), budget, depth, dict.__len__(value))
         for base in (list, tuple, set, frozenset):
             if issubclass(kind, base):
-                return self._list(list(base.__iter__(value)), budget, depth)
+                return self._list(base.__iter__(value), budget, depth, base.__len__(value))
         if hasattr(kind, "__dataclass_fields__"):
             return self._fields(value, [each.name for each in dataclasses.fields(kind)], budget, depth)
         if hasattr(kind, "__attrs_attrs__"):
@@ -161,45 +189,93 @@ class Walk:
             return self._fields(value, names, budget, depth)
         if issubclass(kind, Struct):
             return self._fields(value, kind.__struct_fields__, budget, depth)
+        self._work -= 10
         converted = self._convert(value)
-        self._converted.append(converted)
+        self._kept.append(converted)
         return self._walk(converted, budget, depth)
 
     def _fields(self, value: Any, names: Iterable[str], budget: int, depth: int) -> bytes:
-        return self._map([(name, getattr(value, name)) for name in names if hasattr(value, name)], budget, depth)
+        pairs = [(name, getattr(value, name)) for name in names if hasattr(value, name)]
+        return self._map(pairs, budget, depth, len(pairs))
 
-    def _list(self, items: list[Any], budget: int, depth: int) -> bytes:
-        allowed = items[: self._max_items]
-        parts = self._in_turn(allowed, budget - (_WRAP if self._sharing else 1), depth)
-        body = _list_head(len(parts)) + b"".join(parts)
-        if len(parts) == len(items):
-            return body
-        return self._cut("items" if len(parts) == len(allowed) else "bytes", len(items), body)
+    def _list(self, items: Iterable[Any], budget: int, depth: int, length: int) -> bytes:
+        allowed = length if self._max_items is None else min(length, self._max_items)
+        parts, count = self._in_turn(
+            islice(items, allowed), budget - (_WRAP if self._sharing else 1), depth, of=allowed
+        )
+        parts.insert(0, _list_head(count))
+        if count == length:
+            return b"".join(parts)
+        return self._cut("items" if count == allowed else "bytes", length, *parts)
 
-    def _map(self, pairs: list[tuple[Any, Any]], budget: int, depth: int) -> bytes:
-        allowed = [(_plain_key(key), item) for key, item in pairs[: self._max_items]]
-        if self._sharing:
-            parts = self._shared_out(allowed, budget - _WRAP, depth)
+    def _map(self, pairs: Iterable[tuple[Any, Any]], budget: int, depth: int, length: int) -> bytes:
+        allowed = length if self._max_items is None else min(length, self._max_items)
+        chosen = ((_plain_key(key), item) for key, item in islice(pairs, allowed))
+        if self._sharing and allowed <= _MOST_SHARED:
+            parts = self._shared_out(list(chosen), budget - _WRAP, depth)
+            count = len(parts) // 2
         else:
-            parts = self._in_turn([each for pair in allowed for each in pair], budget - 1, depth)
-        count = len(parts) // 2
-        body = _map_head(count) + b"".join(parts)
-        if count == len(pairs):
-            return body
-        return self._cut("items" if count == len(allowed) else "bytes", len(pairs), body)
+            parts, count = self._in_turn(
+                chosen, budget - (_WRAP if self._sharing else 1), depth, of=allowed, pairs=True
+            )
+        parts.insert(0, _map_head(count))
+        if count == length:
+            return b"".join(parts)
+        return self._cut("items" if count == allowed else "bytes", length, *parts)
 
-    def _in_turn(self, items: list[Any], left: int, depth: int) -> list[bytes]:
-        """Each item in as much room as the ones before it have left."""
+    def _in_turn(
+        self, items: Iterable[Any], left: int, depth: int, *, of: int, pairs: bool = False
+    ) -> tuple[list[bytes], int]:
+        """Each item, or pair of key and item, in as much room as those before it have left; and how many there are.
+
+        Many are taken at once. Where that is refused, the halves are tried, down to the item that is at fault.
+        """
+        if of > left and not self._sharing:  # each takes a byte at least
+            raise _TooLarge
         parts: list[bytes] = []
-        for item in items:
-            if left < (_WRAP if self._sharing else 1):
-                if self._sharing:
-                    break
-                raise _TooLarge
-            part = self._walk(item, left, depth + 1)
-            parts.append(part)
-            left -= len(part)
-        return parts
+        count = 0
+        items = iter(items)
+        while some := list(islice(items, _PIECE_ITEMS)):
+            self._work -= len(some) >> (1 if pairs else 4)
+            todo = [(0, len(some))]
+            while todo:
+                start, end = todo.pop()
+                if end - start >= _FEWEST_ITEMS and not self._limited:
+                    piece = self._try_many(some[start:end], pairs)
+                    if piece is None or len(piece) > left:
+                        middle = (start + end) // 2
+                        todo += ((middle, end), (start, middle))
+                    else:
+                        parts.append(piece)
+                        count += end - start
+                        left -= len(piece)
+                    continue
+                for item in some[start:end]:
+                    if self._is_tired() or self._is_full(left):
+                        return parts, count
+                    for each in item if pairs else (item,):
+                        part = self._walk(each, left, depth + 1)
+                        parts.append(part)
+                        left -= len(part)
+                    count += 1
+        return parts, count
+
+    def _is_full(self, left: int) -> bool:
+        if left >= (_WRAP if self._sharing else 1):
+            return False
+        if not self._sharing:
+            raise _TooLarge
+        return True
+
+    def _try_many(self, items: list[Any], pairs: bool) -> bytes | None:
+        """Items, or pairs of key and item, without the head that msgspec puts before them; None if it refuses."""
+        if pairs:
+            if not _NAMELESS.issuperset(type(key) for key, _ in items):
+                return None
+            piece = self._try(dict(items))
+        else:
+            piece = self._try(items)
+        return None if piece is None else piece[1 if len(items) < 16 else 3 :]
 
     def _shared_out(self, pairs: list[tuple[Any, Any]], left: int, depth: int) -> list[bytes]:
         """Keys and items in turn. Small items get what they need, then the large ones share what is left."""
@@ -208,7 +284,7 @@ class Walk:
         small = left // (2 * len(pairs) or 1)
         for key, item in pairs:
             name = self._walk(key, left, depth + 1)
-            whole = self._try_whole(item, small)
+            whole = self._small(item, small)
             need = len(name) + (_WRAP if whole is None else len(whole))
             if need > left:
                 break
@@ -222,11 +298,24 @@ class Walk:
             left -= len(parts[at]) - _WRAP
         return parts
 
+    def _small(self, value: Any, room: int) -> bytes | None:
+        """The value, uncut, if it takes no more than this."""
+        kind = type(value)
+        if kind is str:
+            body = self._utf8(value) if len(value) <= room else None
+        elif kind in _LEAVES:
+            body = None if _leaf_bytes(value) > room else self._encode_leaf(value)
+        else:
+            return self._try_whole(value, room)
+        return body if body is not None and len(body) <= room else None
+
     def _text(self, value: str, budget: int) -> bytes:
         if len(value) <= max(budget, _WRAP):
             body = self._utf8(value)
             if self._fits(body, budget):
                 return body
+        if not self._sharing:
+            raise _TooLarge
         raw = value[: max(0, budget)].encode("utf-8", "surrogatepass")
         end = max(0, budget - _WRAP)
         while 0 < end < len(raw) and raw[end] & 0xC0 == 0x80:  # not inside a character
@@ -235,30 +324,39 @@ class Walk:
 
     def _utf8(self, value: str) -> bytes:
         try:
-            return self._encode(value)
+            return _encode(value)
         except UnicodeEncodeError:
-            return self._encode(odd_text(value))
+            return _encode(odd_text(value))
 
     def _leaf(self, value: Any, budget: int) -> bytes:
+        size = _leaf_bytes(value)
+        if size <= max(budget, _WRAP):
+            body = self._encode_leaf(value)
+            if self._fits(body, budget):
+                return body
+            size = max(size, len(body))
+        if type(value) in (bytes, bytearray):
+            return self._cut("bytes", len(value), _encode(bytes(value[: max(0, budget - _WRAP)])))
+        return self._cut("bytes", size, _NIL)
+
+    def _encode_leaf(self, value: Any) -> bytes:
         try:
-            body = self._encode(value)
+            return _encode(value)
         except Exception:  # an int over 64 bits, a time zone that leads out of the calendar
             pass_on_signals()
-            body = self._encode(self._convert(value))
-        if self._fits(body, budget):
-            return body
-        if type(value) in (bytes, bytearray):
-            return self._cut("bytes", len(value), self._encode(bytes(value[: max(0, budget - _WRAP)])))
-        return self._cut("bytes", len(body), _NIL)
+            return _encode(self._convert(value))
 
     def _fits(self, body: bytes, budget: int) -> bool:
         return len(body) <= budget or (self._sharing and len(body) <= _WRAP)
 
-    def _cut(self, limit: str, full_length: int, kept: bytes) -> bytes:
+    def _cut(self, limit: str, full_length: int, *kept: bytes) -> bytes:
+        """A `Cut`, from the parts of what was kept: put together once, for it may be large."""
         if limit == "bytes" and not self._sharing:
             raise _TooLarge
         self.cuts += 1
-        return self._encode(Cut(limit, full_length, Raw(kept)).ext())
+        head = _encode([limit, full_length, None])[:-1]
+        size = len(head) + sum(map(len, kept))
+        return b"".join((b"\xc9", size.to_bytes(4, "big"), bytes((Cut.code,)), head, *kept))
 
 
 def has_names(value: Any) -> bool:
@@ -270,7 +368,7 @@ def has_names(value: Any) -> bool:
     kind = type(value)
     if kind is dict and len(value) <= _MOST_SEARCHED:
         for item in value.values():  # noqa: SIM110 (a generator would cost more than the loop)
-            if type(item) not in NAMELESS and _named_tuples(item):
+            if type(item) not in _NAMELESS and _named_tuples(item):
                 return True
         return False
     return _named_tuples(value)
@@ -283,7 +381,7 @@ def _named_tuples(value: Any) -> bool:
 
 def _plain_numbers(value: Any) -> bool:
     """Token ids, logprobs and masks are kept whole whatever the limit on items."""
-    return type(value) in (list, tuple) and bool(value) and _NUMBERS.issuperset(map(type, value))
+    return type(value) in (list, tuple) and bool(value) and NUMBERS.issuperset(map(type, value))
 
 
 def _plain_key(key: Any) -> Any:
@@ -293,6 +391,21 @@ def _plain_key(key: Any) -> Any:
 
 def _length(value: Any) -> int:
     return len(value) if type(value) in (list, tuple, dict, set, frozenset) else 0
+
+
+def _is_native(kind: Any) -> bool:
+    """Whether msgspec encodes objects of this type by itself."""
+    return issubclass(kind, _NATIVE) or hasattr(kind, "__dataclass_fields__") or hasattr(kind, "__attrs_attrs__")
+
+
+def _leaf_bytes(value: Any) -> int:
+    """What a leaf takes at least, as far as that may be much."""
+    kind = type(value)
+    if kind is int:
+        return value.bit_length() // 4 if value.bit_length() > 64 else 0
+    if kind is bytes or kind is bytearray:
+        return len(value)
+    return value.nbytes if kind is memoryview else 0
 
 
 def _map_head(length: int) -> bytes:

@@ -1,0 +1,104 @@
+"""msgspec with an end: encoding stops when the output gets longer than a limit.
+
+A small value can have an output without end: of `l = [l, l]`, done forty times, the encoding has 2^40 items. msgspec
+knows no limit, but it can write into a bytearray, and one that is looked at through a memoryview cannot grow: the
+encoding then ends with a BufferError, after as much work as the limit allows. What it does before it writes is not
+limited by this: text that is not ASCII is first converted as a whole, seconds for each gigabyte. So a `look` comes
+first.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from itertools import islice
+from typing import Any
+
+import msgspec
+
+TooLong = BufferError
+"""Raised when the output does not fit."""
+NUMBERS = frozenset({int, float, bool, type(None)})
+FEW = 64
+SHORT = 8 << 10
+"""So many texts, each so short, in each of so many containers need no bound."""
+_MOST_CONTAINERS = 128
+_MOST_SPARE = 4
+_resize: Any = ctypes.pythonapi.PyByteArray_Resize
+"""Gives a bytearray its length back without filling it with zeros."""
+_resize.argtypes = (ctypes.py_object, ctypes.c_ssize_t)
+
+
+class BoundedEncoder:
+    """Encodes values of at most so many bytes. Safe to share between threads."""
+
+    def __init__(self, most_bytes: int, enc_hook: Callable[[Any], Any] | None = None) -> None:
+        self.most_bytes = most_bytes
+        self._encode_into = msgspec.msgpack.Encoder(enc_hook=enc_hook).encode_into
+        self._spare: list[bytearray] = []
+
+    def __call__(self, value: Any) -> bytes:
+        """The value in msgpack.
+
+        Raises:
+            TooLong: it takes more than `most_bytes`.
+        """
+        try:
+            buffer = self._spare.pop()
+        except IndexError:
+            buffer = bytearray(self.most_bytes)
+        try:
+            with memoryview(buffer):
+                self._encode_into(value, buffer)
+            return bytes(buffer)
+        finally:
+            _resize(buffer, self.most_bytes)
+            if len(self._spare) < _MOST_SPARE:
+                self._spare.append(buffer)
+
+
+def look(value: Any, most_chars: int) -> bool | None:
+    """Whether the value is small, from a look at its first hundred containers; None if it holds text longer than this.
+
+    Small is proven: everything was seen, each container as often as it is met. Not small is everything else, objects
+    and long lists included. Long text further down is not found: a search of everything would cost more than encoding.
+    """
+    small = True
+    todo = [value]
+    for node in todo:
+        kind = type(node)
+        if kind is dict:
+            if len(node) > FEW:
+                small = False
+            items = node.values() if small else list(islice(node.values(), FEW))
+            for key in node if small else ():
+                if type(key) is not str or len(key) > SHORT:
+                    small = False
+        elif kind is list or kind is tuple:
+            items = node
+            if len(node) > FEW:
+                small = False
+                if type(node[0]) in NUMBERS:  # token ids
+                    continue
+                items = node[:FEW]
+        elif kind is str:
+            if len(node) > most_chars:
+                return None
+            small = False
+            continue
+        else:
+            small = False
+            continue
+        for item in items:
+            kind = type(item)
+            if kind is str:
+                if len(item) > SHORT:
+                    if len(item) > most_chars:
+                        return None
+                    small = False
+            elif kind not in NUMBERS:
+                if len(todo) < _MOST_CONTAINERS:
+                    todo.append(item)
+                else:
+                    small = False
+    return small
