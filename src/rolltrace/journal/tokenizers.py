@@ -13,6 +13,7 @@ from pathlib import Path
 
 from rolltrace.journal.access import make_folder, open_file
 from rolltrace.journal.replace import replace_file
+from rolltrace.journal.sync import sync_path
 
 PENDING_SEC = 30.0
 """How long a marker is believed."""
@@ -51,7 +52,8 @@ def write_tokenizer(store: Path, fingerprint: str, pages: Iterable[bytes]) -> No
     """Write the file, all at once, and take the marker away, whatever comes."""
     path = tokenizer_file(store, fingerprint)
     try:
-        replace_file(path, pages)
+        replace_file(path, pages, durable=True)
+        sync_path(path.parent.parent)  # the folder may be new
     finally:
         path.with_suffix(".pending").unlink(missing_ok=True)
 
