@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rolltrace.errors import StoreError
+from rolltrace.record import to_json
 from rolltrace.settings import Settings
 
 SHORT_ID = 8
@@ -126,9 +127,13 @@ def plain(value: Any) -> str:
     """A value as text that is safe to print, on one line. Lists and dicts are written as JSON."""
     from rolltrace.query.result import plain_text
 
-    if isinstance(value, dict | list | tuple | bool) or value is None:
-        value = json.dumps(value, ensure_ascii=False, default=str)
-    return plain_text(str(value).replace("\t", "    "))
+    try:
+        if isinstance(value, dict | list | tuple | bool) or value is None:
+            value = json.dumps(value, ensure_ascii=False, default=str)
+        text = str(value)
+    except ValueError:  # an integer that has no decimals in Python
+        text = json.dumps(to_json(value), ensure_ascii=False)
+    return plain_text(text.replace("\t", "    "))
 
 
 def plain_lines(text: str) -> list[str]:

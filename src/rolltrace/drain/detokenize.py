@@ -6,6 +6,7 @@ UTF-8. That needs a table and no library. Any other goes through the `tokenizers
 
 from __future__ import annotations
 
+import os
 from array import array
 from codecs import utf_8_decode
 from collections.abc import Mapping
@@ -67,9 +68,9 @@ def load(path: Path) -> Detokenizer:
         MissingExtraError: it needs the `tokenizers` package.
     """
     with open_private(path) as file:
-        content: bytes = file.read(_MOST_FILE_BYTES + 1)
-    if len(content) > _MOST_FILE_BYTES:
-        raise ValueError(f"{path} is larger than any tokenizer")
+        if os.fstat(file.fileno()).st_size > _MOST_FILE_BYTES:
+            raise ValueError(f"{path} is larger than any tokenizer")
+        content: bytes = file.read()
     try:
         page = msgspec.json.decode(content, type=_Page)
     except (ValueError, RecursionError) as fault:  # no JSON, no UTF-8, or deeper than the stack

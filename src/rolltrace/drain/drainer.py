@@ -44,6 +44,7 @@ from rolltrace.journal import (
     tokenizers_pending,
 )
 from rolltrace.record import Blob, OpEnd, OpStart, TrajectoryEnd, TrajectoryStart, decode_record, encode_record
+from rolltrace.record.partial import read_partly
 from rolltrace.record.tables import FLAGS, LOSSES, TRAJECTORIES
 from rolltrace.record.values import BLOB_NAME
 from rolltrace.store import Partition, blob_path, note_routes, prepare, write_table
@@ -169,6 +170,7 @@ class Drainer:
                 shaped = self._take(item, maker, still_open, place)
                 body = segment.data[item.body_at : item.body_at + item.size_bytes]
             elif isinstance(item, Unread):
+                note_unread(item.body, still_open)
                 shaped, body = maker.shape_unread(item.body, place, item.reason.partition(":")[0]), item.body
             else:
                 damaged += 1
@@ -274,6 +276,16 @@ def note_open(record: object, still_open: OpenRecords) -> OpenKey | None:
         if still_open.pop(key, None) is None:
             return key
     return None
+
+
+def note_unread(body: bytes, still_open: OpenRecords) -> OpenKey | None:
+    """As `note_open`, for an end that cannot be read: if it can be told what it ends, that is not open any more."""
+    tag, fields = read_partly(body)
+    kind, name = {"op_end": ("op", "op_id"), "trajectory_end": ("trajectory", "trajectory_id")}.get(tag, ("", ""))
+    if name not in fields:
+        return None
+    key: OpenKey = (kind, fields[name])
+    return key if still_open.pop(key, None) is None else None
 
 
 def open_place(path: Path, record: OpStart | TrajectoryStart) -> str:

@@ -35,6 +35,7 @@ from rolltrace.journal.segment import (
 )
 from rolltrace.journal.writer import Losses
 from rolltrace.record import Record, decode_record
+from rolltrace.record.partial import read_deep
 
 State = Literal["live", "sealed", "abandoned"]
 _MAGIC_BYTES = FRAME_MAGIC.to_bytes(4, "little")
@@ -184,6 +185,13 @@ class SegmentReader:
 def _opened(offset: int, body: bytes) -> Entry | Damage:
     try:
         return Entry(offset, decode_record(body), len(body))
+    except RecursionError as fault:
+        record = read_deep(body)
+        return (
+            Unread(offset, FRAME.size + len(body), type(fault).__name__, body)
+            if record is None
+            else Entry(offset, record, len(body))
+        )
     except Exception as fault:  # no record of ours, text that is no UTF-8, nesting that the stack cannot hold
         reason = f"unknown record: {fault}" if isinstance(fault, msgspec.DecodeError) else type(fault).__name__
         return Unread(offset, FRAME.size + len(body), reason, body)

@@ -26,6 +26,7 @@ from rolltrace.drain.drainer import (
     OpenRecords,
     carried_file,
     note_open,
+    note_unread,
     open_place,
     read_carried,
     writer_of,
@@ -187,6 +188,9 @@ class _Segment:
                 self._offset = (item.body_at + item.size_bytes + 7) & ~7
                 continue
             if isinstance(item, Unread):
+                key = note_unread(item.body, self.opened)
+                if key is not None:
+                    self.ended.add(key)
                 rows += self.maker.shape_unread(item.body, place, item.reason.partition(":")[0]).rows
             else:
                 self._damaged += 1

@@ -12,6 +12,7 @@ from rolltrace.record.schema import Coordinates
 
 _KINDS: dict[str, Any] = {str(each.__struct_config__.tag): each for each in get_args(Record)}
 _MOST_FIELDS = 64
+_UNREAD = object()
 
 
 class Partial(NamedTuple):
@@ -28,12 +29,25 @@ def read_partly(body: bytes) -> Partial:
     A kind of record that is not known here has the first two fields of every record: its trajectory and coordinates.
     """
     items = _items(body)
-    tag = _decoded(items[0], str) if items else None
-    if tag is None:
+    tag: Any = _decoded(items[0], str) if items else _UNREAD
+    if tag is _UNREAD:
         return Partial("", {})
     known = msgspec.structs.fields(_KINDS[tag]) if tag in _KINDS else msgspec.structs.fields(Event)[:2]
     found = {each.name: _decoded(raw, each.type) for each, raw in zip(known, items[1:])}
-    return Partial(tag, {name: value for name, value in found.items() if value is not None})
+    return Partial(tag, {name: value for name, value in found.items() if value is not _UNREAD})
+
+
+def read_deep(body: bytes) -> Record | None:
+    """A record that is whole and in which something is deeper than the stack; None if that is not all."""
+    tag, found = read_partly(body)
+    kind = _KINDS.get(tag)
+    if kind is None or len(found) < min(len(kind.__struct_fields__), len(_items(body)) - 1):
+        return None
+    try:
+        record: Record = kind(**found)
+    except TypeError:  # fields that have no default are not there
+        return None
+    return record
 
 
 def _items(body: bytes) -> list[bytes]:
@@ -58,7 +72,7 @@ def _decoded(raw: bytes, kind: Any) -> Any:
     try:
         return msgspec.msgpack.decode(raw, type=kind)
     except Exception:  # of msgspec; text that is no UTF-8, nesting that the stack cannot hold
-        return None
+        return _UNREAD
 
 
 class KnownCoordinates(NamedTuple):
