@@ -6,7 +6,7 @@ import asyncio
 import io
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -90,10 +90,8 @@ def write_run(store: Path) -> None:
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Path:
-    store = tmp_path / "store"
-    write_run(store)
-    return store
+def run(tmp_path: Path, copied: Callable[..., Path]) -> Path:
+    return copied(tmp_path / "store", write_run)
 
 
 def export(store: Path, name: str = "jsonl") -> str:

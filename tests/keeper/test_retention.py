@@ -24,6 +24,7 @@ from rolltrace.keeper.retention import Retained, decide, retain
 from rolltrace.query import open_store
 from rolltrace.store import compact, list_parts, note_routes
 from tests.draining import drain
+from tests.nightly import nightly
 
 STEPS, SAMPLES, GROUP = range(1, 5), range(5), 3
 SPREAD, FAILING = 1, 2
@@ -49,7 +50,7 @@ def rollout(step: int | None, sample: Any, n: int, *, reward: float | None = Non
     try:
         with entry as trajectory:
             generate(list(range(300)), f"{step} {sample} {n} " * 50)
-            think(NOISE.randbytes(2000).hex())
+            think(NOISE.randbytes(600).hex())
             trajectory.transition({"prompt": "p" * 200}, reward=0.5)
             trajectory.note("note")
             if reward is not None:
@@ -336,7 +337,7 @@ def test_a_policy_that_cannot_be_used_keeps_everything_and_nobody_from_draining(
 def test_killed_for_real_and_done_again_gives_the_same(store: Path) -> None:
     write_policy(store, ERRORS_AND_EXTREMES)
     chance = random.Random(1)
-    for _ in range(4):
+    for _ in range(nightly(20, 3)):
         process = subprocess.Popen([sys.executable, "-m", "rolltrace.keeper", str(store)])
         time.sleep(0.5 + chance.random())  # when it is killed is the point; nothing is asserted about time
         os.kill(process.pid, signal.SIGKILL)

@@ -19,15 +19,12 @@ from rolltrace.record.tables import SPANS
 from rolltrace.store import Partition, list_parts, source_of, write_table
 from tests.draining import drain
 
-from .conftest import agent, start, write_run
+from .conftest import agent, start, write_run, write_run_in
 
 
 @pytest.fixture
-def store_path(tmp_path: Path) -> Path:
-    store = tmp_path / "store"
-    write_run(store)
-    drain(store)
-    return store
+def store_path(tmp_path: Path, copied: Callable[..., Path]) -> Path:
+    return copied(tmp_path / "store", write_run_in, "drained")
 
 
 def cut(part: Path) -> None:

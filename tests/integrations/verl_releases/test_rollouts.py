@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import torch
 from tensordict import TensorDict
-from verl import DataProto
 from verl.trainer.ppo import ray_trainer
 from verl.trainer.ppo.core_algos import AdvantageEstimator
 
