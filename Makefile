@@ -4,15 +4,18 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Written last, so that an interrupted installation is done again.
 READY := $(VENV)/.ready
-# The real frameworks and vendors that are tested with, each in an environment of its own, and what is installed there.
-# rolltrace needs nothing of Weave's; the tests read back with its client.
-PACKAGES_weave := weave==0.54.0
-PACKAGES_mlflow := mlflow==3.17.2 opentelemetry-proto playwright
-PACKAGES_trackio := trackio==0.43.0
+# With the real frameworks and vendors, each in an environment of its own.
+VERL_RELEASES := 0.7.1 0.8.0 0.9.0
+ENVIRONMENTS := verl $(VERL_RELEASES:%=verl-%) weave weave-server mlflow phoenix trackio
+WITH_VERL := torch ray verl $(VERL_RELEASES:%=verl-%)
+WITH_VENDORS := weave mlflow otlp trackio
+# Longer than elsewhere: servers and Ray start slowly where several do at once.
+TIMEOUT := --timeout 300
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check bench bench-verl gen test-integrations build clean
+.PHONY: help demo test nightly check bench bench-verl gen test-integrations environments build clean \
+  $(ENVIRONMENTS:%=environment-%)
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -29,7 +32,10 @@ demo: $(READY) ## trace a toy rollout, kill it, print what was recorded
 	$(BIN)/python examples/toy_rollout.py
 
 test: $(READY) ## run the tests (a few minutes)
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist worksteal
+
+nightly: $(READY) ## the same with long series: more kills, more examples (an hour)
+	ROLLTRACE_NIGHTLY=1 $(BIN)/python -m pytest -n auto --dist worksteal --timeout 3600
 
 check: $(READY) ## formatting, lint, types, layers, spelling
 	$(BIN)/ruff format --check .
@@ -49,62 +55,37 @@ bench: $(READY) ## measure, with the peers in the same run
 	$(BIN)/python -m benchmarks.redact
 	$(BIN)/python -m benchmarks.backends
 
-bench-verl: .venvs/verl/.ready ## the same rollouts of verl with each tracing backend: wall time and event-loop lag
+bench-verl: environment-verl ## the same rollouts of verl with each tracing backend: wall time and event-loop lag
 	.venvs/verl/bin/python -m pip install --quiet trackio
 	.venvs/verl/bin/python -m benchmarks.verl_cost
 
 gen: $(READY) ## write the docs that are derived from code
 	$(BIN)/python tools/gen_docs.py
 
-TESTED := verl weave mlflow trackio
-# Releases of verl that are tested with besides the one in .venvs/verl.
-VERL_RELEASES := 0.7.1 0.8.0 0.9.0
-test-integrations: $(TESTED:%=.venvs/%/.ready) $(VERL_RELEASES:%=.venvs/verl-%/.ready) .venvs/weave-server/.ready .venvs/phoenix/.ready .venvs/chromium ## test with the real frameworks and vendors (slow, large downloads)
-	.venvs/verl/bin/python -m pytest tests/integrations/torch
-	.venvs/verl/bin/python -m pytest tests/integrations/ray
-	.venvs/verl/bin/python -m pytest tests/integrations/verl
-	set -e; for release in $(VERL_RELEASES); do \
-	  PYTHONPATH=$(CURDIR)/.venvs/verl-$$release .venvs/verl/bin/python -m pytest tests/integrations/verl_releases; done
-	.venvs/weave/bin/python -m pytest tests/integrations/weave
-	.venvs/mlflow/bin/python -m pytest tests/integrations/mlflow
-	.venvs/mlflow/bin/python -m pytest tests/integrations/otlp
-	.venvs/trackio/bin/python -m pytest tests/integrations/trackio
+# Those with Ray are busy; those with vendors mostly wait for servers and can do so beside them.
+test-integrations: environments .venvs/chromium ## test with the real frameworks and vendors (slow, large downloads)
+	$(PYTHON) tools/side_by_side.py "$(WITH_VERL:%=test-with-%)" "$(WITH_VENDORS:%=test-with-%)"
 
-.venvs/%/.ready: pyproject.toml
-	$(PYTHON) -m venv .venvs/$*
-	.venvs/$*/bin/python -m pip install --quiet --upgrade "pip>=25.1"
-	.venvs/$*/bin/python -m pip install --quiet $(PACKAGES_$*)
-	.venvs/$*/bin/python -m pip install --quiet --editable . --group test
-	@touch $@
+environments: ## install the real frameworks and vendors, once per machine
+	$(PYTHON) tools/environments.py $(ENVIRONMENTS)
 
-# The last release that has the server in it, and what the server needs besides.
-.venvs/weave-server/.ready: Makefile
-	$(PYTHON) -m venv .venvs/weave-server
-	.venvs/weave-server/bin/python -m pip install --quiet weave==0.52.42 \
-	  clickhouse-connect emoji fastapi numpy python-multipart redis sqlparse uvicorn
-	@touch $@
+$(ENVIRONMENTS:%=environment-%): environment-%:
+	$(PYTHON) tools/environments.py $*
 
-# What verl's agent loops need on a CPU, without its engines, in the versions that it was tested with; torch and Ray are
-# tested with there too. This very torch has a CPU build; a newer one would bring several GB of CUDA packages.
-.venvs/verl/.ready: pyproject.toml
-	$(PYTHON) -m venv .venvs/verl
-	.venvs/verl/bin/python -m pip install --quiet --upgrade "pip>=25.1"
-	.venvs/verl/bin/python -m pip install --quiet torch==2.13.0
-	.venvs/verl/bin/python -m pip install --quiet ray==2.60.0 tensordict==0.10.0 transformers==5.10.4 TransferQueue==0.1.11 \
-	  cachetools codetiming datasets fastapi hydra-core omegaconf packaging peft pillow pydantic torchdata uvicorn
-	.venvs/verl/bin/python -m pip install --quiet --no-deps verl==0.9.1
-	.venvs/verl/bin/python -m pip install --quiet mlflow-skinny==3.17.2 --editable '.[mlflow]' --group test
-	@touch $@
+test-with-torch test-with-ray test-with-verl: test-with-%: environment-verl
+	.venvs/verl/bin/python -m pytest $(TIMEOUT) tests/integrations/$*
 
-# Only verl itself: it comes before the other release in PYTHONPATH, and all else is shared.
-.venvs/verl-%/.ready: .venvs/verl/.ready
-	.venvs/verl/bin/python -m pip install --quiet --no-deps --upgrade --target .venvs/verl-$* verl==$*
-	@touch $@
+$(VERL_RELEASES:%=test-with-verl-%): test-with-verl-%: environment-verl environment-verl-%
+	PYTHONPATH=$(CURDIR)/.venvs/verl-$* .venvs/verl/bin/python -m pytest $(TIMEOUT) tests/integrations/verl_releases
 
-.venvs/phoenix/.ready: Makefile
-	$(PYTHON) -m venv .venvs/phoenix
-	.venvs/phoenix/bin/python -m pip install --quiet arize-phoenix==20.26.1
-	@touch $@
+test-with-weave: environment-weave environment-weave-server
+test-with-mlflow: environment-mlflow .venvs/chromium
+test-with-otlp: environment-mlflow environment-phoenix
+test-with-trackio: environment-trackio
+test-with-weave test-with-mlflow test-with-trackio: test-with-%:
+	.venvs/$*/bin/python -m pytest $(TIMEOUT) tests/integrations/$*
+test-with-otlp:
+	.venvs/mlflow/bin/python -m pytest $(TIMEOUT) tests/integrations/otlp
 
 # Playwright drives the system's own browser.
 .venvs/chromium:

@@ -4,19 +4,31 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Hashable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 import rolltrace
 from rolltrace import _guard, _runtime
 from rolltrace.testing import Recording, recording
+from tests.nightly import nightly
 from tests.power_cut import power  # noqa: F401 - a fixture, with its own file
+
+settings.register_profile("rolltrace", max_examples=nightly(2000, 100), deadline=None)
+settings.load_profile("rolltrace")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Two more than there are cores: many tests wait, for a disk or for another process."""
+    return (os.cpu_count() or 1) + 2
 
 
 @pytest.fixture(autouse=True)
@@ -37,6 +49,25 @@ def traced() -> Iterator[Recording]:
     """Tracing is on, into memory."""
     with recording() as made:
         yield made
+
+
+_written: dict[Hashable, Path] = {}
+
+
+@pytest.fixture
+def copied(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """Call it with a path, a function that writes a store, and what else to give to that function: the function writes
+    its store once in the life of this process, and whoever asks gets a copy of it at the path."""
+
+    def copy(store: Path, write: Callable[..., object], *arguments: Hashable) -> Path:
+        key = (write, *arguments)
+        if key not in _written:
+            original = tmp_path_factory.mktemp("written") / "store"
+            write(original, *arguments)
+            _written[key] = original
+        return Path(shutil.copytree(_written[key], store, dirs_exist_ok=True))
+
+    return copy
 
 
 @pytest.fixture

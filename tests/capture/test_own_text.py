@@ -153,6 +153,9 @@ def test_an_end_that_cannot_wait_counts_what_is_left(on: Recording) -> None:
     on.recorder.tokenizers.close(0.01)
     assert on.sink.losses["text_queue"][""] >= 2
     tokenizer.gate.set()
+    thread = on.recorder.tokenizers.texts._thread
+    assert thread is not None
+    thread.join()
 
 
 def test_a_tokenizer_that_is_traced_itself_is_not_recorded(on: Recording) -> None:

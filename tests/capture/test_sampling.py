@@ -20,6 +20,7 @@ from rolltrace.capture import sampling
 from rolltrace.errors import ConfigError
 from rolltrace.query import open_store
 from rolltrace.testing import recording
+from tests.nightly import nightly
 
 from .sampled import GROUP, SAMPLES, STATES, bring_into, descending, kept, lost, rollout, samples, smallest, start
 
@@ -33,7 +34,7 @@ for sample, n in order:
 """
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=nightly(100, 6), deadline=None)
 @given(
     order=st.permutations([(sample, n) for sample in SAMPLES for n in range(GROUP)]),
     limit=st.integers(1, 7),
@@ -51,7 +52,7 @@ def test_the_order_of_arrival_does_not_matter(order: list[tuple[Any, int]], limi
         assert lost(store) == len(order) - len(kept(store))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=nightly(500, 40), deadline=None)
 @given(
     order=st.permutations([(sample, n) for sample in range(12) for n in range(2)]),
     limit=st.integers(0, 13),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,10 +11,9 @@ import rolltrace
 from tests.draining import drain
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Path:
+def write(store: Path) -> None:
     """Steps 1 to 3, two samples of two rollouts each: those of sample 0 have one reward, of sample 1 different ones."""
-    rolltrace.init("p", "e", "rolltrace", store=tmp_path)
+    rolltrace.init("p", "e", "rolltrace", store=store)
 
     @rolltrace.rollout_trace_op
     def op(text: str) -> str:
@@ -26,8 +26,12 @@ def store(tmp_path: Path) -> Path:
                     op(f"{step} {sample} {n}" * 500)
                     trajectory.reward(float(n and sample))
     rolltrace.shutdown()
-    drain(tmp_path)
-    return tmp_path
+    drain(store)
+
+
+@pytest.fixture
+def store(tmp_path: Path, copied: Callable[..., Path]) -> Path:
+    return copied(tmp_path, write)
 
 
 def pruned(store: Path) -> set[tuple[int, int]]:

@@ -10,6 +10,7 @@ import struct
 import subprocess
 import sys
 import termios
+from collections.abc import Callable
 from fcntl import ioctl
 from pathlib import Path
 
@@ -40,12 +41,15 @@ def _wide(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
 
 
+def write_in(store: Path, state: str) -> None:
+    write(store)
+    if state == "drained":
+        drain(store)
+
+
 @pytest.fixture(params=["undrained", "drained"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    write(tmp_path)
-    if request.param == "drained":
-        drain(tmp_path)
-    return tmp_path
+def store(request: pytest.FixtureRequest, tmp_path: Path, copied: Callable[..., Path]) -> Path:
+    return copied(tmp_path, write_in, request.param)
 
 
 def ask(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -40,18 +41,21 @@ def _wide(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
 
 
-@pytest.fixture(params=["undrained", "drained"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    rolltrace.init("p", "e", "rolltrace", store=tmp_path)
+def write(store: Path, state: str) -> None:
+    rolltrace.init("p", "e", "rolltrace", store=store)
     with rolltrace.rollout_trace_attr(7, step=3, rollout_n=2, validate=True, level=HOSTILE) as trajectory:
         agent("天气 " + HOSTILE)
         trajectory.reward(0.1)
         trajectory.reward(0.5, terms={"format": 0.25, "answer": 0.25})
         trajectory.note("halfway")
     rolltrace.shutdown()
-    if request.param == "drained":
-        drain(tmp_path)
-    return tmp_path
+    if state == "drained":
+        drain(store)
+
+
+@pytest.fixture(params=["undrained", "drained"])
+def store(request: pytest.FixtureRequest, tmp_path: Path, copied: Callable[..., Path]) -> Path:
+    return copied(tmp_path, write, request.param)
 
 
 @pytest.fixture

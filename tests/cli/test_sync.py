@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,7 @@ def op(number: int) -> int:
     return number
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Path:
-    """Two experiments of six trajectories each, in three steps, that were traced for the store alone."""
-    path = tmp_path / "store"
+def write(path: Path) -> None:
     for experiment in ("e", "other"):
         rolltrace.init("p", experiment, "rolltrace", store=path)
         for number in range(6):
@@ -31,7 +29,12 @@ def store(tmp_path: Path) -> Path:
                 op(number)
                 trajectory.reward(number)
         rolltrace.shutdown()
-    return path
+
+
+@pytest.fixture
+def store(tmp_path: Path, copied: Callable[..., Path]) -> Path:
+    """Two experiments of six trajectories each, in three steps, that were traced for the store alone."""
+    return copied(tmp_path / "store", write)
 
 
 def run(store: Path, *options: str) -> int:

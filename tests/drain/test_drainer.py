@@ -18,6 +18,7 @@ from rolltrace.drain import Drainer
 from rolltrace.journal import journal_files
 from rolltrace.store import list_parts
 from tests.draining import rows
+from tests.nightly import nightly
 
 
 @rolltrace.rollout_trace_op(kind="llm")
@@ -135,7 +136,7 @@ def test_losses_become_rows(tmp_path: Path) -> None:
     assert (loss["reason"], loss["step"], loss["count"]) == ("sample_limit", 2, 3)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(nightly(10, 1)))
 def test_a_drainer_killed_at_random_moments_neither_loses_nor_doubles(tmp_path: Path, seed: int) -> None:
     rolltrace.init("p", "e", "rolltrace", store=tmp_path, segment_bytes="64KiB")
     for number in range(600):
@@ -143,7 +144,7 @@ def test_a_drainer_killed_at_random_moments_neither_loses_nor_doubles(tmp_path: 
             generate(list(range(300)), number)
     rolltrace.shutdown()
     chance = random.Random(seed)
-    for _ in range(8):
+    for _ in range(nightly(8, 5)):
         process = subprocess.Popen([sys.executable, "-m", "rolltrace.keeper", str(tmp_path)])
         time.sleep(0.3 + chance.random() * 0.5)  # when it is killed is the point; nothing is asserted about time
         os.kill(process.pid, signal.SIGKILL)

@@ -6,7 +6,7 @@ import asyncio
 import io
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -90,10 +90,8 @@ def write_run(store: Path) -> None:
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Path:
-    store = tmp_path / "store"
-    write_run(store)
-    return store
+def run(tmp_path: Path, copied: Callable[..., Path]) -> Path:
+    return copied(tmp_path / "store", write_run)
 
 
 def export(store: Path, name: str = "jsonl") -> str:
@@ -114,6 +112,7 @@ class Importer:
     def __init__(self, store: Path) -> None:
         self.path = store
         self.bad: list[BadLine] = []
+        self._opened: Store | None = None
 
     def __call__(self, name: str, *paths: Path, project: str | None = "p", **target: Any) -> ImportReport:
         self.bad.clear()
@@ -122,7 +121,11 @@ class Importer:
 
     @property
     def store(self) -> Store:
-        return open_store(self.path)
+        """What is there now."""
+        if self._opened is None:
+            self._opened = open_store(self.path)
+        self._opened.refresh()
+        return self._opened
 
     def count(self, table: str) -> int:
         found: int = self.store.sql(f"SELECT count(*) AS n FROM {table}").rows()[0]["n"]

@@ -17,6 +17,7 @@ from rolltrace.journal import drainer_lock, journal_files, journal_folder
 from rolltrace.store import compact
 from tests.background import kill_keepers
 from tests.draining import rows
+from tests.nightly import nightly
 
 WORKER = """
 import sys, rolltrace
@@ -27,7 +28,7 @@ rolltrace.init("p", "e", "rolltrace", store=store, segment_bytes="64KiB", drain=
 def op(worker, number, text):
     return [worker, number]
 
-for number in range(400):
+for number in range(int(sys.argv[3])):
     with rolltrace.rollout_trace_attr(sample_index=number, step=number // 100, rollout_n=worker):
         op(worker, number, "x" * 2000)
 """
@@ -76,7 +77,9 @@ def test_a_killed_drainer_is_started_again(tmp_path: Path) -> None:
 def test_sixteen_writers_while_the_drainer_is_killed_again_and_again(tmp_path: Path) -> None:
     # Not strict: a launcher may be killed too, which would then be raised in the thread that waits for it.
     lenient = {**os.environ, "ROLLTRACE_STRICT": ""}
-    workers = [subprocess.Popen([sys.executable, "-c", WORKER, str(tmp_path), str(n)], env=lenient) for n in range(16)]
+    count = nightly(2000, 200)
+    programs = [[sys.executable, "-c", WORKER, str(tmp_path), str(n), str(count)] for n in range(16)]
+    workers = [subprocess.Popen(program, env=lenient) for program in programs]
     killed = 0
     while any(worker.poll() is None for worker in workers):
         time.sleep(1)
@@ -90,4 +93,4 @@ def test_sixteen_writers_while_the_drainer_is_killed_again_and_again(tmp_path: P
     assert journal_files(tmp_path) == []
     numbers = (re.findall(r"\d+", str(row["payload"]).partition('"outputs"')[2]) for row in rows(tmp_path))
     found = Counter((int(worker), int(number)) for worker, number in numbers)
-    assert found == Counter((worker, number) for worker in range(16) for number in range(400))
+    assert found == Counter((worker, number) for worker in range(16) for number in range(count))

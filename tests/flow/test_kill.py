@@ -14,9 +14,10 @@ import pytest
 
 from rolltrace.journal import Damage, Entry, SegmentReader, journal_files, read_journals
 from rolltrace.record import OpEnd, OpStart, TrajectoryEnd, decode_value
+from tests.nightly import nightly
 
 SCRIPT = Path(__file__).with_name("writer_process.py")
-KILLS = {"plain": 50, "asyncio": 20, "threads": 30, "forks": 20}
+KILLS = {"plain": nightly(50, 5), "asyncio": nightly(20, 5), "threads": nightly(30, 5), "forks": nightly(20, 5)}
 """How many processes, of each kind, are killed in one run of the suite."""
 
 

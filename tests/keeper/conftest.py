@@ -1,4 +1,4 @@
-"""A store whose background processes end with the test."""
+"""A store whose background processes end with the test; in its own process nobody waits for long."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from rolltrace.keeper import follower, process
 from tests.background import kill_keepers
 
 
@@ -15,3 +16,11 @@ def store(tmp_path: Path) -> Iterator[Path]:
     path = tmp_path / "store"
     yield path
     kill_keepers(path)
+
+
+@pytest.fixture(autouse=True)
+def _looking_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever drains or sends in this process; the processes that a test starts keep their own time."""
+    monkeypatch.setattr(process, "_LOOK_EVERY_SEC", 0.05)
+    monkeypatch.setattr(follower, "_LOOK_EVERY_SEC", 0.02)
+    monkeypatch.setattr(follower, "_LOOK_SHARE", 1.0)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from rolltrace.keeper.choice import SHARE, WAITING, Choice, choose
 from rolltrace.keeper.policy import KEEP, Policy
+from tests.nightly import nightly
 
 NOTHING = Policy(keep=())
 
@@ -63,7 +64,7 @@ def groups(rows: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
     return list(found.values())
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=nightly(2000, 80), deadline=None)
 @given(rows=steps(), policy=policies)
 def test_groups_are_whole_and_each_trajectory_has_one_fate(rows: list[dict[str, Any]], policy: Policy) -> None:
     choice = choose(rows, policy)
@@ -73,7 +74,7 @@ def test_groups_are_whole_and_each_trajectory_has_one_fate(rows: list[dict[str, 
         assert len({choice.keep.get(each["trajectory_id"]) for each in group}) == 1
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=nightly(2000, 80), deadline=None)
 @given(rows=steps(), policy=policies)
 def test_whatever_there_is_a_reason_to_keep_is_kept_and_nothing_else(
     rows: list[dict[str, Any]], policy: Policy
@@ -101,13 +102,13 @@ def test_whatever_there_is_a_reason_to_keep_is_kept_and_nothing_else(
             assert why == SHARE or (why == "slowest" and ties)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=nightly(1000, 50), deadline=None)
 @given(rows=steps(), policy=policies, data=st.data())
 def test_the_order_of_the_rows_does_not_matter(rows: list[dict[str, Any]], policy: Policy, data: st.DataObject) -> None:
     assert choose(rows, policy) == choose(data.draw(st.permutations(rows)), policy)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=nightly(1000, 50), deadline=None)
 @given(rows=steps(), policy=policies)
 def test_choosing_again_from_what_was_kept_drops_no_error_extreme_or_flagged_group(
     rows: list[dict[str, Any]], policy: Policy

@@ -20,6 +20,7 @@ from rolltrace.keeper.sender import MOST_TRAJECTORIES
 from rolltrace.keeper.senders import STOPPED
 from rolltrace.store import note_routes
 from tests.background import eventually, kill_keepers
+from tests.nightly import nightly
 
 WORKER = """
 import sys, rolltrace
@@ -188,14 +189,15 @@ def test_kills_lose_nothing_and_repeat_only_what_was_under_way(harbour: Any, sto
 
     harbour.let("slow")
     ids = ids_of(work(store, 4, 60))
-    for _ in range(5):
+    kills = nightly(20, 2)
+    for _ in range(kills):
         before = len(harbour.arrived())
         eventually(lambda before=before: more_than(before))  # they arrived, and that is not noted yet
         kill_keepers(store)
     harbour.stop("slow")
     eventually(lambda: more_than(-1) and state(store).sent == 240)
     assert set(harbour.sent()) == ids
-    assert 0 < sum(harbour.sent().values()) - 240 <= 5 * MOST_TRAJECTORIES
+    assert 0 < sum(harbour.sent().values()) - 240 <= kills * MOST_TRAJECTORIES
 
 
 def test_a_position_torn_by_a_power_cut_costs_a_repeat(harbour: Any, store: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import random
 import shutil
@@ -21,9 +22,10 @@ from rolltrace.keeper.follower import Follower
 from rolltrace.keeper.policy import Policy, write_policy
 from rolltrace.keeper.process import follow
 from rolltrace.keeper.retention import Retained, decide, retain
-from rolltrace.query import open_store
+from rolltrace.query import Store, open_store
 from rolltrace.store import compact, list_parts, note_routes
 from tests.draining import drain
+from tests.nightly import nightly
 
 STEPS, SAMPLES, GROUP = range(1, 5), range(5), 3
 SPREAD, FAILING = 1, 2
@@ -49,7 +51,7 @@ def rollout(step: int | None, sample: Any, n: int, *, reward: float | None = Non
     try:
         with entry as trajectory:
             generate(list(range(300)), f"{step} {sample} {n} " * 50)
-            think(NOISE.randbytes(2000).hex())
+            think(NOISE.randbytes(600).hex())
             trajectory.transition({"prompt": "p" * 200}, reward=0.5)
             trajectory.note("note")
             if reward is not None:
@@ -91,10 +93,22 @@ def apply(store: Path, policy: Policy = ERRORS_AND_EXTREMES) -> Retained:
         return retain(store, policy)
 
 
+@functools.lru_cache(maxsize=1)
+def _opened(store: Path) -> Store:
+    return open_store(store)
+
+
+def asked(store: Path) -> Store:
+    """What there is now; opened once, as that takes longest."""
+    found = _opened(store)
+    found.refresh()
+    return found
+
+
 def without_payload(store: Path) -> set[Place]:
     """The (step, sample) of which all trajectories lost their payloads. No group has lost a part of them."""
     found: dict[Place, set[bool]] = {}
-    for row in open_store(store).sql("SELECT step, sample_index, inputs, tokens, kind FROM spans").rows():
+    for row in asked(store).sql("SELECT step, sample_index, inputs, tokens, kind FROM spans").rows():
         place = (row["step"], int(row["sample_index"]))
         found.setdefault(place, set()).add(row["inputs"] is None and row["tokens"] is None)
     assert all(len(states) == 1 for states in found.values())
@@ -102,11 +116,11 @@ def without_payload(store: Path) -> set[Place]:
 
 
 def losses(store: Path) -> dict[int, int]:
-    return {row["step"]: row["count"] for row in open_store(store).losses() if row["reason"] == "retention"}
+    return {row["step"]: row["count"] for row in asked(store).losses() if row["reason"] == "retention"}
 
 
 def summary(store: Path) -> list[dict[str, Any]]:
-    return open_store(store).trajectories().rows()
+    return asked(store).trajectories().rows()
 
 
 def size(store: Path) -> int:
@@ -131,10 +145,10 @@ def test_what_the_policy_does_not_keep_loses_its_payloads(store: Path) -> None:
 def test_with_whole_the_ops_go_too_and_the_summary_stays(store: Path) -> None:
     before = summary(store)
     apply(store, Policy(keep=("errors", "extremes"), whole=True))
-    rows = open_store(store).sql("SELECT step, sample_index, kind FROM spans").rows()
+    rows = asked(store).sql("SELECT step, sample_index, kind FROM spans").rows()
     dropped = [row["kind"] for row in rows if (row["step"], int(row["sample_index"])) in DROPPED]
     assert dropped == ["llm"] * (len(DROPPED) * GROUP)
-    assert len(open_store(store).sql("SELECT * FROM transitions")) == (4 * 5 - len(DROPPED)) * GROUP
+    assert len(asked(store).sql("SELECT * FROM transitions")) == (4 * 5 - len(DROPPED)) * GROUP
     assert summary(store) == before
     assert losses(store) == COUNTED
 
@@ -244,7 +258,7 @@ def test_live_data_is_never_touched(store: Path) -> None:
     apply(store)
     assert without_payload(store) == DROPPED - {(2, 0)}, "the one that ran has no reward"
     assert losses(store) == {**COUNTED, 1: GROUP * 3 + 1, 2: GROUP * 2}
-    assert open_store(store).trajectory(still_there).reward == 1.0
+    assert asked(store).trajectory(still_there).reward == 1.0
 
 
 def test_what_a_backend_is_still_to_be_given_waits_for_it(store: Path, harbour: Any) -> None:
@@ -273,7 +287,7 @@ def test_a_part_whose_segment_still_exists_makes_its_step_wait(store: Path) -> N
 
 def test_a_late_score_is_shown_after_the_drop(store: Path) -> None:
     apply(store)
-    (row, *_) = open_store(store).trajectories(step=1, sample_index=0)
+    (row, *_) = asked(store).trajectories(step=1, sample_index=0)
     rolltrace.init("p", "e", "rolltrace", store=store, drain="off")
     context = f'00-{row["trajectory_id"]}-{0:016x}-01;{{"step":1,"sample_index":0}}'
     with rolltrace.use_context(context):
@@ -282,9 +296,9 @@ def test_a_late_score_is_shown_after_the_drop(store: Path) -> None:
         assert place.trajectory is not None
         place.trajectory.reward(7.0)
     rolltrace.shutdown()
-    assert open_store(store).trajectory(row["trajectory_id"]).reward == 7.0
+    assert asked(store).trajectory(row["trajectory_id"]).reward == 7.0
     drain(store)
-    assert open_store(store).trajectory(row["trajectory_id"]).reward == 7.0
+    assert asked(store).trajectory(row["trajectory_id"]).reward == 7.0
     assert (1, 0) in without_payload(store)
 
 
@@ -299,7 +313,7 @@ def test_what_was_begun_inside_goes_with_its_trajectory(tmp_path: Path) -> None:
     rolltrace.shutdown()
     drain(tmp_path)
     apply(tmp_path)
-    rows = open_store(tmp_path).sql("SELECT step, inputs FROM spans").rows()
+    rows = asked(tmp_path).sql("SELECT step, inputs FROM spans").rows()
     assert {row["step"] for row in rows if row["inputs"] is None} == {1}
     assert losses(tmp_path) == {1: 2}
 
@@ -336,7 +350,7 @@ def test_a_policy_that_cannot_be_used_keeps_everything_and_nobody_from_draining(
 def test_killed_for_real_and_done_again_gives_the_same(store: Path) -> None:
     write_policy(store, ERRORS_AND_EXTREMES)
     chance = random.Random(1)
-    for _ in range(4):
+    for _ in range(nightly(20, 3)):
         process = subprocess.Popen([sys.executable, "-m", "rolltrace.keeper", str(store)])
         time.sleep(0.5 + chance.random())  # when it is killed is the point; nothing is asserted about time
         os.kill(process.pid, signal.SIGKILL)

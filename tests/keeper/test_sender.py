@@ -171,9 +171,10 @@ def test_during_an_outage_nothing_counts_as_refused(outbox: Outbox) -> None:
     backend = Recorder()
     backend.down = True
     working = sender_of(outbox, backend)
+    found = pending(outbox)
     for _ in range(30):
         with pytest.raises(ConnectionError):
-            working.send(pending(outbox))
+            working.send(found)
     backend.down = False
     working.send(pending(outbox))
     assert (working.sent, working.refused, outbox.position.count(REFUSED)) == (3, 0, 0)

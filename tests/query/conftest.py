@@ -65,7 +65,7 @@ def write_run(store: Path) -> None:
                 with rolltrace.rollout_trace_attr(sample, step=step, rollout_n=n, difficulty="schwer") as trajectory:
                     agent("bad" if n else "certificate")
                     trajectory.reward(0.1)
-                    trajectory.note("fast fertig " * 2000, turn=n)  # fills segments
+                    trajectory.note("fast fertig " * 900, turn=n)  # fills segments
                     trajectory.transition({"prompt": "p"}, reward=1.5, episode_done=True)
                 trajectory.reward(sample + n / 10, terms={"format": 1.0})
     outer = rolltrace.rollout_trace_attr("3f2a-uuid", step=0, name="outer", validate=True)
@@ -107,13 +107,15 @@ def bring_into(state: str, store: Path) -> None:
             part.unlink()
 
 
-@pytest.fixture(params=STATES)
-def run(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """A store with `write_run` in it."""
-    store = tmp_path / "store"
+def write_run_in(store: Path, state: str) -> None:
     write_run(store)
-    bring_into(request.param, store)
-    return store
+    bring_into(state, store)
+
+
+@pytest.fixture(params=STATES)
+def run(request: pytest.FixtureRequest, tmp_path: Path, copied: Callable[..., Path]) -> Path:
+    """A store with `write_run` in it."""
+    return copied(tmp_path / "store", write_run_in, request.param)
 
 
 @pytest.fixture

@@ -23,11 +23,12 @@ from .conftest import agent, generate, search, start
 
 
 def test_each_trajectory_is_listed_once_with_its_summary(run: Path) -> None:
-    result = open_store(run).trajectories()
+    store = open_store(run)
+    result = store.trajectories()
     assert result.columns == list(TRAJECTORY_COLUMNS)
     assert len(result) == 17
     assert len({row["trajectory_id"] for row in result}) == 17
-    (row,) = open_store(run).trajectories(step=10, sample_index=2, rollout_n=1).rows()
+    (row,) = store.trajectories(step=10, sample_index=2, rollout_n=1).rows()
     expected = {
         "project": "p", "experiment": "e", "step": 10, "sample_index": 2, "rollout_n": 1, "validate": False,
         "name": "rollout_trace", "status": "ok", "error": None, "turns": 2, "tool_calls": 2, "tool_errors": 2,
@@ -63,15 +64,17 @@ def test_what_was_never_ended_is_interrupted(run: Path) -> None:
 
 
 def test_an_exception_is_the_status_of_its_trajectory(run: Path) -> None:
-    (row,) = open_store(run).trajectories(sample_index=4).rows()
+    store = open_store(run)
+    (row,) = store.trajectories(sample_index=4).rows()
     assert (row["status"], row["error"], row["sample_index"]) == ("error", "RuntimeError: kaputt", "4")
-    assert "raise RuntimeError" in (open_store(run).trajectory(row["trajectory_id"]).traceback or "")
+    assert "raise RuntimeError" in (store.trajectory(row["trajectory_id"]).traceback or "")
 
 
 def test_an_op_outside_any_trajectory_is_one_without_coordinates(run: Path) -> None:
-    (row,) = open_store(run).trajectories(where="step is null").rows()
+    store = open_store(run)
+    (row,) = store.trajectories(where="step is null").rows()
     assert (row["name"], row["sample_index"], row["validate"], row["tool_calls"]) == ("search", None, False, 1)
-    assert open_store(run).trajectory(row["trajectory_id"]).ops[0].inputs == {"query": "no trajectory around"}
+    assert store.trajectory(row["trajectory_id"]).ops[0].inputs == {"query": "no trajectory around"}
 
 
 def test_nested_trajectories_are_linked(run: Path) -> None:
@@ -104,9 +107,10 @@ def test_a_group_and_its_history(run: Path) -> None:
 
 
 def test_numbers_sort_as_numbers_and_before_other_texts(run: Path) -> None:
-    rows = open_store(run).trajectories(step=0, order="sample_index,rollout_n").rows()
+    store = open_store(run)
+    rows = store.trajectories(step=0, order="sample_index,rollout_n").rows()
     assert [row["sample_index"] for row in rows] == [2, 2, "4", 5, 10, 10, "3f2a-uuid", "3f2a-uuid"]
-    best = open_store(run).trajectories(order="-reward", limit=2, offset=1).rows()
+    best = store.trajectories(order="-reward", limit=2, offset=1).rows()
     assert [row["reward"] for row in best] == [10.1, 10.1]
 
 

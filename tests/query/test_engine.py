@@ -20,15 +20,12 @@ from rolltrace.store import Partition, list_parts
 from rolltrace.store.merge import replace_parts
 from tests.draining import drain
 
-from .conftest import agent, start, write_run
+from .conftest import agent, start, write_run, write_run_in
 
 
 @pytest.fixture
-def store_path(tmp_path: Path) -> Path:
-    store = tmp_path / "store"
-    write_run(store)
-    drain(store)
-    return store
+def store_path(tmp_path: Path, copied: Callable[..., Path]) -> Path:
+    return copied(tmp_path / "store", write_run_in, "drained")
 
 
 def cut(part: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 import rolltrace
 from rolltrace.errors import FilterError
-from rolltrace.query import open_store
+from rolltrace.query import Store, open_store
 from rolltrace.query.finished import read, sizes, survey
 
 
@@ -19,8 +19,9 @@ def search(query: str) -> str:
     return query
 
 
-def rows(store: Path, **conditions: Any) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = survey(open_store(store), **conditions).to_pylist()
+def rows(store: Path | Store, **conditions: Any) -> list[dict[str, Any]]:
+    opened = store if isinstance(store, Store) else open_store(store)
+    found: list[dict[str, Any]] = survey(opened, **conditions).to_pylist()
     return found
 
 
@@ -35,8 +36,9 @@ def test_every_state_of_a_store_gives_the_same_survey(run: Path) -> None:
 
 def test_what_is_read_in_batches_is_what_is_read_alone(run: Path) -> None:
     store = open_store(run)
+    listed = rows(store)
     for step in (-1, 0, None):
-        ids = [row["trajectory_id"] for row in rows(run) if row["step"] == step]
+        ids = [row["trajectory_id"] for row in listed if row["step"] == step]
         found = list(read(store, ids, step))
         assert [each.trajectory for each in found] == [store.trajectory(each) for each in ids]
         expected = sizes(store, ids)
@@ -48,11 +50,12 @@ def test_a_trajectory_that_is_not_there_is_left_out(run: Path) -> None:
 
 
 def test_only_what_is_asked_for_is_surveyed(run: Path) -> None:
-    assert len(rows(run, places=[("p", "e")])) == 17
-    assert rows(run, places=[("p", "other")]) == rows(run, places=[]) == []
-    assert {row["step"] for row in rows(run, since_step=0)} == {0, 10}
-    assert rows(run, since_ns=time.time_ns()) == []
-    assert len(rows(run, project="p", experiment=None)) == 17
+    store = open_store(run)
+    assert len(rows(store, places=[("p", "e")])) == 17
+    assert rows(store, places=[("p", "other")]) == rows(store, places=[]) == []
+    assert {row["step"] for row in rows(store, since_step=0)} == {0, 10}
+    assert rows(store, since_ns=time.time_ns()) == []
+    assert len(rows(store, project="p", experiment=None)) == 17
 
 
 def test_a_filter_marks_and_does_not_leave_out(run: Path) -> None:

@@ -17,6 +17,7 @@ import rolltrace
 from rolltrace.query import FilterError, QueryError, open_store
 from rolltrace.query.group_views import GROUP_COLUMNS, groups_select, pass_at
 from tests.draining import drain
+from tests.nightly import nightly
 
 from .conftest import agent, start
 
@@ -50,7 +51,7 @@ def group(database: duckdb.DuckDBPyConnection, rewards: list[float | None], thre
     return dict(zip(names, values))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=nightly(1000, 60), deadline=None)
 @given(rewards=REWARDS.filter(bool), threshold=st.sampled_from([0.0, 0.5, -1.0]))
 @example(rewards=[None, None], threshold=0.0)
 @example(rewards=[NAN, NAN], threshold=0.0)

@@ -9,22 +9,27 @@ import pyarrow.parquet as pq
 import pytest
 
 import rolltrace
-from rolltrace.query import QueryError, open_store
+from rolltrace.query import QueryError, Store, open_store
 from rolltrace.query.group_views import GROUP_COLUMNS
 from rolltrace.query.views import TRAJECTORY_COLUMNS, VIEWS, listing_statements
 from rolltrace.record.tables import SPANS, TABLES
 from tests.draining import drain
 
-from .conftest import search, start, write_run
+from .conftest import search, start, write_run_in
 
 
-@pytest.fixture
-def store_path(tmp_path: Path) -> Path:
-    store = tmp_path / "store"
-    write_run(store)
-    drain(store)
-    (tmp_path / "other.csv").write_text("secret\n1\n")
-    return store
+@pytest.fixture(scope="module")
+def store_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Nothing here changes a store: that is what many of these tests are about."""
+    folder = tmp_path_factory.mktemp("sql")
+    (folder / "other.csv").write_text("secret\n1\n")
+    write_run_in(folder / "store", "drained")
+    return folder / "store"
+
+
+@pytest.fixture(scope="module")
+def opened(store_path: Path) -> Store:
+    return open_store(store_path)
 
 
 @pytest.mark.parametrize(
@@ -38,14 +43,13 @@ def store_path(tmp_path: Path) -> Path:
         "  -- a remark\n select 1 AS n;",
     ],
 )
-def test_reading_statements_are_answered(store_path: Path, text: str) -> None:
-    assert len(open_store(store_path).sql(text)) >= 1
+def test_reading_statements_are_answered(opened: Store, text: str) -> None:
+    assert len(opened.sql(text)) >= 1
 
 
-def test_parameters_are_values(store_path: Path) -> None:
-    store = open_store(store_path)
-    assert store.sql("SELECT ? AS a, ? AS b", ["'; --", 2]).rows() == [{"a": "'; --", "b": 2}]
-    assert store.sql("SELECT $x AS a", {"x": 1}).rows() == [{"a": 1}]
+def test_parameters_are_values(opened: Store) -> None:
+    assert opened.sql("SELECT ? AS a, ? AS b", ["'; --", 2]).rows() == [{"a": "'; --", "b": 2}]
+    assert opened.sql("SELECT $x AS a", {"x": 1}).rows() == [{"a": 1}]
 
 
 @pytest.mark.parametrize(
@@ -82,13 +86,12 @@ def test_parameters_are_values(store_path: Path) -> None:
         "SELECT 1/",
     ],
 )
-def test_everything_else_is_refused(store_path: Path, text: str) -> None:
-    store = open_store(store_path)
+def test_everything_else_is_refused(store_path: Path, opened: Store, text: str) -> None:
     before = sorted(path for path in store_path.rglob("*"))
     with pytest.raises(QueryError):
-        store.sql(text.replace("{store}", str(store_path)))
+        opened.sql(text.replace("{store}", str(store_path)))
     assert sorted(path for path in store_path.rglob("*")) == before
-    assert len(store.trajectories()) == 17
+    assert len(opened.trajectories()) == 17
 
 
 def test_a_python_variable_is_no_table(store_path: Path) -> None:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from rolltrace.record import Array, Opaque, Snapshotter, decode_value, to_json
 from rolltrace.record.schema import MAX_DEPTH
+from tests.nightly import nightly
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,8 +90,8 @@ def same(found: Any, value: Any) -> bool:
     return type(found) is type(value) and bool(found == value)
 
 
-generated = settings(max_examples=2000, deadline=None, derandomize=True, database=None)
-fewer = settings(generated, max_examples=500)
+generated = settings(max_examples=nightly(5000, 400), deadline=None, derandomize=True, database=None)
+fewer = settings(generated, max_examples=nightly(2000, 150))
 
 
 @generated

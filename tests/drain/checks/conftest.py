@@ -12,7 +12,7 @@ import pytest
 import rolltrace
 from rolltrace.query import open_store
 from rolltrace.query.live import LiveJournals
-from tests.draining import drain
+from tests.draining import drain, rows
 
 Finding = dict[str, Any]
 Find = Callable[..., list[Finding]]
@@ -43,9 +43,10 @@ def findings_of(store: Path, trajectory_id: str) -> list[Finding]:
 
 
 def flags_of(store: Path, trajectory_id: str) -> list[Finding]:
-    """The same from the table alone, which is many times faster."""
-    rows = open_store(store).sql("SELECT * FROM flags WHERE trajectory_id = ? ORDER BY time_ns", [trajectory_id])
-    return [{**row, "detail": json.loads(row["detail"]) if row["detail"] else None} for row in rows]
+    """The same from the parts of the table alone, which is many times faster."""
+    own = [row for row in rows(store, "flags") if row["trajectory_id"] == trajectory_id]
+    found = [{**row, "detail": json.loads(row["detail"]) if row["detail"] else None} for row in own]
+    return sorted(found, key=lambda row: row["time_ns"])
 
 
 @pytest.fixture

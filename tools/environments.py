@@ -1,0 +1,199 @@
+"""Environments with the real frameworks and vendors, for `make test-integrations`.
+
+    python tools/environments.py NAME...
+
+What is third parties' is installed once per machine, in a cache, under a name with a digest of what it is made of. It
+is there whole or not at all, and never changed. `.venvs/NAME` is a layer over it that belongs to this checkout and has
+nothing but rolltrace in it, so several checkouts can be tested at once. ROLLTRACE_CI_CACHE names another cache.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+ROOT = Path(__file__).parents[1]
+_DIGEST = 12
+UNUSED_DAYS = 30
+"""After so long an environment is removed from the cache."""
+
+
+@dataclass(frozen=True)
+class Environment:
+    """What is installed, and how."""
+
+    packages: tuple[str, ...] = ()
+    alone: tuple[str, ...] = ()
+    """Packages that come without those that they depend on."""
+    extra: str = ""
+    """An extra of rolltrace that is needed too."""
+    kind: Literal["tests", "server", "folder"] = "tests"
+    """Rolltrace and its tests run in it; or it is a vendor's server; or a folder to come first in PYTHONPATH."""
+
+
+ENVIRONMENTS = {
+    # What verl's agent loops need on a CPU, without its engines, in the versions that it was tested with; torch and Ray
+    # are tested with there too. This very torch has a CPU build; a newer one would bring several GB of CUDA packages.
+    "verl": Environment(
+        (
+            "torch==2.13.0", "ray==2.60.0", "tensordict==0.10.0", "transformers==5.10.4", "TransferQueue==0.1.11",
+            "mlflow-skinny==3.17.2", "cachetools", "codetiming", "datasets", "fastapi", "hydra-core", "omegaconf",
+            "packaging", "peft", "pillow", "pydantic", "torchdata", "uvicorn",
+        ),
+        alone=("verl==0.9.1",),
+        extra="mlflow",
+    ),
+    "weave": Environment(("weave==0.54.0",)),  # rolltrace needs nothing of it; the tests read back with its client
+    # The last release that has the server in it, and what the server needs besides.
+    "weave-server": Environment(
+        (
+            "weave==0.52.42", "clickhouse-connect", "emoji", "fastapi", "numpy", "python-multipart", "redis",
+            "sqlparse", "uvicorn",
+        ),
+        kind="server",
+    ),
+    "mlflow": Environment(("mlflow==3.17.2", "opentelemetry-proto", "playwright")),
+    "phoenix": Environment(("arize-phoenix==20.26.1",), kind="server"),
+    "trackio": Environment(("trackio==0.43.0",)),
+}  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="+", metavar="NAME", help=f"{', '.join(ENVIRONMENTS)}, or verl-RELEASE")
+    names = parser.parse_args().names
+    for name in names:
+        if name not in ENVIRONMENTS and not name.startswith("verl-"):
+            parser.error(f"no environment {name}; there are {', '.join(ENVIRONMENTS)} and verl-RELEASE")
+    cache = cache_folder()
+    cache.mkdir(parents=True, exist_ok=True)
+    (ROOT / ".venvs").mkdir(exist_ok=True)
+    with ThreadPoolExecutor(os.cpu_count()) as pool:  # they wait for downloads and for the disk
+        for _ in pool.map(lambda name: make(name, cache), names):
+            pass
+    remove_unused(cache)
+
+
+def environment_of(name: str) -> Environment:
+    if name in ENVIRONMENTS:
+        return ENVIRONMENTS[name]
+    # A release of verl and nothing else: it comes before the other one in PYTHONPATH, and all else is shared.
+    return Environment(alone=(f"verl=={name.removeprefix('verl-')}",), kind="folder")
+
+
+def cache_folder() -> Path:
+    given = os.environ.get("ROLLTRACE_CI_CACHE")
+    return Path(given) if given else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rolltrace-ci"
+
+
+def make(name: str, cache: Path) -> None:
+    """See to it that `.venvs/NAME` is there and as it should be."""
+    environment = environment_of(name)
+    cached = cache / f"{name}-{digest(environment)}"
+    with locked(cache / f"{name}.lock"):
+        if not (cached / ".ready").exists():
+            shutil.rmtree(cached, ignore_errors=True)
+            install(environment, cached)
+        (cached / ".ready").touch()  # last, so that an interrupted installation is done again
+    own = ROOT / ".venvs" / name
+    with locked(own.with_name(f"{name}.lock")):
+        if environment.kind == "tests":
+            put_over(cached, own)
+        elif not own.is_symlink() or own.readlink() != cached:
+            remove(own)
+            own.symlink_to(cached)
+
+
+def digest(environment: Environment) -> str:
+    """Changes with all that an environment is made of."""
+    described = [repr(environment), sys.version, sys.base_prefix]
+    if environment.kind == "tests":
+        described.append(dependencies())
+    return hashlib.sha256("\n".join(described).encode()).hexdigest()[:_DIGEST]
+
+
+def dependencies() -> str:
+    """The lines of pyproject.toml about rolltrace's own dependencies and those of its tests. (3.10 has no tomllib.)"""
+    text = (ROOT / "pyproject.toml").read_text()
+    _, _, run = text.partition("\ndependencies = [")
+    _, _, test = text.partition("\n[dependency-groups]")
+    return run.partition("[project.entry-points")[0] + test.partition("\ndev = [")[0]
+
+
+def install(environment: Environment, cached: Path) -> None:
+    """Install into the cache what is third parties'."""
+    started = time.monotonic()
+    if environment.kind == "folder":
+        pip(Path(sys.executable), "--no-deps", "--target", str(cached), *environment.alone)
+    else:
+        subprocess.run([sys.executable, "-m", "venv", str(cached)], check=True)
+        python = cached / "bin" / "python"
+        pip(python, "--upgrade", "pip>=25.1")
+        ours = environment.kind == "tests"
+        checkout = f"{ROOT}[{environment.extra}]" if environment.extra else str(ROOT)
+        us = (checkout, "--group", "test", "hatchling", "editables") if ours else ()
+        pip(python, *environment.packages, *us)
+        if ours:
+            subprocess.run([str(python), "-m", "pip", "uninstall", "--quiet", "--yes", "rolltrace"], check=True)
+        if environment.alone:
+            pip(python, "--no-deps", *environment.alone)
+    sys.stderr.write(f"{cached.name}: installed in {time.monotonic() - started:.0f} s\n")
+
+
+def put_over(cached: Path, own: Path) -> None:
+    """Make the layer of this checkout: an environment that sees the cached packages, with rolltrace as it is here."""
+    described = f"{cached}\n{hashlib.sha256((ROOT / 'pyproject.toml').read_bytes()).hexdigest()}\n"
+    ready = own / ".ready"
+    if ready.exists() and ready.read_text() == described:
+        return
+    remove(own)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(own)], check=True)
+    (packages,) = cached.glob("lib/python*/site-packages")
+    (own_packages,) = own.glob("lib/python*/site-packages")
+    (own_packages / "cached.pth").write_text(f"import site; site.addsitedir({str(packages)!r})\n")
+    pip(own / "bin" / "python", "--no-deps", "--no-build-isolation", "--editable", str(ROOT))
+    ready.write_text(described)
+
+
+def remove(path: Path) -> None:
+    if path.is_symlink():
+        path.unlink()
+    else:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def remove_unused(cache: Path) -> None:
+    """Remove what nobody has used for long from the cache."""
+    for ready in cache.glob("*/.ready"):
+        with locked(cache / f"{ready.parent.name[: -_DIGEST - 1]}.lock"):
+            if ready.exists() and ready.stat().st_mtime < time.time() - UNUSED_DAYS * 86_400:
+                ready.unlink()
+                shutil.rmtree(ready.parent)
+
+
+def pip(python: Path, *arguments: str) -> None:
+    subprocess.run([str(python), "-m", "pip", "install", "--quiet", *arguments], check=True, cwd=ROOT)
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Alone, on this machine."""
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+if __name__ == "__main__":
+    main()
