@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,6 +12,7 @@ from tokenizers import Tokenizer
 import rolltrace
 from rolltrace.drain import Drainer
 from rolltrace.store import compact, remove_replaced
+from tests.nightly import nightly
 from tests.power_cut import SimulatedDisk
 
 
@@ -65,7 +65,7 @@ def test_nothing_that_was_confirmed_is_lost_at_any_moment(
     assert len(blobs) == 12
     last = power.points()[-1]
     assert last - confirmed > 60
-    points = range(confirmed, last, 1 if os.environ.get("ROLLTRACE_NIGHTLY") else 13)
+    points = range(confirmed, last, nightly(1, 13))
     for point in [*points, last]:
         after = power.after_cut(point, names=names) / "store"
         assert contents(after)[:2] == (rows, listed), f"after sync {point}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.background import kill_keepers
+from tests.nightly import nightly
 
 ROOT = Path(__file__).parents[2]
-NIGHTLY = bool(os.environ.get("ROLLTRACE_NIGHTLY"))
+NIGHTLY = bool(nightly(1, 0))
 
 
 @pytest.mark.timeout(1500 if NIGHTLY else 120)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
+
+from tests.nightly import nightly
 
 ROOT = Path(__file__).parents[2]
 
 
 def test_a_host_may_be_suspended_at_any_step_of_its_work(tmp_path: Path) -> None:
-    every = "1" if os.environ.get("ROLLTRACE_NIGHTLY") else "40"
+    every = str(nightly(1, 40))
     stage = subprocess.run(
         [sys.executable, "-m", "tests.flow.two_hosts", str(tmp_path), every], cwd=ROOT, capture_output=True, text=True
     )
