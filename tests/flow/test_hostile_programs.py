@@ -184,7 +184,7 @@ def test_a_live_journal_read_while_it_is_written_is_not_called_damaged(tmp_path:
 def test_flush_from_a_signal_handler_does_not_hang(tmp_path: Path) -> None:
     rolltrace.init("p", "e", "rolltrace", store=tmp_path)
     told: list[bool] = []
-    before = signal.signal(signal.SIGALRM, lambda *_: told.append(rolltrace.flush(5)))
+    before = signal.signal(signal.SIGALRM, lambda *_: told.append(rolltrace.flush(30)))
     try:
         while len(told) < 20:
             signal.setitimer(signal.ITIMER_REAL, 0.001)

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_a_host_may_be_suspended_at_any_step_of_its_work(tmp_path: Path) -> None:
-    every = str(nightly(1, 40))
+    every = str(nightly(1, 30))
     stage = subprocess.run(
         [sys.executable, "-m", "tests.flow.two_hosts", str(tmp_path), every], cwd=ROOT, capture_output=True, text=True
     )

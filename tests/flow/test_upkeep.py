@@ -36,7 +36,7 @@ def test_under_a_steady_load_the_running_step_is_merged_too(tmp_path: Path, monk
     drainer, most = Drainer(tmp_path), 0
     upkeep = Upkeep(tmp_path, grace_sec=0.0)
     with drainer.working():
-        for segment in range(60):
+        for segment in range(30):
             record(1, segment)
             rolltrace._runtime.active().recorder.sink.turn_over()  # type: ignore[union-attr]
             assert drainer.drain() == 1, "there is always something to drain"
@@ -44,7 +44,7 @@ def test_under_a_steady_load_the_running_step_is_merged_too(tmp_path: Path, monk
             upkeep.turn(news=True)
             most = max(most, len(list(tmp_path.rglob("*.parquet"))))
     assert most < 4 * 3 * 8, "fewer than two full tiers and one on its way, of three tables"
-    assert len(rolltrace.open(tmp_path).trajectories()) == 60
+    assert len(rolltrace.open(tmp_path).trajectories()) == 30
 
 
 class Merging:
@@ -74,7 +74,7 @@ class Merging:
 def test_what_is_imported_beside_merging_is_all_there(tmp_path: Path) -> None:
     folder = tmp_path / "files"
     folder.mkdir()
-    for file in range(20):
+    for file in range(6):
         lines = [
             json.dumps({"messages": [{"role": "user", "content": f"{file} {line}"}], "step": 1}) for line in range(17)
         ]
@@ -84,13 +84,13 @@ def test_what_is_imported_beside_merging_is_all_there(tmp_path: Path) -> None:
     record(1)
     rolltrace.shutdown()
     with Merging(store, 0.0) as merging:
-        for file in range(20):
+        for file in range(6):
             report = import_files(IMPORTS["chat"].reader, [folder / f"{file}.jsonl"], Target(store, "p", "e"))
             assert report.imported == 17
     assert merging.merged
-    assert len(rolltrace.open(store).trajectories()) == 341
+    assert len(rolltrace.open(store).trajectories()) == 103
     again = import_files(IMPORTS["chat"].reader, [folder], Target(store, "p", "e"))
-    assert len(rolltrace.open(store).trajectories()) == 341, again
+    assert len(rolltrace.open(store).trajectories()) == 103, again
 
 
 def test_readers_find_every_row_once_while_parts_are_merged(tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_readers_find_every_row_once_while_parts_are_merged(tmp_path: Path) -> N
         drainer.drain()
     assert len(list_parts(tmp_path)) > 30
     with Merging(tmp_path, 1.0) as merging:
-        for _ in range(15):
+        for _ in range(6):
             opened = rolltrace.open(tmp_path)
             assert len(opened.trajectories()) == 36
             (row,) = opened.sql("SELECT count(*) AS ops, count(DISTINCT op_id) AS different FROM spans").rows()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from rolltrace.journal import replace_file, replacing
+from rolltrace.journal import host_tag, replace_file, replacing
 
 
 def mode(path: Path) -> int:
@@ -63,7 +63,7 @@ def test_a_kill_leaves_the_old_content_and_a_hidden_file_that_names_the_process(
     assert path.read_bytes() == b"old"
     (left,) = set(tmp_path.iterdir()) - {path}
     assert left.name.startswith(".file.")
-    assert left.name.endswith(f".{int(killed.stdout)}.new")
+    assert left.name.endswith(f".{int(killed.stdout)}.{host_tag()}.new")
 
 
 def test_two_that_write_the_same_file_do_not_disturb_each_other(tmp_path: Path) -> None:

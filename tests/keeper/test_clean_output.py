@@ -109,7 +109,7 @@ def test_reasons_and_errors_are_cleaned_before_they_are_written(tmp_path: Path) 
     outbox.state = State(
         last_error=f"401 for {KEY}", stopped=f"http://bob:{PASSWORD}@host", reasons=dict(outbox.position.reasons)
     )
-    for path in outbox.folder.iterdir():
+    for path in outbox.own_folder.iterdir():
         assert KEY not in path.read_text()
         assert PASSWORD not in path.read_text()
     assert outbox.state.last_error == "401 for [redacted: openai key, 43 chars]"

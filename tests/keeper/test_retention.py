@@ -24,6 +24,7 @@ from rolltrace.keeper.process import follow
 from rolltrace.keeper.retention import Retained, decide, retain
 from rolltrace.query import Store, open_store
 from rolltrace.store import compact, list_parts, note_routes
+from tests.background import eventually
 from tests.draining import drain
 from tests.nightly import nightly
 
@@ -321,8 +322,9 @@ def test_what_was_begun_inside_goes_with_its_trajectory(tmp_path: Path) -> None:
 def test_a_real_drainer_process_applies_it_to_finished_steps(tmp_path: Path) -> None:
     write_policy_file(tmp_path, '{"keep": ["errors", "extremes"]}')
     write_run(tmp_path)
-    subprocess.run([sys.executable, "-m", "rolltrace.keeper", str(tmp_path)], check=True)
-    assert without_payload(tmp_path) == DROPPED
+    with subprocess.Popen([sys.executable, "-m", "rolltrace.keeper", str(tmp_path)]) as keeper:
+        eventually(lambda: without_payload(tmp_path) == DROPPED)
+        keeper.kill()
     assert losses(tmp_path) == COUNTED
 
 
@@ -331,7 +333,7 @@ def test_the_keeper_goes_on_until_all_steps_are_done(tmp_path: Path, monkeypatch
     write_run(tmp_path)
     write_policy(tmp_path, ERRORS_AND_EXTREMES)
     with drainer_lock(journal_folder(tmp_path)):
-        follow(tmp_path, idle_sec=0.0)
+        follow(tmp_path, idle_sec=0.0, grace_sec=0.0)
     assert losses(tmp_path) == COUNTED
 
 
@@ -341,7 +343,7 @@ def test_a_policy_that_cannot_be_used_keeps_everything_and_nobody_from_draining(
     write_run(tmp_path)
     write_policy_file(tmp_path, '{"keep": ["extreme"]}')
     with drainer_lock(journal_folder(tmp_path)):
-        follow(tmp_path, idle_sec=0.0)
+        follow(tmp_path, idle_sec=0.0, grace_sec=0.0)
     assert without_payload(tmp_path) == set()
     assert len(summary(tmp_path)) == 4 * 5 * 3
     assert "did you mean 'extremes'?" in caplog.text
@@ -356,7 +358,7 @@ def test_killed_for_real_and_done_again_gives_the_same(store: Path) -> None:
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
     with drainer_lock(journal_folder(store)):
-        follow(store, idle_sec=0.0)
+        follow(store, idle_sec=0.0, grace_sec=0.0)
     assert losses(store) == COUNTED
     assert without_payload(store) == DROPPED
     rows = [pq.read_metadata(part).num_rows for part in list_parts(store, "trajectories")]

@@ -94,7 +94,7 @@ def bring_into(state: str, store: Path) -> None:
         drainer = Drainer(store)
         with drainer.working():
             for path in journals[: len(journals) // 2]:
-                drainer._drain_segment(path)
+                drainer.drain_one(path)
         return
     kept = store.with_name("kept")
     shutil.copytree(store / "journal", kept)

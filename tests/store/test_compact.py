@@ -133,12 +133,12 @@ def test_a_running_step_is_merged_by_tiers(store: Path) -> None:
     """Each merging makes one part of eight, and does not touch what was merged before."""
     place = Partition("p", "e", 3)
     seen = []
-    for number in range(64):
+    for number in range(32):
         row = {"project": "p", "experiment": "e", "step": 3, "trajectory_id": "1", "op_id": number}
         write_part(store, place, SPANS, f"w-{number:06d}", [{**row, "payload": "x" * 100}])
         compact(store, steps=place.folder(store).__eq__, running=lambda folder: True)
         seen.append(len(list_parts(store, "spans")))
-    assert op_ids(store, 3) == Counter(range(64))
+    assert op_ids(store, 3) == Counter(range(32))
     assert max(seen) < 10 + 16, "the parts of steps 1 and 2, and fewer than two tiers of step 3"
 
 

@@ -21,7 +21,6 @@ from rolltrace.store import (
     pruning_is_planned,
     remove_abandoned,
     remove_replaced,
-    replaced_parts_wait,
 )
 
 _SHARE = 0.2
@@ -30,6 +29,8 @@ _EVERY_SEC = 2.0
 _TURN_SEC = 1.0
 """How long one turn takes, at most one merging more, before draining has its turn again."""
 _SWEEP_EVERY_SEC = 300.0
+_RETRY_SEC = 30.0
+"""How long after a failure, such as a full disk, nothing is tried."""
 _PARTS_WORTH_MERGING = 4
 
 
@@ -40,7 +41,7 @@ class Upkeep:
         self._store = store
         self._grace_sec = grace_sec
         self._due = True
-        self._next_at = 0.0
+        self._next_at = self._retry_at = 0.0
         self._sweep_at = 0.0
         self._policy_ns = policy_changed_ns(store)
         self.waits = False
@@ -52,7 +53,7 @@ class Upkeep:
         if news or policy_ns != self._policy_ns:
             self._policy_ns, self._due = policy_ns, True
         begun = time.monotonic()
-        if begun < self._next_at and (news or not self._due):
+        if begun < self._retry_at or (begun < self._next_at and (news or not self._due)):
             return False
         worked = self._work(begun) if self._due or self.waits else False
         took = time.monotonic() - begun
@@ -62,15 +63,16 @@ class Upkeep:
     def _work(self, begun: float) -> bool:
         was_due = self._due
         try:
-            self.waits = remove_replaced(self._store, grace_sec=self._grace_sec)
             if begun >= self._sweep_at:
                 remove_abandoned(self._store)
                 self._sweep_at = begun + _SWEEP_EVERY_SEC
             if self._due:
                 self._due = self._merge(begun + _TURN_SEC) or self._retain()
-                self.waits = replaced_parts_wait(self._store)
+            self.waits = remove_replaced(self._store, grace_sec=self._grace_sec)
         except (OSError, pa.ArrowException) as fault:  # a full disk, most likely
             logger.warning("upkeep of the store is postponed: %s", fault)
+            self._retry_at = time.monotonic() + _RETRY_SEC
+            return False
         return was_due
 
     def _merge(self, deadline: float) -> bool:

@@ -16,7 +16,7 @@ from rolltrace.store.layout import (
     step_of,
     table_of,
 )
-from rolltrace.store.merge import GRACE_SEC, remove_leftovers, remove_replaced, replaced_parts_wait
+from rolltrace.store.merge import GRACE_SEC, remove_leftovers, remove_replaced
 from rolltrace.store.owners import Owned, busy_hosts, other_hosts
 from rolltrace.store.parts import (
     SCHEMAS,
@@ -62,7 +62,6 @@ __all__ = [
     "remove_leftovers",
     "remove_replaced",
     "replaced_by",
-    "replaced_parts_wait",
     "routes",
     "sender_folder",
     "source_of",

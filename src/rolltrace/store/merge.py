@@ -111,11 +111,6 @@ def _keys(part: Path) -> set[tuple[object, ...]]:
     return set(zip(*(column.to_pylist() for column in rows.columns)))
 
 
-def replaced_parts_wait(store: Path) -> bool:
-    """Whether there is something to remove, now or later."""
-    return bool(_read_notes(store))
-
-
 def _remove(store: Path, note: _Note) -> None:
     new = data_folder(store) / note.new
     hidden = hidden_parts(new.parent) if new.exists() else {}
