@@ -141,8 +141,8 @@ def _read_replaces(part: Path) -> tuple[str, ...]:
 
 
 def may_be_rewritten(store: Path, part: Path) -> bool:
-    """Whether the journal segment of a part still exists: a drainer that was killed in between writes it again."""
-    return not source_of(part).startswith(COMPACTED) and any((store / "journal").glob(f"*/{source_of(part)}.seg"))
+    """Whether the journal segment of a part still exists, perhaps set aside: a drainer may write the part again."""
+    return not source_of(part).startswith(COMPACTED) and any((store / "journal").glob(f"*/{source_of(part)}.seg*"))
 
 
 def as_today(rows: pa.Table, table: Table) -> pa.Table:
