@@ -58,6 +58,7 @@ A folder of Parquet files (zstd) that pandas, Polars, DuckDB, Spark or ClickHous
     STORE/tokenizers/FINGERPRINT.json                                   tokenizers, as far as decoding needs them
     STORE/journal/HOST/                                                 what has not been drained yet
     STORE/outbox/BACKEND/                                               what was sent on, and how that goes
+    STORE/unreadable/SEGMENT-PLACE.msgpack                              records that could not be made rows
 
 Parts never change and appear by a rename. A part whose source begins with `compact-` stands for the parts named in its
 footer (`rolltrace_replaces`), which are removed half a minute later, so that whoever is reading them can finish; a tool

@@ -144,7 +144,7 @@ def test_a_damaged_file_is_refused_with_its_name(tmp_path: Path, content: str) -
 def test_ids_that_no_vocabulary_has_are_refused(tmp_path: Path, at: int) -> None:
     path = tmp_path / "broken.json"
     path.write_text(json.dumps({"model": {"vocab": {"a": at}}, "decoder": {"type": "ByteLevel"}}))
-    with pytest.raises(ValueError, match="with ids from"):
+    with pytest.raises(ValueError, match="tokens with ids from"):
         load(path)
 
 

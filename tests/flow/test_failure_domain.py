@@ -22,6 +22,7 @@ from rolltrace.backends.backend import Refused, convert_each
 from rolltrace.cli import main
 from rolltrace.drain import Drainer, Redactor
 from rolltrace.drain.attempts import Attempts
+from rolltrace.drain.drainer import Ended
 from rolltrace.exchange import EXPORTS
 from rolltrace.exchange.selection import select
 from rolltrace.journal import journal_files, journal_folder, read_journals
@@ -518,7 +519,7 @@ def test_a_segment_that_raises_is_set_aside_after_two_tries_and_the_others_go_on
     drainer = Drainer(store)
     write = Drainer.write_parts
 
-    def fail(self: Drainer, path: Path) -> list[str]:
+    def fail(self: Drainer, path: Path) -> Ended:
         if path == bad:
             raise RuntimeError("never seen before")
         return write(self, path)

@@ -24,6 +24,8 @@ _FAULT = 70
 """Exit code: an exception, which it has logged."""
 _FOREIGN = 71
 """Exit code: not a journal of ours."""
+_NO_ROOM = 72
+"""Exit code: the store cannot be written."""
 _OF_ITS_OWN = {
     signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE, signal.SIGSYS, signal.SIGTRAP,
     signal.SIGKILL, signal.SIGXCPU,
@@ -40,11 +42,12 @@ class NotTried(Exception):
     """No process could be started, or somebody ended it: nothing is known of the segment."""
 
 
-def drain_apart(store: Path, segment: Path) -> list[str]:
-    """Write the parts of a segment; the ids of the trajectories that ended in it.
+def drain_apart(store: Path, segment: Path) -> bytes:
+    """Write the parts of a segment; what ended in it, as msgpack of `Ended`.
 
     Raises:
         FormatError: it is no journal of ours.
+        OSError: the store cannot be written.
         Failed: the process died or met an exception.
         NotTried: it did not come so far.
     """
@@ -63,14 +66,11 @@ def drain_apart(store: Path, segment: Path) -> list[str]:
         raise Failed("an exception, logged above")
     if done.returncode < 0 and signal.Signals(-done.returncode) in _OF_ITS_OWN:
         raise Failed(f"the process that drained it died of {signal.Signals(-done.returncode).name}")
-    try:
-        return msgspec.msgpack.decode(done.stdout, type=list[str]) if done.returncode == 0 else _not_tried(done)
-    except msgspec.MsgspecError:
-        return _not_tried(done)
-
-
-def _not_tried(done: subprocess.CompletedProcess[bytes]) -> list[str]:
-    raise NotTried(f"the process that was to drain it ended with {done.returncode}")
+    if done.returncode == _NO_ROOM:
+        raise OSError(f"the store {store} cannot be written, said the process that drained {segment.name}")
+    if done.returncode != 0:
+        raise NotTried(f"the process that was to drain it ended with {done.returncode}")
+    return done.stdout
 
 
 def _die_with_parent(parent: int) -> None:
@@ -93,7 +93,7 @@ def main(store: Path, segment: Path) -> int:
         return _FOREIGN
     except OSError as fault:  # a full disk, most likely: not the segment's fault
         logger.warning("%s", fault)
-        return 1
+        return _NO_ROOM
     except Exception:
         logger.exception("draining %s", segment)
         return _FAULT

@@ -10,6 +10,7 @@ the segment is a fault that was seen: an exception, or the death of that process
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import msgspec
@@ -26,6 +27,7 @@ class Attempts(msgspec.Struct, array_like=True):
     """What was tried with one segment."""
 
     begun: int = 0
+    """How often since an end of it was last seen, good or bad."""
     failed: int = 0
 
     @classmethod
@@ -48,6 +50,7 @@ class Attempts(msgspec.Struct, array_like=True):
     def fail(self, segment: Path, why: str) -> bool:
         """A fault was seen. Sets the segment aside if it is not the first; whether it did."""
         self.failed += 1
+        self.begun = 0
         if self.failed < _MOST_FAILED:
             logger.warning("draining %s failed, it is tried again: %s", segment, why)
             self._save(segment)
@@ -58,8 +61,14 @@ class Attempts(msgspec.Struct, array_like=True):
         _marker(segment).unlink(missing_ok=True)
         return True
 
+    def survive(self, segment: Path) -> None:
+        """It could not be drained, and the segment is not why: the disk is full, most likely."""
+        self.begun = 0
+        self._save(segment)
+
     def _save(self, segment: Path) -> None:
-        replace_file(_marker(segment), msgspec.msgpack.encode(self))
+        with contextlib.suppress(OSError):  # on a full disk nothing is counted, and all the same drained if it can be
+            replace_file(_marker(segment), msgspec.msgpack.encode(self))
 
 
 def forget_attempts(segment: Path) -> None:

@@ -133,8 +133,10 @@ class Drainer:
         attempts = Attempts.of(path)
         attempts.begin(path)
         try:
-            ended = drain_apart(self.store, path) if attempts.must_be_apart else self.write_parts(path)
-            self._finish(path, ended)
+            if attempts.must_be_apart:
+                self._finish(path, msgspec.msgpack.decode(drain_apart(self.store, path), type=Ended))
+            else:
+                self._finish(path, self.write_parts(path))
         except FormatError as fault:
             if path not in self._left_alone:
                 self._left_alone.add(path)
@@ -144,18 +146,26 @@ class Drainer:
             logger.warning("draining %s is put off: %s", path, fault)
             return False
         except OSError:
+            attempts.survive(path)
             raise
         except Failed as fault:
-            return attempts.fail(path, str(fault))
+            return self._fail(attempts, path, str(fault))
         except Exception as fault:
             if strict():
                 raise
             logger.exception("draining %s", path)
-            return attempts.fail(path, type(fault).__name__)
+            return self._fail(attempts, path, type(fault).__name__)
         return True
 
-    def write_parts(self, path: Path) -> list[str]:
-        """Write the parts of a segment and what the writer's next one needs; the trajectories that ended in it.
+    def _fail(self, attempts: Attempts, path: Path, why: str) -> bool:
+        is_aside = attempts.fail(path, why)
+        before = carried_file(path, -1)
+        if is_aside and not is_last(path) and before.exists():  # what was open before is the next one's now
+            before.replace(carried_file(path, 0))
+        return is_aside
+
+    def write_parts(self, path: Path) -> Ended:
+        """Write the parts of a segment and what the writer's next one needs; what ended in it.
 
         The segment stays. Writing them again changes nothing.
         """
@@ -194,12 +204,13 @@ class Drainer:
         if still_open or past:
             _write_carried(carried_file(path, 0), still_open, past)
         self.bytes += len(segment.data)
-        return [row.fields["trajectory_id"] for row in rows if row.table is TRAJECTORIES]
+        ended = [row.fields["trajectory_id"] for row in rows if row.table is TRAJECTORIES]
+        return Ended(path.stem, str(segment.meta.get("checks", ALL)), ended)
 
-    def _finish(self, path: Path, ended: list[str]) -> None:
+    def _finish(self, path: Path, ended: Ended) -> None:
         """Remove a segment whose parts are written."""
         if self._on_ended is not None:
-            self._on_ended(Ended(path.stem, str(SegmentReader.open(path).meta.get("checks", ALL)), ended))
+            self._on_ended(ended)
         self.segments += 1
         path.unlink(missing_ok=True)
         carried_file(path, -1).unlink(missing_ok=True)

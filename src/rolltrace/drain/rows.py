@@ -176,7 +176,7 @@ class RowMaker:
     def _known_text(self, text: str) -> str:
         """A text that may be shown although its record could not be redacted."""
         try:
-            return self._redactor.text(clean_text(text[:_LONGEST_KNOWN]))
+            return self._redactor.text(clean_text(text))[:_LONGEST_KNOWN]
         except Exception:
             return str(INSTEAD["name"])
 

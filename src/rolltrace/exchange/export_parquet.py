@@ -70,6 +70,7 @@ def _copy_blobs(store: Path, folder: Path, rows: Any) -> None:
             texts = (text for text in rows[column].to_pylist() if text is not None and "$image" in text)
             for name in {name for text in texts for name in _BLOB.findall(text)}:
                 source, target = blob_path(store, name), blob_path(folder, name)
-                if source.exists() and not target.exists():
+                is_link = source.is_symlink() or source.parent.is_symlink()
+                if source.is_file() and not is_link and not target.exists():
                     target.parent.mkdir(parents=True, exist_ok=True)
                     shutil.copyfile(source, target)

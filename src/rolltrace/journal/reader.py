@@ -129,10 +129,11 @@ class SegmentReader:
 
     def read_from(self, offset: int, *, read_again_at: int = -1) -> Iterator[Entry | Damage]:
         """As iteration, from the offset where an earlier reading ended."""
+        budget = [_SEARCHED_OVER * len(self.data)]
         while offset + FRAME.size <= len(self.data):
             end = self._frame_end(offset)
             if end is None:
-                found = self._next_frame(offset + 8)
+                found = self._next_frame(offset + 8, budget)
                 if found is None:
                     yield from self._tail(offset)
                     return
@@ -164,15 +165,15 @@ class SegmentReader:
         body = memoryview(self.data)[offset + FRAME.size : end]
         return end if xxh3_64_intdigest(body, self.salt + offset) == checksum else None
 
-    def _next_frame(self, offset: int) -> int | None:
+    def _next_frame(self, offset: int, budget: list[int]) -> int | None:
+        """Where the next good frame is. `budget` is how many bytes may still be hashed on the search in this file."""
         found = self.data.find(_MAGIC_BYTES, offset)
-        budget = _SEARCHED_OVER * len(self.data)
-        while found != -1 and budget > 0:
+        while found != -1 and budget[0] > 0:
             if found % 8 == 0 and found + FRAME.size <= len(self.data):
                 _, _, length = FRAME.unpack_from(self.data, found)
-                budget -= min(length, len(self.data) - found)
-            if found % 8 == 0 and found + FRAME.size <= len(self.data) and self._frame_end(found) is not None:
-                return found
+                budget[0] -= min(length, len(self.data) - found)
+                if self._frame_end(found) is not None:
+                    return found
             found = self.data.find(_MAGIC_BYTES, found + 1)
         return None
 
@@ -185,14 +186,10 @@ class SegmentReader:
 def _opened(offset: int, body: bytes) -> Entry | Damage:
     try:
         return Entry(offset, decode_record(body), len(body))
-    except RecursionError as fault:
-        record = read_deep(body)
-        return (
-            Unread(offset, FRAME.size + len(body), type(fault).__name__, body)
-            if record is None
-            else Entry(offset, record, len(body))
-        )
     except Exception as fault:  # no record of ours, text that is no UTF-8, nesting that the stack cannot hold
+        deep = read_deep(body) if isinstance(fault, RecursionError) else None
+        if deep is not None:
+            return Entry(offset, deep, len(body))
         reason = f"unknown record: {fault}" if isinstance(fault, msgspec.DecodeError) else type(fault).__name__
         return Unread(offset, FRAME.size + len(body), reason, body)
 

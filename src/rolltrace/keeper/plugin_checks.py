@@ -24,6 +24,7 @@ from rolltrace._guard import faults, logger
 from rolltrace.drain import Redactor
 from rolltrace.drain.checks import Finding
 from rolltrace.drain.drainer import Ended
+from rolltrace.drain.fit import fit
 from rolltrace.errors import QueryError
 from rolltrace.flags import CHECK_FAILED, PLUGIN_GROUP, is_on
 from rolltrace.journal import journal_folder, replace_file
@@ -119,10 +120,16 @@ class PluginChecks:
             partition = Partition(trajectory.project, trajectory.experiment, trajectory.step)
             for name, check in self._checks.items():
                 if is_on(ended.checks, name):
-                    rows[partition] += [self._row(trajectory, found) for found in _findings(name, check, trajectory)]
+                    rows[partition] += self._rows(name, check, trajectory)
         for partition, found in rows.items():
             if found:
                 write_part(self._path, partition, FLAGS, source, found)
+
+    def _rows(self, name: str, check: Check, trajectory: Trajectory) -> list[dict[str, Any]]:
+        rows = [self._row(trajectory, found) for found in _findings(name, check, trajectory)]
+        for row in rows:
+            fit(FLAGS, row)
+        return rows
 
     def _row(self, trajectory: Trajectory, found: Finding) -> dict[str, Any]:
         redactor = self._redactor = self._redactor or Redactor.of(self._path)
@@ -150,6 +157,8 @@ def _read(store: Store, trajectory_ids: list[str]) -> Iterator[Trajectory]:
             yield store.trajectory(trajectory_id)
         except QueryError:  # pruned meanwhile
             continue
+        except Exception:  # its rows cannot be put together: the others can
+            logger.exception("no checks of the trajectory %s", trajectory_id)
 
 
 def _findings(name: str, check: Check, trajectory: Trajectory) -> Iterator[Finding]:

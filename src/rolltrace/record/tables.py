@@ -177,7 +177,7 @@ LOSSES = Table(
         Column("experiment", "text", "experiment_name"),
         Column("step", "int64", "training step; null if unknown"),
         Column("worker", "text", "which process"),
-        Column("reason", "text", "sample_limit, journal_full, disk_full, damaged, ..."),
+        Column("reason", "text", "sample_limit, journal_full, disk_full, damaged, unreadable, ..."),
         Column("count", "int64", "how many records"),
         Column("sample_index", "text", "its sample, when one trajectory is meant"),
         Column("validate", "bool", "whether that was a validation rollout"),

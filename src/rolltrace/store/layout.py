@@ -6,6 +6,7 @@
     STORE/tokenizers/FINGERPRINT.json                                   what decodes the tokens of ops
     STORE/journal/HOST/*.seg                                            what the drainer has not yet taken
     STORE/outbox/BACKEND/                                               what was sent on (keeper/outbox.py)
+    STORE/unreadable/SEGMENT-PLACE.msgpack                              records that could not be made rows
 
 Names are Hive style, so any tool that reads a folder of Parquet files knows project, experiment and step. What a
 file system or a URL could take amiss is percent-escaped; very long names are cut and made unique by a hash.

@@ -223,8 +223,8 @@ def _read_replaced(part: Path) -> tuple[Replaced, ...]:
 
 
 def undrained_sources(store: Path) -> frozenset[str]:
-    """The segments that still exist: a drainer that was killed in between writes their parts again."""
-    return frozenset(path.stem for path in (store / "journal").glob("*/*.seg"))
+    """The segments that still exist, perhaps set aside: a drainer may write their parts again."""
+    return frozenset(path.name.partition(".seg")[0] for path in (store / "journal").glob("*/*.seg*"))
 
 
 def as_today(rows: pa.Table, table: Table) -> pa.Table:
