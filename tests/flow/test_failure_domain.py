@@ -35,6 +35,7 @@ from rolltrace.store import Partition, list_parts, write_part
 from tests.background import eventually
 from tests.draining import drain, rows
 from tests.hostile import META, Extension, Packed, Pairs, pack, unpack, write_segment
+from tests.nightly import NIGHTLY
 
 pytestmark = pytest.mark.usefixtures("lenient")
 SURROGATE = Extension(12, "lone \ud800".encode("utf-8", "surrogatepass"))
@@ -136,18 +137,22 @@ CHANGES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
+COMMANDS = (["ls"], ["sql", "select * from spans"], ["stats"], ["groups"], ["live"], ["doctor"])
+
+
+@pytest.mark.parametrize("case", CHANGES)
 def test_a_record_with_anything_in_it_costs_only_itself(
-    change: Callable[[list[Any]], bool], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     store = tmp_path / "store"
-    ids = with_one_changed(store, change)
+    ids = with_one_changed(store, CHANGES[case])
     assert main(["ls", str(store)]) == 0  # from the journal
     drain(store)
     assert journal_files(store) == []
-    for command in (["ls"], ["sql", "select * from spans"], ["stats"], ["groups"], ["live"]):
-        assert main([*command, str(store)]) == 0
-    main(["doctor", str(store)])
+    # Each case through one command, and at night through all: test_fuzz.py has mutated records for every one of them.
+    at = list(CHANGES).index(case) % len(COMMANDS)
+    for command in COMMANDS if NIGHTLY else COMMANDS[at : at + 1]:
+        assert main([*command, str(store)]) in ((0, 1) if command == ["doctor"] else (0,))
     capsys.readouterr()
     asked = open_store(store)
     listed = {row["trajectory_id"] for row in asked.trajectories().rows()}

@@ -12,9 +12,9 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_a_host_may_be_suspended_at_any_step_of_its_work(tmp_path: Path) -> None:
-    every = str(nightly(1, 30))
+    every = str(nightly(1, 50))
     stage = subprocess.run(
         [sys.executable, "-m", "tests.flow.two_hosts", str(tmp_path), every], cwd=ROOT, capture_output=True, text=True
     )
     assert stage.returncode == 0, stage.stdout + stage.stderr
-    assert int(stage.stdout) >= 4
+    assert int(stage.stdout) >= 2
