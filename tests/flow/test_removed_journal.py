@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from rolltrace.journal import Entry, JournalWriter, journal_files, read_journals, sigbus
+from rolltrace.journal import Entry, JournalWriter, journal_files, read_journals
 from rolltrace.record import NOTHING, Blob, encode_record
 
 PROCESS = """
@@ -103,13 +103,20 @@ def test_a_reader_learns_of_the_loss_from_the_next_file(tmp_path: Path) -> None:
     writer.close()
 
 
-def test_the_signal_belongs_to_its_owner_again_once_tracing_is_over(tmp_path: Path) -> None:
-    before = sigbus._present().handler
-    writer = JournalWriter(tmp_path, {})
-    writer.append(encode_record(Blob("1", "test", NOTHING, b"x")))
-    assert sigbus._present().handler != before
-    writer.close()
-    assert sigbus._present().handler == before
+@pytest.mark.parametrize("end", ["writer.close()", "del writer"])
+def test_the_signal_belongs_to_its_owner_again_once_no_file_is_mapped(tmp_path: Path, end: str) -> None:
+    program = (
+        "import sys\n"
+        "from pathlib import Path\n"
+        "from rolltrace.journal import JournalWriter, sigbus\n"
+        "before = sigbus._present().handler\n"
+        "writer = JournalWriter(Path(sys.argv[1]), {}, mode='mmap')\n"
+        "writer.append(b'x')\n"
+        "assert sigbus._present().handler != before\n"
+        f"{end}\n"
+        "assert sigbus._present().handler == before\n"
+    )
+    subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=True)
 
 
 @pytest.mark.parametrize("sent", [False, True], ids=["fault", "sent"])

@@ -51,7 +51,7 @@ def replace_file(path: Path, data: bytes | Iterable[bytes], *, durable: bool = F
 
 
 def make_folders(path: Path, *, durable: bool = False) -> list[Path]:
-    """Make a folder and those above it that are missing, for the owner alone.
+    """Make a folder, for the owner alone, and those above it that are missing, as the umask says.
 
     Args:
         path: The folder; it may be there already.
@@ -67,7 +67,7 @@ def make_folders(path: Path, *, durable: bool = False) -> list[Path]:
         folder = folder.parent
     changed: list[Path] = []
     for each in reversed(missing):
-        each.mkdir(mode=0o700, exist_ok=True)
+        each.mkdir(mode=0o700 if each == path else 0o777, exist_ok=True)
         changed.append(each.parent)
         if durable:
             sync_path(each.parent)

@@ -240,11 +240,11 @@ class JournalWriter:
     def sync(self) -> bool:
         """Wait until everything appended so far is on the disk itself; False if the disk refuses.
 
-        Holds no lock while it waits: nobody who traces meanwhile does.
+        Waits for no lock, and holds none while it waits for the disk: whoever traces goes on, and whoever asks from a
+        signal handler may hold the lock himself.
         """
-        with self._lock:
-            files, folders = list(self._unsynced), list(self._unsynced_folders)
-            current = self._segment.path if self._segment is not None else None
+        current = self._segment.path if self._segment is not None else None  # one that comes later is not taken for it
+        files, folders = list(self._unsynced), list(self._unsynced_folders)
         try:
             for path in [*files, *folders]:
                 try:
@@ -256,11 +256,14 @@ class JournalWriter:
                 self._sync_failed = True
                 _guard.logger.warning("the journal %s could not be synced", self.folder, exc_info=True)
             return False
-        with self._lock:
-            done = {path for path in files if path != current}
-            self._unsynced = [path for path in self._unsynced if path not in done]
-            if self._unsynced == [current] or not self._unsynced:  # no segment has begun meanwhile
-                self._unsynced_folders.difference_update(folders)
+        if self._lock.acquire(blocking=False):  # else the same is synced again the next time
+            try:
+                done = {path for path in files if path != current}
+                self._unsynced = [path for path in self._unsynced if path not in done]
+                if not set(self._unsynced) - {current}:  # no segment has begun meanwhile
+                    self._unsynced_folders.difference_update(folders)
+            finally:
+                self._lock.release()
         return True
 
     def close(self) -> None:
