@@ -93,6 +93,7 @@ def test_a_trainer_alone_gives_the_names() -> None:
         ("ROLLTRACE_DRAIN", "off", "drain", "off"),
         ("ROLLTRACE_JOURNAL_MODE", "append", "journal_mode", "append"),
         ("ROLLTRACE_MAX_DEPTH", "", "max_depth", 128),
+        ("ROLLTRACE_DURABLE", "1", "durable", True),
     ],
 )
 def test_each_environment_variable_sets_its_setting(

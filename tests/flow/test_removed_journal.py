@@ -103,16 +103,17 @@ def test_a_reader_learns_of_the_loss_from_the_next_file(tmp_path: Path) -> None:
     writer.close()
 
 
-def test_the_signal_belongs_to_its_owner_again_once_tracing_is_over(tmp_path: Path) -> None:
+@pytest.mark.parametrize("end", ["writer.close()", "del writer"])
+def test_the_signal_belongs_to_its_owner_again_once_no_file_is_mapped(tmp_path: Path, end: str) -> None:
     program = (
         "import sys\n"
         "from pathlib import Path\n"
         "from rolltrace.journal import JournalWriter, sigbus\n"
         "before = sigbus._present().handler\n"
-        "writer = JournalWriter(Path(sys.argv[1]), {})\n"
+        "writer = JournalWriter(Path(sys.argv[1]), {}, mode='mmap')\n"
         "writer.append(b'x')\n"
         "assert sigbus._present().handler != before\n"
-        "writer.close()\n"
+        f"{end}\n"
         "assert sigbus._present().handler == before\n"
     )
     subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=True)

@@ -27,6 +27,7 @@ _ADVICE = {
     "journal_full": "drain faster or allow more: init(max_unsent_bytes=...); see docs/reference/config.md",
     "disk_full": "free some room on the disk; see: df -h",
     "damaged": "nothing brings them back; see the damaged journal places of the drainer's time",
+    "journal_removed": "nobody may remove or cut files in STORE/journal while they are written",
     "after_shutdown": "call rolltrace.shutdown() after the last rollout",
     "unreadable": "see: rolltrace ls --where \"flag = 'unreadable'\"; the records are in the store's folder unreadable",
 }

@@ -27,7 +27,7 @@ class Attempts(msgspec.Struct, array_like=True):
     """What was tried with one segment."""
 
     begun: int = 0
-    """How often since an end of it was last seen, good or bad."""
+    """How often since it was last seen to end well, or not to be at fault."""
     failed: int = 0
 
     @classmethod
@@ -50,7 +50,6 @@ class Attempts(msgspec.Struct, array_like=True):
     def fail(self, segment: Path, why: str) -> bool:
         """A fault was seen. Sets the segment aside if it is not the first; whether it did."""
         self.failed += 1
-        self.begun = 0
         if self.failed < _MOST_FAILED:
             logger.warning("draining %s failed, it is tried again: %s", segment, why)
             self._save(segment)

@@ -18,6 +18,7 @@ import os
 import platform
 import signal
 import sys
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -47,26 +48,31 @@ supported = (
     and ctypes.sizeof(ctypes.c_void_p) == 8
 )
 """Whether a map can be guarded here."""
-_guarded: dict[int, tuple[mmap.mmap, Callable[[], None]]] = {}
-"""The maps by their address, and whom to tell."""
+_guarded: dict[int, tuple[weakref.ref[mmap.mmap], weakref.WeakMethod[Callable[[], None]]]] = {}
+"""The maps by their address, and whom to tell. A map that is forgotten is closed, and needs no guard."""
 _before = _Action()
 """What was done at a SIGBUS before we came."""
 
 
 def guard(mapped: mmap.mmap, on_cut: Callable[[], None]) -> bool:
-    """Keep this map from killing the process; `on_cut` is called when its file was cut short.
+    """Keep this map from killing the process; `on_cut`, a method, is called when its file was cut short.
 
     False if that cannot be done here: then nothing may be mapped.
     """
     if not supported or not _stand_by():
         return False
-    _guarded[_address(mapped)] = mapped, on_cut
+    address = _address(mapped)
+    _guarded[address] = weakref.ref(mapped, lambda _: _forget(address)), weakref.WeakMethod(on_cut)
     return True
 
 
 def release(mapped: mmap.mmap) -> None:
     """The map is about to be closed. After the last one the signal is again whose it was."""
-    _guarded.pop(_address(mapped), None)
+    _forget(_address(mapped))
+
+
+def _forget(address: int) -> None:
+    _guarded.pop(address, None)
     if supported and not _guarded and _present().handler == _ours.handler:
         _libc.sigaction(signal.SIGBUS, ctypes.byref(_before), None)
 
@@ -95,10 +101,14 @@ def _on_sigbus(number: int, info: int, context: int) -> None:
     # A handler that came after ours and knows no better, such as faulthandler's, sends the signal again.
     was_sent = ctypes.c_int.from_address(info + _CODE_AT).value <= 0
     saved = False
-    for start, (mapped, on_cut) in list(_guarded.items()):
+    for start, (map_of, method_of) in list(_guarded.items()):
+        mapped, on_cut = map_of(), method_of()
+        if mapped is None:
+            continue
         if mapped.size() < len(mapped) if was_sent else start <= address < start + len(mapped):
             saved = _put_memory(start, len(mapped)) or saved
-            on_cut()
+            if on_cut is not None:
+                on_cut()
     if not saved:
         _libc.sigaction(signal.SIGBUS, ctypes.byref(_before), None)  # the fault comes again, and is theirs
         if was_sent:

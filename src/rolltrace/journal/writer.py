@@ -28,7 +28,6 @@ from rolltrace.journal.sync import sync_path
 
 _RETRY_SEC = 0.5
 """How long after a failure no new segment is tried: a full disk must not cost a system call per record."""
-_BOOKKEEPING_SEC = 0.05
 _FIRST_SEGMENT_BYTES = 256 << 10
 _MOST_UNSYNCED = 256
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
@@ -248,11 +247,10 @@ class JournalWriter:
     def sync(self) -> bool:
         """Wait until everything appended so far is on the disk itself; False if the disk refuses.
 
-        Holds no lock while it waits: nobody who traces meanwhile does. And it waits for none: a signal handler that
-        calls this may have interrupted whoever holds it.
+        Waits for no lock, and holds none while it waits for the disk: whoever traces goes on, and whoever asks from a
+        signal handler may hold the lock himself.
         """
-        segment = self._segment
-        current = segment.path if segment is not None else None
+        current = self._segment.path if self._segment is not None else None  # one that comes later is not taken for it
         files, folders = list(self._unsynced), list(self._unsynced_folders)
         try:
             for path in [*files, *folders]:
@@ -265,11 +263,11 @@ class JournalWriter:
                 self._sync_failed = True
                 _guard.logger.warning("the journal %s could not be synced", self.folder, exc_info=True)
             return False
-        if self._lock.acquire(timeout=_BOOKKEEPING_SEC):  # else they are synced once more the next time
+        if self._lock.acquire(blocking=False):  # else the same is synced again the next time
             try:
                 done = {path for path in files if path != current}
                 self._unsynced = [path for path in self._unsynced if path not in done]
-                if self._unsynced == [current] or not self._unsynced:  # no segment has begun meanwhile
+                if not set(self._unsynced) - {current}:  # no segment has begun meanwhile
                     self._unsynced_folders.difference_update(folders)
             finally:
                 self._lock.release()
