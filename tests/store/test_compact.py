@@ -142,6 +142,19 @@ def test_a_running_step_is_merged_by_tiers(store: Path) -> None:
     assert max(seen) < 10 + 16, "the parts of steps 1 and 2, and fewer than two tiers of step 3"
 
 
+def test_what_was_merged_more_than_once_is_removed_all_the_same(store: Path) -> None:
+    """Tiers of the running step, and the step as a whole once it is finished, all within the grace period."""
+    place = Partition("p", "e", 3)
+    for number in range(20):
+        row = {"project": "p", "experiment": "e", "step": 3, "trajectory_id": "1", "op_id": number}
+        write_part(store, place, SPANS, f"w-{number:06d}", [{**row, "payload": "x" * 100}])
+        compact(store, steps=place.folder(store).__eq__, running=lambda folder: True)
+    compact(store, steps=place.folder(store).__eq__)
+    remove_replaced(store, grace_sec=0)
+    assert op_ids(store, 3) == Counter(range(20))
+    assert len(list(place.folder(store).iterdir())) == 1
+
+
 def test_merging_stops_when_its_time_is_up(store: Path) -> None:
     assert compact(store, deadline=0.0) == (0, True)
     assert op_ids(store) == Counter(range(50))

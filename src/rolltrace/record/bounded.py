@@ -70,7 +70,9 @@ def look(value: Any, most_chars: int) -> bool | None:
         if kind is dict:
             if len(node) > FEW:
                 small = False
-            items = node.values() if small else list(islice(node.values(), FEW))
+                items = list(islice(node.values(), FEW))
+            else:
+                items = node.values()
             for key in node if small else ():
                 if type(key) is not str or len(key) > SHORT:
                     small = False

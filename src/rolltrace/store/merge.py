@@ -3,7 +3,7 @@
 1. What is about to be replaced by what is noted, in a file beside the journals of this host.
 2. The new part appears. From that moment readers take it and leave out the parts that it names.
 3. After a grace period, in which whoever has listed the old parts can finish reading them, they are removed: those that
-   were noted, and only while the new part is there and accounts for their rows. What a footer says is never enough.
+   were noted, and only while another part accounts for their rows. What a footer says is never enough.
 
 A kill between any two of these loses and doubles nothing: a note without its new part is forgotten.
 """
@@ -21,7 +21,7 @@ import xxhash
 
 from rolltrace.journal import host_tag, journal_folder, make_folder, open_file, replace_file
 from rolltrace.record.tables import Table
-from rolltrace.store.layout import COMPACTED, Partition, data_folder, source_of, step_folders
+from rolltrace.store.layout import COMPACTED, Partition, data_folder, parts_in, source_of, step_folders
 from rolltrace.store.parts import Replaced, as_today, hidden_parts, replaced_by, row_count, write_table
 
 GRACE_SEC = 30.0
@@ -112,11 +112,11 @@ def _keys(part: Path) -> set[tuple[object, ...]]:
 
 
 def _remove(store: Path, note: _Note) -> None:
-    new = data_folder(store) / note.new
-    hidden = hidden_parts(new.parent) if new.exists() else {}
+    """Remove those that are replaced: by the new part or, when that was merged itself since, by another."""
+    hidden = hidden_parts((data_folder(store) / note.new).parent)
     for name in note.old:
         old = data_folder(store) / name
-        if hidden.get(old) == new:
+        if old in hidden:
             old.unlink(missing_ok=True)
 
 
@@ -128,7 +128,7 @@ def _handed_on(part: Path) -> list[Replaced]:
     age_sec = time.time() - part.stat().st_mtime
     if 0 <= age_sec < _NAMES_KEPT_SEC:
         return list(known)
-    there = {source_of(old) for old, new in hidden_parts(part.parent).items() if new == part}
+    there = {source_of(each) for each in parts_in(part.parent)}
     return [each for each in known if each.source in there or each.source.startswith("import-")]
 
 
