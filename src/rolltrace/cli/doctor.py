@@ -297,8 +297,8 @@ def _parts(store: Path) -> Iterator[Finding]:
             yield Finding("problem", "parts", what, str(part), do)
     merged = [part for folder in step_folders(store) for part in hidden_parts(folder)]
     if merged:
-        what = f"{counted(len(merged), 'part')} merged into others and not removed yet"
-        yield Finding("note", "parts", what, str(merged[0]), _command("compact", store))
+        what = f"{counted(len(merged), 'part')} merged into others, which the drainer removes after half a minute"
+        yield Finding("note", "parts", what, "", "" if drainer_is_running(store) else _command("compact", store))
     for path in foreign_entries(store):
         bad += 1
         what = "a symbolic link, which is not followed" if path.is_symlink() else "not a part of this store"
