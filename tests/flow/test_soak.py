@@ -28,11 +28,11 @@ def test_a_steady_run_stays_flat(tmp_path: Path) -> None:
     assert last["stored"] == last["traced"] > 0
     assert last["ops"] == last["once"] == 4 * last["traced"]
     late = lines[5:]
-    # A finished step has a part for each table; the running one, and those merged within the last seconds, some more.
-    assert max(line["parts"] - 6 * line["steps"] for line in late) < 150, soak.stdout
+    # A finished step has a part for each of four tables; the rest was merged within the last half minute, or is about to.
+    assert max(line["parts"] - 4 * line["steps"] for line in late) < 400, soak.stdout
     assert max(line["journal_files"] for line in late) < 40, soak.stdout
     handles = [line["handles"] for line in late if "handles" in line]
     assert max(handles) < 60, soak.stdout
     if NIGHTLY:
         memory = [line["memory_mb"] for line in lines if "memory_mb" in line]
-        assert max(memory[-3:]) < 1.3 * max(memory[2:5]), soak.stdout
+        assert max(memory[5:]) < 1.6 * max(memory[:5]), soak.stdout
