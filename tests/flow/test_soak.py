@@ -28,7 +28,7 @@ def test_a_steady_run_stays_flat(tmp_path: Path) -> None:
     assert last["stored"] == last["traced"] > 0
     assert last["ops"] == last["once"] == 4 * last["traced"]
     late = lines[5:]
-    # A finished step has a part for each of four tables; the rest was merged within the last half minute, or is about to.
+    # A finished step has a part for each of four tables; the rest was merged just now, or is about to be.
     assert max(line["parts"] - 4 * line["steps"] for line in late) < 400, soak.stdout
     assert max(line["journal_files"] for line in late) < 40, soak.stdout
     handles = [line["handles"] for line in late if "handles" in line]
