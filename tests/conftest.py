@@ -38,6 +38,8 @@ def _strict_and_off(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
             monkeypatch.delenv(name)
     monkeypatch.setenv("ROLLTRACE_STRICT", "1")
     monkeypatch.setenv("ROLLTRACE_DRAIN", "off")  # most tests read what is in the journal
+    monkeypatch.setenv("ROLLTRACE_RUN", "test")  # all processes of a test are one training job
+    monkeypatch.setenv("ROLLTRACE_QUIET", "1")
     yield
     rolltrace.shutdown()
     _guard.faults.clear()

@@ -2,7 +2,7 @@
 
 import rolltrace
 
-rolltrace.init("my-project", "run-1", "rolltrace")
+rolltrace.init("my-project", "my-experiment")
 
 @rolltrace.rollout_trace_op
 async def call_tool(name, arguments): ...

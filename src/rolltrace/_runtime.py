@@ -6,27 +6,37 @@ One `Runtime` at a time, in `_active`. A forked child keeps it, with a journal o
 from __future__ import annotations
 
 import atexit
-import inspect
 import os
+import shlex
 import sys
 import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
-from rolltrace import _guard, backends
+from rolltrace import _guard, _job, backends
 from rolltrace._launch import drain_in_thread, start_drainer, start_drainer_in_background, wait_for_start
 from rolltrace.capture import SAMPLE_LIMIT, Recorder, follow_threads
 from rolltrace.capture import scope as _scope
 from rolltrace.errors import ConfigError, RolltraceError
 from rolltrace.journal import JournalWriter
-from rolltrace.settings import Settings, unknown_variables
+from rolltrace.settings import OFF, Settings, check_names, unknown_variables, variable_of
 
 if TYPE_CHECKING:
     from rolltrace.query import Store
 
+DEFAULT_BACKEND = "rolltrace"
 _LOOK_FOR_DRAINER_SEC = 2.0
+_ANNOUNCED = "_ROLLTRACE_ANNOUNCED"
+"""The environment variable that keeps child processes from saying once more where traces go."""
+
+
+class Unset(Enum):
+    """A backend that was not given, which is not the same as None."""
+
+    UNSET = "unset"
 
 
 @dataclass(frozen=True)
@@ -56,6 +66,8 @@ class Runtime:
     def __init__(self, settings: Settings, *, from_environment: bool = False) -> None:
         self.settings = settings
         self.from_environment = from_environment
+        self.joined_ns = time.time_ns()
+        """When this process, or the one that it was forked from, joined the run."""
         self.recorder: Recorder | None = None
         self._draining = 0
         if settings.backend is not None:
@@ -67,6 +79,8 @@ class Runtime:
         meta = {
             "project": settings.project_name[:200],
             "experiment": settings.experiment_name[:200],
+            "run": settings.run,
+            "run_ns": self.joined_ns,
             "backends": [name[:40] for name in settings.backend or ()][:8],
             "token2text": settings.token2text,
             "checks": settings.checks,
@@ -83,6 +97,8 @@ class Runtime:
 
     def _see_to_draining(self) -> None:
         """Called when a journal file begins, in whatever thread writes."""
+        if self.from_environment:
+            _announce()  # not at import, which may be that of a program that records nothing
         if self.settings.drain == "process":
             start_drainer_in_background(self.settings.store)
         elif self.settings.drain == "thread" and self._draining != os.getpid():
@@ -99,59 +115,90 @@ _lock = threading.RLock()
 def init(
     project_name: str | Mapping[str, Any] | None = None,
     experiment_name: str | None = None,
-    backend: str | list[str] | tuple[str, ...] | None = None,
+    backend: str | list[str] | tuple[str, ...] | Literal[Unset.UNSET] | None = Unset.UNSET,
     *,
     config: Mapping[str, Any] | None = None,
+    run: str | None = None,
     store: str | os.PathLike[str] | None = None,
     token2text: bool | None = None,
     tokenizer: Any = None,
     max_samples_per_step_per_worker: int | None = None,
-    drain: str | None = None,
-    **limits: Any,
+    sample_seed: int | None = None,
+    drain: Literal["process", "thread", "off"] | None = None,
+    checks: str | None = None,
+    max_bytes: int | str | None = None,
+    max_items: int | None = None,
+    max_depth: int | None = None,
+    max_array_bytes: int | str | None = None,
+    max_stream_items: int | None = None,
+    max_unsent_bytes: int | str | None = None,
+    segment_bytes: int | str | None = None,
+    durable: bool | None = None,
+    journal_mode: Literal["auto", "mmap", "append"] | None = None,
+    share: Literal["private", "group"] | None = None,
+    quiet: bool | None = None,
+    **unknown: NoReturn,
 ) -> None:
-    """Turn tracing on: `rolltrace.init("my-project", "run-1", "rolltrace")`.
+    """Turn tracing on: `rolltrace.init("my-project", "my-experiment")`.
 
-    With no backend, here or in `ROLLTRACE_BACKEND`, tracing stays off. What is not given comes from the
-    config, then from the environment, then from the defaults (docs/reference/config.md).
+    What is not given comes from the config, then from the environment, then from the defaults
+    (docs/reference/config.md). Traces go to the embedded store, unless the backend is `None` or "off", here, in
+    `ROLLTRACE_BACKEND` or in the config: then tracing stays off.
     A second call with the same settings does nothing; with others it raises.
 
     Args:
         project_name: What the work is called; or a whole Hydra config, or a dict of that shape.
-        experiment_name: What this run of it is called.
-        backend: `"rolltrace"`, another installed backend, or a list of several.
+        experiment_name: What this experiment is called.
+        backend: `"rolltrace"`, another installed backend, a list of several, or None for no tracing.
         config: A Hydra config with `actor_rollout_ref.rollout.trace.*` and `trainer.project_name`.
+        run: One id for all processes of a training job; found out or made if not given.
         store: The store folder, `~/.rolltrace` if not given.
         token2text: Keep decoded text beside token ids.
         tokenizer: Of ops whose object has none: a tokenizer, a tokenizer.json, or a folder with one in it. Turns
             `token2text` on.
         max_samples_per_step_per_worker: How many samples each worker traces in a step; all if not given.
+        sample_seed: Which samples these are.
         drain: Where journals become the store: "process", "thread" or "off".
-        **limits: Any other setting of docs/reference/config.md, such as `max_bytes`.
+        checks: Which problems are looked for: "all", "off", or names.
+        max_bytes: The most bytes of inputs, and of outputs, that one op keeps.
+        max_items: The most items kept of one container.
+        max_depth: How deep nested values are kept.
+        max_array_bytes: Larger arrays keep shape, dtype and statistics only.
+        max_stream_items: How many items of a generator are kept.
+        max_unsent_bytes: How much undrained journal may lie on the disk.
+        segment_bytes: The size of one journal file.
+        durable: Wait for the disk at the end of each trajectory.
+        journal_mode: "mmap", "append", or "auto" to find out.
+        share: Who may read and write a new store: "private" or "group".
+        quiet: Do not say at the start where traces go.
 
     Raises:
         ConfigError: a setting is wrong, or differs from those of an earlier `init`.
         BackendError: a backend is not installed.
         StoreError: the store folder cannot be written.
     """
+    arguments = dict(locals())  # each parameter by its name, and what has none
+    arguments.update(arguments.pop("unknown"))
+    start(arguments, default_backend=DEFAULT_BACKEND)
+
+
+def start(arguments: dict[str, Any], *, default_backend: str | None) -> None:
+    """What `init` does. Arguments that are None are not given, but `backend`: that is `Unset.UNSET` then."""
+    project_name, config = arguments["project_name"], arguments.pop("config", None)
     if isinstance(project_name, Mapping):
         if config is not None:
             raise ConfigError("give the config once: as first argument or as config=")
-        project_name, config = None, project_name
-    _check_names(limits)
-    arguments = {
-        "project_name": project_name,
-        "experiment_name": experiment_name,
-        "backend": backend,
-        "store": store,
-        "token2text": token2text,
-        "tokenizer": tokenizer,
-        "max_samples_per_step_per_worker": max_samples_per_step_per_worker,
-        "drain": drain,
-        **limits,
-    }
+        arguments["project_name"], config = None, project_name
+    check_names(arguments)
+    if arguments["backend"] is None:
+        arguments["backend"] = OFF
+    elif arguments["backend"] is Unset.UNSET:
+        has_default = config is None and not os.environ.get(variable_of("backend"))
+        arguments["backend"] = default_backend if has_default else None
     _warn_of_unknown_variables()
     _warn_of_missing_plugin()
     _activate(Settings.gather(arguments, config))
+    _announce()
 
 
 _warned: set[str] = set()
@@ -172,16 +219,10 @@ def _warn_of_missing_plugin() -> None:
         _guard.logger.warning("verl is here, but has not loaded rolltrace's plug-in; see: rolltrace doctor --verl")
 
 
-def _check_names(limits: dict[str, Any]) -> None:
-    known = {name for name in Settings.__dataclass_fields__ if name not in inspect.signature(init).parameters}
-    unknown = sorted(set(limits) - known)
-    if unknown:
-        raise ConfigError(f"init has no setting {unknown[0]!r}; there are: {', '.join(sorted(known))}")
-
-
 def _activate(settings: Settings, *, from_environment: bool = False) -> None:
     global _active, _last_stats
     with _lock:
+        settings = _with_run(settings)
         if _active is not None:
             difference = _active.settings.difference(settings)
             if not difference:
@@ -193,13 +234,46 @@ def _activate(settings: Settings, *, from_environment: bool = False) -> None:
                 )
         fresh = Runtime(settings, from_environment=from_environment)  # before the old one goes: it may raise
         if _active is not None:
-            shutdown()
+            _close(_active)
         _active = fresh
         if _active.recorder is not None:
             follow_threads()
             _close_in_multiprocessing_children()
         _last_stats = None
         _scope.recorder = _active.recorder
+
+
+def _with_run(settings: Settings) -> Settings:
+    """The settings with the run that they belong to: a second `init` that names none means the same as the first."""
+    if settings.backend is None:
+        return settings
+    run = settings.run or (_active.settings.run if _active is not None else None)
+    return replace(settings, run=_job.run_of_this_job(run))
+
+
+def _turn_on(settings: dict[str, Any]) -> bool:
+    """As another process of the job has it, unless this one has settings of its own."""
+    if _active is None and settings:
+        start({"project_name": None, "backend": Unset.UNSET, **settings}, default_backend=None)
+    return _scope.recorder is not None
+
+
+def _announce() -> None:
+    """Say where traces go: once in a job, by its first process."""
+    runtime = _active
+    if runtime is None or runtime.recorder is None or runtime.settings.quiet:
+        return
+    if _job.is_child() or os.environ.get(_ANNOUNCED, str(os.getpid())) != str(os.getpid()):
+        return
+    os.environ[_ANNOUNCED] = str(os.getpid())
+    if sys.stderr is None:
+        return
+    settings = runtime.settings
+    where = "" if settings.store == Settings().store.expanduser() else f" {shlex.quote(str(settings.store))}"
+    sys.stderr.write(
+        f"rolltrace: recording {settings.project_name} / {settings.experiment_name} in {settings.store} "
+        f"(run {settings.run}); look with: rolltrace ls{where}\n"
+    )
 
 
 def init_from_environment() -> None:
@@ -271,18 +345,25 @@ def flush(timeout: float | None = 30.0) -> bool:
 def shutdown() -> None:
     """Turn tracing off and close the journal. `init` may be called again."""
     global _active
-    global _last_stats
     with _lock:
         ended, _active, _scope.recorder = _active, None, None
-        if ended is not None and ended.recorder is not None:
-            ended.recorder.close()
-            wait_for_start(2.0)
-            _last_stats = stats_of(ended)
-            losses = stats_of(ended).losses
-            losses.pop(SAMPLE_LIMIT, None)  # asked for: counted and shown, but not worth a warning
-            if losses:
-                _guard.logger.warning("rolltrace lost records (reason, step, how many): %s", losses)
+        if ended is not None:
+            _close(ended)
+        _job.end_run()
         _guard.report()
+
+
+def _close(runtime: Runtime) -> None:
+    global _last_stats
+    if runtime.recorder is None:
+        return
+    runtime.recorder.close()
+    wait_for_start(2.0)
+    _last_stats = stats_of(runtime)
+    losses = stats_of(runtime).losses
+    losses.pop(SAMPLE_LIMIT, None)  # asked for: counted and shown, but not worth a warning
+    if losses:
+        _guard.logger.warning("rolltrace lost records (reason, step, how many): %s", losses)
 
 
 def stats() -> Stats:
@@ -310,9 +391,11 @@ def _close_in_multiprocessing_children() -> None:
     if _closes_in_children:
         return
     _closes_in_children = True
-    from multiprocessing import util
+    from multiprocessing import process, util
 
     util.register_after_fork(util, lambda _: util.Finalize(None, shutdown, exitpriority=100))
+    if process.parent_process() is not None:
+        util.Finalize(None, shutdown, exitpriority=100)  # a spawned child, which is one already
 
 
 def _start_over_in_child() -> None:
@@ -322,5 +405,6 @@ def _start_over_in_child() -> None:
         _active.recorder.start_over_in_child()
 
 
+_scope.turn_on = _turn_on
 os.register_at_fork(after_in_child=_start_over_in_child)
 atexit.register(shutdown)

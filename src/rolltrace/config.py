@@ -30,17 +30,18 @@ class RolloutTraceConfig:
         tokenizer: Any = None,
         **more: Any,
     ) -> None:
-        """As `rolltrace.init`, with verl's order of arguments."""
-        _runtime.init(
-            project_name,
-            experiment_name,
-            backend,
-            store=store,
-            token2text=token2text,
-            tokenizer=tokenizer,
-            max_samples_per_step_per_worker=max_samples_per_step_per_worker,
+        """As `rolltrace.init`, with verl's order of arguments, and with tracing off where no backend is set."""
+        arguments = {
+            "project_name": project_name,
+            "experiment_name": experiment_name,
+            "backend": _runtime.Unset.UNSET if backend is None else backend,
+            "store": store,
+            "token2text": token2text,
+            "tokenizer": tokenizer,
+            "max_samples_per_step_per_worker": max_samples_per_step_per_worker,
             **more,
-        )
+        }
+        _runtime.start(arguments, default_backend=None)
 
     @classmethod
     def get_instance(cls) -> RolloutTraceConfig:

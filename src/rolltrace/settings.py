@@ -23,6 +23,8 @@ MAX_DEPTH = 128
 DRAIN_MODES = ("process", "thread", "off")
 JOURNAL_MODES = ("auto", "mmap", "append")
 SHARES = ("private", "group")
+OFF = "off"
+"""Instead of a backend: no tracing."""
 ENV_PREFIX = "ROLLTRACE_"
 OTHER_VARIABLES = ("ROLLTRACE_STRICT",)
 
@@ -45,7 +47,9 @@ def _name(name: str, value: Any) -> str:
     return value
 
 
-def _backends(name: str, value: Any) -> tuple[str, ...]:
+def _backends(name: str, value: Any) -> tuple[str, ...] | None:
+    if value == OFF:
+        return None
     names = [part.strip() for part in value.split(",")] if isinstance(value, str) else value
     if not isinstance(names, Iterable) or isinstance(names, Mapping | bytes):
         raise _wrong(name, value, "a backend name or a list of names, such as 'rolltrace'")
@@ -129,8 +133,15 @@ class Settings:
     backend: tuple[str, ...] | None = _setting(
         None,
         _backends,
-        "where traces go: `rolltrace` (the embedded store), another installed backend, or several; "
-        "unset means that tracing is off",
+        "where traces go: `rolltrace` (the embedded store), another installed backend, or several; `off` for none. "
+        "Unset means `rolltrace` in `rolltrace.init`, and `off` in a config and in `RolloutTraceConfig`",
+    )
+    run: str | None = _setting(
+        None,
+        _name,
+        "one id for all processes of one training job, so that an experiment that is started again is not mixed with "
+        "what it was before; unset means the Ray job, the job of torchrun or Slurm, or an id that the first `init` "
+        "makes and child processes inherit",
     )
     store: Path = _setting(Path("~/.rolltrace"), _folder, "the store folder")  # noqa: RUF009 - it is a field
     token2text: bool = _setting(False, _switch, "keep decoded text beside token ids")
@@ -209,6 +220,8 @@ class Settings:
         "means as the store is, and `private` for a new one",
     )
 
+    quiet: bool = _setting(False, _switch, "do not say at the start where traces go")
+
     @classmethod
     def gather(cls, arguments: Mapping[str, Any], config: object = None) -> Settings:
         """Settings from arguments, a Hydra config (or plain dict) and the environment, in this precedence."""
@@ -224,7 +237,7 @@ class Settings:
                 if value is not None:
                     checked[each.name] = each.metadata["check"](label, value)
                     break
-        if "backend" in checked and "store" not in checked:
+        if checked.get("backend") and "store" not in checked:
             checked["store"] = _folder("store", cls.store)  # not at import: an account may have no home
         if "tokenizer" in checked:
             checked.setdefault("token2text", True)
@@ -244,18 +257,33 @@ def variable_of(setting: str) -> str:
     return ENV_PREFIX + setting.removesuffix("_name").upper()
 
 
+def check_names(given: Iterable[str]) -> None:
+    """Raise a ConfigError for the first of these that is no setting."""
+    known = [each.name for each in fields(Settings)]
+    unknown = sorted(set(given) - set(known))
+    if unknown:
+        near = nearest(unknown[0], known)
+        hint = f"; did you mean {near[0]!r}?" if near else ";"
+        raise ConfigError(f"init has no setting {unknown[0]!r}{hint} there are: {', '.join(sorted(known))}")
+
+
 def unknown_variables() -> dict[str, list[str]]:
     """Environment variables that look like ours but are not, each with the nearest real names."""
     known = [variable_of(each.name) for each in fields(Settings)] + list(OTHER_VARIABLES)
     strange = [name for name in os.environ if name.startswith(ENV_PREFIX) and name not in known]
-    return {name: _nearest(name, known) for name in strange}
+    return {name: _nearest_variable(name, known) for name in strange}
 
 
-def _nearest(variable: str, known: list[str]) -> list[str]:
+def _nearest_variable(variable: str, known: list[str]) -> list[str]:
+    words = [name.removeprefix(ENV_PREFIX) for name in known]  # the prefix alone would make all of them near
+    return [ENV_PREFIX + word for word in nearest(variable.removeprefix(ENV_PREFIX), words)]
+
+
+def nearest(word: str, known: Iterable[str]) -> list[str]:
+    """The one that is most like the word, if any is."""
     import difflib  # needed only for a mistake
 
-    words = [name.removeprefix(ENV_PREFIX) for name in known]  # the prefix alone would make all of them near
-    return [ENV_PREFIX + word for word in difflib.get_close_matches(variable.removeprefix(ENV_PREFIX), words, 1)]
+    return difflib.get_close_matches(word, list(known), 1)
 
 
 def read_config(config: object) -> dict[str, Any]:

@@ -82,7 +82,7 @@ def filled() -> duckdb.DuckDBPyConnection:
 
 def found(database: duckdb.DuckDBPyConnection, where: str) -> str:
     """The ids that a filter finds, as one string."""
-    sql, parameters, _ = compile_where(where)
+    sql, parameters, *_ = compile_where(where)
     assert sql.count("?") == len(parameters)
     rows = database.execute(f"SELECT t.trajectory_id FROM trajectories t WHERE {sql}", parameters).fetchall()
     return "".join(sorted(row[0] for row in rows))

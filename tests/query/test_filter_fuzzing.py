@@ -35,7 +35,7 @@ def test_text_from_a_user_is_never_part_of_the_sql(database: duckdb.DuckDBPyConn
     escaped = "'" + attempt.replace("\\", "\\\\").replace("'", "''") + "'"
     conditions = ["name = {}", "name ~ {}", "flag = {}", "flag ~ {}", "tool in ({})", "text ~ {}", "tag.x = {}"]
     for where in [*(each.format(escaped) for each in conditions), f"tag.{escaped} = 1", f"score.{escaped} = 1"]:
-        sql, parameters, _ = compile_where(where)
+        sql, parameters, *_ = compile_where(where)
         harmless = compile_where(re.sub(re.escape(escaped), lambda _: "'abc'", where))
         if not where.startswith("tag."):  # a tag's name becomes a JSON pointer
             assert attempt in parameters
@@ -108,7 +108,7 @@ def test_10_000_random_filters_give_a_predicate_that_runs_or_a_filter_error(
     for turn in range(10_000):
         where = makers[turn % len(makers)]()
         try:
-            sql, parameters, _ = compile_where(where)
+            sql, parameters, *_ = compile_where(where)
         except FilterError as error:
             str(error).encode()  # can be printed: no lone surrogates
             positions.append((error.position, len(where)))

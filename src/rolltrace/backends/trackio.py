@@ -119,6 +119,7 @@ def _metadata(trajectory: Trajectory) -> dict[str, Any]:
         "sample_index": trajectory.sample_index,
         "rollout_n": trajectory.rollout_n,
         "validate": trajectory.validate,
+        "run": trajectory.run,
     }
     scores = {
         score["name"]: score["value"] if score["label"] is None else score["label"] for score in trajectory.scores

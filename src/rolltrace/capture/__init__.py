@@ -1,9 +1,10 @@
 """Make records. The hot path: nothing here waits, opens a connection or imports a vendor's library."""
 
 from rolltrace.capture.backfill import backfill
+from rolltrace.capture.context import current_context, use_context
 from rolltrace.capture.environment import trace_env
 from rolltrace.capture.op import rollout_trace_op
-from rolltrace.capture.propagate import current_context, follow_threads, use_context
+from rolltrace.capture.propagate import follow_threads
 from rolltrace.capture.recorder import SAMPLE_LIMIT, Recorder, Sink
 from rolltrace.capture.sampling import choose_samples
 from rolltrace.capture.score import score

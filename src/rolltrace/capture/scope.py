@@ -8,8 +8,9 @@ decorated function pickled by value refers to the module and not to a copy of it
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from contextvars import ContextVar, Token
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 if TYPE_CHECKING:
     from rolltrace.capture.recorder import Recorder
@@ -33,6 +34,9 @@ class _Muted:
 MUTED: Final = _Muted()
 
 recorder: Recorder | None = None
+turn_on: Callable[[dict[str, Any]], bool] | None = None
+"""Turns tracing on with settings that another process sent, if nobody has decided in this one; whether it is on then.
+Set by whoever owns that decision."""
 current: ContextVar[Place | None] = ContextVar("rolltrace_scope", default=None)
 
 

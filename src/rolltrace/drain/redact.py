@@ -131,6 +131,8 @@ class Redactor:
     def segment(self, segment: SegmentReader) -> SegmentReader:
         """A journal file whose project and experiment, which become the names of folders, hold no secret."""
         named = {name: self.text(str(segment.meta.get(name, "unknown"))) for name in ("project", "experiment")}
+        if "run" in segment.meta:
+            named["run"] = self.text(segment.meta["run"])
         return replace(segment, meta={**segment.meta, **named})
 
     def value(self, value: Any) -> Any:

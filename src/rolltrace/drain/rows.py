@@ -78,6 +78,8 @@ class RowMaker:
             "project": str(meta.get("project", "unknown")),
             "experiment": str(meta.get("experiment", "unknown")),
             "worker": str(meta.get("writer", "unknown")),
+            "run": meta.get("run"),
+            "run_ns": meta.get("run_ns"),
         }
         self._redactor = redactor
         self._memory = memory

@@ -25,7 +25,7 @@ _KEPT = frozenset("\n\t\u200c\u200d")
 _SHOWN = (
     "trajectory_id", "project", "experiment", "step", "sample_index", "rollout_n", "validate", "status", "error",
     "reward", "duration_s", "turns", "tool_calls", "tool_errors", "prompt_tokens", "response_tokens",
-    "policy_version_min", "policy_version_max", "flags", "tags", "worker",
+    "policy_version_min", "policy_version_max", "flags", "tags", "worker", "run", "superseded",
 )  # fmt: skip
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 _STYLE = """

@@ -13,7 +13,7 @@ from rolltrace.exchange.jsontext import json_text
 from rolltrace.exchange.selection import Exported, Selection
 from rolltrace.query import Trajectory
 
-PLACE = ("project", "experiment", "step", "sample_index", "rollout_n", "validate")
+PLACE = ("project", "experiment", "run", "step", "sample_index", "rollout_n", "validate")
 
 
 def write(selection: Selection, out: TextIO) -> Exported:

@@ -53,8 +53,15 @@ def _place(record: dict[str, Any], target: Target) -> Place:
     place = Place(
         "", project, experiment, whole(record.get("step"), "step"), sample(record.get("sample_index")),
         whole(record.get("rollout_n"), "rollout_n"), validate or target.validate, worker,
+        _run(record.get("run")),
     )  # fmt: skip
     return place._replace(trajectory_id=_moved(record.get("trajectory_id"), record, place))
+
+
+def _run(run: Any) -> str | None:
+    if run is not None and not isinstance(run, str):
+        raise Malformed(f"run must be text, not {run!r:.60}")
+    return run
 
 
 def _moved(trajectory_id: Any, record: dict[str, Any], place: Place) -> str:

@@ -36,6 +36,7 @@ class Place(NamedTuple):
     rollout_n: int | None = None
     validate: bool = False
     worker: str = "import"
+    run: str | None = None
 
     def columns(self) -> dict[str, Any]:
         """The columns that every row has."""

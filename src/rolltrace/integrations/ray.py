@@ -13,7 +13,6 @@ import inspect
 import sys
 from typing import Any
 
-from rolltrace import _runtime
 from rolltrace._guard import caught
 from rolltrace.capture import current_context, scope
 
@@ -22,11 +21,6 @@ HIDDEN = "_ray_trace_ctx"
 OURS = "rolltrace"
 OF_TASKS = "_rolltrace"
 """The argument of functions, where Ray has none of its own as long as OpenTelemetry is off."""
-_SHARED = (
-    "project_name", "experiment_name", "backend", "token2text", "max_samples_per_step_per_worker", "sample_seed",
-    "drain", "checks",
-)  # fmt: skip
-"""The settings that an actor takes over, if it has none."""
 
 
 def follow_actors(module: Any) -> None:
@@ -101,15 +95,7 @@ def _with_context_of_task(remote: Any, kwargs: Any) -> Any:
 
 
 def _carried() -> dict[str, Any]:
-    return {OURS: [current_context(), _settings()]}
-
-
-def _settings() -> dict[str, Any]:
-    active = _runtime.active()
-    if active is None:
-        return {}
-    found = {name: getattr(active.settings, name) for name in _SHARED}
-    return {**found, "backend": list(active.settings.backend or ()), "store": str(active.settings.store)}
+    return {OURS: current_context()}
 
 
 def _wrap_methods(cls: Any) -> None:
@@ -176,13 +162,11 @@ def _following_task(function: Any) -> Any:
 
 
 def arrived(carried: dict[str, Any]) -> Any:
-    """Continue the trajectory of a caller, and take our word out. If tracing is off here, turn it on as it is there."""
+    """Continue the trajectory of a caller, and take our word out. If tracing is off here, it is turned on as there."""
     from rolltrace.capture import use_context
 
-    context, settings = carried.pop(OURS)
+    context = carried.pop(OURS)
     try:
-        if _runtime.active() is None and settings:
-            _runtime.init(**settings)
         follow_actors(sys.modules["ray.actor"])  # it goes on from here
         follow_tasks(sys.modules["ray.remote_function"])
     except Exception:

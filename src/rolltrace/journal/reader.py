@@ -46,7 +46,7 @@ _MOST_BYTES = 4 << 30
 _SEARCHED_OVER = 16
 """How often, on average, a byte of a damaged file may be hashed in the search for the next good frame."""
 _META_TYPES: dict[str, type | tuple[type, ...]] = {
-    "project": str, "experiment": str, "writer": str, "host": str, "checks": str,
+    "project": str, "experiment": str, "writer": str, "host": str, "checks": str, "run": str, "run_ns": int,
     "token2text": (bool, int, str), "sequence": int, "pid": int, "created_ns": int,
 }  # fmt: skip
 _MOST_LOST = 1 << 53

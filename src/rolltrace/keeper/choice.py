@@ -102,7 +102,7 @@ def _groups(rows: list[Row]) -> list[_Group]:
         root = _root(row, by_id)
         # Without a sample there is no group: each stands alone.
         sample = (str(root["sample_index"]),) if root["sample_index"] is not None else (None, root["trajectory_id"])
-        key = (root["project"], root["experiment"], root["step"], root["validate"], *sample)
+        key = (root["project"], root["experiment"], root.get("run"), root["step"], root["validate"], *sample)
         group = groups.setdefault(key, _Group(sample, [], []))
         group.rows.append(row)
         if row is root:
@@ -126,7 +126,7 @@ def _slowest(rows: list[Row], percent: float) -> set[str]:
     steps: dict[tuple[Any, ...], list[tuple[float, str]]] = defaultdict(list)
     for row in rows:
         if row["duration_s"] is not None:
-            step = (row["project"], row["experiment"], row["step"], row["validate"])
+            step = (row["project"], row["experiment"], row.get("run"), row["step"], row["validate"])
             steps[step].append((row["duration_s"], row["trajectory_id"]))
     return {
         trajectory_id

@@ -143,6 +143,7 @@ class PluginChecks:
             "rollout_n": trajectory.rollout_n,
             "validate": trajectory.validate,
             "worker": trajectory.worker,
+            "run": trajectory.run,
             "flag": found.flag,
             "op_id": found.op_id,
             "time_ns": begun,

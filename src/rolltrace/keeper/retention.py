@@ -171,7 +171,7 @@ def _choose(asked: Store, folder: Path, policy: Policy, parts: dict[Path, list[P
     parents = _parents(part for part in parts[folder] if table_of(part) == TRAJECTORIES.name)
     rows: list[Row] = [
         {**row, "parent_trajectory_id": parents.get(row["trajectory_id"])}
-        for row in asked.trajectories(step=step_of(folder)).rows()
+        for row in asked.trajectories(step=step_of(folder), all_runs=True).rows()
         if Partition(row["project"], row["experiment"], row["step"]).folder(store) == folder
     ]
     rewarded: set[tuple[str, str]] = set()

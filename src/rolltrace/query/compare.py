@@ -20,7 +20,7 @@ from rolltrace.query.trajectory import Op, OpTokens, Trajectory
 ATTRIBUTES = (
     "project", "experiment", "step", "sample_index", "rollout_n", "validate", "name", "status", "error", "duration_s",
     "turns", "tool_calls", "tool_errors", "prompt_tokens", "response_tokens", "policy_version_min",
-    "policy_version_max", "flags", "tags", "worker",
+    "policy_version_max", "flags", "tags", "worker", "run",
 )  # fmt: skip
 """What `Comparison.attributes` looks at."""
 

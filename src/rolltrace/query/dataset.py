@@ -18,8 +18,10 @@ from rolltrace.query.compare import Comparison, compare
 from rolltrace.query.engine import Engine
 from rolltrace.query.filters import compile_where
 from rolltrace.query.group_views import GROUP_COLUMNS, GROUP_KEY, SAME_GROUP, groups_select, pass_columns
+from rolltrace.query.questions import EXPERIMENTS, LIVE, LOSSES, RUNS, STEPS, UNMATCHED_SCORES
 from rolltrace.query.reading import read_whole, summaries
 from rolltrace.query.result import IS_INT, Result
+from rolltrace.query.runs import OlderRuns, RunChoice, choose_runs
 from rolltrace.query.scoring import addressee_of, addressee_of_row, newest_score_ns, write_score
 from rolltrace.query.trajectory import Trajectory
 from rolltrace.query.views import TRAJECTORY_COLUMNS, VIEWS, chosen
@@ -56,35 +58,38 @@ class Store:
         return f"Store({str(self.path)!r})"
 
     def experiments(self) -> Result:
-        """One row per experiment: how many trajectories and steps, from when to when."""
-        return self._ask(
-            "SELECT project, experiment, count(*) AS trajectories, count(DISTINCT step) AS steps, "
-            "max(step) AS last_step, count(*) FILTER (status = 'running') AS running, min(start_ns) AS start_ns, "
-            "max(coalesce(end_ns, start_ns)) AS end_ns FROM _listing GROUP BY ALL "
-            "ORDER BY start_ns, project, experiment"
-        )
+        """One row per experiment: how many trajectories and steps, from when to when.
 
-    def steps(self, *, experiment: str | None = None, project: str | None = None) -> Result:
+        `trajectories` counts those of the newest run that reached each step, `superseded` the others.
+        """
+        return self._ask(EXPERIMENTS)
+
+    def runs(self, *, experiment: str | None = None, project: str | None = None) -> Result:
+        """One row per run of each experiment, the oldest first: how many trajectories and steps, from when to when.
+
+        `superseded` is how many of its trajectories are left out elsewhere, because a newer run reached the same step.
+        """
+        where, values = conditions_of(experiment=experiment, project=project)
+        return self._ask(RUNS.format(where=where), values)
+
+    def steps(
+        self,
+        *,
+        experiment: str | None = None,
+        project: str | None = None,
+        run: str | None = None,
+        all_runs: bool = False,
+    ) -> Result:
         """One row per step of each experiment, training and validation apart: counts and rewards.
 
         `pass_rate` is the share of rewards above 0, `zero_variance_share` that of the groups with two rewards or more
-        in which all are the same: those teach GRPO nothing.
+        in which all are the same: those teach GRPO nothing. Of each step the newest run counts, unless `run` names one;
+        with `all_runs`, each run of a step has a row.
         """
         where, values = conditions_of(experiment=experiment, project=project)
-        return self._ask(
-            "SELECT t.project, t.experiment, t.step, t.validate, count(*) AS trajectories, "
-            "count(DISTINCT sample_index) AS samples, count(*) FILTER (status = 'error') AS errors, "
-            "count(*) FILTER (status = 'running') AS running, avg(reward) AS reward_mean, min(reward) AS reward_min, "
-            "max(reward) AS reward_max, "
-            "count(*) FILTER (reward > 0 AND NOT isnan(reward)) / nullif(count(reward), 0) AS pass_rate, "
-            "any_value(g.share) AS zero_variance_share, avg(turns) AS turns_mean, min(start_ns) AS start_ns, "
-            "max(end_ns) AS end_ns FROM _listing t LEFT JOIN (SELECT project, experiment, step, validate, "
-            "avg(zero_variance::INT) FILTER (scored > 1) AS share FROM _groups GROUP BY ALL) g "
-            "ON g.project = t.project AND g.experiment = t.experiment AND g.step IS NOT DISTINCT FROM t.step "
-            f"AND g.validate = t.validate WHERE {where} GROUP BY t.project, t.experiment, t.step, t.validate "
-            "ORDER BY t.project, t.experiment, t.step NULLS LAST, t.validate",
-            values,
-        )
+        runs = choose_runs("t", run, all_runs)
+        found = self._ask(STEPS.format(where=f"{where} AND {runs.sql}"), values + runs.parameters)
+        return self._with_older_runs(found, runs, f"_listing t WHERE {where}", values)
 
     def trajectories(
         self,
@@ -95,6 +100,8 @@ class Store:
         validate: bool | None = None,
         experiment: str | None = None,
         project: str | None = None,
+        run: str | None = None,
+        all_runs: bool = False,
         where: str | None = None,
         order: str | None = None,
         limit: int | None = None,
@@ -109,6 +116,8 @@ class Store:
             validate: True for validation only, False for training only.
             experiment: Name of the experiment.
             project: Name of the project.
+            run: Only this run; `runs()` lists them.
+            all_runs: Not only the newest run that reached each step, but older attempts too.
             where: A filter such as `reward < 0.5 and tool = 'search'` (docs/reference/filter.md).
             order: Columns to sort by, the first counts most; `-` before one turns it around: `"-reward,step"`.
             limit: How many rows at most.
@@ -123,14 +132,18 @@ class Store:
             project=project,
         )  # fmt: skip
         predicate = compile_where("" if where is None else where)
-        before, found = chosen(conditions, predicate.sql)
+        runs = choose_runs("t", run, all_runs, predicate.fields)
+        before, found = chosen(f"{conditions} AND {runs.sql}", predicate.sql)
         paging = "" if limit is None else f" LIMIT {whole('limit', limit)}"
         paging += f" OFFSET {whole('offset', offset)}" if offset else ""
         columns = ", ".join(f"t.{name}" for name in (*TRAJECTORY_COLUMNS, IS_INT))
         ordered = order_of(order or _DEFAULT_ORDER, "trajectories", TRAJECTORY_COLUMNS, ("start_ns", "trajectory_id"))
         once = f"WITH {', '.join(before)} " if before else ""
         sql = f"{once}SELECT {columns} FROM {found} ORDER BY {ordered}{paging}"
-        return self._ask(sql, values + predicate.parameters, None if step is None else whole("step", step))
+        only = None if step is None else whole("step", step)
+        answer = self._ask(sql, values + runs.parameters + predicate.parameters, only)
+        before, found = chosen(conditions, predicate.sql)
+        return self._with_older_runs(answer, runs, found, values + predicate.parameters, before, only)
 
     def trajectory(self, trajectory_id: str) -> Trajectory:
         """One trajectory with its ops, conversation, tokens, scores; the first letters of its id are enough.
@@ -152,11 +165,13 @@ class Store:
         experiment: str | None = None,
         project: str | None = None,
         validate: bool | None = None,
+        run: str | None = None,
+        all_runs: bool = False,
     ) -> Result:
         """All rollouts of one sample in one step."""
         return self.trajectories(
-            step=step, sample_index=sample_index, experiment=experiment, project=project, validate=validate,
-            order="rollout_n,start_ns",
+            step=step, sample_index=sample_index, experiment=experiment, project=project, validate=validate, run=run,
+            all_runs=all_runs, order="rollout_n,start_ns",
         )  # fmt: skip
 
     def groups(
@@ -167,6 +182,8 @@ class Store:
         experiment: str | None = None,
         project: str | None = None,
         validate: bool | None = None,
+        run: str | None = None,
+        all_runs: bool = False,
         where: str | None = None,
         order: str | None = None,
         limit: int | None = None,
@@ -176,7 +193,7 @@ class Store:
         """One row per group, all rollouts of one sample in one step: rewards, lengths, flags.
 
         Args:
-            step, sample_index, experiment, project, validate: As in `trajectories`.
+            step, sample_index, experiment, project, validate, run, all_runs: As in `trajectories`.
             where: A filter: the groups that hold such a trajectory. `group.std = 0` asks about the group itself.
             order: Columns to sort by; `-` before one turns it around: `"-std,step"`.
             limit: How many rows at most.
@@ -196,28 +213,46 @@ class Store:
         )
         # Under the name of the view, so that a filter on `group.pass_rate` means this threshold too.
         before, parameters = [f"groups AS MATERIALIZED ({groups_select('?::DOUBLE')})"], [float(threshold)]
+        filtered_by: frozenset[str] = frozenset()
         if where is not None:
             predicate = compile_where(where)
+            filtered_by = predicate.fields
             more, found = chosen("true", predicate.sql, views=("latest_scores",))
             before += [*more, f"matching AS (SELECT DISTINCT {', '.join(GROUP_KEY)} FROM {found})"]
             parameters += predicate.parameters
             conditions += f" AND EXISTS (SELECT 1 FROM matching t WHERE {SAME_GROUP})"
+        runs = choose_runs("g", run, all_runs, filtered_by)
         columns = [f"g.{name}" for name in (*GROUP_COLUMNS, IS_INT)]
         columns += [f'{sql} AS "{name}"' for name, sql in chances.items()]
         ordered = order_of(order or _GROUP_ORDER, "groups", (*GROUP_COLUMNS, *chances), GROUP_KEY)
         paging = "" if limit is None else f" LIMIT {whole('limit', limit)}"
         sql = (
-            f"WITH {', '.join(before)} SELECT * FROM (SELECT {', '.join(columns)} FROM groups g WHERE {conditions}) t "
-            f"ORDER BY {ordered}{paging}"
+            f"WITH {', '.join(before)} SELECT * FROM ("
+            f"SELECT {', '.join(columns)} FROM groups g WHERE {conditions} AND {runs.sql}) t ORDER BY {ordered}{paging}"
         )
-        return self._ask(sql, [*parameters, *values], None if step is None else whole("step", step))
+        only = None if step is None else whole("step", step)
+        answer = self._ask(sql, [*parameters, *values, *runs.parameters], only)
+        older = f"(SELECT run, superseded, unnest(range(size)) FROM groups g WHERE {conditions}) t WHERE true"
+        return self._with_older_runs(answer, runs, older, [*parameters, *values], before, only)
 
-    def history(self, sample_index: SampleIndex, *, experiment: str | None = None) -> Result:
+    def history(
+        self,
+        sample_index: SampleIndex,
+        *,
+        experiment: str | None = None,
+        run: str | None = None,
+        all_runs: bool = False,
+    ) -> Result:
         """One sample over the steps: how many rollouts, and their rewards."""
         where, values = conditions_of(sample_index=sample_index, experiment=experiment)
+        runs = choose_runs("t", run, all_runs)
         columns = ", ".join((*GROUP_COLUMNS, IS_INT))
-        sql = f"SELECT {columns} FROM _groups t WHERE {where} ORDER BY project, experiment, step NULLS LAST, validate"
-        return self._ask(sql, values)
+        answer = self._ask(
+            f"SELECT {columns} FROM _groups t WHERE {where} AND {runs.sql} "
+            "ORDER BY project, experiment, step NULLS LAST, validate",
+            values + runs.parameters,
+        )
+        return self._with_older_runs(answer, runs, f"_listing t WHERE {where}", values)
 
     def compare(self, trajectory_ids: Sequence[str]) -> Comparison:
         """Two or more trajectories side by side, and where they part."""
@@ -233,13 +268,14 @@ class Store:
         experiment: str | None = None,
         project: str | None = None,
         validate: bool | None = None,
+        run: str | None = None,
     ) -> Comparison:
         """All rollouts of one sample in one step side by side, and where each parts from the best of them.
 
         Raises:
-            QueryError: there are fewer than two, or several runs have this step and sample.
+            QueryError: there are fewer than two, or several experiments have this step and sample.
         """
-        rows = self.group(step, sample_index, experiment=experiment, project=project, validate=validate).rows()
+        rows = self.group(step, sample_index, experiment=experiment, project=project, validate=validate, run=run).rows()
         for name in ("project", "experiment", "validate"):
             found = sorted({row[name] for row in rows})
             if len(found) > 1:
@@ -263,6 +299,7 @@ class Store:
         reason: str | None = None,
         project: str | None = None,
         experiment: str | None = None,
+        run: str | None = None,
     ) -> None:
         """Give a trajectory of this store a score, as `rolltrace.score` does, but with tracing off: after the run.
 
@@ -275,11 +312,12 @@ class Store:
             value: A number, or text, which becomes a label.
             terms: The parts it is made of.
             reason: Why.
-            project, experiment: The run that coordinates belong to, if the store has several that they may mean.
+            project, experiment: What coordinates belong to, if the store has several that they may mean.
+            run: The run that they belong to, if not the newest one that has them.
 
         Raises:
             ConfigError: target, name, value or terms make no sense.
-            QueryError: no trajectory has this id, several begin with it, or several runs have these coordinates.
+            QueryError: no trajectory has this id, several begin with it, or several experiments have these coordinates.
             StoreError: the store cannot be written.
         """
         body = score_body(value, terms, reason, name=name)
@@ -292,37 +330,23 @@ class Store:
                 about = addressee_of_row(*self._ask("SELECT * FROM _rows WHERE trajectory_id = ?", [full_id]))
             except QueryError:
                 if project is None or experiment is None:
-                    raise  # most likely a slip of the hand; a run that is named may have it yet
-        about = about or addressee_of(self._ask, target, project, experiment)
+                    raise  # most likely a slip of the hand; an experiment that is named may have it yet
+        about = about or addressee_of(self._ask, target, project, experiment, run)
         write_score(self.path, about, name, body, after_ns=newest_score_ns(self._ask, about, name))
         self.refresh()
 
     def unmatched_scores(self) -> Result:
         """Scores of trajectories that this store does not have: not traced, or not here yet. The oldest comes first."""
-        return self._ask(
-            "SELECT trajectory_id, project, experiment, step, sample_index, rollout_n, validate, name, value, label, "
-            "reason, terms, time_ns, worker, sample_is_int AS _is_int FROM unmatched_scores ORDER BY time_ns, worker"
-        )
+        return self._ask(UNMATCHED_SCORES)
 
     def live(self) -> Result:
         """What runs right now: since how long, in which op, in which process. The oldest comes first."""
         now_ns = time.time_ns()
-        return self._ask(
-            "SELECT t.trajectory_id, t.project, t.experiment, t.step, t.sample_index, t.rollout_n, t.validate, t.name, "
-            "(? - t.start_ns) / 1e9 AS age_s, o.current_op, (? - o.op_start_ns) / 1e9 AS op_age_s, t.turns, "
-            "t.tool_calls, t.worker, t._is_int FROM _listing t LEFT JOIN ("
-            "SELECT trajectory_id, arg_max(name, start_ns) AS current_op, max(start_ns) AS op_start_ns FROM spans "
-            "WHERE status = 'running' GROUP BY trajectory_id) o USING (trajectory_id) "
-            "WHERE t.status = 'running' ORDER BY t.start_ns",
-            [now_ns, now_ns],
-        )
+        return self._ask(LIVE, [now_ns, now_ns])
 
     def losses(self) -> Result:
         """How many records were not kept, by step and reason."""
-        return self._ask(
-            "SELECT project, experiment, step, worker, reason, sum(count)::BIGINT AS count FROM losses "
-            "GROUP BY ALL ORDER BY project, experiment, step NULLS LAST, reason, worker"
-        )
+        return self._ask(LOSSES)
 
     def damaged(self, *, thorough: bool = False) -> list[tuple[Path, str]]:
         """Files that cannot be read, and why. `thorough` compares the checksum of every page of every part."""
@@ -359,6 +383,25 @@ class Store:
 
     def _ask(self, sql: str, parameters: Sequence[Any] | dict[str, Any] = (), step: int | None = None) -> Result:
         return Result(self._engine.query(sql, parameters, step))
+
+    def _with_older_runs(
+        self,
+        answer: Result,
+        runs: RunChoice,
+        older: str,
+        parameters: list[Any],
+        before: Sequence[str] = (),
+        step: int | None = None,
+    ) -> Result:
+        """The answer, which says how much of `older`, trajectories `t` of all runs, it leaves out."""
+        if runs.hides and self._ask("SELECT 1 FROM _rows WHERE superseded LIMIT 1", (), step).rows():
+            once = f"WITH {', '.join(before)} " if before else ""
+            sql = (
+                f"{once}SELECT count(*) AS n, count(DISTINCT coalesce(t.run, '')) AS runs FROM {older} AND t.superseded"
+            )
+            (row,) = self._ask(sql, parameters, step).rows()
+            answer.older_runs = OlderRuns(row["n"], row["runs"])
+        return answer
 
     def _find(self, prefix: str) -> tuple[str, int | None]:
         """The full id that begins so, and its step."""

@@ -63,6 +63,8 @@ FIELDS = {
         Field("policy_version_max", "number", "t.policy_version_max", "newest weights that produced its tokens"),
         Field("staleness", "number", "t.staleness", "step minus the oldest weights that produced its tokens"),
         Field("worker", "text", "t.worker", "host and process that wrote it"),
+        Field("run", "text", "t.run", "the training job that wrote it; asking for it shows older runs too"),
+        Field("superseded", "bool", "t.superseded", "a newer run of the experiment reached the same step"),
         Field("flag", "text", "one_flag", "some flag that rolltrace set"),
         Field("tool", "text", "s.name", "name of some tool op"),
         Field("op", "text", "s.name", "name of some op"),

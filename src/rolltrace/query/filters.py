@@ -49,6 +49,8 @@ class Predicate(NamedTuple):
     """One for each `?` of the SQL, in its order."""
     needs: frozenset[str]
     """What it reads besides the plain columns: some of flag, tag, tool, op, kind, text, score, label, group."""
+    fields: frozenset[str] = frozenset()
+    """The names of all fields in it."""
 
 
 def compile_where(text: str) -> Predicate:
@@ -56,7 +58,7 @@ def compile_where(text: str) -> Predicate:
 
     Example:
         >>> compile_where("reward < 0.5 and status = 'ok'")
-        Predicate(sql='(t.reward < ? AND t.status = ?)', parameters=[0.5, 'ok'], needs=frozenset())
+        Predicate(sql='(t.reward < ? AND t.status = ?)', parameters=[0.5, 'ok'], ...)
 
     Raises:
         FilterError: The filter cannot be understood; the message shows where and why.
@@ -73,6 +75,7 @@ class _Parser:
         self._at = 0
         self._parameters: list[Any] = []
         self._needs: set[str] = set()
+        self._fields: set[str] = set()
         self._lookups = 0
 
     def predicate(self) -> Predicate:
@@ -84,7 +87,7 @@ class _Parser:
             self._fail(rest, "this ')' closes nothing")
         if rest.kind != "end":
             self._fail(rest, f"expected 'and', 'or' or the end, not {_seen(rest)}")
-        return Predicate(sql, self._parameters, frozenset(self._needs))
+        return Predicate(sql, self._parameters, frozenset(self._needs), frozenset(self._fields))
 
     def _any(self, *, negated: bool, level: int) -> str:
         alternatives = []
@@ -122,6 +125,7 @@ class _Parser:
         values = self._values(token, field, operator, opposite)
         sql, parameters = condition(field, token.key or "", operator, values)
         self._parameters += parameters
+        self._fields.add(field.name)
         if needed := need(field):
             self._needs.add(needed)
         never_null = sql.startswith("EXISTS")

@@ -14,6 +14,7 @@ import pyarrow as pa
 from rolltrace.query.dataset import Store
 from rolltrace.query.filters import compile_where
 from rolltrace.query.reading import read_whole, summaries
+from rolltrace.query.runs import choose_runs
 from rolltrace.query.trajectory import Row, Trajectory
 
 _SURVEY = """
@@ -67,7 +68,8 @@ def survey(
 
     Columns: trajectory_id, project, experiment, step, worker; `records`, how many ops, transitions and notes it has so
     far; `open`, how many of its ops still run; `last_ns`, when the last of these was; `scored_ns`, when the newest
-    score was given, 0 for never; `wanted`, whether it meets `where`.
+    score was given, 0 for never; `wanted`, whether it meets `where`. A filter means of each step the newest run, unless
+    it asks about runs itself; without one, all are wanted.
 
     Args:
         store: The store.
@@ -80,6 +82,7 @@ def survey(
         FilterError: the filter cannot be understood.
     """
     predicate = compile_where(where or "")
+    runs = choose_runs("t", None, all_runs=not where, filtered_by=predicate.fields)
     which, values = ["true"], list[Any]()
     if places is not None:
         which.append(f"(t.project, t.experiment) IN ({', '.join(['(?, ?)'] * len(places))})" if places else "false")
@@ -89,7 +92,7 @@ def survey(
         if value is not None:
             which.append(tests.get(column, f"t.{column} = ?"))
             values.append(value)
-    sql = _SURVEY.format(wanted=predicate.sql, which=" AND ".join(which))
+    sql = _SURVEY.format(wanted=f"({predicate.sql}) AND {runs.sql}", which=" AND ".join(which))
     return store._ask(sql, [*predicate.parameters, *values]).arrow()
 
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-GROUP_KEY = ("project", "experiment", "step", "sample_index", "validate")
+GROUP_KEY = ("project", "experiment", "step", "sample_index", "validate", "run")
 GROUP_COLUMNS = (
     *GROUP_KEY, "size", "scored", "mean", "std", "min", "max", "spread", "best", "worst", "passed", "pass_rate",
     "zero_variance", "response_tokens_mean", "response_tokens_min", "response_tokens_max", "turns_mean",
-    "duration_s_max", "flags", "errors",
+    "duration_s_max", "flags", "errors", "superseded",
 )  # fmt: skip
 """The columns of `groups`, in order."""
 
@@ -49,6 +49,7 @@ FROM (
         max(duration_s) AS duration_s_max,
         list_sort(list_distinct(flatten(list(flags)))) AS flags,
         count(*) FILTER (status = 'error') AS errors,
+        bool_or(superseded) AS superseded,
         bool_and(_is_int) AS _is_int
     FROM _listing WHERE sample_index IS NOT NULL
     GROUP BY {", ".join(GROUP_KEY)}

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from rolltrace.query.runs import NO_OLDER_RUNS, OlderRuns
+
 if TYPE_CHECKING:
     import pandas  # type: ignore[import-untyped, unused-ignore]
     import polars
@@ -28,6 +30,9 @@ class Result:
 
     A column has one type: in `.arrow()`, `.df()` and `.pl()` it is a number only if all rows gave numbers.
     """
+
+    older_runs: OlderRuns = NO_OLDER_RUNS
+    """What was left out because a newer run reached the same step; `all_runs=True` shows it."""
 
     def __init__(self, table: pa.Table) -> None:
         self._is_int: list[bool | None] | None = None
@@ -101,6 +106,8 @@ class Result:
         text = f"{len(self)} row{'' if len(self) == 1 else 's'}"
         if len(self) > _SHOWN_ROWS:
             text += f", the first {_SHOWN_ROWS} shown"
+        if self.older_runs.trajectories:
+            text += f"; {self.older_runs}: all_runs=True"
         if hidden_columns:
             text += f"; {hidden_columns} more column{'' if hidden_columns == 1 else 's'}"
         return text

@@ -72,26 +72,36 @@ def with_late(listing: str, late: str) -> str:
     )
 
 
-IS_MEANT = (
-    f"row_number() OVER (PARTITION BY {', '.join(_COORDINATES)} "
-    "ORDER BY parent_trajectory_id IS NOT NULL, start_ns DESC, trajectory_id) = 1"
-)
-"""Whether a trajectory is the one that a score without id means, by its coordinates: of a rollout that was tried again,
-the last try; and not one that was begun inside another, whose coordinates it may have taken over."""
+_LAST_TRY = "ORDER BY parent_trajectory_id IS NOT NULL, start_ns DESC, trajectory_id"
+IS_MEANT = f"row_number() OVER (PARTITION BY {', '.join(_COORDINATES)}, run {_LAST_TRY}) = 1"
+"""Whether a trajectory is the one that a score without id means, by run and coordinates: of a rollout that was tried
+again, the last try; and not one that was begun inside another, whose coordinates it may have taken over."""
+IS_NEWEST = f"row_number() OVER (PARTITION BY {', '.join(_COORDINATES)} {_LAST_TRY}) = 1"
+"""The same, whatever its run."""
 
 
 def with_id(scores: str, listing: str) -> str:
-    """The scores, those without id with that of the trajectory they mean: a row of this listing where `_is_meant`."""
+    """The scores, those without id with that of the trajectory they mean, a row of this listing.
+
+    It is one of the score's own run. A run that has no trajectory in the step was started apart from the rollouts: what
+    it scores is the newest one at the coordinates.
+    """
     # An equality even for "has no id": by anything else, DuckDB would compare all with all.
     same = " AND ".join(f"s.{name} IS NOT DISTINCT FROM meant.{name}" for name in _COORDINATES)
+    place = ("project", "experiment", "step", "validate")
+    here = " AND ".join(f"s.{name} IS NOT DISTINCT FROM here.{name}" for name in place)
     return (
-        "SELECT s.* REPLACE (coalesce(s.trajectory_id, meant.trajectory_id) AS trajectory_id) "
-        f"FROM {scores} s LEFT JOIN (SELECT * FROM {listing} WHERE _is_meant) meant "
-        f"ON (s.trajectory_id IS NULL) = meant._is_meant AND {same}"
+        "SELECT s.* EXCLUDE (_run_key) REPLACE (coalesce(s.trajectory_id, meant.trajectory_id) AS trajectory_id) FROM ("
+        f"SELECT s.*, here.run_key AS _run_key FROM {scores} s LEFT JOIN ("
+        f"SELECT DISTINCT {', '.join(place)}, coalesce(run, '') AS run_key FROM {listing}) here "
+        f"ON {here} AND coalesce(s.run, '') = here.run_key) s "
+        f"LEFT JOIN (SELECT *, coalesce(run, '') AS run_key FROM {listing} WHERE _is_meant "
+        f"UNION ALL SELECT *, NULL AS run_key FROM {listing} WHERE _is_newest) meant "
+        f"ON (s.trajectory_id IS NULL) = meant._is_meant AND {same} AND s._run_key IS NOT DISTINCT FROM meant.run_key"
     )
 
 
-_PLACE = {**{name: name for name in _COORDINATES}, "sample_is_int": "_is_int"}
+_PLACE = {**{name: name for name in _COORDINATES}, "run": "run", "sample_is_int": "_is_int"}
 _WITH_PLACE = f"""
 SELECT s.* REPLACE ({", ".join(f"coalesce(t.{theirs}, s.{name}) AS {name}" for name, theirs in _PLACE.items())}),
     t.trajectory_id IS NOT NULL AS _known

@@ -29,42 +29,53 @@ class Addressee(NamedTuple):
     experiment: str
     trajectory_id: bytes
     coordinates: Coordinates
+    run: str | None = None
 
 
 def addressee_of_row(row: dict[str, Any]) -> Addressee:
     """That of a row of the listing."""
     where = Coordinates(*(row[name] for name in Coordinates._fields))
-    return Addressee(row["project"], row["experiment"], bytes.fromhex(row["trajectory_id"]), where)
+    return Addressee(row["project"], row["experiment"], bytes.fromhex(row["trajectory_id"]), where, row["run"])
 
 
-def addressee_of(ask: Ask, target: Any, project: str | None, experiment: str | None) -> Addressee:
+def addressee_of(ask: Ask, target: Any, project: str | None, experiment: str | None, run: str | None) -> Addressee:
     """That of coordinates, or of an id that the store does not know: then project and experiment are given.
 
     Raises:
         ConfigError: the target is neither.
-        QueryError: it is not plain which run is meant.
+        QueryError: it is not plain which experiment is meant.
     """
     trajectory_id, where = target_of(target)
+    homes = _homes(ask, where, project, experiment) or _homes(ask, None, project, experiment)
     if project is not None and experiment is not None:
-        return Addressee(project, experiment, trajectory_id, where)
-    found = _runs(ask, where, project, experiment) or _runs(ask, None, project, experiment)
-    if len(found) != 1:
-        several = f"it may mean {', '.join(' / '.join(run) for run in found)}" if found else "the store has no such run"
-        raise QueryError(f"say to which run {target!r:.100} belongs, with project=... and experiment=...: {several}")
-    return Addressee(*found[0], trajectory_id, where)
+        newest = homes[0].run if homes else None
+        return Addressee(project, experiment, trajectory_id, where, run or newest)
+    if len(homes) != 1:
+        several = f"it may mean {', '.join(' / '.join(each[:2]) for each in homes)}" if homes else "there is none"
+        raise QueryError(
+            f"say to which experiment {target!r:.100} belongs, with project=... and experiment=...: {several}"
+        )
+    return Addressee(homes[0].project, homes[0].experiment, trajectory_id, where, run or homes[0].run)
 
 
-def _runs(ask: Ask, where: Coordinates | None, project: str | None, experiment: str | None) -> list[tuple[str, str]]:
-    """The runs that have a trajectory at these coordinates, or any."""
+class _Home(NamedTuple):
+    project: str
+    experiment: str
+    run: str | None
+
+
+def _homes(ask: Ask, where: Coordinates | None, project: str | None, experiment: str | None) -> list[_Home]:
+    """The experiments that have a trajectory at these coordinates, or any, each with its newest run."""
     sample = None if where is None or where.sample_index is None else str(where.sample_index)
     wanted = {} if where is None else {**where._asdict(), "sample_index": sample}
     given = {name: value for name, value in (("project", project), ("experiment", experiment)) if value is not None}
     conditions = " AND ".join(["true", *(f"{name} IS NOT DISTINCT FROM ?" for name in (*wanted, *given))])
     rows = ask(
-        f"SELECT DISTINCT project, experiment FROM _listing WHERE {conditions} ORDER BY ALL",
+        "SELECT project, experiment, arg_max(coalesce(run, ''), start_ns) AS run FROM _listing "
+        f"WHERE NOT superseded AND {conditions} GROUP BY project, experiment ORDER BY ALL",
         [*wanted.values(), *given.values()],
     )
-    return [(row["project"], row["experiment"]) for row in rows]
+    return [_Home(row["project"], row["experiment"], row["run"] or None) for row in rows]
 
 
 def newest_score_ns(ask: Ask, about: Addressee, name: str) -> int:
@@ -82,7 +93,8 @@ def write_score(store: Path, about: Addressee, name: str, body: dict[str, Any], 
     Raises:
         StoreError: the store cannot be written.
     """
-    writer = JournalWriter(store, {"project": about.project[:200], "experiment": about.experiment[:200]})
+    meta = {"project": about.project[:200], "experiment": about.experiment[:200], "run": about.run}
+    writer = JournalWriter(store, meta)
     coordinates, said = msgspec.Raw(encode_record(about.coordinates)), msgspec.msgpack.encode({"name": name, **body})
     record = Event(about.trajectory_id, coordinates, "score", max(time.time_ns(), after_ns + 1), 0, msgspec.Raw(said))
     saved = writer.append(encode_record(record), about.coordinates.step)

@@ -128,6 +128,10 @@ class Trajectory:
     fate_reason: str | None = None
     staleness: int | None = None
     """How many versions its oldest weights are behind its step."""
+    run: str | None = None
+    """The training job that wrote it."""
+    superseded: bool = False
+    """A newer run of the experiment reached the same step."""
     traceback: str | None = None
     parent_trajectory_id: str | None = None
     """The trajectory it was begun in."""

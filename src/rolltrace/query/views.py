@@ -19,8 +19,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rolltrace.query.group_views import GROUP_VIEWS
+from rolltrace.query.runs import SAME_STEP, SUPERSEDED, newest_runs
 from rolltrace.query.score_views import (
     IS_MEANT,
+    IS_NEWEST,
     SCORE_VIEWS,
     SHOWN,
     SHOWN_SCORES,
@@ -36,7 +38,7 @@ TRAJECTORY_COLUMNS = (
     "trajectory_id", "project", "experiment", "step", "sample_index", "rollout_n", "validate", "name", "status",
     "error", "start_ns", "end_ns", "duration_s", "turns", "tool_calls", "tool_errors", "prompt_tokens",
     "response_tokens", "reward", "policy_version_min", "policy_version_max", "flags", "tags", "worker", "advantage",
-    "fate", "fate_reason", "staleness",
+    "fate", "fate_reason", "staleness", "run", "superseded",
 )  # fmt: skip
 """The columns of `trajectories`, in order."""
 
@@ -53,12 +55,12 @@ WITH own AS (
     FROM _active_spans s ANTI JOIN _active_trajectories USING (trajectory_id)
     QUALIFY row_number() OVER (PARTITION BY trajectory_id ORDER BY parent_id IS NOT NULL, start_ns) = 1
 ), every AS (
-    SELECT *, {IS_MEANT} AS _is_meant FROM (
+    SELECT *, {IS_MEANT} AS _is_meant, {IS_NEWEST} AS _is_newest FROM (
         SELECT * EXCLUDE (traceback, parent_op_id) FROM own
         UNION ALL BY NAME
         SELECT * FROM loose
     )
-), calls AS (
+), newest AS ({newest_runs("every")}), calls AS (
     SELECT
         trajectory_id,
         count(*) FILTER (kind = 'llm') AS turns,
@@ -71,7 +73,8 @@ WITH own AS (
     FROM _active_spans GROUP BY trajectory_id
 )
 SELECT
-    trajectory_id, project, experiment, step, sample_index, rollout_n, validate, name, status, error, start_ns, end_ns,
+    trajectory_id, every.project, every.experiment, every.step, sample_index, rollout_n, every.validate, name, status,
+    error, start_ns, end_ns,
     (end_ns - start_ns) / 1e9 AS duration_s,
     coalesce(turns, 0) AS turns,
     coalesce(tool_calls, 0) AS tool_calls,
@@ -82,11 +85,14 @@ SELECT
     coalesce(found.flags, []::VARCHAR[]) AS flags,
     tags, worker,
     {", ".join(shown.column for shown in SHOWN)},
-    step - policy_version_min AS staleness,
+    every.step - policy_version_min AS staleness,
+    run,
+    {SUPERSEDED} AS superseded,
     sample_is_int AS _is_int,
-    _is_meant,
+    _is_meant, _is_newest,
     {", ".join(f"_{name}_at" for name in SHOWN_SCORES)}
 FROM every
+JOIN newest ON {SAME_STEP}
 LEFT JOIN calls USING (trajectory_id)
 LEFT JOIN ({newest_shown(f"({with_id('_active_scores', 'every')})")}) USING (trajectory_id)
 LEFT JOIN (

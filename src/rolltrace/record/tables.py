@@ -42,6 +42,8 @@ WHERE = (
     Column("rollout_n", "int64", "which of the n rollouts of that sample"),
     Column("validate", "bool", "a validation rollout"),
     Column("worker", "text", "host and process that wrote it: the journal's writer id"),
+    Column("run", "text", "the training job that wrote it; an experiment that is started again has several"),
+    Column("run_ns", "int64", "when the process that wrote it joined that run, nanoseconds since 1970"),
 )
 """Every row says which trajectory it belongs to and where that stands in the training run."""
 
@@ -182,6 +184,7 @@ LOSSES = Table(
         Column("sample_index", "text", "its sample, when one trajectory is meant"),
         Column("validate", "bool", "whether that was a validation rollout"),
         Column("trajectory_id", "text", "a trajectory that was begun and then not kept: no other table shows it"),
+        Column("run", "text", "the training job that wrote it"),
     ),
 )
 

@@ -86,6 +86,7 @@ def _tags(trajectory: Trajectory) -> dict[str, str]:
         "rollout_n": trajectory.rollout_n,
         "validate": trajectory.validate,
         "experiment_name": trajectory.experiment,
+        "run": trajectory.run,
         "worker": trajectory.worker,
         "flags": ",".join(trajectory.flags) or None,
         "rolltrace.status": trajectory.status,

@@ -38,6 +38,7 @@ def coordinates(trajectory: Trajectory) -> dict[str, Value]:
         "rl.sample_index": None if trajectory.sample_index is None else str(trajectory.sample_index),
         "rl.rollout_n": trajectory.rollout_n,
         "rl.validate": trajectory.validate,
+        "rl.run": trajectory.run,
     }
     return {name: value for name, value in found.items() if value is not None}
 

@@ -172,6 +172,7 @@ def _where(trajectory: Trajectory) -> Json:
         "rollout_n": trajectory.rollout_n,
         "validate": trajectory.validate,
         "experiment_name": trajectory.experiment,
+        "run": trajectory.run,
         "trajectory_id": trajectory.trajectory_id,
     }
     return {name: value for name, value in where.items() if value is not None}

@@ -1,0 +1,145 @@
+"""A place in a trajectory as text, for other processes: where it is, and how to turn tracing on there.
+
+The text is a W3C traceparent, then JSON: the coordinates and the settings that are not defaults. None of these is a
+secret: credentials of backends stay in the environment.
+"""
+
+from __future__ import annotations
+
+import re
+from contextvars import Token
+from dataclasses import fields
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from rolltrace._guard import caught, logger
+from rolltrace.capture import scope
+from rolltrace.capture.trajectory import Trajectory
+from rolltrace.errors import ContextError
+from rolltrace.record import Coordinates, coordinate, decode_coordinates, whole
+from rolltrace.settings import Settings
+
+_CONTEXT = re.compile(r"00-([0-9a-f]{32})-([0-7][0-9a-f]{15})-0([01])(?:;(\{.*\}))?", re.DOTALL)
+_NO_TRAJECTORY = "0" * 32
+_NO_OP = "0" * 16
+_has_warned = False
+
+
+def current_context() -> str:
+    """The current trajectory and op as a small string, for `use_context` in another process.
+
+    Outside any trajectory it carries only how to turn tracing on. Empty while tracing is off.
+    """
+    recorder, place = scope.recorder, scope.current.get()
+    if recorder is None:
+        return ""
+    if place is not None and place.trajectory is None:
+        return f"00-{_NO_TRAJECTORY}-{_NO_OP}-00"
+    import json  # not needed by a rollout in one process
+
+    where: dict[str, Any] = {"settings": _carried(recorder.settings)}
+    ids = f"{_NO_TRAJECTORY}-{_NO_OP}"
+    if place is not None and place.trajectory is not None:
+        ids = f"{place.trajectory.id}-{place.op_id:016x}"
+        coordinates = decode_coordinates(place.trajectory.coordinates)._asdict()
+        where.update({name: value for name, value in coordinates.items() if value is not None and value is not False})
+    return f"00-{ids}-01;{json.dumps(where, separators=(',', ':'))}"
+
+
+def _carried(settings: Settings) -> dict[str, Any]:
+    """The settings that are not defaults, in the form in which `init` takes them."""
+    values = {each.name: getattr(settings, each.name) for each in fields(settings)}
+    changed = {each.name: values[each.name] for each in fields(settings) if values[each.name] != each.default}
+    if not isinstance(changed.get("tokenizer", Path()), Path):
+        del changed["tokenizer"]  # an object: it stays in its process
+    return {name: str(value) if isinstance(value, Path) else value for name, value in changed.items()}
+
+
+class use_context:
+    """Continue a trajectory of another process or actor: `with use_context(text): ...`.
+
+    Ops inside become children of the op that called `current_context()`. If tracing was never set up in this process,
+    it is turned on as it was there. An empty string changes nothing.
+    """
+
+    def __init__(self, text: str | None) -> None:
+        self._text = text
+        self._token: Token[scope.Place | None] | None = None
+
+    def __enter__(self) -> None:
+        if not self._text:
+            return
+        try:
+            context = _read_context(self._text)
+            if scope.recorder is None:
+                _turn_on(context)
+            if scope.recorder is not None:
+                self._token = scope.current.set(_place(context))
+        except Exception:
+            caught("use_context")
+
+    def __exit__(
+        self, kind: type[BaseException] | None, failure: BaseException | None, tb: TracebackType | None
+    ) -> None:
+        token, self._token = self._token, None
+        if token is not None:
+            scope.leave(token)
+
+    async def __aenter__(self) -> None:
+        self.__enter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, failure: BaseException | None, tb: TracebackType | None
+    ) -> None:
+        self.__exit__(kind, failure, tb)
+
+
+class _Context:
+    """What a text says."""
+
+    def __init__(self, trace_id: str, op_id: str, sampled: str, where: Any) -> None:
+        self.trace_id = bytes.fromhex(trace_id)
+        self.op_id = int(op_id, 16)
+        self.is_muted = sampled == "0"
+        self.settings: dict[str, Any] = where.get("settings") or {}
+        self.coordinates = Coordinates(
+            step=whole(where.get("step")),
+            sample_index=coordinate(where.get("sample_index")),
+            rollout_n=whole(where.get("rollout_n")),
+            validate=bool(where.get("validate", False)),
+        )
+
+
+def _read_context(text: str) -> _Context:
+    match = _CONTEXT.fullmatch(text) if isinstance(text, str) else None
+    if match is None:
+        raise ContextError(f"use_context needs the string that current_context() gave, not {text!r:.200}")
+    import json
+
+    trace_id, op_id, sampled, where = match.groups()
+    try:
+        return _Context(trace_id, op_id, sampled, json.loads(where or "{}"))
+    except (ValueError, AttributeError):
+        raise ContextError(f"the coordinates in the context {text!r:.200} cannot be read") from None
+
+
+def _place(context: _Context) -> scope.Place | None:
+    if context.is_muted:
+        return scope.MUTED
+    if not any(context.trace_id):
+        return None
+    return Trajectory(scope.recorder, context.coordinates, context.trace_id, context.op_id)
+
+
+def _turn_on(context: _Context) -> None:
+    """Tracing is off here. It is turned on if nobody has decided otherwise; if it cannot be, that is said once."""
+    global _has_warned
+    if context.is_muted or scope.turn_on is None:
+        return
+    if not scope.turn_on(context.settings) and not _has_warned:
+        _has_warned = True
+        logger.warning(
+            "use_context: tracing is off in this process, so nothing is recorded here; call rolltrace.init(...) in it, "
+            "or remove what turns it off (backend=None, ROLLTRACE_BACKEND=off)"
+        )
