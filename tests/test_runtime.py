@@ -1,8 +1,10 @@
 """`init`, `flush`, `shutdown`, `stats`: what is on, and what a second `init` does."""
 
+import inspect
 import os
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ import rolltrace
 from rolltrace import _runtime, rollout_trace_attr, rollout_trace_op
 from rolltrace.capture import scope
 from rolltrace.errors import BackendError, ConfigError, StoreError
+from rolltrace.settings import Settings
 
 
 @pytest.fixture
@@ -21,11 +24,62 @@ def on(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_init_without_a_backend_stays_off(tmp_path: Path) -> None:
+def test_init_records_into_the_store_where_nothing_else_is_said(tmp_path: Path) -> None:
     rolltrace.init("p", "e", store=tmp_path / "s")
+    rollout_trace_op(lambda: 1)()
+    assert rolltrace.stats().records == 2
+    assert list((tmp_path / "s").rglob("*.seg"))
+
+
+@pytest.mark.parametrize("backend", [None, "off"])
+def test_init_with_no_backend_stays_off_whatever_the_environment_says(
+    tmp_path: Path, backend: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ROLLTRACE_BACKEND", "rolltrace")
+    rolltrace.init("p", "e", backend, store=tmp_path / "s")
     rollout_trace_op(lambda: 1)()
     assert (scope.recorder, rolltrace.stats().records) == (None, 0)
     assert not (tmp_path / "s").exists()
+
+
+def test_the_environment_turns_init_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ROLLTRACE_BACKEND", "off")
+    rolltrace.init("p", "e", store=tmp_path / "s")
+    assert scope.recorder is None
+
+
+def test_a_config_that_sets_no_backend_stays_off(tmp_path: Path) -> None:
+    rolltrace.init({"trainer": {"project_name": "p"}}, store=tmp_path / "s")
+    assert scope.recorder is None
+
+
+def test_every_setting_is_a_typed_keyword_of_init() -> None:
+    named = inspect.signature(rolltrace.init).parameters
+    settings = {each.name for each in fields(Settings)}
+    assert settings | {"config", "unknown"} == set(named)
+    assert not [name for name in settings if named[name].annotation == "Any" and name != "tokenizer"]
+
+
+def test_init_says_once_where_it_records(tmp_path: Path) -> None:
+    store = tmp_path / "a store"
+    code = "import rolltrace" + f"; rolltrace.init('p', 'e', store={str(store)!r}, drain='off')" * 2
+    (line,) = run_python(code).stderr.splitlines()
+    assert line.startswith(f"rolltrace: recording p / e in {store} (run 2")
+    assert line.endswith(f"look with: rolltrace ls '{store}'")
+    assert run_python(code, ROLLTRACE_QUIET="1").stderr == ""
+    assert run_python(code, RANK="1", WORLD_SIZE="2").stderr == ""
+
+
+def test_children_do_not_say_it_again(tmp_path: Path) -> None:
+    init = f"import rolltrace; rolltrace.init('p', 'e', store={str(tmp_path)!r}, drain='off')"
+    made = run_python(f"{init}\nimport subprocess, sys\nsubprocess.run([sys.executable, '-c', {init!r}], check=True)")
+    assert made.stderr.count("recording p / e") == 1
+
+
+def test_a_program_that_records_nothing_does_not_say_that_it_does(tmp_path: Path) -> None:
+    settings = {"ROLLTRACE_BACKEND": "rolltrace", "ROLLTRACE_STORE": str(tmp_path), "ROLLTRACE_DRAIN": "off"}
+    assert run_python("import rolltrace", **settings).stderr == ""
+    assert "rolltrace: recording default / default" in run_python(TRACED_PROGRAM, **settings).stderr
 
 
 def test_init_turns_tracing_on_and_shutdown_off(on: Path) -> None:
@@ -77,8 +131,12 @@ def test_a_config_given_twice_is_refused() -> None:
 
 
 def test_an_unknown_setting_is_told_with_those_there_are() -> None:
-    with pytest.raises(ConfigError, match=r"init has no setting 'max_byte'; there are: checks, durable, journal_mode"):
-        rolltrace.init("p", max_byte=3)
+    with pytest.raises(
+        ConfigError, match=r"no setting 'tokeniser'; did you mean 'tokenizer'\? there are: .*token2text"
+    ):
+        rolltrace.init("p", tokeniser="x")  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=r"no setting 'max_byte'; did you mean 'max_bytes'"):
+        rolltrace.RolloutTraceConfig.init("p", max_byte=3)
 
 
 def test_an_unknown_backend_lists_those_installed(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ CONFIG_INTRO = """\
 
 Each setting can be given in three ways. The first that is there wins:
 
-1. as an argument: `rolltrace.init("project", "run-1", "rolltrace", store="/data/traces")`
+1. as an argument: `rolltrace.init("project", "experiment", store="/data/traces")`
 2. in a Hydra config, or a dict of its shape: `rolltrace.init(config)` reads `actor_rollout_ref.rollout.trace.*`
    (every setting below can stand there), `trainer.project_name` and `trainer.experiment_name`
 3. as an environment variable, which worker processes inherit
@@ -108,7 +108,7 @@ keep, or, each with a leading `-`, those to drop:
 ```python
 import rolltrace
 
-rolltrace.init("my-project", "run-1", backend="rolltrace", checks="-repetition,-cut_by_length", drain="off")
+rolltrace.init("my-project", "my-experiment", checks="-repetition,-cut_by_length", drain="off")
 ```
 
 It is read when data is recorded; flags that are in a store stay there. `ROLLTRACE_CHECKS=off` does the same for a whole

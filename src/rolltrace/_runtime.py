@@ -197,8 +197,8 @@ def start(arguments: dict[str, Any], *, default_backend: str | None) -> None:
         arguments["backend"] = default_backend if has_default else None
     _warn_of_unknown_variables()
     _warn_of_missing_plugin()
-    _activate(Settings.gather(arguments, config))
-    _announce()
+    if _activate(Settings.gather(arguments, config)):
+        _announce()
 
 
 _warned: set[str] = set()
@@ -219,14 +219,15 @@ def _warn_of_missing_plugin() -> None:
         _guard.logger.warning("verl is here, but has not loaded rolltrace's plug-in; see: rolltrace doctor --verl")
 
 
-def _activate(settings: Settings, *, from_environment: bool = False) -> None:
+def _activate(settings: Settings, *, from_environment: bool = False) -> bool:
+    """Make these the settings in force; whether they were not so already."""
     global _active, _last_stats
     with _lock:
         settings = _with_run(settings)
         if _active is not None:
             difference = _active.settings.difference(settings)
             if not difference:
-                return
+                return False
             if not _active.from_environment:
                 pairs = (f"{name} is {mine!r:.200}, not {theirs!r:.200}" for name, (mine, theirs) in difference.items())
                 raise ConfigError(
@@ -241,6 +242,7 @@ def _activate(settings: Settings, *, from_environment: bool = False) -> None:
             _close_in_multiprocessing_children()
         _last_stats = None
         _scope.recorder = _active.recorder
+        return True
 
 
 def _with_run(settings: Settings) -> Settings:

@@ -127,9 +127,7 @@ def test_scores_by_coordinates_stay_in_their_run(tmp_path: Path) -> None:
     assert (newest["advantage"], older["advantage"]) == (None, 10.0)
     store.score((1, 0, 0), "advantage", 7.0)
     store.score((1, 0, 0), "advantage", 8.0, run=older["run"])
-    by_run = {
-        row["run"]: row["advantage"] for row in store.trajectories(all_runs=True, sample_index=0, rollout_n=0)
-    }
+    by_run = {row["run"]: row["advantage"] for row in store.trajectories(all_runs=True, sample_index=0, rollout_n=0)}
     assert by_run == {newest["run"]: 7.0, older["run"]: 8.0}
 
 
