@@ -15,9 +15,17 @@ SIGNATURES = {
     "current_context": "() -> 'str'",
     "flush": "(timeout: 'float | None' = 30.0) -> 'bool'",
     "init": "(project_name: 'str | Mapping[str, Any] | None' = None, experiment_name: 'str | None' = None, "
-    "backend: 'str | list[str] | tuple[str, ...] | None' = None, *, config: 'Mapping[str, Any] | None' = None, "
+    "backend: 'str | list[str] | tuple[str, ...] | Literal[Unset.UNSET] | None' = unset, *, "
+    "config: 'Mapping[str, Any] | None' = None, run: 'str | None' = None, "
     "store: 'str | os.PathLike[str] | None' = None, token2text: 'bool | None' = None, tokenizer: 'Any' = None, "
-    "max_samples_per_step_per_worker: 'int | None' = None, drain: 'str | None' = None, **limits: 'Any') -> 'None'",
+    "max_samples_per_step_per_worker: 'int | None' = None, sample_seed: 'int | None' = None, "
+    "drain: \"Literal['process', 'thread', 'off'] | None\" = None, checks: 'str | None' = None, "
+    "max_bytes: 'int | str | None' = None, max_items: 'int | None' = None, max_depth: 'int | None' = None, "
+    "max_array_bytes: 'int | str | None' = None, max_stream_items: 'int | None' = None, "
+    "max_unsent_bytes: 'int | str | None' = None, segment_bytes: 'int | str | None' = None, "
+    "durable: 'bool | None' = None, journal_mode: \"Literal['auto', 'mmap', 'append'] | None\" = None, "
+    "share: \"Literal['private', 'group'] | None\" = None, quiet: 'bool | None' = None, "
+    "**unknown: 'NoReturn') -> 'None'",
     "open": "(store: 'str | os.PathLike[str] | None' = None) -> 'Store'",
     "rollout_trace_attr": "(sample_index: 'SampleIndex | None' = None, step: 'int | None' = None, "
     "rollout_n: 'int | None' = None, name: 'str' = 'rollout_trace', validate: 'bool' = False, trace: 'bool' = True, "

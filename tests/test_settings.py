@@ -20,7 +20,8 @@ def hydra(**trace: Any) -> dict[str, Any]:
 
 
 def test_with_nothing_given_tracing_is_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("ROLLTRACE_DRAIN")
+    for name in ("DRAIN", "RUN", "QUIET"):
+        monkeypatch.delenv(f"ROLLTRACE_{name}")
     assert Settings.gather({}) == Settings()
     assert Settings().backend is None
 

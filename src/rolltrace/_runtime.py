@@ -38,6 +38,9 @@ class Unset(Enum):
 
     UNSET = "unset"
 
+    def __repr__(self) -> str:
+        return self.value
+
 
 @dataclass(frozen=True)
 class Stats:

@@ -145,8 +145,11 @@ def test_a_thread_that_outlives_its_trajectory_still_belongs_to_it(traced: Recor
     assert traced.op.trajectory_id == trajectory.id
 
 
-def test_outside_of_everything_there_is_no_context(traced: Recording) -> None:
-    assert current_context() == ""
+def test_outside_of_everything_a_context_carries_only_how_to_turn_tracing_on(traced: Recording) -> None:
+    text = current_context()
+    assert text.startswith(f"00-{'0' * 32}-{'0' * 16}-01;" + '{"settings":{')
+    with use_context(text):
+        assert scope.current.get() is None
 
 
 def test_while_off_there_is_no_context() -> None:

@@ -16,7 +16,8 @@ TABLES = """
         validate BOOLEAN, name VARCHAR, status VARCHAR, error VARCHAR, start_ns BIGINT, end_ns BIGINT,
         duration_s DOUBLE, turns BIGINT, tool_calls BIGINT, tool_errors BIGINT, prompt_tokens BIGINT,
         response_tokens BIGINT, reward DOUBLE, policy_version_min BIGINT, policy_version_max BIGINT, worker VARCHAR,
-        flags VARCHAR[], tags VARCHAR, advantage DOUBLE, fate VARCHAR, fate_reason VARCHAR, staleness BIGINT);
+        flags VARCHAR[], tags VARCHAR, advantage DOUBLE, fate VARCHAR, fate_reason VARCHAR, staleness BIGINT,
+        run VARCHAR, superseded BOOLEAN);
     CREATE TABLE spans (trajectory_id VARCHAR, name VARCHAR, kind VARCHAR, inputs VARCHAR, outputs VARCHAR,
         text VARCHAR, payload VARCHAR AS (coalesce(inputs, '') || coalesce(outputs, '')));
     CREATE TABLE latest_scores (trajectory_id VARCHAR, name VARCHAR, value DOUBLE, label VARCHAR);
@@ -24,7 +25,7 @@ TABLES = """
         project VARCHAR, experiment VARCHAR, step BIGINT, sample_index VARCHAR, validate BOOLEAN, size BIGINT,
         mean DOUBLE, std DOUBLE, min DOUBLE, max DOUBLE, spread DOUBLE, scored BIGINT, passed BIGINT,
         pass_rate DOUBLE, zero_variance BOOLEAN, response_tokens_mean DOUBLE, response_tokens_min BIGINT,
-        response_tokens_max BIGINT, turns_mean DOUBLE, duration_s_max DOUBLE, errors BIGINT);
+        response_tokens_max BIGINT, turns_mean DOUBLE, duration_s_max DOUBLE, errors BIGINT, run VARCHAR);
 """
 # Four rollouts: 1 went well, 2 was cut, 3 raised, and 4 still runs, so that most of it is missing.
 TRAJECTORY_ROWS: list[list[Any]] = [
@@ -32,21 +33,21 @@ TRAJECTORY_ROWS: list[list[Any]] = [
         *("1", "math", "run-1", 1, "3", 0, False, "agent", "ok", None, 1700000000000000001, 1700000009000000000),
         *(9.0, 2, 1, 0, 100, 50, 1.0, 7, 7, "host-1", ["repeats"]),
         json.dumps({"level": "hard", "n": 3, "ok": True, "odd name": "x", "a/b~c": 1.5, "none": None}),
-        *(0.5, "trained", None, 0),
+        *(0.5, "trained", None, 0, "job-1", False),
     ],
     [
         *("2", "math", "run-1", 1, "3", 1, False, "agent", "ok", None, 1700000000000000002, 1700000004000000000),
         *(4.0, 9, 8, 3, 900, 80, 0.25, 7, 8, "host-1", ["truncated", "tool_error"]),
         json.dumps({"level": "easy", "n": "12", "ok": False, "bad": {"$float": "nan"}}),
-        *(-0.5, "filtered", "too LONG", 3),
+        *(-0.5, "filtered", "too LONG", 3, "job-1", False),
     ],
     [
         *("3", "math", "run-2", 2, "10", 0, True, "Agent X", "error", "ValueError: it's \\ Bad", 5, 6),
         *(1e-9, 1, 0, 0, 10, 0, NAN, 9, 9, "host-2", []),
         json.dumps({"level": "hard", "n": 2.5, "list": ["p", "q"]}),
-        *(NAN, None, None, None),
+        *(NAN, None, None, None, "job-2", True),
     ],
-    ["4", None, None, None, "uuid-7", None, None, None, "running", *[None] * 19],
+    ["4", None, None, None, "uuid-7", None, None, None, "running", *[None] * 21],
 ]
 SPAN_ROWS: list[list[Any]] = [
     ["1", "generate", "llm", '{"prompt":"Find the CERTIFICATE"}', '"say \\"hi\\"\\nbye"', None],
@@ -64,9 +65,9 @@ SCORE_ROWS: list[list[Any]] = [
     ["3", "note", None, "fine"],
 ]
 GROUP_ROWS: list[list[Any]] = [
-    ["math", "run-1", 1, "3", False, 2, 0.625, 0.375, 0.25, 1.0, 0.75, 2, 1, 0.5, False, 65.0, 50, 80, 5.5, 9.0, 0],
-    ["math", "run-2", 2, "10", True, 1, NAN, NAN, NAN, NAN, NAN, 1, 0, 0.0, True, 0.0, 0, 0, 1.0, 1e-9, 1],
-    [None, None, None, "uuid-7", None, 1, *[None] * 5, 0, 0, None, False, *[None] * 3, 0.0, None, 0],
+    ["math", "run-1", 1, "3", False, 2, 0.625, 0.375, 0.25, 1.0, 0.75, 2, 1, 0.5, False, 65.0, 50, 80, 5.5, 9.0, 0, "job-1"],
+    ["math", "run-2", 2, "10", True, 1, NAN, NAN, NAN, NAN, NAN, 1, 0, 0.0, True, 0.0, 0, 0, 1.0, 1e-9, 1, "job-2"],
+    [None, None, None, "uuid-7", None, 1, *[None] * 5, 0, 0, None, False, *[None] * 3, 0.0, None, 0, None],
 ]
 
 

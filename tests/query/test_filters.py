@@ -175,6 +175,8 @@ from .filtered import found
         ("fate != 'trained'", "234"),
         ("fate is null", "34"),
         ("staleness > 0", "2"),
+        ("run = 'job-1' and superseded = false", "12"),
+        ("run != 'job-1'", "34"),
         ("staleness is null", "34"),
         ("label.note ~ 'HACK'", "1"),
         ("label.note = 'fine'", "3"),
