@@ -19,6 +19,7 @@ from rolltrace.cli.output import (
     print_table,
     screen_width,
     store_of,
+    working,
 )
 
 if TYPE_CHECKING:
@@ -70,9 +71,11 @@ def run(options: argparse.Namespace) -> int:
     from rolltrace.query import open_store
 
     store = open_store(store_of(options))
-    comparison = (
-        store.compare_group(group.pop("step"), group.pop("sample"), **group) if group else store.compare(options.ids)
-    )
+    with working(f"reading {store.path}"):
+        if group:
+            comparison = store.compare_group(group.pop("step"), group.pop("sample"), **group)
+        else:
+            comparison = store.compare(options.ids)
     if options.json:
         print(json_line(_fields(comparison)))
     else:
