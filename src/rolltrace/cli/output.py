@@ -192,6 +192,20 @@ def cut(text: str, width: int) -> str:
     return text + "…"
 
 
+def wrapped(text: str, width: int) -> list[str]:
+    """The text in lines of at most so many terminal columns; at least one line."""
+    from rolltrace.query.result import _width
+
+    lines, line, taken = list[str](), "", 0
+    for letter in text:
+        needed = _width(letter)
+        if taken + needed > width:
+            lines.append(line)
+            line, taken = "", 0
+        line, taken = line + letter, taken + needed
+    return [*lines, line]
+
+
 def screen_width() -> int:
     """How many columns a line may take."""
     return shutil.get_terminal_size((_PIPED_WIDTH, 24)).columns
