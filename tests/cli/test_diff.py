@@ -80,7 +80,75 @@ def test_wrong_usage_says_what_is_missing(
     with pytest.raises(SystemExit) as stopped:
         main(["diff", ids[0], *[str(store) for _ in extra]])
     assert stopped.value.code == 2
-    assert ("--store" if extra else "two ids or more") in capsys.readouterr().err
+    assert "two ids or more" in capsys.readouterr().err
+
+
+def test_the_store_may_stand_behind_the_ids(store: Path, ids: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["diff", ids[0], ids[1], str(store)]) == 0
+    assert "first turn that differs: 1\n" in capsys.readouterr().out
+
+
+SAME = "what all of them say, at some length; " * 30
+
+
+def write_different(store: Path, replies: list[str], results: list[str], reason: list[str]) -> list[str]:
+    """One turn each, with a tool call; the ids."""
+    rolltrace.init("p", "e", "rolltrace", store=store)
+
+    @rolltrace.rollout_trace_op(kind="tool")
+    def ask(query: str) -> str:
+        return query
+
+    made = []
+    for reply, result, why in zip(replies, results, reason):
+        with rolltrace.rollout_trace_attr(1, step=1, why=why) as trajectory:
+            generate("p", reply)
+            ask(result)
+            made.append(trajectory.id)
+    rolltrace.shutdown()
+    return made
+
+
+@pytest.mark.parametrize("part", ["reply", "tool", "tag"])
+def test_what_differs_is_shown_however_much_is_the_same(
+    tmp_path: Path, part: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    texts = [SAME + word + SAME + other + SAME for word, other in (("one", "alpha"), ("two", "omega"))]
+    given = [texts if part == each else ["x", "x"] for each in ("reply", "tool", "tag")]
+    ids = write_different(tmp_path, *given)
+    assert main(["diff", *ids, str(tmp_path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    if part == "tag":
+        (row,) = [line for line in lines if line.startswith("tags")]
+        assert ("one" in row, "two" in row) == (True, True)
+    else:
+        joined = "".join(line[4:] for line in lines)
+        assert all(word in joined for word in ("one", "two", "alpha", "omega"))
+    assert max(map(len, lines)) <= 80 or part != "reply"
+
+
+def test_what_is_not_shown_of_a_long_difference_is_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    ids = write_different(tmp_path, ["a" * 9000, "b" * 9000], ["x", "x"], ["", ""])
+    assert main(["diff", *ids, str(tmp_path)]) == 0
+    assert "more lines: --full" in capsys.readouterr().out
+    assert main(["diff", *ids, str(tmp_path), "--full"]) == 0
+    said = capsys.readouterr().out
+    assert (said.count("b") >= 9000, "--full" in said) == (True, False)
+
+
+def test_turns_are_counted_as_on_the_html_page(
+    store: Path, ids: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["diff", ids[0], ids[1], str(store)])
+    assert "first turn that differs: 1\n" in capsys.readouterr().out
+    page = tmp_path / "page.html"
+    main(["export", "html", str(store), "-o", str(page), "--trajectory", ids[0], ids[1]])
+    assert "They part in turn 1." in page.read_text()
+    assert "turn 0: the same" in page.read_text()
 
 
 def test_a_group_is_compared_by_its_place(store: Path, ids: list[str], capsys: pytest.CaptureFixture[str]) -> None:

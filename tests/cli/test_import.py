@@ -76,6 +76,36 @@ def test_nothing_that_can_be_read_gives_exit_code_1(text: str, file: Path, tmp_p
     assert main(["import", "chat", str(file), str(tmp_path / "new"), *NAMED]) == 1
 
 
+def test_importing_again_says_what_was_new_and_what_was_there(
+    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["import", "chat", str(file), "--store", str(tmp_path / "new"), *NAMED]
+    assert main(arguments) == 0
+    file.write_text(file.read_text() + GOOD.replace("q", "another") + "\n")
+    for said in ("1 new trajectory imported into {}, 2 were there already", "0 new trajectories imported into {}, 3 were"):
+        capsys.readouterr()
+        assert main(arguments) == 0
+        assert capsys.readouterr().out.startswith(said.format(tmp_path / "new"))
+
+
+def test_of_many_lines_that_cannot_be_read_twenty_are_named(
+    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file.write_text("broken\n" * 1000 + GOOD + "\n")
+    assert main(["import", "chat", str(file), str(tmp_path / "new"), *NAMED]) == 3
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 21
+    assert lines[-1] == "rolltrace: and 980 more that could not be read"
+
+
+@pytest.mark.parametrize("text", ["broken\n", ""])
+def test_a_failed_import_leaves_no_store(text: str, file: Path, tmp_path: Path) -> None:
+    file.write_text(text)
+    assert main(["import", "chat", str(file), str(tmp_path / "new"), *NAMED]) == 1
+    assert main(["import", "chat", str(tmp_path / "gone.jsonl"), "--store", str(tmp_path / "new"), *NAMED]) == 1
+    assert not (tmp_path / "new").exists()
+
+
 def test_a_missing_project_is_one_line(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["import", "verl", str(file), str(tmp_path / "new")]) == 1
     assert "give --project and --experiment" in capsys.readouterr().err

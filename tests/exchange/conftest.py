@@ -117,7 +117,8 @@ class Importer:
     def __call__(self, name: str, *paths: Path, project: str | None = "p", **target: Any) -> ImportReport:
         self.bad.clear()
         where = Target(self.path, project, target.pop("experiment", project and "e"), **target)
-        return import_files(IMPORTS[name].reader, paths, where, on_bad=self.bad.append)
+        chosen = IMPORTS[name]
+        return import_files(chosen.reader, paths, where, files_of=chosen.files, on_bad=self.bad.append)
 
     @property
     def store(self) -> Store:

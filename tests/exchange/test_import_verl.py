@@ -57,6 +57,46 @@ def test_validation_dumps_are_told_apart(tmp_path: Path, into: Importer) -> None
     assert [row["validate"] for row in into.store.trajectories().rows()] == [False] * 4 + [True] * 4
 
 
+def v1_lines(step: int) -> list[dict[str, Any]]:
+    """As verl's v1 trainer dumps: sorted by `uid`, which is sample, session and row; a session of two rows at the end."""
+    rows = [("0b9f_a", session, 0) for session in range(4)] + [("7c1d", 0, 0), ("7c1d", 1, 0), ("7c1d", 1, 1)]
+    return [
+        {
+            "input": f"user\nquestion {sample} {row}", "output": f"answer {session} {row}", "gts": "42",
+            "score": session / 4 + row, "step": step, "uid": f"{sample}_{session}_{row}",
+        }
+        for sample, session, row in rows
+    ]  # fmt: skip
+
+
+def test_dumps_of_the_v1_trainer_become_groups_and_not_rollouts_that_stand_alone(tmp_path: Path, into: Importer) -> None:
+    for step in (1, 2):
+        write(tmp_path / "dumps" / f"{step}.jsonl", v1_lines(step))
+    assert into("verl", tmp_path / "dumps") == ImportReport(12, 0, 0)
+    assert [row["size"] for row in into.store.groups()] == [4, 2, 4, 2]
+    rows = into.store.trajectories(step=2).rows()
+    assert [(row["sample_index"], row["rollout_n"], row["turns"], row["reward"]) for row in rows] == [
+        (0, 0, 1, 0.0), (0, 1, 1, 0.25), (0, 2, 1, 0.5), (0, 3, 1, 0.75), (4, 0, 1, 0.0), (4, 1, 2, 1.25),
+    ]  # fmt: skip
+    assert into("verl", tmp_path / "dumps") == ImportReport(0, 12, 0)
+
+
+def test_numbers_that_verl_wrote_as_text_are_numbers_again(tmp_path: Path, into: Importer) -> None:
+    line = {
+        "input": "q", "output": "a", "gts": "42", "pred": "41", "score": "0.5", "step": "3", "acc": "True",
+        "format_reward": "0.25", "turns": "7", "bonus": "tensor(0.5000, device='cuda:0')", "rate": "nan", "note": "85%",
+    }  # fmt: skip
+    assert into("verl", write(tmp_path / "x.jsonl", [line])) == ImportReport(1, 0, 0)
+    (row,) = into.store.trajectories().rows()
+    trajectory = into.store.trajectory(row["trajectory_id"])
+    terms = trajectory.scores[0]["terms"]
+    assert (row["step"], row["reward"]) == (3, 0.5)
+    assert {name: terms[name] for name in ("acc", "format_reward", "turns", "bonus")} == {
+        "acc": 1.0, "format_reward": 0.25, "turns": 7.0, "bonus": 0.5,
+    }  # fmt: skip
+    assert trajectory.tags == {"gts": "42", "pred": "41", "note": "85%"}
+
+
 def test_verl_needs_project_and_experiment(tmp_path: Path, into: Importer) -> None:
     with pytest.raises(ConfigError, match="--project"):
         into("verl", write(tmp_path / "1.jsonl", verl_lines(1)), project=None)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import re
+from collections.abc import Sequence
 from itertools import zip_longest
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rolltrace.cli.differences import differing_parts
 from rolltrace.cli.output import (
     SHORT_ID,
     Column,
     add_json,
+    add_store,
+    counted,
     cut,
     json_line,
     number,
@@ -19,19 +23,27 @@ from rolltrace.cli.output import (
     print_table,
     screen_width,
     store_of,
+    working,
+    wrapped,
 )
 
 if TYPE_CHECKING:
-    from rolltrace.query import Comparison
+    from rolltrace.query import Comparison, Op
     from rolltrace.query.compare import Turn, TurnRow
 
-_BEFORE = 30
-"""How much of what is the same is shown before the first difference."""
+_ID = re.compile(r"[0-9a-f]{4,32}")
+_AROUND = 30
+"""How much of what is the same is shown before the first difference and after the last."""
+_AROUND_CELL = 6
+_MOST_LINES = 40
+"""How many lines of one reply or tool call are shown; how many more there are is said."""
+_LONGEST_SAME = 2000
+_LONGEST_CALL = 60
 _EXAMPLES = """examples:
   rolltrace diff 3f2a1b2c 9d0e77aa
-  rolltrace diff 3f2a1b2c 9d0e77aa 11c0ffee --store runs/store
+  rolltrace diff 3f2a1b2c 9d0e77aa 11c0ffee runs/store
   rolltrace diff 3f2a1b2c 9d0e77aa --json | jq .first_diverging_token
-  rolltrace diff --step 12 --sample 3      all rollouts of a sample, each against the best"""
+  rolltrace diff --step 12 --sample 3    all of a sample, each against the best"""
 
 
 def add(commands: Any) -> None:
@@ -43,7 +55,12 @@ def add(commands: Any) -> None:
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("ids", nargs="*", metavar="ID", help="two ids or more; the first letters are enough")
+    parser.add_argument(
+        "ids",
+        nargs="*",
+        metavar="ID",
+        help="two ids or more; the first letters are enough; the store may stand behind them",
+    )
     group = parser.add_argument_group("or a whole group")
     group.add_argument("--step", type=int, metavar="N", help="training step")
     group.add_argument("--sample", metavar="S", help="sample index, a number or a text")
@@ -52,31 +69,36 @@ def add(commands: Any) -> None:
     which = group.add_mutually_exclusive_group()
     which.add_argument("--validate", action="store_true", default=None, help="the validation rollouts")
     which.add_argument("--train", dest="validate", action="store_false", default=None, help="the training rollouts")
-    parser.add_argument("--store", help="the store folder (default: ROLLTRACE_STORE, or ~/.rolltrace)")
+    add_store(parser, last=False)
+    parser.add_argument("--full", action="store_true", help=f"also what is longer than {_MOST_LINES} lines")
     add_json(parser)
     parser.set_defaults(run=run, usage_error=parser.error)
 
 
 def run(options: argparse.Namespace) -> int:
-    folders = [each for each in options.ids if "/" in each or (Path(each).is_dir() and len(options.ids) > 2)]
-    if folders:
-        options.usage_error(f"{folders[0]} is no id; the store is given as --store {folders[0]}")
+    if options.store_option is None and options.ids and _ID.fullmatch(options.ids[-1].lower()) is None:
+        options.store = options.ids.pop()
     of_group = ("step", "sample", "project", "experiment", "validate")
     group = {name: value for name in of_group if (value := getattr(options, name)) is not None}
     if group and (options.ids or not {"step", "sample"} <= group.keys()):
         options.usage_error("give ids, or --step and --sample of a group, which --experiment may narrow down")
     if not group and len(options.ids) < 2:
         options.usage_error("comparing needs two ids or more, or --step and --sample of a group")
+    strange = [each for each in options.ids if _ID.fullmatch(each.lower()) is None]
+    if strange:
+        options.usage_error(f"{strange[0]} is no id; a store is named last, or as --store {strange[0]}")
     from rolltrace.query import open_store
 
     store = open_store(store_of(options))
-    comparison = (
-        store.compare_group(group.pop("step"), group.pop("sample"), **group) if group else store.compare(options.ids)
-    )
+    with working(f"reading {store.path}"):
+        if group:
+            comparison = store.compare_group(group.pop("step"), group.pop("sample"), **group)
+        else:
+            comparison = store.compare(options.ids)
     if options.json:
         print(json_line(_fields(comparison)))
     else:
-        _print(comparison)
+        _print(comparison, full=options.full)
     return 0
 
 
@@ -115,7 +137,7 @@ def _label(at: int) -> str:
     return chr(ord("A") + at) if at < 26 else f"#{at + 1}"
 
 
-def _print(found: Comparison) -> None:
+def _print(found: Comparison, *, full: bool) -> None:
     for at, each in enumerate(found.trajectories):
         place = f"step {plain(each.step)}  sample {plain(each.sample_index)}  rollout {plain(each.rollout_n)}"
         reward = "" if each.reward is None else f"  reward {number(each.reward)}"
@@ -127,16 +149,21 @@ def _print(found: Comparison) -> None:
     different = {**{f"score {name}": values for name, values in found.scores.items()}, **found.attributes}
     if different:
         print()
+        cells = [_cells(values) for values in different.values()]
         columns = [Column("differs", [plain(name) for name in different])]
         columns += [
-            Column(_label(at), [_value(values[at]) for values in different.values()], stretch=True)
-            for at in range(len(found.trajectories))
+            Column(_label(at), [row[at] for row in cells], stretch=True) for at in range(len(found.trajectories))
         ]
         if print_table(columns):
             print(paint("more columns do not fit: --json, or a wider terminal", "dim"))
     print()
     for row in found.turns:
-        _print_turn(row, found)
+        _print_turn(row, found, full=full)
+
+
+def _cells(values: Sequence[Any]) -> list[str]:
+    texts = [_value(value) for value in values]
+    return differing_parts(texts, around=_AROUND_CELL) if max(map(len, texts)) > _LONGEST_CALL // 2 else texts
 
 
 def _value(value: Any) -> str:
@@ -155,10 +182,9 @@ def _summary(found: Comparison) -> list[str]:
         )
         lines.append(f"first {token.unit} that differs: {token.index_in_turn} of turn {token.turn} ({values})")
     if call is not None:
-        values = ", ".join(
-            f"{_label(at)} {'none' if each is None else cut(_call(each.name, each.arguments), 60)}"
-            for at, each in enumerate(call.calls)
-        )
+        calls = ["none" if each is None else _call(each.name, each.arguments) for each in call.calls]
+        parts = differing_parts(calls, around=_AROUND) if max(map(len, calls)) > _LONGEST_CALL else calls
+        values = ", ".join(f"{_label(at)} {cut(each, _LONGEST_CALL)}" for at, each in enumerate(parts))
         lines.append(f"first tool call that differs: {call.index_in_turn} of turn {call.turn} ({values})")
     if len(found.trajectories) > 2:
         lines += [_parting(found, at) for at in range(len(found.trajectories)) if at != found.best]
@@ -185,33 +211,55 @@ def _call(name: str, arguments: Any) -> str:
     return plain(f"{name}({given})")
 
 
-def _print_turn(row: TurnRow, found: Comparison) -> None:
-    room = max(40, screen_width() - 6)
+def _print_turn(row: TurnRow, found: Comparison, *, full: bool) -> None:
     first = row.index == found.first_diverging_turn
     mark = "=" if row.same else "≠"
     title = f"{mark} turn {row.index}{'  first difference' if first else ''}"
     print(paint(title, "dim" if row.same else "red" if first else "yellow"))
+    room = max(40, screen_width() - 6)
     if row.same:
         turn = row.turns[0]
-        for line in [] if turn is None else _turn_lines(turn, 0):
-            print("    " + paint(cut(line, room), "dim"))
+        for line in [] if turn is None else [_reply(turn), *map(_tool, turn.tools)]:
+            print("    " + paint(cut(line[:_LONGEST_SAME], room), "dim"))
         return
-    texts = [turn.text or "" for turn in row.turns if turn is not None]
-    shared = next((at for at, letters in enumerate(zip(*texts)) if len(set(letters)) > 1), min(map(len, texts)))
     call = found.first_diverging_tool_call
-    for at, turn in enumerate(row.turns):
-        lines = ["(ended before)"] if turn is None else _turn_lines(turn, max(0, shared - _BEFORE))
+    shown = _differing_lines(row.turns)
+    for at, lines in enumerate(shown):
         for line_at, line in enumerate(lines):
             differs = call is not None and call.turn == row.index and line_at == call.index_in_turn + 1
-            label = paint(_label(at), "bold") if line_at == 0 else " "
-            print(f"  {label} {paint(cut(line, room), 'red' if differs else None)}")
+            pieces = wrapped(line, room)
+            left = 0 if full else len(pieces) - _MOST_LINES
+            for piece_at, piece in enumerate(pieces if left <= 0 else pieces[:_MOST_LINES]):
+                label = paint(_label(at), "bold") if line_at == 0 and piece_at == 0 else " "
+                print(f"  {label} {paint(piece, 'red' if differs else None)}")
+            if left > 0:
+                print("    " + paint(f"… {counted(left, 'more line')}: --full", "yellow"))
 
 
-def _turn_lines(turn: Turn, skipped: int) -> list[str]:
-    """The reply from where it gets interesting, and the tool calls."""
-    text = turn.text if turn.text is not None else f"({len(turn.tokens or ())} tokens, no text)"
-    lines = [plain("…" * (skipped > 0) + text[skipped : skipped + 400])]
-    for op in turn.tools:
-        result = f"✗ {plain(op.error)}" if op.error else f"→ {plain(op.outputs)[:400]}"
-        lines.append(f"{cut(_call(op.name, op.inputs), 80)} {result}")
-    return lines
+def _differing_lines(turns: Sequence[Turn | None]) -> list[list[str]]:
+    """For each trajectory its reply and its tool calls, each from where it begins to differ to where it ends to."""
+    present = [turn for turn in turns if turn is not None]
+    rows = [differing_parts([_reply(turn) for turn in present], around=_AROUND)]
+    texts = {turn.text for turn in present}
+    if len(texts) == 1 and len({repr(turn.tokens) for turn in present}) > 1:
+        rows[0] = [f"(the same text) tokens {text}" for text in _token_parts(present)]
+    most = max(len(turn.tools) for turn in present)
+    for number in range(most):
+        having = [turn for turn in present if number < len(turn.tools)]
+        parts = iter(differing_parts([_tool(turn.tools[number]) for turn in having], around=_AROUND))
+        rows.append([next(parts) if number < len(turn.tools) else "" for turn in present])
+    of_present = iter(zip(*rows))
+    return [["(ended before)"] if turn is None else [line for line in next(of_present) if line] for turn in turns]
+
+
+def _token_parts(turns: Sequence[Turn]) -> list[str]:
+    return differing_parts([" ".join(map(str, turn.tokens or ())) for turn in turns], around=_AROUND)
+
+
+def _reply(turn: Turn) -> str:
+    return plain(turn.text) if turn.text is not None else f"({len(turn.tokens or ())} tokens, no text)"
+
+
+def _tool(op: Op) -> str:
+    result = f"✗ {plain(op.error)}" if op.error else f"→ {plain(op.outputs)}"
+    return f"{_call(op.name, op.inputs)} {result}"

@@ -9,13 +9,17 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from rolltrace.cli.output import add_json, add_store, counted, json_line, paint, plain, size, store_of
 from rolltrace.cli.stats import describe, drainer_is_running, undrained_bytes
 from rolltrace.errors import FormatError, RolltraceError
 from rolltrace.journal import Damage, SegmentReader, is_shared, journal_files, journal_folder, strange_files
+
+if TYPE_CHECKING:
+    from rolltrace.query import Store
 
 _ENOUGH_FREE_BYTES = 512 << 20
 _LOG_LINES = 3
@@ -89,6 +93,7 @@ def _print(finding: Finding) -> None:
 
 def _examine(store: Path) -> Iterator[Finding]:
     readable = True
+    _asked.cache_clear()
     for check in (_format, _permissions, _journals, _strange, _leftovers, *_ASKING, _disk, _log):
         if not readable and check in _ASKING:  # of a newer format: who knows what it says
             continue
@@ -101,6 +106,14 @@ def _examine(store: Path) -> Iterator[Finding]:
             yield Finding(
                 "problem", name, f"cannot be checked: {fault}", str(store), f"ls -lR {shlex.quote(str(store))}"
             )
+
+
+@lru_cache(maxsize=1)
+def _asked(store: Path) -> Store:
+    """The store, opened once: each opening lists all steps anew."""
+    from rolltrace.query import open_store
+
+    return open_store(store)
 
 
 def _format(store: Path) -> Iterator[Finding]:
@@ -269,9 +282,7 @@ def _hosts(store: Path) -> Iterator[Finding]:
 
 
 def _latest_ns(store: Path) -> int:
-    from rolltrace.query import open_store
-
-    (row,) = open_store(store).sql("SELECT max(start_ns) AS latest FROM trajectories").rows()
+    (row,) = _asked(store).sql("SELECT max(start_ns) AS latest FROM trajectories").rows()
     return row["latest"] or 0
 
 
@@ -280,10 +291,9 @@ def _age(seconds: float) -> str:
 
 
 def _parts(store: Path) -> Iterator[Finding]:
-    from rolltrace.query import open_store
     from rolltrace.store import SCHEMAS, foreign_entries, hidden_parts, list_parts, step_folders, table_of
 
-    damaged = dict(open_store(store).damaged(thorough=True))
+    damaged = dict(_asked(store).damaged(thorough=True))
     visible, bad = list_parts(store), 0
     for part in visible:
         away = f"mv {shlex.quote(str(part))} {shlex.quote(str(part) + '.bad')}"
@@ -308,9 +318,7 @@ def _parts(store: Path) -> Iterator[Finding]:
 
 
 def _rows(store: Path) -> Iterator[Finding]:
-    from rolltrace.query import open_store
-
-    doubled = open_store(store).sql(
+    doubled = _asked(store).sql(
         "SELECT op_id, any_value(trajectory_id) AS trajectory_id, count(*) AS count FROM _spans "
         "WHERE op_id IS NOT NULL GROUP BY op_id HAVING count(*) > 1 ORDER BY op_id"
     )
@@ -325,10 +333,8 @@ def _rows(store: Path) -> Iterator[Finding]:
 
 
 def _losses(store: Path) -> Iterator[Finding]:
-    from rolltrace.query import open_store
-
     reasons: Counter[str] = Counter()
-    for row in open_store(store).losses():
+    for row in _asked(store).losses():
         reasons[row["reason"]] += row["count"]
     for reason, count in sorted(reasons.items()):
         if reason in _BY_CHOICE:
@@ -341,9 +347,7 @@ def _losses(store: Path) -> Iterator[Finding]:
 
 
 def _scores(store: Path) -> Iterator[Finding]:
-    from rolltrace.query import open_store
-
-    found = open_store(store).unmatched_scores().rows()
+    found = _asked(store).unmatched_scores().rows()
     if not found:
         yield Finding("ok", "scores", "every score has its trajectory")
         return
@@ -363,7 +367,6 @@ def _target(row: dict[str, Any]) -> str:
 def _checks(store: Path) -> Iterator[Finding]:
     from rolltrace.flags import CHECK_FAILED, FLAGS
     from rolltrace.keeper.plugin_checks import installed
-    from rolltrace.query import open_store
 
     plugins = installed()
     loaded = ", ".join(f"{each.name} ({each.package})" for each in plugins if each.check is not None)
@@ -374,7 +377,7 @@ def _checks(store: Path) -> Iterator[Finding]:
             yield Finding(
                 "problem", "checks", what, plugin.package, f"pip show {shlex.quote(plugin.package.split()[0])}"
             )
-    failed = open_store(store).sql(
+    failed = _asked(store).sql(
         "SELECT json_extract_string(detail, '$.check') AS name, count(DISTINCT trajectory_id) AS count, "
         "arg_max(json_extract_string(detail, '$.error'), time_ns) AS error FROM flags WHERE flag = ? "
         "GROUP BY name ORDER BY name",
@@ -388,9 +391,8 @@ def _checks(store: Path) -> Iterator[Finding]:
 
 def _backends(store: Path) -> Iterator[Finding]:
     from rolltrace.keeper.report import reports
-    from rolltrace.query import open_store
 
-    for report in reports(open_store(store)):
+    for report in reports(_asked(store)):
         name = report.backend
         again = _command(f"sync --to {shlex.quote(name)}", store)
         what = f"{name}: {describe(report._asdict())}"

@@ -9,7 +9,9 @@ from rolltrace.cli.output import (
     Column,
     add_filters,
     add_json,
+    add_order,
     add_store,
+    count,
     counted,
     duration,
     filters_of,
@@ -19,17 +21,19 @@ from rolltrace.cli.output import (
     print_rows,
     print_table,
     store_of,
+    working,
 )
 
 Row = dict[str, Any]
 _SHOWN_ROWS = 100
 _EXAMPLES = """examples:
   rolltrace groups --step 12
-  rolltrace groups --where "group.zero_variance = true"     those that teach GRPO nothing
-  rolltrace groups --order=-std --limit 10                  those that differ most (mind the = before -)
-  rolltrace groups --validate --k 1,4,8 --threshold 0.5     pass@k, a reward above 0.5 passes
+  rolltrace groups --where "group.zero_variance = true"  they teach GRPO nothing
+  rolltrace groups --order -std --limit 10               those that differ most
+  rolltrace groups --validate --k 1,4,8 --threshold 0.5  pass@k, above 0.5 passes
 
-filters: docs/reference/filter.md; one group: rolltrace diff --step N --sample S"""
+filters: rolltrace docs filter
+one group: rolltrace diff --step N --sample S"""
 
 
 def add(commands: Any) -> None:
@@ -44,9 +48,9 @@ def add(commands: Any) -> None:
     )
     add_store(parser)
     add_filters(parser)
-    parser.add_argument("--order", metavar="COLUMNS", help="sort by these, such as step,-std (- turns one around)")
+    add_order(parser, "step,-std")
     parser.add_argument(
-        "--limit", type=int, metavar="N", help=f"how many lines (default: {_SHOWN_ROWS}; with --json all)"
+        "--limit", type=count, metavar="N", help=f"at most N lines (default: the last {_SHOWN_ROWS}; with --json all)"
     )
     parser.add_argument("--threshold", type=float, default=0.0, metavar="R", help="a reward above it passes: 0")
     parser.add_argument("--k", type=_numbers, metavar="K,...", help="also pass@k for each of these")
@@ -59,32 +63,34 @@ def _numbers(text: str) -> list[int]:
 
 
 def run(options: argparse.Namespace) -> int:
-    if options.limit is not None and options.limit < 0:
-        options.usage_error("--limit must be 0 or more")
     wanted = filters_of(options)
     if wanted.pop("rollout_n") is not None:
         options.usage_error("a group is all rollouts of a sample; for one of them: rolltrace ls --rollout")
     if options.k and min(options.k) < 1:
         options.usage_error("--k takes numbers of rollouts, such as 1,4,8")
-    from rolltrace.query import Result, open_store
+    from rolltrace.query import open_store
 
-    found = open_store(store_of(options)).groups(
-        **wanted, order=options.order, threshold=options.threshold, k=options.k,
-        limit=options.limit if options.json else None,
-    )  # fmt: skip
+    store = open_store(store_of(options))
+    with working(f"reading {store.path}"):
+        found = store.groups(
+            **wanted, order=options.order, threshold=options.threshold, k=options.k,
+            limit=options.limit if options.json else None,
+        )  # fmt: skip
     if options.json:
         print_rows(found.rows())
         return 0
-    rows = Result(found.arrow().slice(0, _SHOWN_ROWS if options.limit is None else options.limit)).rows()
+    newest = options.limit is None and options.order is None
+    first = max(0, len(found) - _SHOWN_ROWS) if newest else 0
+    rows = found.rows()[first:][: _SHOWN_ROWS if options.limit is None else options.limit]
     if not rows:
         print(f"no groups{'' if all(value is None for value in wanted.values()) else ' meet the filter'}")
         return 0
-    hidden = print_table(_columns(rows))
+    hidden = print_table(_kept(_columns(rows), options))
     footer = counted(len(found), "group")
     if len(rows) < len(found):
-        footer = f"{len(rows)} of {footer}; all: --limit {len(found)}"
+        footer = f"{'the last ' * newest}{len(rows)} of {footer}; all: --limit {len(found)}"
     if hidden:
-        footer += f"; {counted(hidden, 'more column')}: --json, or a wider terminal"
+        footer += f"; {counted(hidden, 'more column')}: --json"
     print(paint(footer, "dim"))
     return 0
 
@@ -120,6 +126,17 @@ def _columns(rows: list[Row]) -> list[Column]:
     if any(row["flags"] for row in rows):
         columns.append(Column("flags", [plain(", ".join(row["flags"])) for row in rows], stretch=True))
     return columns
+
+
+def _kept(columns: list[Column], options: argparse.Namespace) -> list[Column]:
+    """The columns, those that were filtered or sorted by marked to stay on any screen."""
+    from rolltrace.query.arguments import sorted_by
+    from rolltrace.query.filters import compile_where
+    from rolltrace.query.headers import GROUP_FILTER_HEADERS, GROUP_HEADERS
+
+    asked = set() if options.order is None else {GROUP_HEADERS.get(name, name) for name, _ in sorted_by(options.order)}
+    asked |= {name.removeprefix("group.") for name in compile_where(options.where or "", GROUP_FILTER_HEADERS).fields}
+    return [column._replace(keep=GROUP_HEADERS.get(column.title, column.title) in asked) for column in columns]
 
 
 def _range(row: Row) -> str:

@@ -5,11 +5,16 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rolltrace.cli.output import add_json, counted, json_line, plain, progress
+from rolltrace.cli.output import add_json, add_store, counted, json_line, plain, progress, store_of
 from rolltrace.exchange import IMPORTS
-from rolltrace.settings import Settings
+
+if TYPE_CHECKING:
+    from rolltrace.exchange.importer import BadLine
+
+_MOST_LINES = 20
+"""How many lines that cannot be read are named."""
 
 
 def add(commands: Any) -> None:
@@ -26,9 +31,10 @@ def add(commands: Any) -> None:
         one = formats.add_parser(name, help=made.help, description=f"Read {made.help}.")
         one.add_argument(
             "paths", metavar="FILE... [STORE]", nargs="+",
-            help="files, or folders of .jsonl files; of several, the last is the store if it is a folder or a new name "
-            "without an ending (default: ROLLTRACE_STORE, or ~/.rolltrace)",
+            help="files, or folders of them; without --store, of several the last is the store if it is a folder or a "
+            "new name without an ending",
         )  # fmt: skip
+        add_store(one, last=False)
         one.add_argument("--project", help="the project they belong to")
         one.add_argument("--experiment", help="the experiment they belong to")
         one.add_argument("--validate", action="store_true", help="they are validation rollouts")
@@ -39,21 +45,34 @@ def add(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     from rolltrace.exchange.importer import Target, import_files
 
-    files, named = _split([Path(path) for path in options.paths])
-    store = Settings.gather({"store": None if named is None else str(named)}).store.expanduser()
+    paths = [Path(path) for path in options.paths]
+    files, last = (paths, None) if options.store_option is not None else _split(paths)
+    options.store = None if last is None else str(last)
+    store, chosen = store_of(options, may_be_new=True), IMPORTS[options.format]
+    problems: list[str] = []
+
+    def tell(bad: BadLine) -> None:
+        problems.append(plain(f"rolltrace: {bad}"))
+        if len(problems) <= _MOST_LINES:
+            print(problems[-1], file=sys.stderr)
+
     done = import_files(
-        IMPORTS[options.format].reader,
+        chosen.reader,
         files,
         Target(store, options.project, options.experiment, options.validate),
-        on_bad=lambda bad: print(plain(f"rolltrace: {bad}"), file=sys.stderr),
+        files_of=chosen.files,
+        on_bad=tell,
         progress=progress("importing"),
     )
+    if len(problems) > _MOST_LINES:
+        print(f"rolltrace: and {len(problems) - _MOST_LINES} more that could not be read", file=sys.stderr)
     if options.json:
         print(json_line({"store": str(store), **done._asdict()}))
     else:
         there = f", {done.already_there} were there already" if done.already_there else ""
         bad = f", {done.malformed} could not be read" if done.malformed else ""
-        print(f"{counted(done.imported, 'trajectory')} imported into {plain(str(store))}{there}{bad}")
+        new = "new " if done.already_there else ""
+        print(f"{counted(done.imported, f'{new}trajectory')} imported into {plain(str(store))}{there}{bad}")
     if not done.imported and not done.already_there:
         return 1
     return 3 if done.malformed else 0

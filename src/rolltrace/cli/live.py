@@ -44,21 +44,18 @@ def run(options: argparse.Namespace) -> int:
     from rolltrace.query import open_store
 
     store = open_store(store_of(options))
-    try:
-        while True:
-            rows = store.live().rows()
-            if options.watch and not options.json and sys.stdout.isatty():
-                print(_TO_TOP, end="")
-            if options.json:
-                print_rows(rows)
-            else:
-                _print(rows)
-            if not options.watch:
-                return 0
-            sys.stdout.flush()
-            time.sleep(_EVERY_SEC)
-    except KeyboardInterrupt:
-        return 0 if options.watch else 130
+    while True:
+        rows = store.live().rows()
+        if options.watch and not options.json and sys.stdout.isatty():
+            print(_TO_TOP, end="")
+        if options.json:
+            print_rows(rows)
+        else:
+            _print(rows)
+        if not options.watch:
+            return 0
+        sys.stdout.flush()
+        time.sleep(_EVERY_SEC)
 
 
 def _print(rows: list[dict[str, Any]]) -> None:

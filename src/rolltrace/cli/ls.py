@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from rolltrace.cli.output import (
@@ -12,18 +10,27 @@ from rolltrace.cli.output import (
     Column,
     add_filters,
     add_json,
+    add_order,
     add_store,
     ago,
+    count,
     counted,
-    duration,
     filters_of,
     number,
     paint,
-    paint_status,
     plain,
     print_rows,
     print_table,
     store_of,
+    working,
+)
+from rolltrace.cli.trajectory_table import (
+    chosen_columns,
+    chosen_fields,
+    fields_of,
+    usual_columns,
+    with_asked,
+    with_tags,
 )
 
 if TYPE_CHECKING:
@@ -33,11 +40,14 @@ Row = dict[str, Any]
 _SHOWN_ROWS = 100
 _EXAMPLES = """examples:
   rolltrace ls --step 12 --where "reward < 0.5 and tool = 'search'"
-  rolltrace ls --sample 3 --order=-reward --limit 5     the best rollouts of a sample (mind the = before -)
-  rolltrace ls --steps                                  rewards per step
+  rolltrace ls --sample 3 --order -reward --limit 5   the best of a sample
+  rolltrace ls --last 20                              the newest
+  rolltrace ls --columns id,reward,tag.difficulty
+  rolltrace ls --steps                                rewards per step
   rolltrace ls --json | jq .trajectory_id
 
-filters: docs/reference/filter.md"""
+Names above the columns are understood in --where, --order and --columns.
+filters: rolltrace docs filter"""
 
 
 def add(commands: Any) -> None:
@@ -45,7 +55,8 @@ def add(commands: Any) -> None:
     parser = commands.add_parser(
         "ls",
         help="list trajectories, steps or experiments",
-        description="One line per trajectory, those still in journals included.",
+        description="One line per trajectory, those still in journals included; the newest "
+        "experiment and the newest rows come last.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -54,22 +65,29 @@ def add(commands: Any) -> None:
     what.add_argument("--experiments", action="store_true", help="one line per experiment")
     what.add_argument("--steps", action="store_true", help="one line per step")
     add_filters(parser)
-    parser.add_argument("--order", metavar="COLUMNS", help="sort by these, such as step,-reward (- turns one around)")
+    add_order(parser, "step,-reward")
+    parser.add_argument("--last", type=count, metavar="N", help="only the N newest; --order sorts these")
     parser.add_argument(
-        "--limit", type=int, metavar="N", help=f"how many lines (default: {_SHOWN_ROWS}; with --json all)"
+        "--limit", type=count, metavar="N", help=f"at most N lines (default: the newest {_SHOWN_ROWS}; with --json all)"
     )
+    parser.add_argument(
+        "--offset", type=count, default=0, metavar="N", help="leave out N lines first; with --last, the N newest"
+    )
+    parser.add_argument("--columns", metavar="NAMES", help="show these, such as id,reward,tag.difficulty,score.judge")
     add_json(parser)
     parser.set_defaults(run=run, usage_error=parser.error)
 
 
 def run(options: argparse.Namespace) -> int:
-    if options.limit is not None and options.limit < 0:
-        options.usage_error("--limit must be 0 or more")
     wanted = filters_of(options)
     if options.experiments or options.steps:
         usable = ("project", "experiment") if options.steps else ()
-        if options.order or any(value is not None for key, value in wanted.items() if key not in usable):
-            options.usage_error("--steps takes only --project and --experiment, --experiments no filter")
+        if options.order or options.columns or any(wanted[key] is not None for key in wanted if key not in usable):
+            options.usage_error(
+                "--steps takes only --project and --experiment, --experiments no filter, both no --order and --columns"
+            )
+    if options.columns is not None:
+        fields_of(options.columns)  # a wrong name is told at once, and also where nothing is found
     from rolltrace.query import open_store
 
     store = open_store(store_of(options))
@@ -82,84 +100,57 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _trajectories(options: argparse.Namespace, store: Store, wanted: Row) -> int:
+    usual = options.order is None and options.limit is None and options.last is None and options.offset == 0
+    last = _SHOWN_ROWS if usual and not options.json else options.last
+    limit = _SHOWN_ROWS if last is None and options.limit is None and not options.json else options.limit
+    paging = {"order": options.order, "limit": limit, "offset": options.offset, "last": last}
+    with working(f"reading {store.path}"):
+        rows = store.trajectories(**wanted, **paging).rows()
+        total = len(rows) if options.json else len(store.trajectories(**wanted))
+        if options.json:
+            chosen = map(with_tags, rows) if options.columns is None else chosen_fields(store, rows, options.columns)
+        elif rows:
+            columns = usual_columns(rows) if options.columns is None else chosen_columns(store, rows, options.columns)
+            columns = with_asked(store, rows, columns, _asked(options, wanted))
     if options.json:
-        print_rows(map(with_tags, store.trajectories(**wanted, order=options.order, limit=options.limit)))
-        return 0
-    from rolltrace.query import Result
-
-    found = store.trajectories(**wanted, order=options.order).arrow()
-    rows = Result(found.slice(0, _SHOWN_ROWS if options.limit is None else options.limit)).rows()
-    if rows:
-        hidden = print_table(trajectory_columns(rows))
-        print(paint(_footer(rows, len(found), hidden), "dim"))
+        print_rows(chosen)
+    elif rows:
+        hidden = print_table(columns)
+        print(paint(_footer(rows, total, hidden, newest=last is not None), "dim"))
     else:
         print(f"no trajectories{'' if all(value is None for value in wanted.values()) else ' meet the filter'}")
     return 0
 
 
-def _footer(rows: list[Row], total: int, hidden_columns: int) -> str:
+def _asked(options: argparse.Namespace, wanted: Row) -> list[str]:
+    """The fields that the rows were chosen or sorted by."""
+    from rolltrace.query.arguments import sorted_by
+    from rolltrace.query.filters import compile_where
+    from rolltrace.query.headers import TRAJECTORY_HEADERS
+
+    order = (
+        [] if options.order is None else [TRAJECTORY_HEADERS.get(name, name) for name, _ in sorted_by(options.order)]
+    )
+    where = compile_where(options.where or "").fields
+    return [*order, *where, *(name for name, value in wanted.items() if value is not None and name != "where")]
+
+
+def _footer(rows: list[Row], total: int, hidden_columns: int, *, newest: bool) -> str:
     text = counted(total, "trajectory")
     if len(rows) < total:
-        text = f"{len(rows)} of {text}; all: --limit {total}"
+        text = f"{'the newest ' * newest}{len(rows)} of {text}; all: --limit {total}"
     if hidden_columns:
-        text += f"; {counted(hidden_columns, 'more column')}: --json, or a wider terminal"
+        text += f"; {counted(hidden_columns, 'more column')}: --columns or --json"
     return f"{text}; one: rolltrace show {rows[0]['trajectory_id'][:SHORT_ID]}"
-
-
-def with_tags(row: Row) -> Row:
-    """A row of `trajectories` with its tags as an object, not as JSON text."""
-    return {**row, "tags": None if row["tags"] is None else json.loads(row["tags"])}
-
-
-def trajectory_columns(rows: list[Row]) -> list[Column]:
-    """What a person wants to see of trajectories, the most important first."""
-
-    def texts(key: str) -> list[str]:
-        return ["" if row[key] is None else plain(row[key]) for row in rows]
-
-    columns = [
-        Column("id", [row["trajectory_id"][:SHORT_ID] for row in rows]),
-        Column("step", texts("step"), right=True),
-        Column("sample", texts("sample_index"), stretch=True),
-        Column("n", texts("rollout_n"), right=True),
-        Column("status", texts("status"), colour=paint_status),
-        Column("reward", [number(row["reward"]) for row in rows], right=True),
-        *_scores(rows),
-        Column("turns", texts("turns"), right=True),
-        Column("tools", [_tools(row) for row in rows], right=True),
-        Column("tokens", texts("response_tokens"), right=True),
-        Column("took", [duration(row["duration_s"]) for row in rows], right=True),
-        Column("started", [ago(row["start_ns"]) for row in rows], right=True),
-        Column("name", texts("name"), stretch=True),
-    ]
-    if any(row["validate"] for row in rows):
-        columns.insert(4, Column("val", ["yes" if row["validate"] else "" for row in rows]))
-    for key in ("experiment", "project"):
-        if len({row[key] for row in rows}) > 1:
-            columns.insert(1, Column(key, texts(key), stretch=True))
-    if any(row["flags"] for row in rows):
-        columns.append(Column("flags", [plain(", ".join(row["flags"] or ())) for row in rows], stretch=True))
-    if any(row["error"] for row in rows):
-        columns.append(Column("error", texts("error"), stretch=True))
-    return columns
-
-
-def _scores(rows: list[Row]) -> Iterator[Column]:
-    """What training made of them, where it said so."""
-    if any(row["advantage"] is not None for row in rows):
-        yield Column("advantage", [number(row["advantage"]) for row in rows], right=True)
-    if any(row["fate"] is not None for row in rows):
-        yield Column("fate", ["" if row["fate"] is None else plain(row["fate"]) for row in rows], stretch=True)
-
-
-def _tools(row: Row) -> str:
-    return f"{row['tool_calls']} ({row['tool_errors']} bad)" if row["tool_errors"] else str(row["tool_calls"])
 
 
 def _show(options: argparse.Namespace, rows: list[Row], columns: Any, what: str) -> int:
     total = len(rows)
-    if options.limit is not None:
-        rows = rows[: options.limit]
+    if options.last is not None:
+        rows = rows[max(0, total - options.last - options.offset) : max(0, total - options.offset)]
+    else:
+        rows = rows[options.offset :]
+    rows = rows[: options.limit]
     if options.json:
         print_rows(rows)
     elif rows:

@@ -12,12 +12,14 @@ import math
 import os
 import shutil
 import sys
+import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rolltrace.errors import StoreError
+from rolltrace.errors import ConfigError, StoreError
 from rolltrace.record import to_json
 from rolltrace.settings import Settings
 
@@ -26,13 +28,23 @@ SHORT_ID = 8
 _PIPED_WIDTH = 200
 _NARROWEST = 12
 _FEW_HOSTS = 4
+_UNTOLD_SEC = 2.0
+"""Work that takes longer says what it does."""
 _COLOURS = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 _STATUS_COLOURS = {"error": "red", "interrupted": "red", "cancelled": "yellow", "running": "cyan"}
 
 
-def add_store(parser: argparse.ArgumentParser) -> None:
-    """The store as an optional argument."""
-    parser.add_argument("store", nargs="?", help="the store folder (default: ROLLTRACE_STORE, or ~/.rolltrace)")
+def add_store(parser: argparse.ArgumentParser, *, last: bool = True) -> None:
+    """The store, the same in all commands: the last argument, or `--store`.
+
+    Args:
+        parser: Of the command.
+        last: Whether argparse can tell the last argument from the others; if not, the command does.
+    """
+    default = "the store folder (default: ROLLTRACE_STORE, or ~/.rolltrace)"
+    if last:
+        parser.add_argument("store", nargs="?", metavar="STORE", help=default)
+    parser.add_argument("--store", dest="store_option", metavar="STORE", help="the same" if last else default)
 
 
 def add_all_hosts(parser: argparse.ArgumentParser) -> None:
@@ -60,6 +72,18 @@ def tell_of_other_hosts(store: Path, options: argparse.Namespace) -> None:
 
 def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON lines")
+
+
+def add_order(parser: argparse.ArgumentParser, example: str) -> None:
+    parser.add_argument("--order", metavar="NAMES", help=f"sort by these, such as {example} (- turns one around)")
+
+
+def count(text: str) -> int:
+    """A number of rows, for argparse."""
+    number_of_rows = int(text)
+    if number_of_rows < 0:
+        raise argparse.ArgumentTypeError("must be 0 or more")
+    return number_of_rows
 
 
 def add_filters(parser: argparse.ArgumentParser) -> None:
@@ -91,9 +115,12 @@ def filters_of(options: argparse.Namespace) -> dict[str, Any]:
 
 def store_of(options: argparse.Namespace, *, may_be_new: bool = False) -> Path:
     """The store a command was asked about; an error if it does not exist, unless the command can make it."""
-    store = Settings.gather({"store": options.store}).store.expanduser()
+    named, last = options.store_option, getattr(options, "store", None)
+    if named is not None and last is not None and named != last:
+        raise ConfigError(f"two stores are named, {last!r} and --store {named!r}; leave one out")
+    store = Settings.gather({"store": last if named is None else named}).store.expanduser()
     if not store.is_dir() and not may_be_new:
-        raise StoreError(f"there is no store at {str(store)!r}; name one: rolltrace COMMAND STORE")
+        raise StoreError(f"there is no store at {str(store)!r}; name one: rolltrace COMMAND --store STORE")
     return store
 
 
@@ -165,6 +192,20 @@ def cut(text: str, width: int) -> str:
     return text + "…"
 
 
+def wrapped(text: str, width: int) -> list[str]:
+    """The text in lines of at most so many terminal columns; at least one line."""
+    from rolltrace.query.result import _width
+
+    lines, line, taken = list[str](), "", 0
+    for letter in text:
+        needed = _width(letter)
+        if taken + needed > width:
+            lines.append(line)
+            line, taken = "", 0
+        line, taken = line + letter, taken + needed
+    return [*lines, line]
+
+
 def screen_width() -> int:
     """How many columns a line may take."""
     return shutil.get_terminal_size((_PIPED_WIDTH, 24)).columns
@@ -180,10 +221,12 @@ class Column(NamedTuple):
     colour: Callable[[str], str | None] = lambda cell: None
     stretch: bool = False
     """May be cut to fit the screen."""
+    keep: bool = False
+    """Is shown however narrow the screen is: somebody asked about it."""
 
 
 def print_table(columns: Sequence[Column]) -> int:
-    """Print the columns, made `plain` and fitted to the screen; gives how many at the end had to be left out."""
+    """Print the columns, made `plain` and fitted to the screen; gives how many had to be left out, the last ones first."""
     from rolltrace.query.result import _width
 
     room = screen_width()
@@ -193,18 +236,21 @@ def print_table(columns: Sequence[Column]) -> int:
         over = sum(widths) + 2 * (len(widths) - 1) - room
         if over > 0 and columns[at].stretch:
             widths[at] = min(widths[at], max(_NARROWEST, _width(columns[at].title), widths[at] - over))
-    shown = len(columns)
-    while shown > 1 and sum(widths[:shown]) + 2 * (shown - 1) > room:
-        shown -= 1
+    shown = list(range(len(columns)))
+    while sum(widths[at] for at in shown) + 2 * (len(shown) - 1) > room:
+        optional = [at for at in shown[1:] if not columns[at].keep]
+        if not optional:
+            break
+        shown.remove(optional[-1])
     for row in range(-1, max((len(column.cells) for column in columns), default=0)):
         texts = []
-        for column, width in zip(columns[:shown], widths):
+        for column, width in ((columns[at], widths[at]) for at in shown):
             text = cut(column.title if row < 0 else column.cells[row], width)
             gap = " " * (width - _width(text))
             text = gap + text if column.right else text + gap
             texts.append(paint(text, "dim" if row < 0 else column.colour(text)))
         print("  ".join(texts).rstrip())
-    return len(columns) - shown
+    return len(columns) - len(shown)
 
 
 def number(value: float | None) -> str:
@@ -256,6 +302,35 @@ def error_text(error: Exception) -> str:
     if sys.stderr.isatty():
         return "\n".join(lines)
     return " | ".join(line.strip() for line in lines if line.strip(" ^"))
+
+
+@contextmanager
+def working(what: str) -> Iterator[None]:
+    """While the block runs, from the second second on: one line on stderr that says what is done, if it is a terminal.
+
+    It is gone when the block ends. For work whose length is known there is `progress`.
+    """
+    if not sys.stderr.isatty():
+        yield
+        return
+    ended, begun, room = threading.Event(), time.monotonic(), screen_width() - 1
+
+    def tell() -> None:
+        wait = _UNTOLD_SEC
+        while not ended.wait(wait):
+            line = cut(plain(f"{what}, {duration(time.monotonic() - begun)} so far (Ctrl-C stops)"), room)
+            print(f"\r{line}", end="", file=sys.stderr, flush=True)
+            wait = 1.0
+
+    teller = threading.Thread(target=tell, name="rolltrace-working", daemon=True)
+    teller.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        teller.join()
+        if time.monotonic() - begun > _UNTOLD_SEC:
+            print(f"\r{' ' * room}\r", end="", file=sys.stderr, flush=True)
 
 
 def progress(what: str) -> Callable[[int, int], None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from rolltrace.cli.output import plain, store_of
+from rolltrace.cli.output import add_store, plain, store_of
 
 _EXAMPLES = """examples:
   rolltrace score 3f2a1b2c note "guesses the answer, then explains it"
@@ -30,7 +30,7 @@ def add(commands: Any) -> None:
     parser.add_argument("value", metavar="VALUE", help="a number, or text")
     parser.add_argument("--reason", metavar="TEXT", help="why")
     parser.add_argument("--text", action="store_true", help="VALUE is text even if it looks like a number")
-    parser.add_argument("--store", help="the store folder (default: ROLLTRACE_STORE, or ~/.rolltrace)")
+    add_store(parser)
     parser.set_defaults(run=run)
 
 

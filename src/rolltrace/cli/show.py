@@ -24,6 +24,7 @@ from rolltrace.cli.output import (
     print_rows,
     screen_width,
     store_of,
+    working,
 )
 from rolltrace.cli.show_transitions import print_transitions
 from rolltrace.errors import ConfigError
@@ -76,7 +77,9 @@ def run(options: argparse.Namespace) -> int:
         raise ConfigError(f"the id comes first: rolltrace show {options.store} {options.id}")
     from rolltrace.query import open_store
 
-    trajectory = open_store(store_of(options)).trajectory(options.id)
+    store = open_store(store_of(options))
+    with working(f"reading {store.path}"):
+        trajectory = store.trajectory(options.id)
     if options.json:
         _print_json(trajectory, options)
         return 0

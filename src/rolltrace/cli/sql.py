@@ -20,6 +20,7 @@ from rolltrace.cli.output import (
     print_rows,
     print_table,
     store_of,
+    working,
 )
 
 _LONGEST_CELL = 400
@@ -53,7 +54,9 @@ def add(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     from rolltrace.query import open_store
 
-    result = open_store(store_of(options)).sql(options.query)
+    store = open_store(store_of(options))
+    with working(f"reading {store.path}"):
+        result = store.sql(options.query)
     if options.json:
         print_rows(result.rows())
         return 0

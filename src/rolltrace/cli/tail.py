@@ -7,7 +7,6 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from rolltrace.cli.ls import with_tags
 from rolltrace.cli.output import (
     SHORT_ID,
     add_filters,
@@ -24,6 +23,7 @@ from rolltrace.cli.output import (
     screen_width,
     store_of,
 )
+from rolltrace.cli.trajectory_table import with_tags
 
 if TYPE_CHECKING:
     from rolltrace.query import Store
@@ -61,18 +61,15 @@ def run(options: argparse.Namespace) -> int:
         options.usage_error("-n must be 0 or more")
     from rolltrace.query import open_store
 
-    try:
-        store, wanted = open_store(store_of(options)), filters_of(options)
-        seen: set[str] = set()
-        past = _finished(store, wanted, seen)
-        _print(past[len(past) - min(options.n, len(past)) :], options.json)
-        while options.follow:
-            begun = time.monotonic()
-            _print(_finished(store, wanted, seen), options.json)
-            # A store that answers slowly is asked less often.
-            time.sleep(max(_EVERY_SEC, 4 * (time.monotonic() - begun)))
-    except KeyboardInterrupt:
-        pass
+    store, wanted = open_store(store_of(options)), filters_of(options)
+    seen: set[str] = set()
+    past = _finished(store, wanted, seen)
+    _print(past[len(past) - min(options.n, len(past)) :], options.json)
+    while options.follow:
+        begun = time.monotonic()
+        _print(_finished(store, wanted, seen), options.json)
+        # A store that answers slowly is asked less often.
+        time.sleep(max(_EVERY_SEC, 4 * (time.monotonic() - begun)))
     return 0
 
 

@@ -162,13 +162,13 @@ def _comparison(comparison: Comparison) -> Iterator[str]:
     yield "<h2>What differs</h2>\n"
     yield _table([("", heads), ("reward", rewards), *comparison.attributes.items(), *comparison.scores.items()])
     first = comparison.first_diverging_turn
-    parting = "They did the same in every turn." if first is None else f"They part in turn {first + 1}."
+    parting = "They did the same in every turn." if first is None else f"They part in turn {first}."
     token = comparison.first_diverging_token
     if token is not None:
-        parting += f" First different {token.unit}: number {token.index_in_turn + 1} of turn {token.turn + 1}."
+        parting += f" First different {token.unit}: number {token.index_in_turn} of turn {token.turn}, counted from 0."
     yield f"<h2>Turns</h2><p>{parting}</p>\n<table class='turn'>\n"
     for row in comparison.turns:
-        label = f"turn {row.index + 1}: {'the same' if row.same else 'different'}"
+        label = f"turn {row.index}: {'the same' if row.same else 'different'}"
         yield f"<tr class='{'same' if row.same else 'differs'}'><th colspan='{len(heads)}'>{label}</th></tr><tr>\n"
         for turn in row.turns:
             if turn is None:

@@ -40,6 +40,12 @@ class ImportFormat(NamedTuple):
         """The reader of one file: a function of a line."""
         return cast("Callable[[Source], LineReader]", _module(self.module).reader)(source)
 
+    def files(self, folder: Path) -> list[Path]:
+        """Which files of a folder are of this format: those that its module's `files` names, or all `.jsonl` files."""
+        from rolltrace.exchange.importer import jsonl_files
+
+        return cast("Callable[[Path], list[Path]]", getattr(_module(self.module), "files", jsonl_files))(folder)
+
 
 def _module(name: str) -> ModuleType:
     return import_module(f"rolltrace.exchange.{name}")

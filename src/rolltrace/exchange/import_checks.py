@@ -6,12 +6,13 @@ what was found in them stands in them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
 
 from rolltrace.drain.checks import Checks, Finding, OpFacts, Past
+from rolltrace.drain.checks.number_as_text import is_formatted
 from rolltrace.exchange.import_rows import ImportedRow, Place, row
 from rolltrace.flags import OFF, is_on
 from rolltrace.record.tables import FLAGS, SPANS, TRANSITIONS
@@ -34,6 +35,7 @@ class ImportChecks:
 
     def __init__(self) -> None:
         setting = Settings.gather({}).checks
+        self._looks_at_numbers = is_on(setting, "number_as_text")
         self._checks = Checks(",".join(name for name in _CHECKS if is_on(setting, name)) or OFF, Past())
 
     def flagged(self, place: Place, rows: list[ImportedRow]) -> list[ImportedRow]:
@@ -53,12 +55,20 @@ class ImportChecks:
             for found in self._findings(each)
         ]
 
+    def formatted(self, place: Place, numbers: Mapping[str, Any], time_ns: int) -> list[ImportedRow]:
+        """A row if numbers about the whole trajectory came as formatted text, by the names they have in the file."""
+        detail = {name: text for name, text in numbers.items() if is_formatted(text)}
+        if not detail or not self._looks_at_numbers:
+            return []
+        return [row(FLAGS, place, {"flag": "number_as_text", "time_ns": time_ns, "detail": detail})]
+
     def _findings(self, each: ImportedRow) -> Iterator[Finding]:
         fields = each.fields
         try:
             if each.table is SPANS:
                 yield from self._checks.of_op(OpFacts(fields, None, _payload_decoder.decode(fields["payload"]).outputs))
             elif each.table is TRANSITIONS:
-                yield from self._checks.of_transition(None, msgspec.json.decode(fields["fields"]))
+                trace = None if fields["trace"] is None else msgspec.json.decode(fields["trace"])
+                yield from self._checks.of_transition(trace, msgspec.json.decode(fields["fields"]))
         except RecursionError:  # nested just so deep that it can be kept: not checked, rather than refused
             return

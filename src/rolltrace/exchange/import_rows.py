@@ -75,10 +75,9 @@ def score_row(place: Place, value: Any, terms: Mapping[str, Any], time_ns: int) 
     return row(SCORES, place, {"name": "reward", "value": value, "terms": dict(terms), "time_ns": time_ns})
 
 
-def transition_row(place: Place, number: int, fields: dict[str, Any], time_ns: int) -> ImportedRow:
+def transition_row(place: Place, number: int, time_ns: int, **values: Any) -> ImportedRow:
     """The row of an environment step."""
-    made = {"op_id": op_id(place.trajectory_id, number), "time_ns": time_ns, "reward": fields.get("reward")}
-    return row(TRANSITIONS, place, {**made, "fields": fields})
+    return row(TRANSITIONS, place, {"op_id": op_id(place.trajectory_id, number), "time_ns": time_ns, **values})
 
 
 def conversation_rows(place: Place, messages: list[dict[str, Any]], start_ns: int) -> list[ImportedRow]:

@@ -1,14 +1,18 @@
-"""Reads tinker-cookbook's rollout summaries: files *_rollout_summaries.jsonl, one line a trajectory.
+"""Reads tinker-cookbook's rollout summaries: files *_rollout_summaries.jsonl, one line a trajectory, or its run folder.
 
-A line tells split, iteration, group and index in it, rewards, metrics, and per step lengths, reward, metrics and logs;
-it has no text and no tokens. Each step becomes a transition, and a model call of which only the lengths are known.
-The sample of a split other than train is named `SPLIT/GROUP`: several evaluations may belong to one iteration.
+A line tells split, iteration, group and index in it, rewards, metrics, and per step lengths, reward, metrics and logs.
+Each step becomes a transition, and a model call. Where the environment gives a `RolloutTrace`, the step has it as
+`trace`: it becomes the transition's, and its prompt and response the call's; otherwise there is no text. There are no
+tokens. The sample of a split other than train is named `SPLIT/GROUP`: several evaluations may belong to one iteration.
 """
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
+from rolltrace.drain.checks.number_as_text import is_formatted
 from rolltrace.exchange.import_checks import ImportChecks
 from rolltrace.exchange.import_rows import (
     ImportedRow,
@@ -20,14 +24,33 @@ from rolltrace.exchange.import_rows import (
     transition_row,
     whole,
 )
-from rolltrace.exchange.importer import Line, LineReader, Source, place_of
+from rolltrace.exchange.importer import Line, LineReader, Source, jsonl_files, place_of
+from rolltrace.exchange.numbers_again import number_again, numbers_again
 
 _VERSION = 1
 _KNOWN = frozenset({
     "schema_version", "iteration", "group_idx", "traj_idx", "sampling_client_step", "total_reward", "final_reward",
-    "trajectory_metrics", "steps",
+    "trajectory_metrics", "steps", "stop_reason",
 })  # fmt: skip
 """Fields that become columns; all others become tags."""
+_COLUMNS = ("reward", "episode_done", "stop_reason", "trace")
+"""Fields of a step that become columns of its transition; all others become its fields."""
+_STOP = "stop/"
+"""A metric `stop/REASON` of 1 says why an episode ended."""
+_ITERATION = re.compile(r"iteration_(\d+)")
+_SUMMARIES = "*rollout_summaries*.jsonl"
+
+
+def files(folder: Path) -> list[Path]:
+    """The summaries of a run folder or of one iteration in it; its metrics, checkpoints and timings are left alone."""
+    iterations = [
+        (int(match[1]), each)
+        for each in folder.iterdir()
+        if (match := _ITERATION.fullmatch(each.name)) is not None and each.is_dir()
+    ]
+    own = sorted(folder.glob(_SUMMARIES))
+    inside = [file for _, each in sorted(iterations) for file in sorted(each.glob(_SUMMARIES))]
+    return own + inside if iterations or own else jsonl_files(folder)
 
 
 def reader(source: Source) -> LineReader:
@@ -39,42 +62,86 @@ def reader(source: Source) -> LineReader:
         version = record.get("schema_version", _VERSION)
         if version != _VERSION:
             raise Malformed(f"rollout summaries of schema_version {version!r:.60} are not known, only {_VERSION}")
-        steps, metrics = record.get("steps"), record.get("trajectory_metrics") or {}
+        steps, metrics = record.get("steps"), numbers_again(record.get("trajectory_metrics") or {})
         if not isinstance(steps, list) or not all(isinstance(each, dict) for each in steps):
             raise Malformed("steps must be a list of objects")
         if not isinstance(metrics, dict):
             raise Malformed("trajectory_metrics must be an object")
         if "iteration" not in record or "group_idx" not in record:
             raise Malformed("iteration and group_idx are missing")
-        split, group = str(record.get("split", "train")), whole(record["group_idx"], "group_idx")
+        split, group = str(record.get("split", "train")), _whole(record, "group_idx")
         trains = split.startswith("train")
         place = place_of(
             source, line,
-            step=whole(record["iteration"], "iteration"), sample_index=group if trains else f"{split}/{group}",
-            rollout_n=whole(record.get("traj_idx"), "traj_idx"), validate=source.target.validate or not trains,
+            step=_whole(record, "iteration"), sample_index=group if trains else f"{split}/{group}",
+            rollout_n=_whole(record, "traj_idx"), validate=source.target.validate or not trains,
         )  # fmt: skip
-        at, policy = line.time_ns, whole(record.get("sampling_client_step"), "sampling_client_step")
-        tags = {name: value for name, value in record.items() if name not in _KNOWN}
+        at, policy = line.time_ns, _whole(record, "sampling_client_step")
+        rewards = {name: number_again(record.get(name)) for name in ("total_reward", "final_reward")}
+        flags = checks.formatted(place, {**rewards, **metrics}, at)
+        formatted = {name: rewards.pop(name) for name in list(rewards) if is_formatted(rewards[name])}
+        tags = {name: value for name, value in record.items() if name not in _KNOWN} | formatted
         tags.update((name, value) for name, value in metrics.items() if not is_number(value))
         rows = [trajectory_row(place, "tinker", at, at + len(steps), tags)]
         for number, step in enumerate(steps):
+            trace = numbers_again(step.get("trace"), digits=False)
+            values: dict[str, Any] = {
+                "prompt_tokens": _whole(step, "ob_len"),
+                "response_tokens": _whole(step, "ac_len"),
+            }
             rows.append(
-                span_row(
-                    place,
-                    number,
-                    "sample",
-                    "llm",
-                    at + number,
-                    policy_version=policy,
-                    prompt_tokens=whole(step.get("ob_len"), "ob_len"),
-                    response_tokens=whole(step.get("ac_len"), "ac_len"),
-                )
+                span_row(place, number, "sample", "llm", at + number, policy_version=policy, **values, **_call(trace))
             )
-            rows.append(transition_row(place, number, step, at + number))
+            last = number == len(steps) - 1
+            stop_reason = _stop_reason(step) or (record.get("stop_reason") if last else None)
+            rows.append(transition_row(place, number, at + number, **_transition(step, trace, stop_reason)))
         terms = {name: float(value) for name, value in metrics.items() if is_number(value)}
-        if is_number(record.get("final_reward")):
-            terms["final_reward"] = float(record["final_reward"])
-        rows.append(score_row(place, record.get("total_reward"), terms, at + len(steps)))
-        return checks.flagged(place, rows)
+        if is_number(rewards.get("final_reward")):
+            terms["final_reward"] = float(rewards["final_reward"])
+        rows.append(score_row(place, rewards.get("total_reward"), terms, at + len(steps)))
+        return checks.flagged(place, rows) + flags
 
     return read
+
+
+def _whole(record: dict[str, Any], name: str) -> int | None:
+    return whole(number_again(record.get(name)), name)
+
+
+def _transition(step: dict[str, Any], trace: Any, stop_reason: Any) -> dict[str, Any]:
+    """The columns of an environment step. A reward that is no number stays among its fields, and is flagged."""
+    reward, done = number_again(step.get("reward")), number_again(step.get("episode_done"))
+    fields = {name: value for name, value in step.items() if name not in _COLUMNS}
+    if "metrics" in fields:
+        fields["metrics"] = numbers_again(fields["metrics"])
+    if reward is not None and not is_number(reward):
+        reward, fields["reward"] = None, reward
+    return {
+        "trace": trace,
+        "reward": reward,
+        "fields": fields,
+        "episode_done": bool(done) if isinstance(done, int) else None,
+        "stop_reason": None if stop_reason is None else str(stop_reason),
+    }
+
+
+def _stop_reason(step: dict[str, Any]) -> Any:
+    metrics = step.get("metrics")
+    found = step.get("stop_reason")
+    if found is None and isinstance(metrics, dict):
+        reasons = (name for name, value in metrics.items() if name.startswith(_STOP) and number_again(value) == 1)
+        found = next(reasons, None)
+    return found.removeprefix(_STOP) if isinstance(found, str) else found
+
+
+def _call(trace: Any) -> dict[str, Any]:
+    """What the model saw and said, from the trace of a step."""
+    if not isinstance(trace, dict):
+        return {}
+    prompt, response = trace.get("prompt"), trace.get("policy_response")
+    call: dict[str, Any] = {}
+    if prompt is not None:
+        call["inputs"] = {"messages" if isinstance(prompt, list) else "prompt": prompt}
+    if response is not None:
+        call["outputs"] = {"content": response} if isinstance(response, str) else response
+    return call

@@ -2,12 +2,15 @@
 
 A line has `input`, `output`, `score`, `step`, and what the reward function gave besides. Lines of a file with the same
 `uid`, or without one the same `input`, are the rollouts of one sample, which is named by the index of its first line.
-Further numbers become terms of the reward, all else tags.
+The v1 trainer writes `uid` as `{sample}_{session}_{row}`: a session is one rollout, and its rows, which stand together,
+are model calls of it; the last one has the score. Further numbers become terms of the reward, all else tags.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from collections.abc import Hashable
+from typing import Any, NamedTuple
 
 from rolltrace.exchange.import_checks import ImportChecks
 from rolltrace.exchange.import_rows import (
@@ -20,41 +23,78 @@ from rolltrace.exchange.import_rows import (
     whole,
 )
 from rolltrace.exchange.importer import Line, LineReader, Source, place_of
+from rolltrace.exchange.numbers_again import number_again
 
 _OWN = ("input", "output", "score", "step")
+_V1_UID = re.compile(r"(.+)_(\d+)_(\d+)", re.DOTALL)
+_IS_TEXT = re.compile(
+    r"(?:^|_)(?:gts?|truth|answers?|preds?|predictions?|extracted|solution|label|target|uid|uuid|id|text|source)(?:$|_)"
+)
+"""Names of fields in which digits are an answer or an id, not a number that became text."""
+
+
+class _Uid(NamedTuple):
+    """What the `uid` of a line says."""
+
+    sample: str
+    session: int | None = None
+    """Which rollout, in dumps of the v1 trainer."""
+
+
+def _uid(record: dict[str, Any]) -> _Uid | None:
+    uid = record.get("uid")
+    if not isinstance(uid, str):
+        return None
+    v1 = _V1_UID.fullmatch(uid)
+    return _Uid(uid) if v1 is None else _Uid(v1[1], int(v1[2]))
+
+
+def _session(record: dict[str, Any]) -> Hashable:
+    """What lines of one rollout have in common; None for a line that is a rollout of its own."""
+    uid = _uid(record)
+    return None if uid is None or uid.session is None else (record.get("step"), uid)
 
 
 def reader(source: Source) -> LineReader:
     """A reader of the lines of one step."""
     source.target.named()
+    source.same_trajectory = _session
     checks = ImportChecks()
     step_of_file = int(source.path.stem) if source.path.stem.isdecimal() else None
     samples: dict[tuple[int | None, str], int] = {}
     rollouts: dict[tuple[int | None, int], int] = {}
 
     def read(record: dict[str, Any], line: Line) -> list[ImportedRow]:
-        prompt, reply, score = record.get("input"), record.get("output"), record.get("score")
-        if not isinstance(prompt, str) or not isinstance(reply, str):
-            raise Malformed("input and output must be text")
+        for each in line.records:
+            if not isinstance(each.get("input"), str) or not isinstance(each.get("output"), str):
+                raise Malformed("input and output must be text")
+        record = line.records[-1]
+        score = number_again(record.get("score"))
         if score is not None and not is_number(score):
             raise Malformed(f"score must be a number, not {score!r:.60}")
-        step = whole(record.get("step", step_of_file), "step")
-        uid = record.get("uid")
-        sample_index = samples.setdefault((step, uid if isinstance(uid, str) else prompt), line.number - 1)
-        rollout_n = rollouts.get((step, sample_index), 0)
-        rollouts[step, sample_index] = rollout_n + 1
-        extra = {name: value for name, value in record.items() if name not in _OWN and value is not None}
+        step, uid = whole(number_again(record.get("step", step_of_file)), "step"), _uid(record)
+        named = line.records[0]["input"] if uid is None else uid.sample
+        sample_index = samples.setdefault((step, named), line.number - 1)
+        rollout_n = rollouts.get((step, sample_index), 0) if uid is None or uid.session is None else uid.session
+        rollouts[step, sample_index] = rollouts.get((step, sample_index), 0) + 1
         place = place_of(
             source, line, source.trajectory_id(line, step), step=step, sample_index=sample_index, rollout_n=rollout_n,
             validate=source.target.validate,
         )  # fmt: skip
-        at = line.time_ns
+        extra = {
+            name: value if _IS_TEXT.search(name.lower()) else number_again(value)
+            for name, value in record.items()
+            if name not in _OWN and value is not None
+        }
         tags = {name: value for name, value in extra.items() if not is_number(value)}
-        call = span_row(place, 0, "generate", "llm", at, inputs={"prompt": prompt}, outputs={"content": reply})
-        rows = [trajectory_row(place, "verl", at, at + 1, tags), call]
+        at, end = line.time_ns, line.time_ns + len(line.records)
+        rows = [trajectory_row(place, "verl", at, end, tags)]
+        for number, each in enumerate(line.records):
+            prompt, reply = {"prompt": each["input"]}, {"content": each["output"]}
+            rows.append(span_row(place, number, "generate", "llm", at + number, inputs=prompt, outputs=reply))
         terms = {name: float(value) for name, value in extra.items() if is_number(value)}
         if score is not None or terms:
-            rows.append(score_row(place, score, terms, at + 1))
+            rows.append(score_row(place, score, terms, end))
         return checks.flagged(place, rows)
 
     return read

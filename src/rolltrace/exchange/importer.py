@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import xxhash
 
@@ -53,6 +53,17 @@ class Line(NamedTuple):
     value: object
     time_ns: int
     """When its trajectory began, as far as is known: when the file was written, lines in their order."""
+    more: tuple[dict[str, Any], ...] = ()
+    """What the next lines say, if they belong to the same trajectory; `raw` is of all of them."""
+
+    @property
+    def records(self) -> tuple[dict[str, Any], ...]:
+        """All records of the trajectory, this line's first."""
+        return (cast("dict[str, Any]", self.value), *self.more)
+
+    def joined(self, next_line: Line) -> Line:
+        """This line and the next one, of the same trajectory."""
+        return self._replace(raw=self.raw + b"\n" + next_line.raw, more=(*self.more, *next_line.records))
 
 
 LineReader = Callable[[dict[str, object], Line], list[ImportedRow]]
@@ -66,6 +77,8 @@ class Source:
         self.path = path
         self.target = target
         self.time_ns = path.stat().st_mtime_ns
+        self.same_trajectory: Callable[[dict[str, Any]], Hashable] = lambda record: None
+        """What the lines of one trajectory have in common, and stand together by; None for a line that stands alone."""
         self._occurrences: Counter[bytes] = Counter()
         digest = xxhash.xxh3_128()
         with path.open("rb") as file:
@@ -88,6 +101,26 @@ class Source:
         return xxhash.xxh3_128_hexdigest(same + number.to_bytes(8, "big"))
 
     def lines(self) -> Iterator[Line | BadLine]:
+        """What the file says of each trajectory, or what is wrong with a line."""
+        begun: Line | None = None
+        for line in self._each_line():
+            if isinstance(line, Line) and begun is not None and self._key(line) == self._key(begun):
+                begun = begun.joined(line)
+                continue
+            if begun is not None:
+                yield begun
+                begun = None
+            if isinstance(line, Line) and self._key(line) is not None:
+                begun = line
+            else:
+                yield line
+        if begun is not None:
+            yield begun
+
+    def _key(self, line: Line) -> Hashable:
+        return self.same_trajectory(line.value) if isinstance(line.value, dict) else None
+
+    def _each_line(self) -> Iterator[Line | BadLine]:
         """Every line that is not empty, or what is wrong with it."""
         with self.path.open("rb") as file:
             for number, raw in enumerate(file, start=1):
@@ -117,7 +150,9 @@ class ImportReport(NamedTuple):
     """What an import did."""
 
     imported: int
+    """Trajectories that are new in the store."""
     already_there: int
+    """Trajectories that it had before, from the same file or from elsewhere."""
     malformed: int
     """Lines, and files that could not be read."""
 
@@ -127,31 +162,37 @@ class _Known:
 
     def __init__(self, store: Path) -> None:
         self._store = store
-        question = "SELECT trajectory_id FROM _trajectories UNION SELECT trajectory_id FROM spans"
-        self._ids = set(open_store(store).sql(question).arrow()["trajectory_id"].to_pylist())
+        self.ids: set[str] = set()
+        self._parts: dict[str, list[Path]] = {}
+        """The parts in which the trajectories of an imported file are, by the name of the source."""
+        if store.is_dir():
+            question = "SELECT trajectory_id FROM _trajectories UNION SELECT trajectory_id FROM spans"
+            self.ids.update(open_store(store).sql(question).arrow()["trajectory_id"].to_pylist())
+            self._list_parts()
 
-    def elsewhere(self, source: Source) -> set[str]:
-        """The trajectories that did not come from an earlier import of this very file."""
-        mine = self._of_source(source)
-        return self._ids - mine if mine else self._ids
+    def _list_parts(self) -> None:
+        self._parts = {}
+        for part in list_parts(self._store, TRAJECTORIES.name):
+            sources = (source_of(part), *(each.source for each in replaced_by(part)))
+            for name in {each.rpartition("-")[0] for each in sources}:
+                self._parts.setdefault(name, []).append(part)
 
-    def _of_source(self, source: Source) -> set[str]:
+    def of_source(self, source: Source) -> set[str]:
+        """The trajectories that an earlier import of this very file brought."""
         import pyarrow.parquet as pq
 
-        parts = list_parts(self._store, TRAJECTORIES.name)
         mine: set[str] = set()
-        for part in parts:
-            sources = (source_of(part), *(each.source for each in replaced_by(part)))
-            if any(each.rpartition("-")[0] == source.name for each in sources):
-                try:
-                    rows = pq.read_table(part, columns=["trajectory_id"], partitioning=None)
-                except FileNotFoundError:  # merged with others meanwhile
-                    return self._of_source(source)
-                mine.update(rows["trajectory_id"].to_pylist())
+        for part in self._parts.get(source.name, ()):
+            try:
+                rows = pq.read_table(part, columns=["trajectory_id"], partitioning=None)
+            except FileNotFoundError:  # merged with others meanwhile
+                self._list_parts()
+                return self.of_source(source)
+            mine.update(rows["trajectory_id"].to_pylist())
         return mine
 
     def add(self, ids: Iterable[str]) -> None:
-        self._ids.update(ids)
+        self.ids.update(ids)
 
 
 class _Reading:
@@ -168,11 +209,20 @@ class _Reading:
         self._progress(self._total, self._total)
 
 
+FilesOf = Callable[[Path], list[Path]]
+
+
+def jsonl_files(folder: Path) -> list[Path]:
+    """The `.jsonl` files of a folder, 9 before 10."""
+    return sorted(folder.glob("*.jsonl"), key=lambda each: (len(each.name), each.name))
+
+
 def import_files(
     reader_of: Callable[[Source], LineReader],
     paths: Sequence[Path],
     target: Target,
     *,
+    files_of: FilesOf = jsonl_files,
     on_bad: Callable[[BadLine], None] = lambda bad: None,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> ImportReport:
@@ -180,8 +230,9 @@ def import_files(
 
     Args:
         reader_of: Makes the reader of a file, from `IMPORTS`.
-        paths: The files; of a folder, all its `.jsonl` files.
+        paths: The files, and folders of them.
         target: Where to.
+        files_of: Which files of a folder are meant, from `IMPORTS`; all its `.jsonl` files, if not told.
         on_bad: Called for each line that cannot be imported.
         progress: Called with the bytes read so far, and all there are.
 
@@ -198,13 +249,12 @@ def import_files(
         on_bad(problem)
 
     sources: list[Source] = []
-    for path in _files(paths, report):
+    for path in _files(paths, files_of, report):
         try:
             sources.append(Source(path, target))
         except OSError as fault:
             report(BadLine(path, 0, fault.strerror or str(fault)))
     readers = [reader_of(source) for source in sources]
-    prepare(target.store)
     known, redactor = _Known(target.store), Redactor.of(target.store)
     reading = _Reading(progress, sum(source.path.stat().st_size for source in sources))
     imported = already_there = 0
@@ -224,9 +274,10 @@ def _import_file(
     report: Callable[[BadLine], None],
     reading: _Reading,
 ) -> tuple[int, int]:
-    elsewhere, seen = known.elsewhere(source), set[str]()
+    mine, seen = known.of_source(source), set[str]()
+    elsewhere, before = known.ids - mine, len(known.ids)
     rows: list[ImportedRow] = []
-    size = skipped = chunk = 0
+    size = chunk = 0
     for line in source.lines():
         if isinstance(line, BadLine):
             report(line)
@@ -239,9 +290,7 @@ def _import_file(
         except RecursionError:
             report(BadLine(source.path, line.number, "nested too deeply"))
             continue
-        if made[0].fields["trajectory_id"] in elsewhere:
-            skipped += 1
-        else:
+        if made[0].fields["trajectory_id"] not in elsewhere:
             rows += [each._replace(fields=redactor.encoded_row(*each)) for each in made]
         # Counted whether it was there or not, and without flags, which a setting turns off: the same file is always cut
         # into the same chunks.
@@ -252,9 +301,9 @@ def _import_file(
             _write(source, chunk, rows)
             rows, size, chunk = [], 0, chunk + 1
     _write(source, chunk, rows)
-    added = len(seen) - skipped
     known.add(seen)
-    return added, skipped
+    added = len(known.ids) - before
+    return added, len(seen) - added
 
 
 def _read_line(reader: LineReader, line: Line, seen: set[str]) -> list[ImportedRow]:
@@ -273,6 +322,9 @@ def _write(source: Source, chunk: int, rows: list[ImportedRow]) -> None:
     for table, fields in rows:
         partition = Partition(fields["project"], fields["experiment"], fields["step"])
         groups.setdefault((partition, table.name), (table, []))[1].append(fields)
+    if not rows:
+        return
+    prepare(source.target.store)  # not before there is something to keep: a failed import leaves no empty store
     try:
         # Trajectories last: what is listed is complete.
         for (partition, _), (table, found) in sorted(groups.items(), key=lambda each: each[1][0] is TRAJECTORIES):
@@ -288,12 +340,12 @@ def _is_merged(store: Path, partition: Partition, table: Table, source: str) -> 
     return any(each.source == source for part in parts for each in replaced_by(part))
 
 
-def _files(paths: Sequence[Path], report: Callable[[BadLine], None]) -> Iterator[Path]:
+def _files(paths: Sequence[Path], files_of: FilesOf, report: Callable[[BadLine], None]) -> Iterator[Path]:
     for path in paths:
         if not path.is_dir():
             yield path
             continue
-        inside = sorted(path.glob("*.jsonl"), key=lambda each: (len(each.name), each.name))
+        inside = files_of(path)
         if not inside:
             report(BadLine(path, 0, "no .jsonl file in this folder"))
         yield from inside

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
+from types import MappingProxyType
 from typing import Any
 
 from rolltrace.errors import QueryError
@@ -23,7 +24,7 @@ def conditions_of(of: str = "t", *, sample_index: SampleIndex | None = None, **w
 
 def whole(name: str, value: Any) -> int:
     number = coordinate(value)
-    if not isinstance(number, int) or (name in ("limit", "offset") and number < 0):
+    if not isinstance(number, int) or (name in ("limit", "offset", "last") and number < 0):
         raise QueryError(f"{name} must be a whole number, not {value!r}")
     return number
 
@@ -35,14 +36,29 @@ def numbers_of_rollouts(k: int | Sequence[int] | None) -> list[int]:
     return list(dict.fromkeys(found))
 
 
-def order_of(text: str, what: str, columns: Sequence[str], last: Sequence[str]) -> str:
+def column_of(name: str, columns: Sequence[str], headers: Mapping[str, str], cannot: str) -> str:
+    """The column of this name or header; `cannot` begins the message if there is none."""
+    column = headers.get(name, name) if name not in columns else name
+    if column not in columns:
+        public = [each for each in columns if not each.startswith("_")]
+        near = get_close_matches(column, [*public, *headers], 1)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(public)}"
+        raise QueryError(f"{cannot} {name!r}; {hint}")
+    return column
+
+
+def sorted_by(text: str) -> list[tuple[str, bool]]:
+    """The names in `-reward,step`, each with whether it is turned around."""
+    words = [word.strip() for word in text.split(",")]
+    return [(word.removeprefix("-").strip(), word.startswith("-")) for word in words]
+
+
+def order_of(
+    text: str, what: str, columns: Sequence[str], last: Sequence[str], headers: Mapping[str, str] = MappingProxyType({})
+) -> str:
     terms = []
-    for word in text.split(","):
-        column, turned = word.strip().removeprefix("-").strip(), word.strip().startswith("-")
-        if column not in columns:
-            near = get_close_matches(column, columns, 1)
-            hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(columns)}"
-            raise QueryError(f"{what} cannot be sorted by {column!r}; {hint}")
+    for name, turned in sorted_by(text):
+        column = column_of(name, columns, headers, f"{what} cannot be sorted by")
         direction = "DESC" if turned else "ASC"
         if column == "sample_index":  # numbers as numbers, and before other texts
             terms.append(f"try_cast(t.sample_index AS BIGINT) {direction} NULLS LAST")

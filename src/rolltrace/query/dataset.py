@@ -18,18 +18,20 @@ from rolltrace.query.compare import Comparison, compare
 from rolltrace.query.engine import Engine
 from rolltrace.query.filters import compile_where
 from rolltrace.query.group_views import GROUP_COLUMNS, GROUP_KEY, SAME_GROUP, groups_select, pass_columns
+from rolltrace.query.headers import GROUP_FILTER_HEADERS, GROUP_HEADERS, TRAJECTORY_HEADERS
 from rolltrace.query.questions import EXPERIMENTS, LIVE, LOSSES, RUNS, STEPS, UNMATCHED_SCORES
 from rolltrace.query.reading import read_whole, summaries
 from rolltrace.query.result import IS_INT, Result
 from rolltrace.query.runs import OlderRuns, RunChoice, choose_runs
 from rolltrace.query.scoring import addressee_of, addressee_of_row, newest_score_ns, write_score
 from rolltrace.query.trajectory import Trajectory
-from rolltrace.query.views import TRAJECTORY_COLUMNS, VIEWS, chosen
+from rolltrace.query.views import NEWEST, TRAJECTORY_COLUMNS, VIEWS, chosen, with_newest
 from rolltrace.record import SampleIndex, score_body
 from rolltrace.store import check_version
 
 _SHORTEST_PREFIX = 4
-_DEFAULT_ORDER = "project,experiment,step,validate,sample_index,rollout_n,start_ns"
+_DEFAULT_ORDER = f"{NEWEST},project,experiment,step,validate,sample_index,rollout_n,start_ns"
+"""The newest experiment last."""
 _GROUP_ORDER = "project,experiment,step,validate,sample_index"
 
 
@@ -106,8 +108,9 @@ class Store:
         order: str | None = None,
         limit: int | None = None,
         offset: int = 0,
+        last: int | None = None,
     ) -> Result:
-        """One row per trajectory that meets all conditions.
+        """One row per trajectory that meets all conditions, by default the newest experiment and step last.
 
         Args:
             step: Training step.
@@ -121,7 +124,8 @@ class Store:
             where: A filter such as `reward < 0.5 and tool = 'search'` (docs/reference/filter.md).
             order: Columns to sort by, the first counts most; `-` before one turns it around: `"-reward,step"`.
             limit: How many rows at most.
-            offset: How many rows to leave out before.
+            offset: How many rows to leave out before; with `last`, how many of the newest.
+            last: Only so many of the newest, those that are last in the default order; `order` then sorts them.
 
         Raises:
             FilterError: the filter cannot be understood.
@@ -135,11 +139,20 @@ class Store:
         runs = choose_runs("t", run, all_runs, predicate.fields)
         before, found = chosen(f"{conditions} AND {runs.sql}", predicate.sql)
         paging = "" if limit is None else f" LIMIT {whole('limit', limit)}"
-        paging += f" OFFSET {whole('offset', offset)}" if offset else ""
+        paging += f" OFFSET {whole('offset', offset)}" if offset and last is None else ""
         columns = ", ".join(f"t.{name}" for name in (*TRAJECTORY_COLUMNS, IS_INT))
-        ordered = order_of(order or _DEFAULT_ORDER, "trajectories", TRAJECTORY_COLUMNS, ("start_ns", "trajectory_id"))
+        usual, ordered = (
+            order_of(
+                text, "trajectories", (*TRAJECTORY_COLUMNS, NEWEST), ("start_ns", "trajectory_id"), TRAJECTORY_HEADERS
+            )
+            for text in (_DEFAULT_ORDER, order or _DEFAULT_ORDER)
+        )
         once = f"WITH {', '.join(before)} " if before else ""
-        sql = f"{once}SELECT {columns} FROM {found} ORDER BY {ordered}{paging}"
+        sql = f"{once}SELECT {columns} FROM {with_newest(found)}"
+        if last is not None:
+            place = f"count(*) OVER () - row_number() OVER (ORDER BY {usual}) - {whole('offset', offset)}"
+            sql += f" QUALIFY {place} BETWEEN 0 AND {whole('last', last) - 1}"
+        sql += f" ORDER BY {ordered}{paging}"
         only = None if step is None else whole("step", step)
         answer = self._ask(sql, values + runs.parameters + predicate.parameters, only)
         before, found = chosen(conditions, predicate.sql)
@@ -213,9 +226,9 @@ class Store:
         )
         # Under the name of the view, so that a filter on `group.pass_rate` means this threshold too.
         before, parameters = [f"groups AS MATERIALIZED ({groups_select('?::DOUBLE')})"], [float(threshold)]
-        filtered_by: frozenset[str] = frozenset()
+        filtered_by: Sequence[str] = ()
         if where is not None:
-            predicate = compile_where(where)
+            predicate = compile_where(where, GROUP_FILTER_HEADERS)
             filtered_by = predicate.fields
             more, found = chosen("true", predicate.sql, views=("latest_scores",))
             before += [*more, f"matching AS (SELECT DISTINCT {', '.join(GROUP_KEY)} FROM {found})"]
@@ -224,7 +237,8 @@ class Store:
         runs = choose_runs("g", run, all_runs, filtered_by)
         columns = [f"g.{name}" for name in (*GROUP_COLUMNS, IS_INT)]
         columns += [f'{sql} AS "{name}"' for name, sql in chances.items()]
-        ordered = order_of(order or _GROUP_ORDER, "groups", (*GROUP_COLUMNS, *chances), GROUP_KEY)
+        sortable = (*GROUP_COLUMNS, *chances)
+        ordered = order_of(order or _GROUP_ORDER, "groups", sortable, GROUP_KEY, GROUP_HEADERS)
         paging = "" if limit is None else f" LIMIT {whole('limit', limit)}"
         sql = (
             f"WITH {', '.join(before)} SELECT * FROM ("

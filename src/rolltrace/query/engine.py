@@ -95,6 +95,8 @@ class Engine:
                 try:
                     cursor = self._cursor(step)
                     return cursor.sql(sql, params=parameters).to_arrow_table()
+                except duckdb.InterruptException:  # Ctrl-C while DuckDB was at work
+                    raise KeyboardInterrupt from None
                 except duckdb.Error as fault:
                     problem = fault
                     if cursor is not None and not _is_of_files(fault):

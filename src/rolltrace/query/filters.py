@@ -17,12 +17,14 @@ and only negated ones pay for it: DuckDB can still use the plain ones to skip fi
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Any, NamedTuple, NoReturn, cast
 
 from rolltrace.errors import FilterError
 from rolltrace.query.filter_fields import FIELDS, Field, Operator, condition, need, operator_problem, value_problem
 from rolltrace.query.filter_lexer import Token, Value, fail, quote, short, tokens
+from rolltrace.query.headers import FILTER_HEADERS
 
 __all__ = ["FIELDS", "Field", "FilterError", "Predicate", "compile_where"]
 
@@ -49,12 +51,16 @@ class Predicate(NamedTuple):
     """One for each `?` of the SQL, in its order."""
     needs: frozenset[str]
     """What it reads besides the plain columns: some of flag, tag, tool, op, kind, text, score, label, group."""
-    fields: frozenset[str] = frozenset()
-    """The names of all fields in it."""
+    fields: tuple[str, ...] = ()
+    """The fields it asks about, such as `reward` or `tag.difficulty`, each once."""
 
 
-def compile_where(text: str) -> Predicate:
+def compile_where(text: str, headers: Mapping[str, str] = FILTER_HEADERS) -> Predicate:
     """The predicate that a filter stands for; an empty filter is met by all.
+
+    Args:
+        text: The filter.
+        headers: Other names of fields, for filters on another listing than that of trajectories.
 
     Example:
         >>> compile_where("reward < 0.5 and status = 'ok'")
@@ -65,17 +71,18 @@ def compile_where(text: str) -> Predicate:
     """
     if not isinstance(text, str):
         fail("", 0, f"a filter is text such as \"reward < 0.5 and tool = 'search'\", not {type(text).__name__}")
-    return _Parser(text).predicate()
+    return _Parser(text, headers).predicate()
 
 
 class _Parser:
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, headers: Mapping[str, str]) -> None:
         self._text = text
+        self._headers = headers
         self._tokens = tokens(text)
         self._at = 0
         self._parameters: list[Any] = []
         self._needs: set[str] = set()
-        self._fields: set[str] = set()
+        self._fields: dict[str, None] = {}
         self._lookups = 0
 
     def predicate(self) -> Predicate:
@@ -87,7 +94,7 @@ class _Parser:
             self._fail(rest, "this ')' closes nothing")
         if rest.kind != "end":
             self._fail(rest, f"expected 'and', 'or' or the end, not {_seen(rest)}")
-        return Predicate(sql, self._parameters, frozenset(self._needs), frozenset(self._fields))
+        return Predicate(sql, self._parameters, frozenset(self._needs), tuple(self._fields))
 
     def _any(self, *, negated: bool, level: int) -> str:
         alternatives = []
@@ -125,7 +132,7 @@ class _Parser:
         values = self._values(token, field, operator, opposite)
         sql, parameters = condition(field, token.key or "", operator, values)
         self._parameters += parameters
-        self._fields.add(field.name)
+        self._fields[field.name.replace("NAME", token.key or "")] = None
         if needed := need(field):
             self._needs.add(needed)
         never_null = sql.startswith("EXISTS")
@@ -146,6 +153,7 @@ class _Parser:
         if token.key is not None and keyed in FIELDS:
             return FIELDS[keyed]
         name = token.text if token.key is None else f"{token.text.partition('.')[0]}.{token.key}"
+        name = self._headers.get(name, name)
         if name in FIELDS and FIELDS[name].name != keyed:
             return FIELDS[name]
         inside = [each for each in FIELDS if each.startswith(name + ".")]

@@ -48,7 +48,8 @@ FROM _listing t LEFT JOIN (
 ON g.project = t.project AND g.experiment = t.experiment AND g.step IS NOT DISTINCT FROM t.step
     AND g.validate = t.validate AND g.run IS NOT DISTINCT FROM t.run
 WHERE {where} GROUP BY t.project, t.experiment, t.step, t.validate, t.run
-ORDER BY t.project, t.experiment, t.step NULLS LAST, t.validate, start_ns
+ORDER BY max(max(t.start_ns)) OVER (PARTITION BY t.project, t.experiment), t.project, t.experiment,
+    t.step NULLS LAST, t.validate, min(t.start_ns)
 """
 
 LIVE = """

@@ -7,6 +7,7 @@ apart, because a run that goes on often validates first. What has neither step n
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from rolltrace.errors import QueryError
@@ -26,7 +27,7 @@ class RunChoice(NamedTuple):
     """Older attempts are left out."""
 
 
-def choose_runs(of: str, run: str | None, all_runs: bool, filtered_by: frozenset[str] = frozenset()) -> RunChoice:
+def choose_runs(of: str, run: str | None, all_runs: bool, filtered_by: Sequence[str] = ()) -> RunChoice:
     """The condition that a choice of runs stands for.
 
     Args:
@@ -44,7 +45,7 @@ def choose_runs(of: str, run: str | None, all_runs: bool, filtered_by: frozenset
         if not isinstance(run, str):
             raise QueryError(f"run must be the id of a run, a text; not {run!r:.60}")
         return RunChoice(f"{of}.run = ?", [run], hides=False)
-    if all_runs or filtered_by & RUN_FIELDS:
+    if all_runs or not RUN_FIELDS.isdisjoint(filtered_by):
         return RunChoice("true", [], hides=False)
     return RunChoice(f"NOT {of}.superseded", [], hides=True)
 

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from rolltrace.drain import Drainer
 from rolltrace.errors import QueryError, StoreError
 from rolltrace.journal import JournalWriter
 from rolltrace.query.result import Result
@@ -101,6 +100,8 @@ def write_score(store: Path, about: Addressee, name: str, body: dict[str, Any], 
     writer.close()
     if not saved:
         raise StoreError(f"the score could not be saved in {str(store)!r}: {', '.join(writer.losses)}")
+    from rolltrace.drain import Drainer  # not needed by those who only read
+
     drainer = Drainer(store)
     with drainer.working() as alone:
         if alone:

@@ -176,6 +176,15 @@ def chosen(conditions: str, predicate: str, views: Sequence[str] = ("latest_scor
     return Chosen(before, f"candidates t WHERE {predicate}")
 
 
+NEWEST = "_newest_ns"
+"""When the newest trajectory of the same experiment began, of those that were asked for: orders experiments by age."""
+
+
+def with_newest(found: str) -> str:
+    """What stands behind a FROM, with the column `NEWEST`."""
+    return f"(SELECT t.*, max(t.start_ns) OVER (PARTITION BY t.project, t.experiment) AS {NEWEST} FROM {found}) t"
+
+
 def live_name(table: str) -> str:
     """Under which name the live rows of a table are registered."""
     return f"_live_{table}"

@@ -38,6 +38,11 @@ _FORMATTED = re.compile(
 )
 
 
+def is_formatted(value: Any) -> bool:
+    """Whether a value is a text, and the text a number that somebody formatted."""
+    return isinstance(value, str) and len(value) <= _LONGEST and _FORMATTED.fullmatch(value) is not None
+
+
 def number_as_text(trace: Any, body: Mapping[str, Any]) -> Iterator[Finding]:
     """At most one finding for a transition, with the first such texts by the place where they stand."""
     places = {
@@ -51,9 +56,8 @@ def number_as_text(trace: Any, body: Mapping[str, Any]) -> Iterator[Finding]:
         if not waiting or len(found) >= _MOST_NAMED:
             break
         place, value = waiting.pop()
-        if isinstance(value, str):
-            if len(value) <= _LONGEST and _FORMATTED.fullmatch(value):
-                found[place] = value
+        if is_formatted(value):
+            found[place] = value
         elif isinstance(value, Mapping):
             waiting += [(f"{place}.{key}", item) for key, item in reversed(list(value.items()))]
         elif isinstance(value, list):
