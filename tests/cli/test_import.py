@@ -82,7 +82,10 @@ def test_importing_again_says_what_was_new_and_what_was_there(
     arguments = ["import", "chat", str(file), "--store", str(tmp_path / "new"), *NAMED]
     assert main(arguments) == 0
     file.write_text(file.read_text() + GOOD.replace("q", "another") + "\n")
-    for said in ("1 new trajectory imported into {}, 2 were there already", "0 new trajectories imported into {}, 3 were"):
+    for said in (
+        "1 new trajectory imported into {}, 2 were there already",
+        "0 new trajectories imported into {}, 3 were",
+    ):
         capsys.readouterr()
         assert main(arguments) == 0
         assert capsys.readouterr().out.startswith(said.format(tmp_path / "new"))

@@ -77,7 +77,10 @@ def test_a_run_folder_is_imported_as_it_is(tmp_path: Path, into: Importer) -> No
 
 def test_a_step_says_whether_and_why_the_episode_ended(tmp_path: Path, into: Importer) -> None:
     first, second = SUMMARY["steps"]
-    ended = [{**second, "metrics": {"stop/max_turns": 1.0, "stop/completed": 0.0}}, {**second, "stop_reason": "timeout"}]
+    ended = [
+        {**second, "metrics": {"stop/max_turns": 1.0, "stop/completed": 0.0}},
+        {**second, "stop_reason": "timeout"},
+    ]
     lines = [{**SUMMARY, "steps": [first, each]} for each in ended] + [{**SUMMARY, "stop_reason": "completed"}]
     into("tinker", write(tmp_path / "x.jsonl", lines))
     trajectories = [into.store.trajectory(row["trajectory_id"]) for row in into.store.trajectories(order="start_ns")]

@@ -69,7 +69,9 @@ def v1_lines(step: int) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def test_dumps_of_the_v1_trainer_become_groups_and_not_rollouts_that_stand_alone(tmp_path: Path, into: Importer) -> None:
+def test_dumps_of_the_v1_trainer_become_groups_and_not_rollouts_that_stand_alone(
+    tmp_path: Path, into: Importer
+) -> None:
     for step in (1, 2):
         write(tmp_path / "dumps" / f"{step}.jsonl", v1_lines(step))
     assert into("verl", tmp_path / "dumps") == ImportReport(12, 0, 0)

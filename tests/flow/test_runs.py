@@ -248,3 +248,36 @@ def test_the_ranks_of_one_launcher_are_one_run_and_its_next_start_another(tmp_pa
 )  # fmt: skip
 def test_a_launcher_says_which_job_it_is(environment: dict[str, str], run: str | None) -> None:
     assert of_launcher(environment) == run
+
+
+def test_the_command_line_tells_of_older_runs_and_shows_them(tmp_path: Path) -> None:
+    for at in range(3):
+        train(tmp_path, [1], f"attempt {at}", reward=float(at))
+    hint = "16 trajectories of 2 older runs hidden; show them with --all-runs or --run ID"
+    groups = cli("groups", tmp_path, "--step", 1, "--json")
+    assert [json.loads(line)["size"] for line in groups.stdout.splitlines()] == [4, 4]
+    for words in (["groups"], ["ls"], ["ls", "--steps"], ["ls", "--json"], ["export", "jsonl"]):
+        assert hint in cli(*words, "--store", tmp_path).stderr
+    assert "12 " not in cli("groups", tmp_path).stdout
+    assert cli("ls", tmp_path, "--all-runs", "--json").stdout.count("\n") == 24
+    assert cli("ls", tmp_path, "--all-runs").stderr == ""
+    listed = cli("ls", tmp_path, "--experiments").stdout.splitlines()
+    runs = [row["run"] for row in open_store(tmp_path).runs()]
+    assert [run for line in listed for run in runs if run in line] == runs
+    of_first = cli("ls", tmp_path, "--run", runs[0], "--json").stdout.splitlines()
+    assert {json.loads(line)["reward"] for line in of_first} == {0.0, 1.0}
+    assert (
+        "8 trajectories of 2 older runs hidden" in cli("diff", "--step", 1, "--sample", 0, "--store", tmp_path).stderr
+    )
+    said = cli("sql", "select count(*) as n from trajectories", "--store", tmp_path)
+    assert "24" in said.stdout
+    assert "the views hold all runs, also 16 trajectories of older ones" in said.stderr
+    assert cli("sql", "select 1 from trajectories where not superseded", "--store", tmp_path).stderr == ""
+
+
+def test_an_older_trajectory_can_be_exported_by_its_id(tmp_path: Path) -> None:
+    for at in range(2):
+        train(tmp_path, [1], f"attempt {at}")
+    older = open_store(tmp_path).trajectories(where="superseded = true").rows()[0]["trajectory_id"]
+    exported = cli("export", "jsonl", "--trajectory", older, "--store", tmp_path).stdout
+    assert json.loads(exported)["trajectory_id"] == older

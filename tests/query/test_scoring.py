@@ -66,7 +66,9 @@ def test_a_drainer_at_work_is_left_to_do_it(store_path: Path) -> None:
 def test_coordinates_mean_the_one_run_that_has_them(store_path: Path) -> None:
     store = open_store(store_path)
     store.score((3, "two", 0), "fate", "filtered", reason="by hand")
-    with pytest.raises(QueryError, match=r"say to which experiment \(3, 7, 0\) belongs, .*: it may mean p / one, p / two"):
+    with pytest.raises(
+        QueryError, match=r"say to which experiment \(3, 7, 0\) belongs, .*: it may mean p / one, p / two"
+    ):
         store.score((3, 7, 0), "reward", 1.0)
     store.score((3, 7, 0), "reward", 1.0, experiment="one")
     rows = store.trajectories(order="experiment,sample_index").rows()

@@ -23,6 +23,7 @@ from rolltrace.cli.output import (
     print_table,
     screen_width,
     store_of,
+    tell_of_older_runs,
     working,
     wrapped,
 )
@@ -69,6 +70,7 @@ def add(commands: Any) -> None:
     which = group.add_mutually_exclusive_group()
     which.add_argument("--validate", action="store_true", default=None, help="the validation rollouts")
     which.add_argument("--train", dest="validate", action="store_false", default=None, help="the training rollouts")
+    group.add_argument("--run", dest="only_run", metavar="ID", help="this run only, not the newest")
     add_store(parser, last=False)
     parser.add_argument("--full", action="store_true", help=f"also what is longer than {_MOST_LINES} lines")
     add_json(parser)
@@ -80,6 +82,8 @@ def run(options: argparse.Namespace) -> int:
         options.store = options.ids.pop()
     of_group = ("step", "sample", "project", "experiment", "validate")
     group = {name: value for name in of_group if (value := getattr(options, name)) is not None}
+    if options.only_run is not None:
+        group["run"] = options.only_run
     if group and (options.ids or not {"step", "sample"} <= group.keys()):
         options.usage_error("give ids, or --step and --sample of a group, which --experiment may narrow down")
     if not group and len(options.ids) < 2:
@@ -93,6 +97,7 @@ def run(options: argparse.Namespace) -> int:
     with working(f"reading {store.path}"):
         if group:
             comparison = store.compare_group(group.pop("step"), group.pop("sample"), **group)
+            tell_of_older_runs(comparison.older_runs)
         else:
             comparison = store.compare(options.ids)
     if options.json:

@@ -10,7 +10,17 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, TextIO
 
-from rolltrace.cli.output import add_filters, add_json, add_store, counted, filters_of, json_line, progress, store_of
+from rolltrace.cli.output import (
+    add_filters,
+    add_json,
+    add_store,
+    counted,
+    filters_of,
+    json_line,
+    progress,
+    store_of,
+    tell_of_older_runs,
+)
 from rolltrace.errors import ConfigError, StoreError
 from rolltrace.exchange import EXPORTS
 from rolltrace.journal import replacing
@@ -48,6 +58,7 @@ def run(options: argparse.Namespace) -> int:
         progress=progress("exporting"),
         **filters_of(options),
     )
+    tell_of_older_runs(selection.older_runs)
     if chosen.is_folder:
         done = chosen.write_folder(selection, Path(options.output))
     elif to_stdout:

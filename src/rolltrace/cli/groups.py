@@ -21,6 +21,7 @@ from rolltrace.cli.output import (
     print_rows,
     print_table,
     store_of,
+    tell_of_older_runs,
     working,
 )
 
@@ -76,6 +77,7 @@ def run(options: argparse.Namespace) -> int:
             **wanted, order=options.order, threshold=options.threshold, k=options.k,
             limit=options.limit if options.json else None,
         )  # fmt: skip
+    tell_of_older_runs(found.older_runs)
     if options.json:
         print_rows(found.rows())
         return 0
@@ -118,7 +120,7 @@ def _columns(rows: list[Row]) -> list[Column]:
     ]
     if any(row["validate"] for row in rows):
         columns.insert(2, Column("val", ["yes" if row["validate"] else "" for row in rows]))
-    for key in ("experiment", "project"):
+    for key in ("run", "experiment", "project"):
         if len({row[key] for row in rows}) > 1:
             columns.insert(0, Column(key, texts(key), stretch=True))
     if any(row["errors"] for row in rows):

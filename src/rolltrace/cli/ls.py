@@ -21,7 +21,9 @@ from rolltrace.cli.output import (
     plain,
     print_rows,
     print_table,
+    runs_of,
     store_of,
+    tell_of_older_runs,
     working,
 )
 from rolltrace.cli.trajectory_table import (
@@ -81,10 +83,11 @@ def add(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     wanted = filters_of(options)
     if options.experiments or options.steps:
-        usable = ("project", "experiment") if options.steps else ()
+        usable = ("project", "experiment", "run", "all_runs") if options.steps else ()
         if options.order or options.columns or any(wanted[key] is not None for key in wanted if key not in usable):
             options.usage_error(
-                "--steps takes only --project and --experiment, --experiments no filter, both no --order and --columns"
+                "--steps takes only --project, --experiment, --run and --all-runs, --experiments no filter, both no "
+                "--order and --columns"
             )
     if options.columns is not None:
         fields_of(options.columns)  # a wrong name is told at once, and also where nothing is found
@@ -92,10 +95,11 @@ def run(options: argparse.Namespace) -> int:
 
     store = open_store(store_of(options))
     if options.experiments:
-        return _show(options, store.experiments().rows(), _experiment_columns, "experiment")
+        return _show(options, _experiments(store, with_runs=not options.json), _experiment_columns, "experiment")
     if options.steps:
-        rows = store.steps(project=options.project, experiment=options.experiment).rows()
-        return _show(options, rows, _step_columns, "step")
+        steps = store.steps(project=options.project, experiment=options.experiment, **runs_of(options))
+        tell_of_older_runs(steps.older_runs)
+        return _show(options, steps.rows(), _step_columns, "step")
     return _trajectories(options, store, wanted)
 
 
@@ -105,13 +109,15 @@ def _trajectories(options: argparse.Namespace, store: Store, wanted: Row) -> int
     limit = _SHOWN_ROWS if last is None and options.limit is None and not options.json else options.limit
     paging = {"order": options.order, "limit": limit, "offset": options.offset, "last": last}
     with working(f"reading {store.path}"):
-        rows = store.trajectories(**wanted, **paging).rows()
+        found = store.trajectories(**wanted, **paging)
+        rows = found.rows()
         total = len(rows) if options.json else len(store.trajectories(**wanted))
         if options.json:
             chosen = map(with_tags, rows) if options.columns is None else chosen_fields(store, rows, options.columns)
         elif rows:
             columns = usual_columns(rows) if options.columns is None else chosen_columns(store, rows, options.columns)
             columns = with_asked(store, rows, columns, _asked(options, wanted))
+    tell_of_older_runs(found.older_runs)
     if options.json:
         print_rows(chosen)
     elif rows:
@@ -132,7 +138,8 @@ def _asked(options: argparse.Namespace, wanted: Row) -> list[str]:
         [] if options.order is None else [TRAJECTORY_HEADERS.get(name, name) for name, _ in sorted_by(options.order)]
     )
     where = compile_where(options.where or "").fields
-    return [*order, *where, *(name for name, value in wanted.items() if value is not None and name != "where")]
+    of_options = [name for name, value in wanted.items() if value is not None and name != "where"]
+    return [*order, *where, *("run" if name == "all_runs" else name for name in of_options)]
 
 
 def _footer(rows: list[Row], total: int, hidden_columns: int, *, newest: bool) -> str:
@@ -142,6 +149,19 @@ def _footer(rows: list[Row], total: int, hidden_columns: int, *, newest: bool) -
     if hidden_columns:
         text += f"; {counted(hidden_columns, 'more column')}: --columns or --json"
     return f"{text}; one: rolltrace show {rows[0]['trajectory_id'][:SHORT_ID]}"
+
+
+def _experiments(store: Store, *, with_runs: bool) -> list[Row]:
+    """One row per experiment; for people, one per run where there are several."""
+    rows = store.experiments().rows()
+    runs = store.runs().rows() if any(row["runs"] > 1 for row in rows) else []
+
+    def same(row: Row) -> list[Row]:
+        return [run for run in runs if (run["project"], run["experiment"]) == (row["project"], row["experiment"])]
+
+    if with_runs:
+        return [each for row in rows for each in ((same(row) or [row]) if row["runs"] > 1 else [{**row, "run": None}])]
+    return [{**row, "run_ids": [run["run"] for run in same(row)]} if row["runs"] > 1 else row for row in rows]
 
 
 def _show(options: argparse.Namespace, rows: list[Row], columns: Any, what: str) -> int:
@@ -165,19 +185,27 @@ def _experiment_columns(rows: list[Row]) -> list[Column]:
     return [
         Column("project", [plain(row["project"]) for row in rows], stretch=True),
         Column("experiment", [plain(row["experiment"]) for row in rows], stretch=True),
+        *_run_columns(rows),
         *(_numbers(rows, key, key.replace("_", " ")) for key in ("trajectories", "running", "steps", "last_step")),
         Column("started", [ago(row["start_ns"]) for row in rows], right=True),
         Column("last news", [ago(row["end_ns"]) for row in rows], right=True),
     ]
 
 
+def _run_columns(rows: list[Row]) -> list[Column]:
+    """The runs, where an experiment has several."""
+    if not any(row.get("superseded") or row["run"] for row in rows):
+        return []
+    return [Column("run", [plain(row["run"] or "") for row in rows]), _numbers(rows, "superseded", "superseded")]
+
+
 def _step_columns(rows: list[Row]) -> list[Column]:
     columns = [_numbers(rows, "step", "step")]
     if any(row["validate"] for row in rows):
         columns.append(Column("val", ["yes" if row["validate"] else "" for row in rows]))
-    for key in ("experiment", "project"):
+    for key in ("run", "experiment", "project"):
         if len({row[key] for row in rows}) > 1:
-            columns.insert(0, Column(key, [plain(row[key]) for row in rows], stretch=True))
+            columns.insert(0, Column(key, [plain(row[key] or "") for row in rows], stretch=True))
     titles = {
         "trajectories": "trajectories", "samples": "samples", "errors": "errors", "running": "running",
         "reward_mean": "reward", "reward_min": "min", "reward_max": "max", "pass_rate": "pass",

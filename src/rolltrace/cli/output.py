@@ -17,11 +17,14 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rolltrace.errors import ConfigError, StoreError
 from rolltrace.record import to_json
 from rolltrace.settings import Settings
+
+if TYPE_CHECKING:
+    from rolltrace.query.runs import OlderRuns
 
 SHORT_ID = 8
 """How many letters of an id are shown."""
@@ -97,7 +100,15 @@ def add_filters(parser: argparse.ArgumentParser) -> None:
     which = group.add_mutually_exclusive_group()
     which.add_argument("--validate", action="store_true", default=None, help="validation only")
     which.add_argument("--train", dest="validate", action="store_false", default=None, help="training only")
+    add_runs(group)
     group.add_argument("--where", metavar="FILTER", help="such as \"reward < 0.5 and tool = 'search'\"")
+
+
+def add_runs(parser: argparse._ActionsContainer) -> None:
+    """Options that say which runs are meant; `runs_of` reads them."""
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--run", dest="only_run", metavar="ID", help="this run only")
+    which.add_argument("--all-runs", action="store_true", help="older attempts at a step too, not only the newest run")
 
 
 def filters_of(options: argparse.Namespace) -> dict[str, Any]:
@@ -110,7 +121,23 @@ def filters_of(options: argparse.Namespace) -> dict[str, Any]:
         "rollout_n": options.rollout,
         "validate": options.validate,
         "where": options.where,
+        **runs_of(options),
     }
+
+
+def runs_of(options: argparse.Namespace) -> dict[str, Any]:
+    """The options of `add_runs` that were given, as arguments of `Store.trajectories`."""
+    chosen: dict[str, Any] = {} if options.only_run is None else {"run": options.only_run}
+    return {**chosen, "all_runs": True} if options.all_runs else chosen
+
+
+def tell_of_older_runs(older: OlderRuns) -> None:
+    """Say what was left out because a newer run reached the same step."""
+    if older.trajectories:
+        print(
+            f"rolltrace: {older}; show them with --all-runs or --run ID (rolltrace ls --experiments lists the runs)",
+            file=sys.stderr,
+        )
 
 
 def store_of(options: argparse.Namespace, *, may_be_new: bool = False) -> Path:

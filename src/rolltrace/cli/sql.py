@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import csv
 import json
+import re
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rolltrace.cli.output import (
     Column,
@@ -22,6 +23,9 @@ from rolltrace.cli.output import (
     store_of,
     working,
 )
+
+if TYPE_CHECKING:
+    from rolltrace.query import Store
 
 _LONGEST_CELL = 400
 _EXAMPLES = """views: trajectories, spans, transitions, scores, notes, losses, flags, texts, tokens,
@@ -57,6 +61,7 @@ def run(options: argparse.Namespace) -> int:
     store = open_store(store_of(options))
     with working(f"reading {store.path}"):
         result = store.sql(options.query)
+        _tell_of_older_runs(store, options.query)
     if options.json:
         print_rows(result.rows())
         return 0
@@ -76,6 +81,19 @@ def run(options: argparse.Namespace) -> int:
     more = f"; {counted(hidden, 'more column')}: --json, --csv, or a wider terminal" if hidden else ""
     print(paint(f"{counted(len(result), 'row')}{more}", "dim"))
     return 0
+
+
+def _tell_of_older_runs(store: Store, query: str) -> None:
+    """The views hold all runs: say so where the statement does not choose."""
+    if re.search(r"\b(superseded|run)\b", query, re.IGNORECASE) or not re.search(r"\bfrom\b", query, re.IGNORECASE):
+        return
+    older = sum(row["superseded"] for row in store.experiments())
+    if older:
+        print(
+            f"rolltrace: the views hold all runs, also {counted(older, 'trajectory')} of older ones; the newest only: "
+            "WHERE NOT superseded (trajectories, groups)",
+            file=sys.stderr,
+        )
 
 
 def _is_numeric(column: list[Any]) -> bool:

@@ -34,7 +34,7 @@ def usual_columns(rows: Sequence[Row]) -> list[Column]:
     titles += ["turns", "tools", "tokens", "took", "started", "name"]
     if any(row["validate"] for row in rows):
         titles.insert(4, "val")
-    for name in ("experiment", "project"):
+    for name in ("run", "experiment", "project"):
         if len({row[name] for row in rows}) > 1:
             titles.insert(1, name)
     titles += [name for name in ("flags", "error") if any(row[name] for row in rows)]

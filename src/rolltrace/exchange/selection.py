@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 from rolltrace._guard import logger
 from rolltrace.query import Result, Store, Trajectory
 from rolltrace.query.reading import read_whole
+from rolltrace.query.runs import NO_OLDER_RUNS, OlderRuns
 from rolltrace.query.trajectory import Row
 
 T = TypeVar("T")
@@ -37,9 +38,17 @@ class Full(NamedTuple):
 class Selection:
     """Some trajectories of a store: their rows of `trajectories`, and on demand what is inside them."""
 
-    def __init__(self, store: Store, rows: list[Row], progress: Callable[[int, int], None]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        rows: list[Row],
+        progress: Callable[[int, int], None],
+        older_runs: OlderRuns = NO_OLDER_RUNS,
+    ) -> None:
         self.store = store
         self.rows = rows
+        self.older_runs = older_runs
+        """What meets the conditions, but belongs to a run that a newer one took the place of."""
         self._progress = progress
         self.left_out: Counter[str] = Counter()
         """Reason -> how many trajectories could not be exported."""
@@ -97,12 +106,15 @@ def select(
         FilterError: the filter cannot be understood.
         QueryError: an id that no trajectory has, or several begin with.
     """
-    rows = store.trajectories(**conditions).rows()
+    if trajectory_ids and conditions.get("run") is None:
+        conditions["all_runs"] = True  # whoever names one means it, whatever its run
+    found = store.trajectories(**conditions)
+    rows = found.rows()
     if trajectory_ids:
         wanted = dict.fromkeys(store.trajectory(each).trajectory_id for each in trajectory_ids)
         by_id = {row["trajectory_id"]: row for row in rows}
         rows = [by_id[each] for each in wanted if each in by_id]
-    return Selection(store, rows, progress)
+    return Selection(store, rows, progress, found.older_runs)
 
 
 def batches(rows: list[Row], size: int) -> Iterator[list[Row]]:

@@ -15,6 +15,7 @@ from typing import Any, Literal, NamedTuple
 
 from rolltrace.errors import ConfigError
 from rolltrace.query.conversation import as_text, reply_of_op
+from rolltrace.query.runs import NO_OLDER_RUNS, OlderRuns
 from rolltrace.query.trajectory import Op, OpTokens, Trajectory
 
 ATTRIBUTES = (
@@ -107,6 +108,8 @@ class Comparison:
     """Which trajectory has the highest reward; the first, if none has any."""
     partings: list[Parting]
     """For each trajectory, where it leaves the way of the best one."""
+    older_runs: OlderRuns = NO_OLDER_RUNS
+    """Of a group: what was left out because a newer run reached the step."""
 
     @property
     def identical(self) -> bool:

@@ -6,6 +6,7 @@ import os
 import re
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -289,7 +290,8 @@ class Store:
         Raises:
             QueryError: there are fewer than two, or several experiments have this step and sample.
         """
-        rows = self.group(step, sample_index, experiment=experiment, project=project, validate=validate, run=run).rows()
+        group = self.group(step, sample_index, experiment=experiment, project=project, validate=validate, run=run)
+        rows = group.rows()
         for name in ("project", "experiment", "validate"):
             found = sorted({row[name] for row in rows})
             if len(found) > 1:
@@ -301,7 +303,7 @@ class Store:
             raise QueryError(
                 f"comparing needs two rollouts or more; step {step}, sample {sample_index} has {len(rows) or 'none'}"
             )
-        return self.compare([row["trajectory_id"] for row in rows])
+        return replace(self.compare([row["trajectory_id"] for row in rows]), older_runs=group.older_runs)
 
     def score(
         self,
