@@ -9,12 +9,13 @@ VERL_RELEASES := 0.7.1 0.8.0 0.9.0
 ENVIRONMENTS := verl $(VERL_RELEASES:%=verl-%) weave weave-server mlflow phoenix trackio
 WITH_VERL := torch ray verl $(VERL_RELEASES:%=verl-%)
 WITH_VENDORS := weave mlflow otlp trackio
+MATRIX ?= 3.10 3.12 3.13 oldest
 # Longer than elsewhere: servers and Ray start slowly where several do at once.
 TIMEOUT := --timeout 300
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test nightly check bench bench-verl gen test-integrations environments build clean \
+.PHONY: help demo test test-matrix nightly check bench bench-verl gen test-integrations environments build clean \
   $(ENVIRONMENTS:%=environment-%)
 
 help: ## list the commands
@@ -33,6 +34,9 @@ demo: $(READY) ## trace a toy rollout, kill it, print what was recorded
 
 test: $(READY) ## run the tests (a few minutes)
 	$(BIN)/python -m pytest -n auto --dist worksteal
+
+test-matrix: ## run the tests on other Pythons and with the oldest dependencies (each takes as long as `make test`)
+	$(PYTHON) tools/matrix.py $(MATRIX)
 
 nightly: $(READY) ## the same with long series: more kills, more examples (an hour)
 	ROLLTRACE_NIGHTLY=1 $(BIN)/python -m pytest -n auto --dist worksteal --timeout 3600
