@@ -2,8 +2,8 @@
 
     python tools/matrix.py 3.10 3.12 oldest [-- PYTEST ARGUMENTS]
 
-Each has an environment of its own in `.venvs/python-NAME`, made once for what is installed in it. `oldest` is the Python
-that runs this, with the lowest version of each direct dependency. A Python that is not on this machine is an error:
+Each has an environment of its own in `.venvs/python-NAME`, made once for what is installed in it. `oldest` is the
+Python that runs this, with the lowest version of each direct dependency. A Python that is missing here is an error:
 a matrix with a hole in it would look green.
 """
 
