@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -142,10 +143,25 @@ def test_only_the_steps_that_are_meant_are_looked_at(store: Path) -> None:
 
 
 def test_what_could_be_pruned_is_what_has_something_to_lose(store: Path) -> None:
-    assert prunable(store, {"a", "b", "unknown"}) == {Partition("p", "e", 1): {"a", "b"}}
+    place = Partition("p", "e", 1)
+    assert prunable(store, {"a", "b", "unknown"}).steps == {place: {"a", "b"}}
     prune(store, {"a"})
-    assert prunable(store, {"a", "b"}) == {Partition("p", "e", 1): {"b"}}
-    assert prunable(store, {"a"}, whole=True) == {Partition("p", "e", 1): {"a"}}
+    assert prunable(store, {"a", "b"}).steps == {place: {"b"}}
+    assert prunable(store, {"a"}, whole=True).steps == {place: {"a"}}
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_how_many_bytes_would_go_is_known_before(tmp_path: Path, whole: bool) -> None:
+    where = {"project": "p", "experiment": "e", "step": 1}
+    noise = random.Random(0)
+    spans = [
+        {**where, "trajectory_id": name, "op_id": n, "payload": noise.randbytes(20_000).hex(), "name": "act"}
+        for name in "abcd"
+        for n in range(3)
+    ]
+    write_part(tmp_path, Partition("p", "e", 1), SPANS, "w-000000", spans)
+    foreseen = prunable(tmp_path, {"a"}, whole=whole).bytes
+    assert foreseen == pytest.approx(prune(tmp_path, {"a"}, whole=whole).bytes, rel=0.25)
 
 
 class Killed(BaseException):

@@ -137,7 +137,7 @@ def _kept(columns: list[Column], options: argparse.Namespace) -> list[Column]:
     from rolltrace.query.headers import GROUP_FILTER_HEADERS, GROUP_HEADERS
 
     asked = set() if options.order is None else {GROUP_HEADERS.get(name, name) for name, _ in sorted_by(options.order)}
-    asked |= {name.removeprefix("group.") for name in compile_where(options.where or "", GROUP_FILTER_HEADERS).fields}
+    asked |= {name.removeprefix("group.") for name in compile_where(options.where, GROUP_FILTER_HEADERS).fields}
     return [column._replace(keep=GROUP_HEADERS.get(column.title, column.title) in asked) for column in columns]
 
 

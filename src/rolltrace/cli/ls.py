@@ -137,7 +137,7 @@ def _asked(options: argparse.Namespace, wanted: Row) -> list[str]:
     order = (
         [] if options.order is None else [TRAJECTORY_HEADERS.get(name, name) for name, _ in sorted_by(options.order)]
     )
-    where = compile_where(options.where or "").fields
+    where = compile_where(options.where).fields
     of_options = [name for name, value in wanted.items() if value is not None and name != "where"]
     return [*order, *where, *("run" if name == "all_runs" else name for name in of_options)]
 

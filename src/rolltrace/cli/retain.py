@@ -18,15 +18,19 @@ from rolltrace.cli.output import (
     size,
     store_of,
     tell_of_other_hosts,
+    working,
 )
-from rolltrace.errors import ConfigError, StoreError
+from rolltrace.cli.removal import add_yes, amount, is_agreed
+from rolltrace.errors import ConfigError
 from rolltrace.journal import drainer_lock, journal_folder
 
 if TYPE_CHECKING:
     from rolltrace.keeper.policy import Policy
+    from rolltrace.keeper.pruning import Foreseen
     from rolltrace.keeper.retention import Decision
 
-_TRIES = 5
+_NOTHING = "none"
+"""The word of `--keep` for nothing but the share."""
 
 
 def add(commands: Any) -> None:
@@ -35,13 +39,16 @@ def add(commands: Any) -> None:
         "retain",
         help="keep what is worth it, by outcome",
         description="Show, set or take away the policy by which the drainer removes payloads of finished steps, groups "
-        "whole. Options that are not given stay as they are, or have their defaults.",
+        "whole. Options that are not given stay as they are, or have their defaults. A policy that would remove "
+        "something is shown before it is set, and asked about.",
         epilog="rolltrace retain --keep errors,extremes,slowest,flagged --share 0.1; rolltrace retain --share 0.5 "
         "--dry-run; rolltrace retain --now; rolltrace retain --off",
     )
     add_store(parser)
     policy = parser.add_argument_group("the policy")
-    policy.add_argument("--keep", metavar="WORDS", help="of errors, extremes, slowest, flagged (default: all four)")
+    policy.add_argument(
+        "--keep", metavar="WORDS", help="of errors, extremes, slowest, flagged (default: all four), or none"
+    )
     policy.add_argument("--share", type=float, metavar="0..1", help="how much of the rest is kept (default: 0)")
     policy.add_argument("--slowest-percent", type=float, metavar="P", help="of each step (default: 5)")
     policy.add_argument("--flags", metavar="FLAGS", help="which flags count as flagged (default: any)")
@@ -60,30 +67,26 @@ def add(commands: Any) -> None:
     what.add_argument("--off", action="store_true", help="take the policy away")
     what.add_argument("--dry-run", action="store_true", help="only say what such a policy would drop")
     what.add_argument("--now", action="store_true", help="apply it now, and not when the drainer next has time")
+    add_yes(parser)
     add_all_hosts(parser)
     add_json(parser)
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
-    from rolltrace.keeper.policy import Policy, checked, read_policy, write_policy
+    from rolltrace.keeper.policy import read_policy, write_policy
 
     path = store_of(options)
-    given = _given(options)
+    settings = _settings(options)
     if options.off:
-        if given:
+        if settings:
             raise ConfigError(
-                f"--off takes the policy away; it goes with no other option, such as --{next(iter(given))}"
+                f"--off takes the policy away; it goes with no other option, such as --{next(iter(settings))}"
             )
         write_policy(path, None)
         print(json_line({"policy": None}) if options.json else "no policy: everything is kept")
         return 0
-    policy = read_policy(path)
-    if given:
-        before = policy or Policy()
-        policy = checked(Policy(**{name: getattr(before, name) for name in Policy.__struct_fields__} | given))
-        if not options.dry_run:
-            write_policy(path, policy)
+    policy = _with(settings, read_policy(path))
     if policy is None:
         print(
             json_line({"policy": None})
@@ -91,55 +94,86 @@ def run(options: argparse.Namespace) -> int:
             else "no policy: everything is kept; set one: rolltrace retain --keep errors,extremes --share 0.1"
         )
         return 0
-    return _apply(path, policy, options) if options.now else _show(path, policy, options)
+    with working("looking at what would go"):
+        decision, foreseen = _foresee(path, policy, options)
+    if not options.now:
+        _show(policy, decision, foreseen, options)
+    removes = (options.now or settings) and not options.dry_run
+    if removes and foreseen.trajectories and not is_agreed(options, _what(policy, foreseen, options)):
+        return 1
+    if settings and not options.dry_run:
+        write_policy(path, policy)
+    return _apply(path, policy, decision, options) if options.now else 0
 
 
-def _given(options: argparse.Namespace) -> dict[str, Any]:
-    lists = {
-        name: tuple(word.strip() for word in getattr(options, name).split(",") if word.strip())
-        for name in ("keep", "flags", "experiments")
-        if getattr(options, name) is not None
-    }
-    plain_ones = ("share", "slowest_percent", "after_steps", "whole", "seed")
-    return lists | {name: getattr(options, name) for name in plain_ones if getattr(options, name) is not None}
+def _settings(options: argparse.Namespace) -> dict[str, Any]:
+    """The options of the policy that were given.
+
+    Raises:
+        ConfigError: one that lists names has none.
+    """
+    listed: dict[str, Any] = {}
+    for name in ("keep", "flags", "experiments"):
+        if getattr(options, name) is not None:
+            words = tuple(word.strip() for word in getattr(options, name).split(",") if word.strip())
+            if not words:
+                hint = f", or write --keep {_NOTHING}" if name == "keep" else ""
+                raise ConfigError(f"--{name} is empty; leave it out{hint}")
+            listed[name] = () if name == "keep" and words == (_NOTHING,) else words
+    others = ("share", "slowest_percent", "after_steps", "whole", "seed")
+    return listed | {name: getattr(options, name) for name in others if getattr(options, name) is not None}
 
 
-def _show(path: Path, policy: Policy, options: argparse.Namespace) -> int:
+def _with(settings: dict[str, Any], policy: Policy | None) -> Policy | None:
+    """The policy with these settings; None if there is neither."""
+    from rolltrace.keeper.policy import Policy, checked
+
+    if not settings:
+        return policy
+    before = policy or Policy()
+    return checked(Policy(**{name: getattr(before, name) for name in Policy.__struct_fields__} | settings))
+
+
+def _foresee(path: Path, policy: Policy, options: argparse.Namespace) -> tuple[Decision, Foreseen]:
+    """What the policy says now, and what that would cost."""
+    from rolltrace.keeper.pruning import foresee, undisturbed
+    from rolltrace.keeper.retention import decide
+    from rolltrace.store import Owned
+
+    owned = Owned(path, all_hosts=options.all_hosts)
+
+    def look() -> tuple[Decision, Foreseen]:
+        decision = decide(path, policy)
+        steps = set(decision.steps)
+        return decision, foresee(path, decision.groups, whole=policy.whole, steps=steps.__contains__, owned=owned)
+
+    return undisturbed(path, look)
+
+
+def _show(policy: Policy, decision: Decision, foreseen: Foreseen, options: argparse.Namespace) -> None:
     import msgspec
 
-    decision, drop = _foresee(path, policy)
     fields = msgspec.to_builtins(policy)
     if options.json:
-        shown = {"policy": fields, "steps": len(decision.steps), "would_drop": drop, "keeps": dict(decision.keep)}
-        print(json_line(shown))
-        return 0
+        costs = {"would_drop": foreseen.trajectories, "groups": foreseen.groups, "bytes": foreseen.bytes}
+        print(json_line({"policy": fields, "steps": len(decision.steps), **costs, "keeps": dict(decision.keep)}))
+        return
     for name, value in fields.items():
         if isinstance(value, list | tuple):
             value = ", ".join(value) or ("nothing" if name == "keep" else "all")
         print(f"  {name:<16} {plain(value)}")
     kept = "".join(f", keep {count} ({reason})" for reason, count in decision.keep.most_common())
     steps = counted(len(decision.steps), "finished step")
-    print(f"{steps} to look at: would drop {counted(drop, 'trajectory')}{kept}")
-    return 0
+    print(f"{steps} to look at: would drop {amount(foreseen)}{kept}")
 
 
-def _foresee(path: Path, policy: Policy) -> tuple[Decision, int]:
-    """What the policy says now, and how many trajectories have something to lose."""
-    from rolltrace.keeper.retention import decide
-    from rolltrace.store import prunable
-
-    for _ in range(_TRIES):
-        try:
-            decision = decide(path, policy)
-            steps = set(decision.steps)
-            found = prunable(path, decision.drop, whole=policy.whole, steps=steps.__contains__)
-            return decision, sum(map(len, found.values()))
-        except FileNotFoundError:  # compacted while we looked
-            continue
-    raise StoreError(f"the store {str(path)!r} changes all the time; try again later")
+def _what(policy: Policy, foreseen: Foreseen, options: argparse.Namespace) -> str:
+    what = "all rows but the summary" if policy.whole else "the payloads"
+    when = "now" if options.now else "as soon as the drainer has time, and later those of further steps"
+    return f"remove {what} of {amount(foreseen)} {when}"
 
 
-def _apply(path: Path, policy: Policy, options: argparse.Namespace) -> int:
+def _apply(path: Path, policy: Policy, decision: Decision, options: argparse.Namespace) -> int:
     from rolltrace.keeper.retention import retain
     from rolltrace.store import GRACE_SEC, Owned
 
@@ -150,7 +184,7 @@ def _apply(path: Path, policy: Policy, options: argparse.Namespace) -> int:
                 file=sys.stderr,
             )
             return 1
-        done = retain(path, policy, owned=Owned(path, all_hosts=options.all_hosts))
+        done = retain(path, policy, owned=Owned(path, all_hosts=options.all_hosts), decision=decision)
     tell_of_other_hosts(path, options)
     remove_replaced_later(path, GRACE_SEC + 1)
     if options.json:

@@ -1,34 +1,20 @@
-"""Which trajectories of a finished step lose their payloads: a pure function of their rows and the policy.
-
-Groups are kept or dropped whole. What was begun inside a trajectory belongs to its group.
-"""
+"""Which groups of a finished step lose their payloads by a policy: a pure function of their rows and the policy."""
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Container, Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Container, Iterable
+from typing import Any
 
 import xxhash
 
+from rolltrace.keeper.groups import WAITING, Choice, Group, Row, choose_groups, groups_of
 from rolltrace.keeper.policy import Policy
 
-Row = Mapping[str, Any]
-"""A row of `Store.trajectories`, with `parent_trajectory_id` if it was begun inside another."""
-
 FAILED = ("error", "interrupted")
-WAITING = "waiting"
-"""Why a group is left alone for now: a trajectory of it still runs, or its reward has not come yet."""
 SHARE = "share"
-
-
-class Choice(NamedTuple):
-    """What becomes of each trajectory."""
-
-    drop: set[str]
-    keep: dict[str, str]
-    """Why each other one is kept: one of `keep` of the policy, `share` or `waiting`."""
+"""Why a group is kept that has no other reason; the others are the words of `keep` of the policy, and `waiting`."""
 
 
 def choose(
@@ -46,79 +32,39 @@ def choose(
         rewarded: The (project, experiment) that have rewards in other steps.
         undrained: Trajectories of which the store does not have everything yet.
     """
-    groups = _groups(list(rows))
+    groups = groups_of(rows)
     roots = [row for group in groups for row in group.roots]
     in_use = {(row["project"], row["experiment"]) for row in roots if row["reward"] is not None}
     slowest = _slowest(roots, policy.slowest_percent) if "slowest" in policy.keep else set()
-    choice = Choice(set(), {})
-    for group in groups:
+
+    def why_kept(group: Group) -> str | None:
         first = group.rows[0]
         place = (first["project"], first["experiment"])
-        if group.is_going_on(undrained) or ((place in in_use or place in rewarded) and group.lacks_a_reward()):
-            why: str | None = WAITING
-        else:
-            why = group.reason(policy, slowest)
-        for row in group.rows:
-            if why is None:
-                choice.drop.add(row["trajectory_id"])
-            else:
-                choice.keep[row["trajectory_id"]] = why
-    return choice
+        if (place in in_use or place in rewarded) and _lacks_a_reward(group):
+            return WAITING
+        return _reason(group, policy, slowest)
+
+    return choose_groups(groups, why_kept, undrained=undrained)
 
 
-class _Group(NamedTuple):
-    key: tuple[Any, ...]
-    roots: list[Row]
-    """Those that were not begun inside another: the rollouts."""
-    rows: list[Row]
-    """All of them."""
-
-    def is_going_on(self, undrained: Container[str]) -> bool:
-        return any(row["status"] == "running" or row["trajectory_id"] in undrained for row in self.rows)
-
-    def lacks_a_reward(self) -> bool:
-        """One that failed or was cancelled will get none."""
-        return any(row["status"] == "ok" and row["reward"] is None for row in self.roots)
-
-    def reason(self, policy: Policy, slowest: Container[str]) -> str | None:
-        """Why it is kept; None if it is not."""
-        rewards = [row["reward"] for row in self.roots if row["reward"] is not None and not math.isnan(row["reward"])]
-        found = {
-            "errors": any(row["status"] in FAILED for row in self.rows),
-            "extremes": bool(rewards) and min(rewards) != max(rewards),
-            "slowest": any(row["trajectory_id"] in slowest for row in self.roots),
-            "flagged": any(set(row["flags"]).intersection(policy.flags or row["flags"]) for row in self.rows),
-        }
-        for word in policy.keep:
-            if found[word]:
-                return word
-        return SHARE if _fraction(self.key, policy.seed) < policy.share else None
+def _lacks_a_reward(group: Group) -> bool:
+    """One that failed or was cancelled will get none."""
+    return any(row["status"] == "ok" and row["reward"] is None for row in group.roots)
 
 
-def _groups(rows: list[Row]) -> list[_Group]:
-    by_id = {row["trajectory_id"]: row for row in rows}
-    groups: dict[tuple[Any, ...], _Group] = {}
-    for row in rows:
-        root = _root(row, by_id)
-        # Without a sample there is no group: each stands alone.
-        sample = (str(root["sample_index"]),) if root["sample_index"] is not None else (None, root["trajectory_id"])
-        key = (root["project"], root["experiment"], root.get("run"), root["step"], root["validate"], *sample)
-        group = groups.setdefault(key, _Group(sample, [], []))
-        group.rows.append(row)
-        if row is root:
-            group.roots.append(row)
-    return list(groups.values())
-
-
-def _root(row: Row, by_id: Mapping[str, Row]) -> Row:
-    """The trajectory that this one was begun in, as far out as they are known."""
-    passed = {row["trajectory_id"]}
-    while True:
-        outer = by_id.get(row.get("parent_trajectory_id") or "")
-        if outer is None or outer["trajectory_id"] in passed:
-            return row
-        row = outer
-        passed.add(row["trajectory_id"])
+def _reason(group: Group, policy: Policy, slowest: Container[str]) -> str | None:
+    """Why the policy keeps it; None if it does not."""
+    rewards = [row["reward"] for row in group.roots if row["reward"] is not None and not math.isnan(row["reward"])]
+    found = {
+        "errors": any(row["status"] in FAILED for row in group.rows),
+        "extremes": bool(rewards) and min(rewards) != max(rewards),
+        "slowest": any(row["trajectory_id"] in slowest for row in group.roots),
+        "flagged": any(set(row["flags"]).intersection(policy.flags or row["flags"]) for row in group.rows),
+    }
+    for word in policy.keep:
+        if found[word]:
+            return word
+    return SHARE if _fraction(group.sample, policy.seed) < policy.share else None
 
 
 def _slowest(rows: list[Row], percent: float) -> set[str]:

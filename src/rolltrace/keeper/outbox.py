@@ -43,10 +43,9 @@ class Policy(msgspec.Struct, frozen=True):
             FilterError: the filter cannot be understood.
             ConfigError: the size cannot be.
         """
-        if where is not None:
-            compile_where(where)
+        compile_where(where)
         limit = None if max_bytes_per_day is None else size_of("--max-bytes-per-day", max_bytes_per_day)
-        return cls(where or None, limit)
+        return cls(where, limit)
 
 
 class State(msgspec.Struct):

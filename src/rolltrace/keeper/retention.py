@@ -20,7 +20,8 @@ import pyarrow.parquet as pq
 
 from rolltrace._guard import caught
 from rolltrace.journal import journal_folder, replace_file
-from rolltrace.keeper.choice import WAITING, Choice, Row, choose
+from rolltrace.keeper.choice import choose
+from rolltrace.keeper.groups import WAITING, Choice, Row
 from rolltrace.keeper.outbox import Outbox
 from rolltrace.keeper.pending import routed
 from rolltrace.keeper.policy import Policy, read_policy
@@ -56,13 +57,18 @@ class Decision(NamedTuple):
 
     steps: list[Path]
     """The folders of these steps."""
-    drop: set[str]
+    groups: list[frozenset[str]]
+    """The groups that lose their payloads."""
     keep: Counter[str]
     """How many trajectories are kept, by reason."""
     more: bool
     """There are further steps."""
     size: dict[Path, tuple[int, ...]]
     """How many rows each step had."""
+
+    @property
+    def drop(self) -> set[str]:
+        return set().union(*self.groups)
 
 
 def keep_house(store: Path) -> bool:
@@ -88,13 +94,25 @@ class Retained(NamedTuple):
 
 
 def retain(
-    store: Path, policy: Policy, *, at_once: int | None = None, owned: Callable[[Path], bool] | None = None
+    store: Path,
+    policy: Policy,
+    *,
+    at_once: int | None = None,
+    owned: Callable[[Path], bool] | None = None,
+    decision: Decision | None = None,
 ) -> Retained:
-    """Remove what the policy does not keep, from the parts of this host or those that are `owned`. The caller holds the
-    drainer's lock."""
-    decision = decide(store, policy, at_once=at_once)
+    """Remove what the policy does not keep. The caller holds the drainer's lock.
+
+    Args:
+        store: The store.
+        policy: What to keep.
+        at_once: How many steps at most.
+        owned: Which parts may be replaced; those of this host if not given.
+        decision: What somebody has agreed to; made now if not given.
+    """
+    decision = decide(store, policy, at_once=at_once) if decision is None else decision
     pruned = Pruned(0, 0, 0)
-    if decision.drop:
+    if decision.groups:
         folders = set(decision.steps)
         pruned = prune(store, decision.drop, whole=policy.whole, reason=REASON, steps=folders.__contains__, owned=owned)
     if decision.size:
@@ -106,21 +124,21 @@ def decide(store: Path, policy: Policy, *, at_once: int | None = None) -> Decisi
     """What the policy says of the finished steps that it has not been applied to, as they are now."""
     parts = _parts_by_folder(store)
     due = _due(store, policy, parts)
-    decision = Decision(due[:at_once], set(), Counter(), at_once is not None and len(due) > at_once, {})
+    decision = Decision(due[:at_once], [], Counter(), at_once is not None and len(due) > at_once, {})
     if not due:
         return decision
     asked = open_store(store)
-    unsent = _unsent(asked)
+    waiting = unsent(asked)
     for folder in decision.steps:
-        choice = _choose(asked, folder, policy, parts, unsent)
-        decision.drop.update(choice.drop)
+        choice = _choose(asked, folder, policy, parts, waiting)
+        decision.groups.extend(choice.groups)
         decision.keep.update(choice.keep.values())
-        if unsent.isdisjoint(choice.keep):  # else it is looked at again: sending changes no row
+        if waiting.isdisjoint(choice.keep):  # else it is looked at again: sending changes no row
             decision.size[folder] = _size(folder, parts, waiting=WAITING in choice.keep.values())
     return decision
 
 
-def _unsent(asked: Store) -> set[str]:
+def unsent(asked: Store) -> set[str]:
     """What a backend is still to be given, by any host: an outage delays, it must not cost payloads."""
     found: set[str] = set()
     for backend in outboxes(asked.path):
@@ -166,9 +184,9 @@ def _size(folder: Path, parts: dict[Path, list[Path]], *, waiting: bool) -> tupl
     return tuple(rows)
 
 
-def _choose(asked: Store, folder: Path, policy: Policy, parts: dict[Path, list[Path]], unsent: set[str]) -> Choice:
+def _choose(asked: Store, folder: Path, policy: Policy, parts: dict[Path, list[Path]], waiting: set[str]) -> Choice:
     store = asked.path
-    parents = _parents(part for part in parts[folder] if table_of(part) == TRAJECTORIES.name)
+    parents = parents_in(part for part in parts[folder] if table_of(part) == TRAJECTORIES.name)
     rows: list[Row] = [
         {**row, "parent_trajectory_id": parents.get(row["trajectory_id"])}
         for row in asked.trajectories(step=step_of(folder), all_runs=True).rows()
@@ -177,11 +195,11 @@ def _choose(asked: Store, folder: Path, policy: Policy, parts: dict[Path, list[P
     rewarded: set[tuple[str, str]] = set()
     if rows and all(row["reward"] is None for row in rows) and _has_rewards(folder.parent, parts):
         rewarded = {(row["project"], row["experiment"]) for row in rows}
-    undrained = {row["trajectory_id"] for row in rows}.difference(parents) | unsent
+    undrained = {row["trajectory_id"] for row in rows}.difference(parents) | waiting
     return choose(rows, policy, rewarded=rewarded, undrained=undrained)
 
 
-def _parents(parts: Iterable[Path]) -> dict[str, str | None]:
+def parents_in(parts: Iterable[Path]) -> dict[str, str | None]:
     """The trajectories that are in the store, each with the one it was begun in."""
     found: dict[str, str | None] = {}
     for part in parts:

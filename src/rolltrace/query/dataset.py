@@ -136,7 +136,7 @@ class Store:
             step=step, sample_index=sample_index, rollout_n=rollout_n, validate=validate, experiment=experiment,
             project=project,
         )  # fmt: skip
-        predicate = compile_where("" if where is None else where)
+        predicate = compile_where(where)
         runs = choose_runs("t", run, all_runs, predicate.fields)
         before, found = chosen(f"{conditions} AND {runs.sql}", predicate.sql)
         paging = "" if limit is None else f" LIMIT {whole('limit', limit)}"

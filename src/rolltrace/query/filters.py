@@ -55,11 +55,11 @@ class Predicate(NamedTuple):
     """The fields it asks about, such as `reward` or `tag.difficulty`, each once."""
 
 
-def compile_where(text: str, headers: Mapping[str, str] = FILTER_HEADERS) -> Predicate:
-    """The predicate that a filter stands for; an empty filter is met by all.
+def compile_where(text: str | None, headers: Mapping[str, str] = FILTER_HEADERS) -> Predicate:
+    """The predicate that a filter stands for.
 
     Args:
-        text: The filter.
+        text: The filter; None is met by all. An empty text is not: it comes from a variable that was not set.
         headers: Other names of fields, for filters on another listing than that of trajectories.
 
     Example:
@@ -69,6 +69,8 @@ def compile_where(text: str, headers: Mapping[str, str] = FILTER_HEADERS) -> Pre
     Raises:
         FilterError: The filter cannot be understood; the message shows where and why.
     """
+    if text is None:
+        return Predicate("true", [], frozenset())
     if not isinstance(text, str):
         fail("", 0, f"a filter is text such as \"reward < 0.5 and tool = 'search'\", not {type(text).__name__}")
     return _Parser(text, headers).predicate()
@@ -87,7 +89,7 @@ class _Parser:
 
     def predicate(self) -> Predicate:
         if self._peek().kind == "end":
-            return Predicate("true", [], frozenset())
+            self._fail(self._peek(), "the filter is empty; leave it out to mean all trajectories")
         sql = self._any(negated=False, level=0)
         rest = self._peek()
         if rest.text == ")":

@@ -81,8 +81,8 @@ def survey(
     Raises:
         FilterError: the filter cannot be understood.
     """
-    predicate = compile_where(where or "")
-    runs = choose_runs("t", None, all_runs=not where, filtered_by=predicate.fields)
+    predicate = compile_where(where)
+    runs = choose_runs("t", None, all_runs=where is None, filtered_by=predicate.fields)
     which, values = ["true"], list[Any]()
     if places is not None:
         which.append(f"(t.project, t.experiment) IN ({', '.join(['(?, ?)'] * len(places))})" if places else "false")

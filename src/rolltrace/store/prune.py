@@ -41,6 +41,19 @@ class Pruned(NamedTuple):
     """How much smaller the store is once the old parts are removed (`merge.GRACE_SEC`)."""
 
 
+class Prunable(NamedTuple):
+    """What could be removed."""
+
+    steps: dict[Partition, set[str]]
+    """The trajectories that have something to lose."""
+    bytes: int
+    """About how much smaller the store would be."""
+
+    @property
+    def ids(self) -> set[str]:
+        return set().union(*self.steps.values())
+
+
 def prune(
     store: Path,
     chosen: set[str],
@@ -68,7 +81,7 @@ def prune(
     """
     may_replace = owned or Owned(store)
     finish_pruning(store, owned=may_replace)
-    found = prunable(store, chosen, whole=whole, steps=steps, owned=may_replace)
+    found = prunable(store, chosen, whole=whole, steps=steps, owned=may_replace).steps
     if not found:
         return Pruned(0, 0, 0)
     plan = _Plan(whole, reason or ("pruned_whole" if whole else "pruned_payload"), list(found.items()))
@@ -85,10 +98,11 @@ def prunable(
     whole: bool = False,
     steps: Callable[[Path], bool] = lambda folder: True,
     owned: Callable[[Path], bool] | None = None,
-) -> dict[Partition, set[str]]:
-    """Those of these trajectories that have something to remove, by step. The arguments are those of `prune`."""
+) -> Prunable:
+    """Those of these trajectories that have something to remove. The arguments are those of `prune`."""
     ids = pa.array(sorted(chosen), type=pa.string())
     found: dict[Partition, set[str]] = {}
+    size = 0
     for part in _parts(store, steps, owned or Owned(store)):
         names = pq.read_table(part, columns=["trajectory_id"], partitioning=None)["trajectory_id"]
         if pc.any(pc.is_in(names, value_set=ids)).as_py():
@@ -96,7 +110,21 @@ def prunable(
             stripped = strip(rows, DETAIL[table_of(part)], ids, whole=whole)
             if stripped.ids:
                 found.setdefault(_partition(rows), set()).update(stripped.ids)
-    return found
+                size += _less(part, rows, stripped.rows)
+    return Prunable(found, size)
+
+
+def _less(part: Path, rows: pa.Table, kept: pa.Table) -> int:
+    """About how much smaller a part would be: each column shrinks on the disk as it does in memory."""
+    footer = pq.read_metadata(part)
+    less = 0.0
+    for group in range(footer.num_row_groups):
+        for at in range(footer.num_columns):
+            column = footer.row_group(group).column(at)
+            name = column.path_in_schema.partition(".")[0]
+            before = rows[name].nbytes
+            less += column.total_compressed_size * (before - kept[name].nbytes) / before if before else 0.0
+    return max(round(less), 0)
 
 
 def pruning_is_planned(store: Path) -> bool:

@@ -1,0 +1,124 @@
+"""What `rolltrace prune` takes, and what pruning would cost: looked up first, so that somebody can say no.
+
+Filters mean what they mean in a listing: of each step the newest run, unless they ask about runs. Age and size are
+about all runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from rolltrace.errors import StoreError
+from rolltrace.keeper.groups import Choice, Group, Row, choose_groups, groups_of
+from rolltrace.keeper.retention import parents_in
+from rolltrace.query import Store
+from rolltrace.record.tables import SPANS, TRAJECTORIES
+from rolltrace.store import Partition, list_parts, prunable, table_of
+
+_TRIES = 5
+T = TypeVar("T")
+
+
+class Foreseen(NamedTuple):
+    """What would go."""
+
+    trajectories: int
+    """Those that have something to lose."""
+    groups: int
+    bytes: int
+    """About how much smaller the store would be."""
+
+
+def matching(store: Store, where: str) -> Choice:
+    """The groups of what a filter finds."""
+    ids = set(store.trajectories(where=where).arrow()["trajectory_id"].to_pylist())
+    return _chosen(_list(store), lambda group: not ids.isdisjoint(group.ids))
+
+
+def ended_before(store: Store, limit_ns: int) -> Choice:
+    """The groups of which every trajectory had ended by then."""
+    return _chosen(_list(store), lambda group: all(_end_ns(row) < limit_ns for row in group.rows))
+
+
+def above_size(store: Store, limit: int) -> Choice:
+    """All groups of the steps that ended first, until what is left is below the limit."""
+    listing = _list(store)
+    steps: dict[Partition, list[Row]] = {}
+    for row in listing.rows:
+        steps.setdefault(_partition(row), []).append(row)
+    sizes = {step: sum(file.stat().st_size for file in step.folder(store.path).glob("*.parquet")) for step in steps}
+    left = sum(sizes.values())
+    chosen: set[Partition] = set()
+    for step in sorted(steps, key=lambda step: max(map(_end_ns, steps[step]))):
+        if left <= limit:
+            break
+        chosen.add(step)
+        left -= sizes[step]
+    return _chosen(listing, lambda group: _partition(group.roots[0]) in chosen)
+
+
+def foresee(
+    store: Path,
+    groups: Collection[frozenset[str]],
+    *,
+    whole: bool,
+    steps: Callable[[Path], bool] = lambda folder: True,
+    owned: Callable[[Path], bool] | None = None,
+) -> Foreseen:
+    """What pruning these groups would remove. The arguments are those of `store.prune`."""
+    found = prunable(store, set().union(*groups), whole=whole, steps=steps, owned=owned)
+    ids = found.ids
+    return Foreseen(len(ids), sum(not ids.isdisjoint(group) for group in groups), found.bytes)
+
+
+def undisturbed(store: Path, look: Callable[[], T]) -> T:
+    """The result of looking at parts, which others may merge and remove meanwhile: then once more."""
+    for _ in range(_TRIES):
+        try:
+            return look()
+        except FileNotFoundError:
+            continue
+    raise StoreError(f"the store {str(store)!r} changes all the time; try again later")
+
+
+def _chosen(listing: _Listing, is_meant: Callable[[Group], bool]) -> Choice:
+    """Those of the groups that are meant which are not going on."""
+    meant = [group for group in groups_of(listing.rows) if is_meant(group)]
+    return choose_groups(meant, lambda group: None, undrained=listing.undrained)
+
+
+class _Listing(NamedTuple):
+    """All trajectories of a store."""
+
+    rows: list[Row]
+    undrained: set[str]
+    """Those that are in journals alone."""
+
+
+def _list(store: Store) -> _Listing:
+    parts = list_parts(store.path)
+    parents = parents_in(part for part in parts if table_of(part) == TRAJECTORIES.name)
+    rows: list[Row] = [
+        {**row, "parent_trajectory_id": parents.get(row["trajectory_id"])}
+        for row in store.trajectories(all_runs=True).rows()
+    ]
+    undrained = {row["trajectory_id"] for row in rows}.difference(parents)
+    if undrained:  # ops outside of any trajectory have no row of their own, and are in the store all the same
+        for part in parts:
+            if table_of(part) == SPANS.name:
+                ids = pq.read_table(part, columns=["trajectory_id"], partitioning=None)["trajectory_id"]
+                undrained.difference_update(pc.unique(ids).to_pylist())
+    return _Listing(rows, undrained)
+
+
+def _partition(row: Row) -> Partition:
+    return Partition(row["project"], row["experiment"], row["step"])
+
+
+def _end_ns(row: Row) -> Any:
+    return row["end_ns"] or row["start_ns"]
