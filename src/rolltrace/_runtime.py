@@ -302,7 +302,7 @@ def open(store: str | os.PathLike[str] | None = None) -> Store:
         store: The store folder; if not given, that of `init`, else of `ROLLTRACE_STORE`, else `~/.rolltrace`.
 
     Raises:
-        StoreError: there is no such folder.
+        StoreError: there is no store in this folder.
         FormatError: it was written by a newer rolltrace.
     """
     from rolltrace.query import open_store  # loads the column libraries: never in a rollout that does not ask

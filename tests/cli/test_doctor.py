@@ -70,7 +70,9 @@ def test_a_store_in_use_is_well(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert examine(tmp_path, capsys) == []
 
 
-def test_a_folder_that_is_no_store_is_a_problem(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_store_in_which_nothing_was_recorded_is_a_problem(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rolltrace.init("p", "e", "rolltrace", store=tmp_path)  # and nothing recorded
+    rolltrace.shutdown()
     (problem,) = examine(tmp_path, capsys)
     assert problem["check"] == "format"
 

@@ -102,3 +102,15 @@ def test_a_failed_export_leaves_the_file_as_it_was(store: Path, tmp_path: Path) 
 def test_a_device_is_written_and_not_replaced(store: Path) -> None:
     assert main(["export", "jsonl", str(store), "-o", "/dev/null"]) == 0
     assert not Path("/dev/null").is_file()
+
+
+def test_a_file_is_written_over_only_when_told_so(
+    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "sft.jsonl"
+    out.write_text("weeks of work")
+    assert main(["export", "sft", str(store), "-o", str(out)]) == 1
+    assert "is there already; name another file with -o, or add --force to write over it" in capsys.readouterr().err
+    assert out.read_text() == "weeks of work"
+    assert main(["export", "sft", str(store), "-o", str(out), "--force"]) == 0
+    assert out.read_text() != "weeks of work"

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 import rolltrace
 from rolltrace.cli import main
+from tests.draining import drain
 
 from .conftest import pruned
 
@@ -48,3 +54,113 @@ def test_what_was_removed_is_in_the_losses(store: Path) -> None:
 def test_a_wrong_age_is_one_clear_line(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["prune", str(store), "--older-than", "soon"]) == 1
     assert capsys.readouterr().err == "rolltrace: --older-than must be an age such as 12h, 30d or 8w, not 'soon'\n"
+
+
+@pytest.mark.parametrize("where", ["", "  "])
+def test_an_empty_filter_is_an_error(store: Path, where: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["prune", str(store), "--where", where, "--yes"]) == 1
+    assert "the filter is empty; leave it out to mean all trajectories" in capsys.readouterr().err
+    assert pruned(store) == set()
+
+
+def test_where_nobody_can_be_asked_it_says_what_would_go_and_needs_yes(
+    store: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for words in (
+        ["prune", "--where", "step = 1"],
+        ["retain", "--keep", "none"],
+        ["retain", "--keep", "none", "--now"],
+    ):
+        assert main([*words, "--store", str(store)]) == 1
+        error = capsys.readouterr().err
+        assert re.search(r"remove the payloads of \d trajectories \(\d whole groups, about [\d.]+ k?B\)", error)
+        assert "there is no terminal to ask: add --yes, or --dry-run to only look" in error
+    assert pruned(store) == set()
+    assert not (store / "retention.json").exists()
+
+
+def on_a_terminal(answer: str, *words: object) -> tuple[int, str]:
+    """The exit code of a command, and what it wrote to its terminal, on which somebody types an answer."""
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "rolltrace.cli", *map(str, words)]
+    process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, close_fds=True)
+    os.close(theirs)
+    shown = b""
+    while True:
+        try:
+            some = os.read(ours, 1000)
+        except OSError:  # Linux: nobody is left at the other end
+            break
+        if not some:
+            break
+        shown += some
+        if shown.endswith(b"[y/N] "):
+            os.write(ours, answer.encode() + b"\n")
+    os.close(ours)
+    return process.wait(), shown.decode()
+
+
+def test_a_person_is_asked(store: Path) -> None:
+    for answer in ("", "n"):
+        code, shown = on_a_terminal(answer, "prune", store, "--where", "step = 1")
+        assert code == 1
+        assert "This will remove the payloads of 4 trajectories (2 whole groups, about" in shown
+        assert "nothing was removed" in shown
+    assert pruned(store) == set()
+    code, shown = on_a_terminal("y", "prune", store, "--where", "step = 1")
+    assert (code, "pruned 4 trajectories" in shown) == (0, True)
+    assert pruned(store) == {(1, 0), (1, 1)}
+    code, shown = on_a_terminal("n", "retain", store, "--keep", "none")
+    assert (code, (store / "retention.json").exists()) == (1, False)
+
+
+def test_nothing_to_remove_needs_no_question(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["prune", str(store), "--where", "step = 99"]) == 0
+    assert capsys.readouterr().out == "pruned 0 trajectories, 0 rows, 0 B less\n"
+
+
+def record_steps(store: Path, *, run: str, nested: bool = False, is_drained: bool = True) -> None:
+    rolltrace.init("p", "e", "rolltrace", store=store, run=run, drain="off")
+
+    @rolltrace.rollout_trace_op
+    def op(text: str) -> str:
+        return text
+
+    for step in (1, 2):
+        with rolltrace.rollout_trace_attr(step=step, sample_index=0, rollout_n=0) as trajectory:
+            op("outer" * 100)
+            trajectory.reward(1.0)
+            if nested:
+                with rolltrace.rollout_trace_attr(name="inner", step=step):
+                    op("inner" * 100)
+    rolltrace.shutdown()
+    if is_drained:
+        drain(store)
+
+
+def test_a_nested_trajectory_goes_with_its_group_in_prune_and_in_retain(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record_steps(tmp_path, run="a", nested=True)
+    for words in (["prune", "--where", "step = 1 and sample_index = 0"], ["retain", "--keep", "none"]):
+        assert main([*words, "--dry-run", "--json", "--store", str(tmp_path)]) == 0
+        foreseen = json.loads(capsys.readouterr().out)
+        assert (foreseen.get("would_prune", foreseen.get("would_drop")), foreseen["groups"]) == (2, 1)
+
+
+def test_a_filter_means_the_newest_run_and_age_means_all(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for run in ("a", "b"):
+        record_steps(tmp_path, run=run)
+    for words, count in ((["--where", "step = 1"], 1), (["--where", "run = 'a'"], 2), (["--older-than", "0m"], 4)):
+        assert main(["prune", str(tmp_path), *words, "--dry-run", "--json"]) == 0
+        said = capsys.readouterr()
+        assert json.loads(said.out)["would_prune"] == count
+        assert ("1 of older runs are not meant; for those: superseded = true" in said.err) == (words[1] == "step = 1")
+
+
+def test_what_is_not_drained_yet_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    record_steps(tmp_path, run="a", is_drained=False)
+    assert main(["prune", str(tmp_path), "--older-than", "0m"]) == 0
+    said = capsys.readouterr()
+    assert said.out.startswith("pruned 0 trajectories")
+    assert "2 trajectories left alone, because something of their groups still runs or is not drained yet" in said.err

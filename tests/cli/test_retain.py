@@ -104,6 +104,8 @@ def test_while_a_drainer_is_at_work_it_is_left_to_it(store: Path, capsys: pytest
         (["--share", "nan"], "share must be from 0 to 1, not nan"),
         (["--after-steps", "0"], "after_steps must be 1 or more: the last step is never finished, not 0"),
         (["--keep", "errors", "--flags", "cut"], "add 'flagged' to keep"),
+        (["--keep", ""], "--keep is empty; leave it out, or write --keep none"),
+        (["--experiments", " , "], "--experiments is empty; leave it out"),
         (["--off", "--share", "0.5"], "it goes with no other option, such as --share"),
     ],
 )

@@ -57,6 +57,8 @@ def test_a_drainer_at_work_is_seen(tmp_path: Path, capsys: pytest.CaptureFixture
 
 
 def test_looking_makes_no_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rolltrace.init("p", "e", "rolltrace", store=tmp_path)
+    rolltrace.shutdown()
     before = sorted(tmp_path.rglob("*"))
     assert stats(tmp_path, capsys)["trajectories"] == 0
     assert sorted(tmp_path.rglob("*")) == before

@@ -299,6 +299,9 @@ def test_what_is_no_store_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="there is no store at"):
         open_store(tmp_path / "absent")
     assert len(open_store(tmp_path).trajectories()) == 0
+    (tmp_path / "notes.txt").touch()
+    with pytest.raises(StoreError, match="which is a folder of other things"):
+        open_store(tmp_path)
     Drainer(tmp_path)
     (tmp_path / "format.json").write_text('{"format": 99}')
     with pytest.raises(FormatError, match="newer rolltrace"):

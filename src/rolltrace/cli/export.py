@@ -35,6 +35,8 @@ def add(commands: Any) -> None:
         add_store(one)
         where = "the folder to write, new or empty" if made.is_folder else "the file to write; - is standard output"
         one.add_argument("-o", "--output", metavar="PATH", required=made.is_folder, default="-", help=where)
+        if not made.is_folder:
+            one.add_argument("--force", action="store_true", help="write over a file that is there already")
         add_filters(one)
         one.add_argument(
             "--trajectory", metavar="ID", nargs="+", action="extend", default=[],
@@ -52,6 +54,8 @@ def run(options: argparse.Namespace) -> int:
     to_stdout = options.output == "-"
     if to_stdout and chosen.is_folder:
         raise ConfigError(f"{options.format} is a folder; name it with -o FOLDER")
+    if not to_stdout and not chosen.is_folder and not options.force:
+        _refuse_to_overwrite(Path(options.output))
     selection = select(
         open_store(store_of(options)),
         trajectory_ids=options.trajectory,
@@ -77,6 +81,11 @@ def run(options: argparse.Namespace) -> int:
         chosen_text = counted(len(selection.rows), "trajectory")
         print(f"{chosen_text} chosen, {done.written} written{skipped}", file=sys.stderr)
     return 0
+
+
+def _refuse_to_overwrite(path: Path) -> None:
+    if path.is_file():
+        raise StoreError(f"{str(path)!r} is there already; name another file with -o, or add --force to write over it")
 
 
 @contextmanager

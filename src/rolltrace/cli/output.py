@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rolltrace.errors import ConfigError, StoreError
+from rolltrace.journal import check_store
 from rolltrace.record import to_json
 from rolltrace.settings import Settings
 
@@ -141,13 +142,27 @@ def tell_of_older_runs(older: OlderRuns) -> None:
 
 
 def store_of(options: argparse.Namespace, *, may_be_new: bool = False) -> Path:
-    """The store a command was asked about; an error if it does not exist, unless the command can make it."""
+    """The store a command was asked about.
+
+    Args:
+        options: Of the command.
+        may_be_new: The command can make a store, where there is nothing or an empty folder.
+
+    Raises:
+        StoreError: there is no store, and the command does not make one there.
+    """
     named, last = options.store_option, getattr(options, "store", None)
     if named is not None and last is not None and named != last:
         raise ConfigError(f"two stores are named, {last!r} and --store {named!r}; leave one out")
     store = Settings.gather({"store": last if named is None else named}).store.expanduser()
-    if not store.is_dir() and not may_be_new:
-        raise StoreError(f"there is no store at {str(store)!r}; name one: rolltrace COMMAND --store STORE")
+    try:
+        check_store(store)
+    except StoreError as fault:
+        is_free = not store.exists() or (store.is_dir() and not any(store.iterdir()))
+        if may_be_new and is_free:
+            return store
+        what = "name a new folder or a store" if may_be_new else "name one"
+        raise StoreError(f"{fault}; {what}: rolltrace COMMAND --store STORE") from None
     return store
 
 

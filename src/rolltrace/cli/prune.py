@@ -50,8 +50,8 @@ def add(commands: Any) -> None:
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument(
         "--where",
-        help="those that a filter finds, with the rest of their groups; of each step those of the newest run, unless it "
-        "asks about run or superseded",
+        help="those that a filter finds, with the rest of their groups; of the newest run that reached their step, "
+        "unless the filter asks about run or superseded",
     )
     which.add_argument("--older-than", metavar="AGE", help="groups that ended before, such as 12h, 30d or 8w")
     which.add_argument("--max-size", metavar="SIZE", help="the oldest steps, until the data is below, such as 50GiB")
@@ -117,8 +117,8 @@ def _tell(store: Store, choice: Choice, still_to_send: int, options: argparse.Na
     """What somebody may not think of."""
     if choice.keep:
         print(
-            f"rolltrace: {counted(len(choice.keep), 'trajectory')} left alone, because something of their groups still runs or "
-            "is not drained yet",
+            f"rolltrace: {counted(len(choice.keep), 'trajectory')} left alone, because something of their groups still "
+            "runs or is not drained yet",
             file=sys.stderr,
         )
     if still_to_send:

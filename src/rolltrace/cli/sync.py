@@ -81,6 +81,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _save(outbox: Outbox, options: argparse.Namespace) -> int:
+    from rolltrace.journal import is_store
     from rolltrace.keeper.outbox import Policy
     from rolltrace.store import prepare
 
@@ -88,7 +89,7 @@ def _save(outbox: Outbox, options: argparse.Namespace) -> int:
         if getattr(options, name) is not None:
             raise ConfigError(f"--save keeps --where and --max-bytes-per-day, not --{name}; write it into --where")
     policy = Policy.of(options.where, options.max_bytes_per_day)
-    if not outbox.store.is_dir():  # limits are best set before the first run
+    if not outbox.store.is_dir() or not is_store(outbox.store):  # limits are best set before the first run
         prepare(outbox.store)
         print(f"rolltrace: made the store {plain(str(outbox.store))}, which was not there", file=sys.stderr)
     outbox.policy = policy

@@ -7,7 +7,6 @@ store has from elsewhere is left out and counted.
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -19,6 +18,7 @@ from rolltrace.drain import Redactor
 from rolltrace.errors import ConfigError, StoreError
 from rolltrace.exchange.import_rows import ImportedRow, Malformed, Place
 from rolltrace.exchange.jsontext import parse
+from rolltrace.journal import is_store
 from rolltrace.query import open_store
 from rolltrace.record.tables import FLAGS, TRAJECTORIES, Table
 from rolltrace.store import Partition, list_parts, prepare, replaced_by, source_of, write_part
@@ -165,7 +165,7 @@ class _Known:
         self.ids: set[str] = set()
         self._parts: dict[str, list[Path]] = {}
         """The parts in which the trajectories of an imported file are, by the name of the source."""
-        if store.is_dir():
+        if store.is_dir() and is_store(store):
             question = "SELECT trajectory_id FROM _trajectories UNION SELECT trajectory_id FROM spans"
             self.ids.update(open_store(store).sql(question).arrow()["trajectory_id"].to_pylist())
             self._list_parts()
@@ -240,7 +240,7 @@ def import_files(
         ConfigError: the format needs a project and an experiment that were not given.
         StoreError: the store cannot be written.
     """
-    if target.store.is_dir() and any(target.store.iterdir()) and not _is_store(target.store):
+    if target.store.is_dir() and any(target.store.iterdir()) and not is_store(target.store):
         raise StoreError(f"{str(target.store)!r} is not a store; name a new folder or a store last")
     bad: list[BadLine] = []
 
@@ -349,10 +349,6 @@ def _files(paths: Sequence[Path], files_of: FilesOf, report: Callable[[BadLine],
         if not inside:
             report(BadLine(path, 0, "no .jsonl file in this folder"))
         yield from inside
-
-
-def _is_store(folder: Path) -> bool:
-    return any(os.path.exists(folder / name) for name in ("format.json", "data", "journal"))
 
 
 def place_of(source: Source, line: Line, trajectory_id: str | None = None, /, **where: object) -> Place:

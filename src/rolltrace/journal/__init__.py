@@ -1,6 +1,6 @@
 """Save bytes so that a kill loses nothing, and read them back."""
 
-from rolltrace.journal.access import file_mode, is_shared, make_folder, make_store, open_file
+from rolltrace.journal.access import check_store, file_mode, is_shared, is_store, make_folder, make_store, open_file
 from rolltrace.journal.host import host_name, host_of, host_tag, tag_of
 from rolltrace.journal.lock import drainer_lock, file_lock
 from rolltrace.journal.reader import (
@@ -26,6 +26,7 @@ __all__ = [
     "Losses",
     "SegmentReader",
     "Unread",
+    "check_store",
     "claim_tokenizer",
     "drainer_lock",
     "file_lock",
@@ -35,6 +36,7 @@ __all__ = [
     "host_tag",
     "is_live",
     "is_shared",
+    "is_store",
     "journal_files",
     "journal_folder",
     "make_folder",

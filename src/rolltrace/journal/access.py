@@ -11,6 +11,7 @@ private, unless it is open to its group and hands its group on (2770 or 2775), w
 from __future__ import annotations
 
 import os
+import re
 import stat
 from pathlib import Path
 
@@ -21,6 +22,8 @@ from rolltrace.settings import SHARES, variable_of
 _PRIVATE_FOLDER, _SHARED_FOLDER = 0o700, 0o2770
 _PRIVATE_FILE, _SHARED_FILE = 0o600, 0o660
 _GROUP = stat.S_IRWXG
+_HOST = re.compile(r".+-[0-9a-f]{8}")
+"""How the journal folders of hosts are called (`host_name`)."""
 
 
 def make_store(store: Path, share: str | None = None) -> None:
@@ -44,6 +47,31 @@ def make_store(store: Path, share: str | None = None) -> None:
         _make(store, _SHARED_FOLDER if share == "group" else _PRIVATE_FOLDER)
     elif share == "group" and not is_shared(store):
         _open_to_group(store)
+
+
+def is_store(folder: Path) -> bool:
+    """Whether a folder is a store, or begins to be one: journals come before all else. True if that cannot be seen."""
+    try:
+        if (folder / "format.json").exists() or any((folder / "data").glob("project=*")):
+            return True
+        hosts = os.listdir(folder / "journal")
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except PermissionError:
+        return True
+    return any(_HOST.fullmatch(name) for name in hosts) or any((folder / "journal").glob("*/*.seg"))
+
+
+def check_store(folder: Path, *, may_be_empty: bool = False) -> None:
+    """Raise a StoreError, which says what is there, unless the folder is a store, or empty and `may_be_empty`."""
+    if not folder.is_dir():
+        what = "which is a file" if folder.exists() else "which does not exist"
+        raise StoreError(f"there is no store at {str(folder)!r}, {what}")
+    if not is_store(folder):
+        is_empty = not any(folder.iterdir())
+        if not (is_empty and may_be_empty):
+            what = "is an empty folder" if is_empty else "is a folder of other things"
+            raise StoreError(f"there is no store at {str(folder)!r}, which {what}")
 
 
 def make_folder(folder: Path, *, durable: bool = False) -> None:

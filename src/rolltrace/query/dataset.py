@@ -13,7 +13,8 @@ from typing import Any
 import duckdb
 
 from rolltrace.capture import Trajectory as Handle
-from rolltrace.errors import ConfigError, QueryError, StoreError
+from rolltrace.errors import ConfigError, QueryError
+from rolltrace.journal import check_store
 from rolltrace.query.arguments import conditions_of, numbers_of_rollouts, order_of, whole
 from rolltrace.query.compare import Comparison, compare
 from rolltrace.query.engine import Engine
@@ -40,12 +41,11 @@ def open_store(path: str | os.PathLike[str]) -> Store:
     """A store to ask: `open_store("~/.rolltrace").trajectories(step=3, where="reward < 0.5")`.
 
     Raises:
-        StoreError: there is no such folder.
+        StoreError: there is no store in this folder.
         FormatError: it was written by a newer rolltrace.
     """
     folder = Path(os.path.abspath(os.path.expanduser(os.fspath(path))))
-    if not folder.is_dir():
-        raise StoreError(f"there is no store at {str(folder)!r}")
+    check_store(folder, may_be_empty=True)  # a run may be about to begin
     check_version(folder)
     return Store(folder)
 
