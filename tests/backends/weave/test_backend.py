@@ -12,6 +12,7 @@ import pytest
 
 import rolltrace
 from rolltrace.backends.weave import WeaveBackend
+from rolltrace.errors import BackendError
 from rolltrace.query import Trajectory
 
 Record = Callable[[Callable[[], None]], list[Trajectory]]
@@ -119,3 +120,58 @@ def test_a_score_that_is_refused_later_is_told(
     with caplog.at_level(logging.WARNING):
         weave.update([trajectory])
     assert trajectory.trajectory_id in caplog.text
+
+
+def test_a_weave_that_takes_no_batches_of_scores_gets_them_one_by_one(
+    weave: WeaveBackend, service: Any, recorded: Record
+) -> None:
+    del service.answers["/traces/feedback/batch/create"]
+    taken: list[Any] = []
+
+    def answer(body: bytes) -> tuple[int, Any]:
+        taken.append(json.loads(body))
+        return (
+            (422, {"reason": "no"}) if taken[-1]["payload"]["output"]["value"] == 2 else (200, {"id": taken[-1]["id"]})
+        )
+
+    service.answers["/traces/feedback/create"] = answer
+    trajectories = recorded(rollouts(5, 10))
+    refused = weave.send(trajectories[:4])
+    assert [each.trajectory_id for each in refused] == [trajectories[2].trajectory_id]
+    assert weave.send(trajectories[4:]) == []
+    assert [each["payload"]["output"]["value"] for each in taken] == [0, 1, 2, 3, 4], "each once"
+    assert [asked for asked, _, _ in service.asked].count("/traces/feedback/batch/create") == 1, "asked for once"
+
+
+@pytest.mark.parametrize(
+    ("missing", "without"),
+    [
+        (["feedback/batch/create", "feedback/create"], "without scores"),
+        (["feedback/query"], "without scores"),
+        (["file/create"], "without a list of ops"),
+        (["obj/create"], "without a list of ops"),
+        (["calls/stream_query"], "without asking what is there"),
+    ],
+)
+def test_an_endpoint_that_is_missing_costs_its_feature_and_not_the_traces(
+    weave: WeaveBackend,
+    service: Any,
+    recorded: Record,
+    caplog: pytest.LogCaptureFixture,
+    missing: list[str],
+    without: str,
+) -> None:
+    for name in missing:
+        service.answers.pop(f"/traces/{name}", None)
+    trajectories = recorded(rollouts(4, 10))
+    with caplog.at_level(logging.WARNING):
+        for some in (trajectories[:2], trajectories[2:]):
+            assert weave.send(some) == []
+    assert sum(len(batch) for batch in sent(service, CALLS)) == 8
+    assert len([line for line in caplog.messages if without in line]) == 1, "told once"
+
+
+def test_where_no_calls_are_taken_it_is_no_weave(weave: WeaveBackend, service: Any, recorded: Record) -> None:
+    del service.answers[CALLS]
+    with pytest.raises(BackendError, match="404 .* check WANDB_BASE_URL"):
+        weave.send(recorded(rollouts(1, 10)))

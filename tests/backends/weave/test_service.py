@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rolltrace.backends.weave.service import Project, RefusedRequest, WeaveService
+from rolltrace.backends.weave.service import MissingEndpoint, Project, RefusedRequest, WeaveService
 from rolltrace.errors import BackendError, OutageError
 
 KEY = "0123456789abcdef"
@@ -106,7 +106,7 @@ def test_an_account_that_cannot_be_used_is_explained(service: Any, weave: WeaveS
     [
         (401, BackendError, "401 .*check WANDB_API_KEY"),
         (403, BackendError, "403 .*check WANDB_API_KEY"),
-        (404, BackendError, "404 .*check WANDB_BASE_URL"),
+        (404, MissingEndpoint, "404 .*check WANDB_BASE_URL"),
         (413, RefusedRequest, "413: .*too much"),
         (422, RefusedRequest, "422: .*too much"),
         (429, OutageError, "429 .*too much"),

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rolltrace._guard import logger
 from rolltrace.backends.backend import Refused, convert_each
 from rolltrace.backends.weave.calls import Call, Score, call_id, calls_of, object_name, scores_of
-from rolltrace.backends.weave.service import Project, RefusedRequest, WeaveService
+from rolltrace.backends.weave.service import MissingEndpoint, Project, RefusedRequest, WeaveService
 
 if TYPE_CHECKING:
     from rolltrace.query import Trajectory
@@ -28,6 +28,8 @@ _MOST_OPS = 500
 """A program that names its ops by what they are given does not fill Weave's list of ops."""
 _OP_SOURCE = b"def op(*args, **kwargs):\n    ...  # recorded by rolltrace, which keeps no source\n"
 _CREATOR = "rolltrace"
+_SCORES = "scores"
+_OPS = "a list of ops"
 
 
 class _Item(NamedTuple):
@@ -44,6 +46,8 @@ class WeaveBackend:
         self._service = WeaveService()
         self._published: dict[tuple[Project, str, str], str] = {}
         """Project, kind and name of what our calls and scores refer to -> how Weave names it."""
+        self._missing: set[str] = set()
+        """What this Weave has no endpoint for, and goes without: told once each."""
 
     def send(self, trajectories: Sequence[Trajectory]) -> Sequence[Refused]:
         refused: dict[str, str] = {}
@@ -74,13 +78,32 @@ class WeaveBackend:
     def _calls_there(self, project: Project, group: Sequence[Trajectory]) -> set[str]:
         traces = [call_id(each.trajectory_id) for each in group]
         question = {"project_id": project.id, "filter": {"trace_ids": traces}, "columns": ["id"]}
-        return {call["id"] for call in self._service.post("/calls/stream_query", question)}
+        try:
+            return {call["id"] for call in self._service.post("/calls/stream_query", question)}
+        except MissingEndpoint as fault:
+            self._go_without("asking what is there: after an outage, calls may be there twice", fault)
+            return set()
 
     def _call_item(self, project: Project, call: Call) -> _Item:
         fields = {**call.fields, "project_id": project.id, "op_name": self._op(project, object_name(call.op))}
         return _Item(call.trajectory_id, json.dumps(fields).encode())
 
+    def _go_without(self, what: str, fault: MissingEndpoint) -> None:
+        if what not in self._missing:
+            self._missing.add(what)
+            logger.warning("Weave, from now on without %s (%s)", what, fault)
+
     def _bring_scores(self, project: Project, group: Sequence[Trajectory]) -> dict[str, str]:
+        """As `_replace_scores`, where Weave has scores."""
+        if _SCORES in self._missing:
+            return {}
+        try:
+            return self._replace_scores(project, group)
+        except MissingEndpoint as fault:
+            self._go_without(_SCORES, fault)
+            return {}
+
+    def _replace_scores(self, project: Project, group: Sequence[Trajectory]) -> dict[str, str]:
         """Make the scores in Weave those that we have; gives the trajectories with one that it will never take."""
         refused: dict[str, str] = {}
         wanted = {score.id: score for _, scores in convert_each(group, scores_of, refused) for score in scores}
@@ -89,7 +112,10 @@ class WeaveBackend:
         stale = [{"$eq": [{"$getField": "id"}, {"$literal": each}]} for each in sorted(there - wanted.keys())]
         for start in range(0, len(stale), _MOST_REQUEST_ITEMS):
             some = {"$or": stale[start : start + _MOST_REQUEST_ITEMS]}
-            self._service.post("/feedback/purge", {"project_id": project.id, "query": {"$expr": some}})
+            try:
+                self._service.post("/feedback/purge", {"project_id": project.id, "query": {"$expr": some}})
+            except MissingEndpoint as fault:
+                self._go_without("taking scores back: those that were replaced stay beside the new ones", fault)
         missing = (score for score in wanted.values() if score.id not in there)
         items = (self._score_item(project, score) for score in missing)
         return refused | _deliver(items, self._service.add_feedback)
@@ -120,9 +146,15 @@ class WeaveBackend:
         if (project, "op", name) not in self._published:
             if len(self._published) >= _MOST_OPS:
                 return name
-            source = self._service.add_file(project, "obj.py", _OP_SOURCE)
-            value = {"_type": "CustomWeaveType", "weave_type": {"type": "Op"}, "files": {"obj.py": source}}
-            self._publish(project, "op", name, value)
+            if _OPS in self._missing:
+                return name
+            try:
+                source = self._service.add_file(project, "obj.py", _OP_SOURCE)
+                value = {"_type": "CustomWeaveType", "weave_type": {"type": "Op"}, "files": {"obj.py": source}}
+                self._publish(project, "op", name, value)
+            except MissingEndpoint as fault:
+                self._go_without(_OPS, fault)
+                return name
         return self._published[project, "op", name]
 
     def _scorer(self, project: Project, name: str) -> str:

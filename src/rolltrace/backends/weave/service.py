@@ -36,6 +36,10 @@ class RefusedRequest(Exception):
     """The service will not take what was sent, however often it is."""
 
 
+class MissingEndpoint(BackendError):
+    """This service has no such endpoint. One that the traces do not need costs what it is for, and nothing else."""
+
+
 class Project(NamedTuple):
     """Where calls go."""
 
@@ -73,6 +77,7 @@ class WeaveService:
             )
         self._authorization = "Basic " + base64.b64encode(f"api:{key}".encode()).decode()
         self._projects: dict[str, Project] = {}
+        self._takes_batches_of_feedback = True
 
     def project(self, name: str) -> Project:
         """The W&B project of this name, made if it does not exist yet.
@@ -120,8 +125,20 @@ class WeaveService:
         self._send(self._trace_url + path, b'{"batch":[' + b",".join(bodies) + b"]}")
 
     def add_feedback(self, bodies: Sequence[bytes]) -> None:
-        """Add feedback to calls, each given as JSON. Raises as `add_calls` does."""
-        self._send(f"{self._trace_url}/feedback/batch/create", b'{"batch":[' + b",".join(bodies) + b"]}")
+        """Add feedback to calls, each given as JSON. Raises as `add_calls` does.
+
+        A service of one's own may be too old to take several at once: those are refused then, and one alone is taken.
+        """
+        if self._takes_batches_of_feedback:
+            try:
+                self._send(f"{self._trace_url}/feedback/batch/create", b'{"batch":[' + b",".join(bodies) + b"]}")
+                return
+            except MissingEndpoint:
+                self._takes_batches_of_feedback = False
+        if len(bodies) > 1:
+            raise RefusedRequest("this Weave takes feedback one by one")
+        for body in bodies:
+            self._send(f"{self._trace_url}/feedback/create", body)
 
     def post(self, path: str, body: dict[str, Any]) -> list[Any]:
         """Ask an endpoint of the trace service; gives the lines of its answer."""
@@ -166,7 +183,7 @@ def _meaning(url: str, status: int, said: str, retry_after: str | None) -> Excep
             f"Weave answered {status} at {url}: {said[:300]}; check WANDB_API_KEY, and that it may write to the project"
         )
     if status in (404, 405):
-        return BackendError(
+        return MissingEndpoint(
             f"Weave answered {status} at {url}: {said[:300]}; check WANDB_BASE_URL, WF_TRACE_SERVER_URL"
         )
     if status in _REFUSED:
