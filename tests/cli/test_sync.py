@@ -11,6 +11,7 @@ import pytest
 
 import rolltrace
 from rolltrace.cli import main, sync
+from rolltrace.keeper.follower import Follower
 from rolltrace.keeper.outbox import Outbox, Policy
 from rolltrace.keeper.position import Entry
 from rolltrace.store import note_routes
@@ -43,9 +44,10 @@ def run(store: Path, *options: str) -> int:
 
 def test_everything_is_sent_once(store: Path, harbour: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(store) == 0
-    assert capsys.readouterr().out == "sent 12 trajectories to shipping\n"
+    has = "; shipping has 12 of this store, sent 12 by rolltrace sync\n"
+    assert capsys.readouterr().out == f"sent 12 trajectories to shipping{has}"
     assert run(store) == 0
-    assert capsys.readouterr().out == "sent 0 trajectories to shipping\n"
+    assert capsys.readouterr().out == f"nothing was left to send{has}"
     assert sorted(harbour.sent().values()) == [1] * 12
 
 
@@ -93,7 +95,8 @@ def test_newer_scores_are_sent_as_updates(store: Path, harbour: Any, capsys: pyt
     trajectory.reward(0.5)
     capsys.readouterr()
     assert run(store, "--json") == 0
-    assert json.loads(capsys.readouterr().out) == {"sent": 0, "updated": 1, "refused": 0}
+    told = json.loads(capsys.readouterr().out)
+    assert (told["sent"], told["updated"], told["refused"], told["has"]["total"]) == (0, 1, 0, 13)
     assert [(line["id"], line["scores"]) for line in harbour.arrived() if line["call"] == "update"] == [
         (trajectory.id, [0.5])
     ]
@@ -238,3 +241,18 @@ def test_the_doctor_names_reasons_of_refusals(store: Path, harbour: Any, capsys:
     outbox.position.add([Entry(2, "a" * 32, 1, reason="too large")])
     found = doctor(store, capsys)
     assert found[1]["what"] == "shipping refused 1 trajectory: too large"
+
+
+def test_it_says_what_the_backend_has_when_the_sender_in_the_background_was_faster(
+    store: Path, harbour: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    note_routes(store, {"project": "p", "experiment": "e", "backends": ["shipping"]})
+    assert Follower(store, "shipping").run(idle_sec=1.0) == 0
+    own = Outbox(store, "shipping").own_folder
+    assert run(store, "--experiment", "e") == 0
+    has = "shipping has 6 of this store, sent 6 in the background\n"
+    assert capsys.readouterr().out == f"nothing was left to send; {has}"
+    own.rename(own.with_name("another-host"))
+    assert run(store) == 0
+    has = "shipping has 12 of this store, sent 6 by rolltrace sync, 6 by other hosts\n"
+    assert capsys.readouterr().out == f"sent 6 trajectories to shipping; {has}"

@@ -16,6 +16,7 @@ from rolltrace.errors import BackendError, ConfigError, OutageError, RolltraceEr
 if TYPE_CHECKING:
     from rolltrace.keeper.outbox import Outbox
     from rolltrace.keeper.pending import Pending
+    from rolltrace.keeper.position import SentBy
     from rolltrace.keeper.sender import Sender
     from rolltrace.query import Store
 
@@ -164,7 +165,7 @@ def _send_alone(store: Store, outbox: Outbox, options: argparse.Namespace) -> in
     left = _pending(store, outbox, options)
     total = left.total
     backend = backends.load(options.to)
-    sender = Sender(store, outbox, backend)
+    sender = Sender(store, outbox, backend, by_hand=True)
     bar = progress("sending")
     try:
         for attempt in range(1, _TRIES + 1):
@@ -172,7 +173,7 @@ def _send_alone(store: Store, outbox: Outbox, options: argparse.Namespace) -> in
             left = sender.left
             if problem is None:
                 outbox.works_again()
-                return _report(sender, options)
+                return _report(sender, outbox, options)
             if attempt == _TRIES or isinstance(problem, STOPS):
                 break
             time.sleep(2**attempt / 2)
@@ -194,16 +195,29 @@ def _try(sender: Sender, pending: Pending, bar: Callable[[int, int], None]) -> E
     return None
 
 
-def _report(sender: Sender, options: argparse.Namespace) -> int:
+def _report(sender: Sender, outbox: Outbox, options: argparse.Namespace) -> int:
+    has = outbox.position.sent_by()
     if options.json:
-        print(json_line({"sent": sender.sent, "updated": sender.updated, "refused": sender.refused}))
+        counts = {"sent": sender.sent, "updated": sender.updated, "refused": sender.refused}
+        print(json_line({**counts, "has": {"total": has.total, **has._asdict()}}))
     else:
-        parts = [f"sent {counted(sender.sent, 'trajectory')} to {plain(options.to)}"]
-        parts += [f"newer scores of {sender.updated}"] * (sender.updated > 0)
-        print(", ".join(parts))
+        print(f"{_done(sender, options)}; {plain(options.to)} has {has.total} of this store{_senders(has)}")
         if sender.refused:
             print(f"{options.to} refused {counted(sender.refused, 'trajectory')}: rolltrace stats", file=sys.stderr)
     return 3 if sender.refused else 0
+
+
+def _done(sender: Sender, options: argparse.Namespace) -> str:
+    if not sender.sent and not sender.updated and not sender.refused:
+        return "nothing was left to send"
+    updated = f", newer scores of {sender.updated}" if sender.updated else ""
+    return f"sent {counted(sender.sent, 'trajectory')} to {plain(options.to)}{updated}"
+
+
+def _senders(has: SentBy) -> str:
+    words = {"in the background": has.background, "by rolltrace sync": has.by_hand, "by other hosts": has.other_hosts}
+    told = [f"{count} {who}" for who, count in words.items() if count]
+    return f", sent {', '.join(told)}" if told else ""
 
 
 def _since(text: str | None) -> dict[str, Any]:

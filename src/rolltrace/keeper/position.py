@@ -1,6 +1,6 @@
 """What one backend was given so far: an append-only file of JSON lines, synced after each batch.
 
-    ["sent", TRAJECTORY_ID, RECORDS, SCORED_NS, BYTES, TIME_S]
+    ["sent", TRAJECTORY_ID, RECORDS, SCORED_NS, BYTES, TIME_S]             and "sync" if somebody sent it by hand
     ["refused", TRAJECTORY_ID, RECORDS, REASON]
     ["held", TRAJECTORY_ID, RECORDS]
 
@@ -27,8 +27,15 @@ from rolltrace.journal import make_folder, open_file, replace_file
 SENT, REFUSED, HELD = 1, 2, 3
 _WORDS = {"sent": SENT, "refused": REFUSED, "held": HELD}
 _SCHEMA = pa.schema(
-    [("trajectory_id", pa.string()), ("state", pa.int8()), ("records", pa.int64()), ("scored_ns", pa.int64())]
+    [
+        ("trajectory_id", pa.string()),
+        ("state", pa.int8()),
+        ("records", pa.int64()),
+        ("scored_ns", pa.int64()),
+        ("by_hand", pa.bool_()),
+    ]
 )
+_BY_HAND = "sync"
 _MOST_RECENT = 4096
 _DAY_SEC = 86_400
 _UNREADABLE = (msgspec.MsgspecError, ValueError, TypeError, KeyError)
@@ -45,6 +52,20 @@ class Entry(NamedTuple):
     """When the newest score was given that the backend knows."""
     bytes: int = 0
     reason: str = ""
+    by_hand: bool = False
+    """Sent by `rolltrace sync`, not in the background."""
+
+
+class SentBy(NamedTuple):
+    """How many trajectories a backend has, by who sent them last."""
+
+    background: int
+    by_hand: int
+    other_hosts: int
+
+    @property
+    def total(self) -> int:
+        return sum(self)
 
 
 class _Contents(NamedTuple):
@@ -159,6 +180,14 @@ class Position:
         """How many trajectories are in this state."""
         return int(pc.sum(pc.equal(self._known()["state"], state)).as_py() or 0)
 
+    def sent_by(self) -> SentBy:
+        """How many trajectories were sent, and by whom."""
+        known = self._known()
+        mine = self._settled.filter(pc.equal(self._settled["state"], SENT))
+        by_hand = int(pc.sum(mine["by_hand"]).as_py() or 0)
+        everywhere = int(pc.sum(pc.equal(known["state"], SENT)).as_py() or 0)
+        return SentBy(len(mine) - by_hand, by_hand, everywhere - len(mine))
+
     def _known(self) -> pa.Table:
         """One row per trajectory. What this host says of it comes first, then who has sent it."""
         self._settle()
@@ -222,6 +251,7 @@ def _read(path: Path) -> _Contents:
 def _line(entry: Entry, now_s: int) -> bytes:
     if entry.state == SENT:
         fields: list[Any] = ["sent", entry.trajectory_id, entry.records, entry.scored_ns, entry.bytes, now_s]
+        fields += [_BY_HAND] * entry.by_hand
     elif entry.state == REFUSED:
         fields = ["refused", entry.trajectory_id, entry.records, entry.reason]
     else:
@@ -236,8 +266,9 @@ def _parsed(line: bytes) -> tuple[Entry, int]:
     word, trajectory_id, records, *rest = msgspec.json.decode(line)
     state = _WORDS[word]
     if state == SENT:
-        scored_ns, size, at_s = rest
-        return Entry(state, trajectory_id, int(records), int(scored_ns), int(size)), int(at_s)
+        scored_ns, size, at_s, *by = rest
+        sent = Entry(state, trajectory_id, int(records), int(scored_ns), int(size), by_hand=_BY_HAND in by)
+        return sent, int(at_s)
     return Entry(state, trajectory_id, int(records), reason=str(rest[0]) if rest else ""), 0
 
 
@@ -248,5 +279,6 @@ def _table(entries: Iterable[Entry]) -> pa.Table:
         [row.state for row in rows],
         [row.records for row in rows],
         [row.scored_ns for row in rows],
+        [row.by_hand for row in rows],
     ]
     return pa.table([pa.array(column, field.type) for column, field in zip(columns, _SCHEMA)], schema=_SCHEMA)

@@ -36,7 +36,8 @@ STOPS = (BackendError, MissingExtraError)
 class Sender:
     """Sends to one backend. The caller holds the outbox's lock."""
 
-    def __init__(self, store: Store, outbox: Outbox, backend: Backend) -> None:
+    def __init__(self, store: Store, outbox: Outbox, backend: Backend, *, by_hand: bool = False) -> None:
+        self._by_hand = by_hand
         self._store = store
         self._position = outbox.position
         self._backend = backend
@@ -151,19 +152,21 @@ class Sender:
         entries = [
             Entry(REFUSED, item.trajectory_id, item.records, reason=refused[item.trajectory_id][:_LONGEST_REASON])
             if item.trajectory_id in refused
-            else Entry(SENT, item.trajectory_id, item.records, _scored_ns(each.trajectory, item), each.bytes)
+            else self._sent(item, each, each.bytes)
             for item, each in zip(batch, found)
         ]
         self._position.add(entries)
         self.refused += len(refused)
         self.sent += len(batch) - len(refused)
 
+    def _sent(self, item: Item, each: Read, size: int = 0) -> Entry:
+        # At least the score that we knew of, perhaps one that came since.
+        newest = max([item.scored_ns, *(int(score["time_ns"]) for score in each.trajectory.scores)])
+        return Entry(SENT, item.trajectory_id, item.records, newest, size, by_hand=self._by_hand)
+
     def _update(self, batch: list[Item], found: list[Read]) -> None:
         self._backend.update([each.trajectory for each in found])
-        self._position.add(
-            Entry(SENT, item.trajectory_id, item.records, _scored_ns(each.trajectory, item))
-            for item, each in zip(batch, found)
-        )
+        self._position.add(self._sent(item, each) for item, each in zip(batch, found))
         self.updated += len(batch)
 
     def _went_through(self, batch: list[Item]) -> None:
@@ -203,8 +206,3 @@ def _bounded(batch: Sequence[Item], found: Sequence[Read]) -> Iterator[tuple[lis
         reads.append(each)
     if items:
         yield items, reads
-
-
-def _scored_ns(trajectory: Trajectory, item: Item) -> int:
-    """The newest score that was sent: at least the one that we knew of, perhaps one that came since."""
-    return max([item.scored_ns, *(int(score["time_ns"]) for score in trajectory.scores)])

@@ -44,12 +44,15 @@ def answering(status: int, body: bytes = b"") -> AbstractContextManager[str]:
     return listening(lambda request, sent: (status, body, "text/html"))
 
 
-def between(server: str, most_bytes: int) -> AbstractContextManager[str]:
-    """What companies put before a server: it passes everything on, unless it is too large."""
+def between(server: str, most_bytes: int = 1 << 30, without: str = "") -> AbstractContextManager[str]:
+    """What companies put before a server: it passes everything on, unless it is too large or of a method that is not
+    there."""
 
     def passed_on(request: BaseHTTPRequestHandler, sent: bytes) -> tuple[int, bytes, str]:
         if len(sent) > most_bytes:
             return 413, b"<h1>Request Entity Too Large</h1>", "text/html"
+        if request.command == without:
+            return 404, b"<h1>Not Found</h1>", "text/html"
         connection = HTTPConnection(server.removeprefix("http://"))
         headers = {name: value for name, value in request.headers.items() if name != "Host"}
         connection.request(request.command, request.path, sent, headers)
@@ -169,6 +172,31 @@ def test_what_is_too_large_at_once_is_sent_in_parts_and_what_is_too_large_alone_
     traces = ask(running_server.url).traces(project)
     for each in (small, other):
         assert [span.name for span in traces[each.trajectory_id].data.spans] == ["rollout_trace", "give"]
+
+
+def test_a_server_that_deletes_nothing_gets_the_traces_and_the_new_scores(
+    running_server: Any,
+    ask: Any,
+    project: str,
+    store: Path,
+    read: Callable[[Path], list[Trajectory]],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    rolltrace.init(project, "exp", "rolltrace", store=store)
+    with rolltrace.rollout_trace_attr(step=0) as trajectory:
+        trajectory.score("judge", 1.0)
+    (before,) = read(store)
+    with between(running_server.url, without="DELETE") as uri:
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+        backend = MlflowBackend()
+        assert backend.send([before]) == []
+        before.scores[:] = [{**before.scores[0], "name": "reward", "value": 2.0}]
+        backend.update([before])
+        backend.update([before])
+    assert len([line for line in caplog.messages if "takes no feedback back" in line]) == 1
+    found = ask(running_server.url).traces(project)[before.trajectory_id].info.assessments
+    assert {"judge", "reward"} <= {each.name for each in found}
 
 
 def test_a_file_that_is_no_database_is_named(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from mlflow.entities import Span, TraceInfo
 from mlflow.exceptions import MlflowException
 
+from rolltrace._guard import logger
 from rolltrace.backends.backend import Refused, convert_each
 from rolltrace.backends.mlflow.faults import in_plain_words, is_final
 from rolltrace.backends.mlflow.info import RUN, SOURCE, info_of
@@ -37,6 +38,7 @@ class MlflowBackend:
         self._uri = tracking_uri()
         self._tracking: Any = None
         self._places: Places | None = None
+        self._keeps_stale = False
 
     def send(self, trajectories: Sequence[Trajectory]) -> Sequence[Refused]:
         refused: dict[str, str] = {}
@@ -91,7 +93,18 @@ class MlflowBackend:
         ours = {each.assessment_id for each in info.assessments}
         for each in self._tracking.start_trace(info).assessments:
             if each.source == SOURCE and each.assessment_id not in ours:
-                self._tracking.delete_assessment(info.trace_id, each.assessment_id)
+                self._take_back(info.trace_id, each.assessment_id)
+
+    def _take_back(self, trace_id: str, assessment_id: str) -> None:
+        """A server, or what stands before it, that deletes nothing costs tidiness, not the traces."""
+        try:
+            self._tracking.delete_assessment(trace_id, assessment_id)
+        except MlflowException as fault:
+            if fault.get_http_status_code() not in (404, 405, 501):
+                raise
+            if not self._keeps_stale:
+                self._keeps_stale = True
+                logger.warning("MLflow takes no feedback back: what was replaced stays beside the new (%s)", fault)
 
     def _there(self, trace_ids: Iterable[str]) -> dict[str, TraceInfo]:
         """Those that MLflow still has and can change: people delete traces, MLflow may archive them."""
