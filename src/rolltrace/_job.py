@@ -73,14 +73,20 @@ def of_launcher(environ: Mapping[str, str]) -> str | None:
         found = _of_torchrun(environ)
         if found is not None:
             return found
-    if "SLURM_PROCID" in environ and environ.get("SLURM_STEP_NUM_TASKS", environ.get("SLURM_NTASKS", "1")) != "1":
-        # Not for a single task: that may be a shell in which people start one run after the other.
+    if _is_task_of_srun(environ):
         step = environ.get("SLURM_STEP_ID", "0")
         return _attempt(f"slurm-{environ.get('SLURM_JOB_ID', '0')}.{step}", environ.get("SLURM_RESTART_COUNT"))
     if "RANK" in environ and environ.get("WORLD_SIZE", "1") != "1":
         # All that the ranks of several hosts share; the same each time that the job is started by hand.
         return f"ranks-{environ.get('MASTER_ADDR', '')}-{environ.get('MASTER_PORT', '')}"
     return None
+
+
+def _is_task_of_srun(environ: Mapping[str, str]) -> bool:
+    """Not for a single task, and not for a batch script, which looks like task 0 but has no step: in these, people start
+    one run after the other."""
+    is_one_of_several = environ.get("SLURM_STEP_NUM_TASKS", environ.get("SLURM_NTASKS", "1")) != "1"
+    return is_one_of_several and ("SLURM_STEP_ID" in environ or environ.get("SLURM_PROCID", "0") != "0")
 
 
 def _of_torchrun(environ: Mapping[str, str]) -> str | None:

@@ -29,9 +29,25 @@ def continued(text):
     with rolltrace.use_context(text):
         work("by hand")
 
+class ForkWorker(multiprocessing.get_context("fork").Process):
+    def run(self):
+        work("subclass")
+
+class SpawnWorker(multiprocessing.get_context("spawn").Process):
+    def run(self):
+        work("subclass")
+
+class ForkserverWorker(multiprocessing.get_context("forkserver").Process):
+    def run(self):
+        work("subclass")
+
+WORKERS = {"fork": ForkWorker, "spawn": SpawnWorker, "forkserver": ForkserverWorker}
+
 if __name__ == "__main__":
     store, method = sys.argv[1:]
     context = multiprocessing.get_context(method)
+    early = context.Pool(1)
+    early.map(len, ["there before tracing is turned on"])
     rolltrace.init("p", "e", store=store, drain="off")
     with context.Pool(2) as pool:
         assert pool.map(rollout, range(4)) == [0, 2, 4, 6]
@@ -48,11 +64,18 @@ if __name__ == "__main__":
             pool.join()
         with ProcessPoolExecutor(1, mp_context=context) as executor:
             list(executor.map(work, ["executor"]))
+        early.map(work, ["early"])
+        worker = WORKERS[method]()
+        worker.start()
+        worker.join()
+        assert worker.exitcode == 0
         for target, argument in ((work, "process"), (continued, rolltrace.current_context())):
             child = context.Process(target=target, args=(argument,))
             child.start()
             child.join()
             assert child.exitcode == 0
+    early.close()
+    early.join()
     assert rolltrace.stats().lost == 0
 """
 
@@ -76,7 +99,7 @@ def test_what_children_do_belongs_to_the_trajectory_that_started_them(
     assert len({row["run"] for row in rows}) == 1
     ops = [op.inputs["x"] for op in store.trajectory(rows[-1]["trajectory_id"]).walk()]
     assert sorted(ops) == sorted(
-        ["map", "starmap", "apply", "imap", "imap_unordered", "executor", "process", "by hand"]
+        ["map", "starmap", "apply", "imap", "imap_unordered", "executor", "early", "subclass", "process", "by hand"]
     )
 
 

@@ -219,7 +219,9 @@ def test_the_ranks_of_one_launcher_are_one_run_and_its_next_start_another(tmp_pa
     [
         ({}, None),
         ({"SLURM_JOB_ID": "7", "SLURM_PROCID": "0", "SLURM_NTASKS": "1"}, None),  # a shell of srun --pty
+        ({"SLURM_JOB_ID": "7", "SLURM_PROCID": "0", "SLURM_NTASKS": "8"}, None),  # a batch script, which has no step
         ({"SLURM_JOB_ID": "7", "SLURM_PROCID": "3", "SLURM_NTASKS": "8", "SLURM_STEP_ID": "2"}, "slurm-7.2"),
+        ({"SLURM_JOB_ID": "7", "SLURM_PROCID": "0", "SLURM_NTASKS": "8", "SLURM_STEP_ID": "2"}, "slurm-7.2"),
         (
             {"SLURM_JOB_ID": "7", "SLURM_PROCID": "3", "SLURM_NTASKS": "8", "SLURM_RESTART_COUNT": "1"},
             "slurm-7.0-restart-1",
@@ -264,6 +266,7 @@ def test_the_command_line_tells_of_older_runs_and_shows_them(tmp_path: Path) -> 
     listed = cli("ls", tmp_path, "--experiments").stdout.splitlines()
     runs = [row["run"] for row in open_store(tmp_path).runs()]
     assert [run for line in listed for run in runs if run in line] == runs
+    assert listed[-1] == "3 runs"
     of_first = cli("ls", tmp_path, "--run", runs[0], "--json").stdout.splitlines()
     assert {json.loads(line)["reward"] for line in of_first} == {0.0, 1.0}
     assert (

@@ -79,19 +79,20 @@ def _following_pool(give_work: Any) -> Any:
 
 
 def _following_process(start_process: Any) -> Any:
-    """A forked child has the scope already; one that begins as a new interpreter gets it with its target."""
+    """A forked child has the scope already; one that begins as a new interpreter gets it with what it is to run."""
 
     @functools.wraps(start_process)
     def start(self: Any) -> None:
-        target = getattr(self, "_target", None)
-        if scope.recorder is None or target is None or _forks(self):
+        context = "" if scope.recorder is None or "run" in self.__dict__ or _forks(self) else _context()
+        if not context:
             start_process(self)
             return
-        self._target = _in_process(target)
+        # On the instance, because a subclass may have a `run` of its own. It travels as a part of the process object.
+        self.run = functools.partial(_run_process, context, self)
         try:
             start_process(self)
         finally:
-            self._target = target
+            self.__dict__.pop("run", None)
 
     return start
 
@@ -122,12 +123,22 @@ def _in_thread(fn: Any) -> Any:
 
 
 def _in_process(fn: Any) -> Any:
+    context = _context()
+    return functools.partial(_run_with_context, context, fn) if context else fn
+
+
+def _context() -> str:
     try:
-        context = current_context()
+        return current_context()
     except Exception:
         caught("context of a process")
-        context = ""
-    return functools.partial(_run_with_context, context, fn) if context else fn
+        return ""
+
+
+def _run_process(text: str, process: Any) -> None:
+    process.__dict__.pop("run", None)
+    with use_context(text):
+        process.run()
 
 
 def _run_with_context(text: str, fn: Any, /, *args: Any, **kwargs: Any) -> Any:

@@ -95,7 +95,8 @@ def run(options: argparse.Namespace) -> int:
 
     store = open_store(store_of(options))
     if options.experiments:
-        return _show(options, _experiments(store, with_runs=not options.json), _experiment_columns, "experiment")
+        rows = _experiments(store, with_runs=not options.json)
+        return _show(options, rows, _experiment_columns, "run" if any(row.get("run") for row in rows) else "experiment")
     if options.steps:
         steps = store.steps(project=options.project, experiment=options.experiment, **runs_of(options))
         tell_of_older_runs(steps.older_runs)

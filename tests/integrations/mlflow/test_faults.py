@@ -185,7 +185,7 @@ def test_a_server_that_deletes_nothing_gets_the_traces_and_the_new_scores(
 ) -> None:
     rolltrace.init(project, "exp", "rolltrace", store=store)
     with rolltrace.rollout_trace_attr(step=0) as trajectory:
-        trajectory.score("judge", 1.0)
+        rolltrace.score(trajectory, "judge", 1.0)
     (before,) = read(store)
     with between(running_server.url, without="DELETE") as uri:
         monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
