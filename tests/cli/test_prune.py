@@ -155,7 +155,8 @@ def test_a_filter_means_the_newest_run_and_age_means_all(tmp_path: Path, capsys:
         assert main(["prune", str(tmp_path), *words, "--dry-run", "--json"]) == 0
         said = capsys.readouterr()
         assert json.loads(said.out)["would_prune"] == count
-        assert ("1 of older runs are not meant; for those: superseded = true" in said.err) == (words[1] == "step = 1")
+        hint = "without 1 trajectory of older runs; for those: --where 'superseded = true and (step = 1)'\n"
+        assert (hint in said.err) == (words[1] == "step = 1")
 
 
 def test_what_is_not_drained_yet_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

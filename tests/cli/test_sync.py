@@ -256,3 +256,19 @@ def test_it_says_what_the_backend_has_when_the_sender_in_the_background_was_fast
     assert run(store) == 0
     has = "shipping has 12 of this store, sent 6 by rolltrace sync, 6 by other hosts\n"
     assert capsys.readouterr().out == f"sent 6 trajectories to shipping; {has}"
+
+
+def test_a_filter_means_the_newest_run_and_the_others_are_told(
+    tmp_path: Path, harbour: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("first", "second"):
+        rolltrace.init("p", "e", "rolltrace", store=tmp_path / "runs", run=name)
+        with rolltrace.rollout_trace_attr(step=1, sample_index=0) as trajectory:
+            trajectory.reward(1)
+        rolltrace.shutdown()
+    assert run(tmp_path / "runs", "--where", "reward = 1") == 0
+    said = capsys.readouterr()
+    assert said.out.startswith("sent 1 trajectory to shipping; ")
+    assert "without 1 trajectory of older runs; for those: --where 'superseded = true and (reward = 1)'" in said.err
+    assert run(tmp_path / "runs", "--where", "superseded = true and (reward = 1)") == 0
+    assert capsys.readouterr().out.startswith("sent 1 trajectory to shipping; shipping has 2")

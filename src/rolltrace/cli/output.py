@@ -10,6 +10,7 @@ import argparse
 import json
 import math
 import os
+import shlex
 import shutil
 import sys
 import threading
@@ -25,6 +26,7 @@ from rolltrace.record import to_json
 from rolltrace.settings import Settings
 
 if TYPE_CHECKING:
+    from rolltrace.query import Store
     from rolltrace.query.runs import OlderRuns
 
 SHORT_ID = 8
@@ -139,6 +141,18 @@ def tell_of_older_runs(older: OlderRuns) -> None:
             f"rolltrace: {older}; show them with --all-runs or --run ID (rolltrace ls --experiments lists the runs)",
             file=sys.stderr,
         )
+
+
+def tell_of_runs_not_meant(store: Store, where: str | None, **conditions: Any) -> None:
+    """Say how much of what a filter finds is left out because it is of older runs, where only the filter names runs."""
+    if where is not None:
+        older = store.trajectories(where=where, limit=0, **conditions).older_runs
+        if older.trajectories:
+            print(
+                f"rolltrace: without {counted(older.trajectories, 'trajectory')} of older runs; for those: "
+                f"--where {shlex.quote(plain(f'superseded = true and ({where})'))}",
+                file=sys.stderr,
+            )
 
 
 def store_of(options: argparse.Namespace, *, may_be_new: bool = False) -> Path:

@@ -15,11 +15,11 @@ from rolltrace.cli.output import (
     add_store,
     counted,
     json_line,
-    plain,
     progress,
     size,
     store_of,
     tell_of_other_hosts,
+    tell_of_runs_not_meant,
     working,
 )
 from rolltrace.cli.removal import add_yes, amount, is_agreed
@@ -127,10 +127,7 @@ def _tell(store: Store, choice: Choice, still_to_send: int, options: argparse.Na
             "them without payloads; first: rolltrace sync --to BACKEND",
             file=sys.stderr,
         )
-    older = store.trajectories(where=options.where, limit=0).older_runs if options.where is not None else None
-    if older is not None and older.trajectories:
-        condition = plain(f"superseded = true and ({options.where})")
-        print(f"rolltrace: {older.trajectories} of older runs are not meant; for those: {condition}", file=sys.stderr)
+    tell_of_runs_not_meant(store, options.where)
 
 
 def _age(text: str) -> float:

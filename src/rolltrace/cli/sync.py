@@ -10,7 +10,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rolltrace.cli.output import add_json, add_store, counted, json_line, plain, progress, size, store_of
+from rolltrace.cli.output import (
+    add_json,
+    add_store,
+    counted,
+    json_line,
+    plain,
+    progress,
+    size,
+    store_of,
+    tell_of_runs_not_meant,
+)
 from rolltrace.errors import BackendError, ConfigError, OutageError, RolltraceError
 
 if TYPE_CHECKING:
@@ -115,6 +125,7 @@ def _pending(store: Store, outbox: Outbox, options: argparse.Namespace) -> Pendi
             "add --all-hosts to send that from here too",
             file=sys.stderr,
         )
+    tell_of_runs_not_meant(store, options.where, project=options.project, experiment=options.experiment)
     return asked_for(
         store,
         outbox,
