@@ -18,7 +18,7 @@ from rolltrace.errors import BackendError, MissingExtraError
 from rolltrace.keeper.outbox import Outbox
 from rolltrace.keeper.pending import Item, Pending
 from rolltrace.keeper.position import HELD, REFUSED, SENT, Entry
-from rolltrace.query import Store, Trajectory
+from rolltrace.query import Store
 from rolltrace.query.finished import Read, read
 
 MOST_TRAJECTORIES = 32
