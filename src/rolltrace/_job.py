@@ -83,8 +83,8 @@ def of_launcher(environ: Mapping[str, str]) -> str | None:
 
 
 def _is_task_of_srun(environ: Mapping[str, str]) -> bool:
-    """Not a single task, and not a batch script, which looks like task 0 but has no step: in these, people start one run
-    after the other."""
+    """Not a single task, and not a batch script, which looks like task 0 but has no step: in these, people start one
+    run after the other."""
     is_one_of_several = environ.get("SLURM_STEP_NUM_TASKS", environ.get("SLURM_NTASKS", "1")) != "1"
     return is_one_of_several and ("SLURM_STEP_ID" in environ or environ.get("SLURM_PROCID", "0") != "0")
 

@@ -99,7 +99,7 @@ def run(options: argparse.Namespace) -> int:
         print(json_line(pruned._asdict()))
     else:
         rows = counted(pruned.rows, "row")
-        print(f"pruned {counted(pruned.trajectories, 'trajectory')}, {rows}, {size(pruned.bytes)} less")
+        print(f"pruned {counted(pruned.trajectories, 'trajectory')}, {rows}, {size(max(pruned.bytes, 0))} less")
     return 0
 
 

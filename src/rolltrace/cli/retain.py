@@ -191,5 +191,5 @@ def _apply(path: Path, policy: Policy, decision: Decision, options: argparse.Nam
         print(json_line({"steps": done.steps, **done.pruned._asdict()}))
     else:
         dropped = counted(done.pruned.trajectories, "trajectory")
-        print(f"{counted(done.steps, 'finished step')}: dropped {dropped}, {size(done.pruned.bytes)} less")
+        print(f"{counted(done.steps, 'finished step')}: dropped {dropped}, {size(max(done.pruned.bytes, 0))} less")
     return 0
