@@ -65,7 +65,8 @@ def rollout(step: int | None, sample: Any, n: int, *, reward: float | None = Non
 
 
 def write_run(store: Path, steps: range = STEPS) -> None:
-    rolltrace.init("p", "e", "rolltrace", store=store, drain="off", segment_bytes="64KiB")
+    # Also before the tests are made one run: what they add belongs to the same groups.
+    rolltrace.init("p", "e", "rolltrace", store=store, drain="off", segment_bytes="64KiB", run="test")
     for step in steps:
         for sample in SAMPLES:
             for n in range(GROUP):

@@ -22,6 +22,8 @@ def mistake(where: str) -> FilterError:
 @pytest.mark.parametrize(
     ("where", "position", "message"),
     [
+        ("", 0, "the filter is empty; leave it out to mean all trajectories"),
+        ("  \n", 3, "the filter is empty; leave it out to mean all trajectories"),
         ("reward < ", 9, "expected a value, not the end"),
         ("reward", 6, "expected an operator after reward, not the end; operators are = != < <= > >= ~ !~ in is"),
         ("validate and step = 1", 9, "expected an operator after validate, not 'and'; write validate = true"),

@@ -13,8 +13,6 @@ from .filtered import found
 @pytest.mark.parametrize(
     ("where", "expected"),
     [
-        ("", "1234"),
-        ("  \n", "1234"),
         # numbers; that of 3 is nan, that of 4 is missing
         ("reward = 1", "1"),
         ("reward = 0.25", "2"),
