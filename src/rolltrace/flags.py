@@ -68,7 +68,7 @@ FLAGS = (
         "from the conversation and from exports",
         "when it failed, for ops that are not of the kind `llm`, for several answers to one prompt",
         {
-            "returned": "the type of what was returned; `stream` for a generator, `nothing` for None or `outputs=False`",
+            "returned": "its type; `stream` for a generator, `nothing` for None or `outputs=False`",
             "fields": "the names of its fields, at most 16 of them",
             "items": "how many items the generator gave",
             "kept_items": "how many of them were recorded; half a reply is not taken for one",

@@ -1,7 +1,8 @@
 """The public fields of an object of a type that nobody told us about.
 
-Read from its `__dict__` and its slots and never through a property: no code of the object's runs. Objects inside objects
-are followed a few levels deep, as results are built; a program's engines and managers, which refer to all of it, are not.
+Read from its `__dict__` and its slots and never through a property: no code of the object's runs. Objects inside
+objects are followed a few levels deep, as results are built; a program's engines and managers, which refer to all of
+it, are not.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def public_fields(value: object, slots: tuple[Slot, ...]) -> dict[str, Any]:
     except AttributeError:
         return fields
     if type(inside) is dict:
-        for name, field in dict.copy(inside).items():
-            if type(name) is str and not name.startswith("_"):
-                fields[name] = field
+        fields |= {
+            name: field for name, field in dict.copy(inside).items() if type(name) is str and not name.startswith("_")
+        }
     return fields

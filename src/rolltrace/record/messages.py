@@ -1,8 +1,9 @@
 """Messages as OpenAI's chat format has them, read from the forms that SDKs and frameworks give them.
 
-Understood are dicts with a `role`, those of LangChain (`type: human`), Anthropic's content blocks, the items of OpenAI's
-responses, and pairs of role and text. What is about the call and not about what was said (usage, ids, empty fields) is
-left out: it stays with the op. Nothing is lost that a model said or saw; parts that are no text stay as they are.
+Understood are dicts with a `role`, those of LangChain (`type: human`), Anthropic's content blocks, the items of
+OpenAI's responses, and pairs of role and text. What is about the call and not about what was said (usage, ids, empty
+fields) is left out: it stays with the op. Nothing is lost that a model said or saw; parts that are no text stay as they
+are.
 """
 
 from __future__ import annotations
@@ -129,7 +130,7 @@ def _of_item(kind: str, item: dict[str, Any]) -> list[Message] | None:
 
 
 def _merged(before: Message, message: Message) -> Message:
-    """The items of a response that make one answer are one message: reasoning, text and calls that follow each other."""
+    """One message of two items of a response that make one answer: reasoning, text and calls follow each other."""
     merged = {**before, **message}
     calls = [*before.get("tool_calls", ()), *message.get("tool_calls", ())]
     if calls:

@@ -53,7 +53,13 @@ def _replies(value: Any, depth: int) -> list[Message]:
 def _last_said(messages: list[Any]) -> list[Message]:
     """What the model said at last, of a whole conversation."""
     found = read_messages(messages) or []
-    return found[-1:] if len(messages) > 1 and found and found[-1]["role"] == "assistant" else found if len(messages) == 1 else []
+    return (
+        found[-1:]
+        if len(messages) > 1 and found and found[-1]["role"] == "assistant"
+        else found
+        if len(messages) == 1
+        else []
+    )
 
 
 def _told(value: dict[str, Any]) -> list[Message]:

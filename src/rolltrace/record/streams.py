@@ -7,6 +7,7 @@ knows one form of each. Pieces that are not understood stay pieces.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 Item = dict[str, Any]
@@ -15,19 +16,23 @@ _STREAM_KEYS = frozenset({"items", "count", "end", "return"})
 """What capture records of a generator."""
 
 
-class Kept(NamedTuple):
+class Length(NamedTuple):
     """How much of a stream was recorded."""
 
-    items: int
-    count: int
+    kept: int
+    total: int
 
 
-def kept_of(outputs: Any) -> Kept | None:
+def length_of(outputs: Any) -> Length | None:
     """How many items of a generator were recorded, and how many there were; None if it is no such output."""
-    if not isinstance(outputs, dict) or not outputs.keys() <= _STREAM_KEYS or not isinstance(outputs.get("items"), list):
+    if (
+        not isinstance(outputs, dict)
+        or not outputs.keys() <= _STREAM_KEYS
+        or not isinstance(outputs.get("items"), list)
+    ):
         return None
     count = outputs.get("count")
-    return Kept(len(outputs["items"]), count) if isinstance(count, int) else None
+    return Length(len(outputs["items"]), count) if isinstance(count, int) else None
 
 
 def put_together(outputs: Any) -> Any:
@@ -35,12 +40,16 @@ def put_together(outputs: Any) -> Any:
 
     A stream of which not everything was recorded becomes None: half a reply must not pass for one.
     """
-    kept = kept_of(outputs)
-    if kept is not None:
+    length = length_of(outputs)
+    if length is not None:
         if outputs.get("return") is not None:
             return put_together(outputs["return"])
-        return None if kept.items < kept.count else _joined(outputs["items"], outputs)
-    return _joined(outputs, outputs) if isinstance(outputs, list) and len(outputs) > 1 and _are_pieces(outputs) else outputs
+        return None if length.kept < length.total else _joined(outputs["items"], outputs)
+    return (
+        _joined(outputs, outputs)
+        if isinstance(outputs, list) and len(outputs) > 1 and _are_pieces(outputs)
+        else outputs
+    )
 
 
 def _joined(items: list[Any], otherwise: Any) -> Any:
@@ -133,8 +142,9 @@ def _add_calls(message: Item, pieces: Any) -> None:
         if piece.get("id"):
             call["id"] = piece["id"]
         function = piece.get("function")
-        for name in ("name", "arguments") if isinstance(function, dict) else ():
-            _add(call["function"], name, function[name] if name in function else None)
+        if isinstance(function, dict):
+            for name in ("name", "arguments"):
+                _add(call["function"], name, function.get(name))
 
 
 def _completion(items: list[Item]) -> Item:
@@ -260,7 +270,9 @@ def _tgi(items: list[Item]) -> Item:
     last = items[-1]
     text = last.get("generated_text")
     if not isinstance(text, str):
-        text = "".join(token["text"] for token in tokens if isinstance(token.get("text"), str) and not token.get("special"))
+        text = "".join(
+            token["text"] for token in tokens if isinstance(token.get("text"), str) and not token.get("special")
+        )
     details = last.get("details")
     return {"generated_text": text, "details": {**(details if isinstance(details, dict) else {}), "tokens": tokens}}
 
@@ -275,7 +287,7 @@ def _text_place(item: Item) -> Item | None:
 def _texts(items: list[Item]) -> Item:
     """Outputs of vLLM and SGLang: each has all of the text so far, or each what is new."""
     places = [place for place in map(_text_place, items) if place is not None]
-    grows = all(after["text"].startswith(before["text"]) for before, after in zip(places, places[1:]))
+    grows = all(after["text"].startswith(before["text"]) for before, after in pairwise(places))
     if grows and len(places[-1]["text"]) >= len(places[0]["text"]):
         return items[-1]
     whole = {**places[-1], "text": "".join(place["text"] for place in places)}

@@ -101,7 +101,9 @@ SPANS = Table(
         Column("prompt_chars", "int32", "how many characters of `text` are the prompt's"),
         Column("piece_chars", "int32[]", "how many characters of `text` each token ends; 0 inside a character"),
         Column("cached_tokens", "int32", "how many tokens of the prompt came from a cache, as the model's server says"),
-        Column("reasoning_tokens", "int32", "how many tokens of the response were reasoning, as the model's server says"),
+        Column(
+            "reasoning_tokens", "int32", "how many tokens of the response were reasoning, as the model's server says"
+        ),
     ),
 )
 

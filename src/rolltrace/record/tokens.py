@@ -182,7 +182,11 @@ def _openai(place: dict[str, Any]) -> dict[str, list[Any]]:
     metadata = place.get("response_metadata")
     for holder in (place, metadata if isinstance(metadata, dict) else {}):
         logprobs = holder.get("logprobs")
-        if isinstance(logprobs, list) and logprobs and all(isinstance(each, dict) and "token" in each for each in logprobs):
+        if (
+            isinstance(logprobs, list)
+            and logprobs
+            and all(isinstance(each, dict) and "token" in each for each in logprobs)
+        ):
             logprobs = {"content": logprobs}
         if not isinstance(logprobs, dict):
             continue

@@ -9,7 +9,7 @@ from typing import Any
 
 from rolltrace.drain.checks.check import Finding, OpFacts
 from rolltrace.record import Marker, Opaque
-from rolltrace.record.streams import kept_of
+from rolltrace.record.streams import length_of
 
 _MOST_FIELDS = 16
 
@@ -24,9 +24,9 @@ def unread_reply(op: OpFacts) -> Finding | None:
 
 
 def _form(outputs: Any) -> dict[str, Any]:
-    kept = kept_of(outputs)
-    if kept is not None:
-        return {"returned": "stream", "items": kept.count, "kept_items": kept.items}
+    length = length_of(outputs)
+    if length is not None:
+        return {"returned": "stream", "items": length.total, "kept_items": length.kept}
     if isinstance(outputs, Opaque):
         return {"returned": outputs.type}
     if isinstance(outputs, Marker):
