@@ -29,6 +29,7 @@ def take_columns(inputs: Any, outputs: Any) -> dict[str, Any]:
     whole = put_together(outputs)
     answered = places(whole)
     standing = [*answered, *places(inputs)]
+    spelt = spelt_out(answered)  # before any ids are taken out: they say which logprob is meant
     for column, names in NAMES.items():
         for place in standing:
             name = next((name for name in names if name in place), "")
@@ -37,7 +38,7 @@ def take_columns(inputs: Any, outputs: Any) -> dict[str, Any]:
                 found[column] = values
                 place[name] = {"$column": column}
                 break
-    for column, numbers in spelt_out(answered).items() if len(found) < len(NAMES) else ():
+    for column, numbers in spelt.items():
         values = None if column in found else _typed(numbers, column)
         if values is not None:
             found[column] = values

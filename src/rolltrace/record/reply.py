@@ -38,7 +38,8 @@ def _replies(value: Any, depth: int) -> list[Message]:
     if isinstance(value, list):
         if value and all(map(is_message, value)):
             return _last_said(value)
-        return [reply for each in value for reply in _replies(each, depth + 1)]
+        found = [_replies(each, depth + 1) for each in value]
+        return [reply for replies in found for reply in replies] if all(found) else []  # one of many is no answer
     if not isinstance(value, dict):
         return []
     if is_message(value):
@@ -51,15 +52,9 @@ def _replies(value: Any, depth: int) -> list[Message]:
 
 
 def _last_said(messages: list[Any]) -> list[Message]:
-    """What the model said at last, of a whole conversation."""
+    """What the model said at last, of a whole conversation; one message is an answer whoever said it."""
     found = read_messages(messages) or []
-    return (
-        found[-1:]
-        if len(messages) > 1 and found and found[-1]["role"] == "assistant"
-        else found
-        if len(messages) == 1
-        else []
-    )
+    return found[-1:] if len(messages) == 1 or (found and found[-1]["role"] == "assistant") else []
 
 
 def _told(value: dict[str, Any]) -> list[Message]:

@@ -86,6 +86,8 @@ def _way_of(items: list[Item]) -> Callable[[list[Item]], Any] | None:
         return _anthropic
     if any(kind.startswith("response.") for kind in kinds):
         return _response
+    if "chunk" in kinds and any(isinstance(item.get("chunk"), dict) for item in items):
+        return _chat_events
     choices = [choice for item in items for choice in _dicts(item.get("choices"))]
     if any(isinstance(choice.get("delta"), dict) for choice in choices):
         return _chat
@@ -129,6 +131,11 @@ def _chat(items: list[Item]) -> Item:
             whole["token_ids"] = [*whole.get("token_ids", ()), *choice["token_ids"]]
     about = _newest(items, "id", "model", "usage", "prompt_token_ids")
     return {**about, "object": "chat.completion", "choices": [choices[index] for index in sorted(choices)]}
+
+
+def _chat_events(items: list[Item]) -> Item:
+    """Events of the stream helper of OpenAI's SDK: the chunks, and between them what it makes of those."""
+    return _chat([item["chunk"] for item in items if isinstance(item.get("chunk"), dict)])
 
 
 def _add_calls(message: Item, pieces: Any) -> None:

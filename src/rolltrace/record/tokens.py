@@ -48,18 +48,25 @@ class TokenIds(NamedTuple):
 
 def places(value: Any) -> list[dict[str, Any]]:
     """The dicts in which token fields may stand: the value itself, then the one completion inside it."""
-    if isinstance(value, list) and len(value) == 1:  # vLLM gives a list of results, also of one
-        value = value[0]
+    value = _only(value)  # vLLM gives a list of results, also of one
     if not isinstance(value, dict):
         return []
     found = [value]
+    messages = value.get("messages")
+    if isinstance(messages, list) and messages and isinstance(messages[-1], dict):  # the state of a LangGraph
+        found.append(messages[-1])
+    generation = _only(_only(value.get("generations")))
+    if isinstance(generation, dict) and isinstance(generation.get("message"), dict):  # LangChain
+        found.append(generation["message"])
     for name in WRAPPERS:
-        inner = value.get(name)
-        if isinstance(inner, list) and len(inner) == 1:
-            inner = inner[0]
+        inner = _only(value.get(name))
         if isinstance(inner, dict):
             found.append(inner)
     return found
+
+
+def _only(value: Any) -> Any:
+    return value[0] if isinstance(value, list) and len(value) == 1 else value
 
 
 def sides(standing: list[dict[str, Any]]) -> list[dict[str, Any]]:

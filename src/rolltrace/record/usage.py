@@ -45,8 +45,9 @@ def usage_of(outputs: Any) -> Usage:
         found = _read(place)
         if found != _NOTHING:
             return found
-    cached = _count(whole.get("num_cached_tokens")) if isinstance(whole, dict) else None  # vLLM
-    return Usage(cached_tokens=cached)
+    if isinstance(whole, list) and len(whole) == 1:
+        whole = whole[0]
+    return Usage(cached_tokens=_count(whole.get("num_cached_tokens"))) if isinstance(whole, dict) else _NOTHING  # vLLM
 
 
 def _places(value: Any, depth: int) -> Iterator[dict[str, Any]]:

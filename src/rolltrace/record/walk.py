@@ -216,7 +216,7 @@ class Walk:
         self._objects += 1
         try:
             # An object that an argument happens to refer to is not to fill the journal.
-            return self._map(fields.items(), min(budget, self._max_bytes // 8), depth, len(fields))
+            return self._map(fields.items(), min(budget, self._max_bytes // 16), depth, len(fields))
         finally:
             self._objects -= 1
 
