@@ -121,9 +121,9 @@ class Recorder:
             self._last_score_ns = max(now_ns, self._last_score_ns + 1)
             return self._last_score_ns
 
-    def refuse_score(self, where: str, step: int | None) -> None:
+    def refuse_score(self, step: int | None) -> None:
         """Handle the `ConfigError` now being handled: the caller of our caller is warned, and the score is counted."""
-        misused(where, stacklevel=3)
+        misused(stacklevel=3)
         self.sink.lose(REFUSED_SCORE, step)
 
     def write(self, record: msgspec.Struct, step: int | None) -> None:

@@ -53,6 +53,6 @@ def score(
         recorder.write(Event(trace_id, coordinates, "score", time_ns, 0, raw), step)
         recorder.trajectory_ended()  # as good a moment to hand over: here, no trajectory may ever end
     except ConfigError:
-        recorder.refuse_score("score", step)
+        recorder.refuse_score(step)
     except Exception:
         caught("score")

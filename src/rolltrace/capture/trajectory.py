@@ -120,7 +120,7 @@ class Trajectory:
         try:
             self._say("reward", score_body(value, terms))
         except ConfigError:
-            recorder.refuse_score("reward", self.step)
+            recorder.refuse_score(self.step)
         except Exception:
             caught("reward")
 

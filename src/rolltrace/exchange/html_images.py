@@ -1,7 +1,7 @@
 """Images in a page: those that were recorded are shown, those that are elsewhere are linked. Nothing is loaded.
 
-Recorded pixels become PNG files inside the page. Of what a message says is an image, only the formats that every browser
-draws and that hold nothing else are shown.
+Recorded pixels become PNG files inside the page. Of what a message says is an image, only the formats that every
+browser draws and that hold nothing else are shown.
 """
 
 from __future__ import annotations

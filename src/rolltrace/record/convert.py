@@ -45,7 +45,7 @@ Converter = Callable[[Any], Any]
 BlobKeeper = Callable[[str, dict[str, Any], bytes], None]
 _MOST_FIELDS = 16
 _MOST_TYPES = 4096
-_LEAVES = frozenset({str, int, float, bool, bytes, type(None)})
+_LEAVES = frozenset({str, int, float, bool, bytes, type(None), Ext, Raw})
 _SECRET = re.compile(r"key|token|secret|passw|auth|credential|cookie", re.IGNORECASE)
 _CREDENTIAL = re.compile(
     r"(api|access|private|secret|admin|signing)_?key|secret|passw|credential|cookie|^auth(orization)?$"

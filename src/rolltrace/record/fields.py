@@ -25,10 +25,12 @@ class Slot(NamedTuple):
 
 def slots_of(kind: type) -> tuple[Slot, ...]:
     """The public slots of a type and its bases."""
+    own = [type.__getattribute__(cls, "__dict__") for cls in reversed(type.mro(kind))]
     return tuple(
         Slot(name, found)
-        for cls in reversed(type.mro(kind))
-        for name, found in type.__getattribute__(cls, "__dict__").items()
+        for inside in own
+        if "__slots__" in inside  # not so for types written in C, whose members are no fields
+        for name, found in inside.items()
         if type(found) is types.MemberDescriptorType and not name.startswith("_")
     )
 
