@@ -84,7 +84,7 @@ TGI: dict[str, Any] = {
     "details": {
         "finish_reason": "stop",
         "generated_tokens": 2,
-        "prefill": [{"id": 1, "text": "s", "logprob": None}, {"id": 2, "text": "ure?", "logprob": -2.0}],
+        "prefill": [{"id": 1, "text": "sure", "logprob": None}, {"id": 2, "text": "?", "logprob": -2.0}],
         "tokens": [
             {"id": 5, "text": "y", "logprob": -0.5, "special": False},
             {"id": 6, "text": "es", "logprob": -1.0, "special": False},

@@ -78,6 +78,7 @@ def test_a_reply_is_a_clean_message_whatever_it_came_in(returned: Any, reply: An
     ("items", "reply"),
     [
         (["y", "es"], YES),
+        ([None, "y", "es", None], YES),
         (chat_chunks(), CALLING),
         (anthropic_events(), THINKING),
         (response_events(ended=True), THINKING),

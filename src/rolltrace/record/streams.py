@@ -53,8 +53,9 @@ def put_together(outputs: Any) -> Any:
 
 
 def _joined(items: list[Any], otherwise: Any) -> Any:
-    if items and all(isinstance(item, str) for item in items):
-        return "".join(items)
+    texts = [item for item in items if isinstance(item, str)]
+    if texts and all(item is None or isinstance(item, str) for item in items):  # a chunk without text gives None
+        return "".join(texts)
     items = [_chunk(item) for item in items]
     if not items or not all(isinstance(item, dict) for item in items):
         return otherwise
