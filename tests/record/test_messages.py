@@ -71,6 +71,15 @@ def test_what_somebody_added_to_a_message_stays() -> None:
     ]
 
 
+@pytest.mark.parametrize("message", [{"role": "user", "text": "1+2?"}, {"role": "user", "parts": [{"text": "1+2?"}]}])
+def test_what_was_said_under_another_name_is_content(message: dict[str, Any]) -> None:
+    assert read([message]) == [USER]
+
+
+def test_reasoning_that_a_server_keeps_to_itself_is_no_message() -> None:
+    assert read([USER, {"type": "reasoning", "id": "a", "summary": []}]) == [USER]
+
+
 def test_two_answers_after_each_other_stay_two() -> None:
     calling = {"role": "assistant", "content": None, "tool_calls": [CALL]}
     assert read([calling, {"role": "assistant", "content": "yes"}]) == [

@@ -27,8 +27,7 @@ _PAIR_ROLES = frozenset({"human", "ai", "user", "assistant", "system", "develope
 _ABOUT_THE_CALL = frozenset(
     {"id", "type", "object", "created", "model", "model_name", "index", "usage", "usage_metadata", "response_metadata",
      "additional_kwargs", "invalid_tool_calls", "tool_call_chunks", "stop_sequence", "stop_details", "example",
-     "artifact", "annotations", "container", "context_management", "phase", "chunk_position",
-     "text"}
+     "artifact", "annotations", "container", "context_management", "phase", "chunk_position", "text", "parts"}
     | {name for names in (*NAMES.values(), *SCALARS.values()) for name in names}
 )  # fmt: skip
 _EMPTY: tuple[Any, ...] = (None, [], {}, "")
@@ -59,7 +58,7 @@ def read_messages(values: Any) -> list[Message] | None:
             else:
                 found.append(message)
         was_item = is_item
-    return [message for message in found if message.get("content") is not None or len(message) > 2] or None
+    return found or None
 
 
 def is_message(value: Any) -> bool:
@@ -125,7 +124,7 @@ def _of_item(kind: str, item: dict[str, Any]) -> list[Message] | None:
     if kind == "reasoning" and ("summary" in item or "content" in item):
         parts = [*_parts(item.get("summary")), *_parts(item.get("content"))]
         text = "\n\n".join(part["text"] for part in parts if isinstance(part.get("text"), str))
-        return [{"role": "assistant", "content": None, **({"reasoning_content": text} if text else {})}]
+        return [{"role": "assistant", "content": None, "reasoning_content": text}] if text else []
     return None
 
 
@@ -143,7 +142,8 @@ def _of_role(role: str, raw: dict[str, Any]) -> list[Message]:
     """A message, after the results of tools that Anthropic puts into the user's."""
     more = raw.get("additional_kwargs")
     known = {**more, **raw} if isinstance(more, dict) else raw
-    content, calls, thoughts, results = _content(raw.get("content"))
+    said = next((raw[name] for name in ("content", "text", "parts") if name in raw), None)
+    content, calls, thoughts, results = _content(said)
     own_calls = known.get("tool_calls")
     if isinstance(own_calls, list) and (own_calls or known.get("invalid_tool_calls")):
         calls = [_own_call(call) for call in own_calls]

@@ -24,6 +24,7 @@ from .conftest import Find, generate, names, tool
          {"finish_reason": "stop"}),
         ({"content": [{"type": "text", "text": ""}]}, {}),
         ({"content": []}, {}),
+        ({"role": "assistant", "content": None}, {}),
     ],
 )  # fmt: skip
 def test_no_tokens_or_no_text_is_flagged(find: Find, output: Any, detail: dict[str, str]) -> None:
