@@ -8,7 +8,8 @@ Code that runs inside a traced call wraps its own work, never the user's, like t
         caught("op start")
 
 The fault is counted, the first of each kind is logged with its traceback, and the rollout goes on.
-`ROLLTRACE_STRICT=1` raises it instead, which is how the test suite runs. Exceptions that are not
+An argument of the user's that makes no sense goes to `misused`.
+`ROLLTRACE_STRICT=1` raises either instead, which is how the test suite runs. Exceptions that are not
 `Exception` (KeyboardInterrupt, CancelledError) are the user's and pass through, and so does what a signal
 handler raises while our code happens to run: a timeout must not be lost in a guard.
 """
@@ -19,6 +20,7 @@ import logging
 import os
 import signal
 import sys
+import warnings
 from collections import Counter
 from types import CodeType, TracebackType
 from typing import Any
@@ -51,6 +53,19 @@ def caught(where: str) -> None:
             fault,
             exc_info=fault,
         )
+
+
+def misused(*, stacklevel: int) -> None:
+    """Handle the `ConfigError` now being handled: an argument that makes no sense, given inside a rollout.
+
+    Whoever wrote the call is told by a warning that names its line; the rollout goes on, unless strict. It is no fault
+    of ours: the caller counts what was not recorded as a loss.
+    """
+    pass_on_signals()
+    fault = sys.exc_info()[1]
+    if fault is None or strict():
+        raise
+    warnings.warn(f"{fault} (not recorded; counted: rolltrace stats)", stacklevel=stacklevel + 1)
 
 
 def pass_on_signals() -> None:

@@ -167,7 +167,7 @@ def init(
         max_items: The most items kept of one container.
         max_depth: How deep nested values are kept.
         max_array_bytes: Larger arrays keep shape, dtype and statistics only.
-        max_stream_items: How many items of a generator are kept.
+        max_stream_items: How many items of a generator are kept; those of an `llm` op are limited by `max_bytes` only.
         max_unsent_bytes: How much undrained journal may lie on the disk.
         segment_bytes: The size of one journal file.
         durable: Wait for the disk at the end of each trajectory.

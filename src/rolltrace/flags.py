@@ -63,6 +63,18 @@ FLAGS = (
         {"finish_reason": "why the model stopped, if it was said"},
     ),
     Flag(
+        "unread_reply",
+        "a model call came back with something from which neither text nor tokens could be read: its answer is missing "
+        "from the conversation and from exports",
+        "when it failed, for ops that are not of the kind `llm`, for several answers to one prompt",
+        {
+            "returned": "its type; `stream` for a generator, `nothing` for None or `outputs=False`",
+            "fields": "the names of its fields, at most 16 of them",
+            "items": "how many items the generator gave",
+            "kept_items": "how many of them were recorded; half a reply is not taken for one",
+        },
+    ),
+    Flag(
         "cut_by_length",
         "a response ended because it reached its greatest length",
         "when neither a finish reason says so nor the response has as many tokens as `max_tokens` allows",

@@ -194,7 +194,9 @@ class Settings:
         size_of,
         "arrays and tensors of two or more dimensions over this size keep shape, dtype and statistics only",
     )
-    max_stream_items: int = _setting(1000, _count, "how many items of a generator are kept; all are counted")
+    max_stream_items: int = _setting(
+        1000, _count, "how many items of a generator are kept, of a model's all up to `max_bytes`; all are counted"
+    )
     max_unsent_bytes: int = _setting(
         8 << 30,
         size_of,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 import pytest
@@ -11,7 +10,7 @@ import rolltrace
 from rolltrace import _guard
 from rolltrace.errors import ConfigError
 from rolltrace.record import Coordinates, Event, decode_coordinates
-from rolltrace.testing import FakeClock, Recording, recording
+from rolltrace.testing import FakeClock, MemorySink, Recording, recording
 
 
 def events(traced: Recording) -> list[Event]:
@@ -61,22 +60,35 @@ def test_the_handle_of_an_untraced_trajectory_gets_none(traced: Recording) -> No
         ((1, 2, 3), "r", []),
     ],
 )
-def test_a_call_that_makes_no_sense_is_counted_and_logged_once(
-    traced: Recording, lenient: None, caplog: pytest.LogCaptureFixture, arguments: tuple[Any, ...]
-) -> None:
-    with caplog.at_level(logging.ERROR):
+def test_a_call_that_makes_no_sense_warns_at_its_line_and_is_counted(lenient: None, arguments: tuple[Any, ...]) -> None:
+    sink = MemorySink()
+    with (
+        recording(sink=sink) as traced,
+        pytest.warns(UserWarning, match=r"not recorded; counted: rolltrace stats") as warned,
+    ):
         rolltrace.score(*arguments)
-        rolltrace.score(*arguments)
-    assert _guard.faults == {"score: ConfigError": 2}
-    assert len(caplog.records) == 1
-    assert "traceback" not in caplog.text.lower()
+    assert {each.filename for each in warned} == {__file__}
+    assert _guard.faults == {}
+    assert sink.losses == {"refused_score": {"": 1}}
     assert traced.events == []
+
+
+@pytest.mark.parametrize("value", ["0.9", [1], {"reward": 1}])
+def test_a_reward_that_is_no_number_warns_at_its_line_and_is_counted_by_step(lenient: None, value: Any) -> None:
+    sink = MemorySink()
+    with recording(sink=sink) as traced, rolltrace.rollout_trace_attr(1, step=7) as trajectory:
+        with pytest.warns(UserWarning, match="the score 'reward' must be a number") as warned:
+            trajectory.reward(value)
+        trajectory.reward(0.5)
+    assert [each.filename for each in warned] == [__file__]
+    assert sink.losses == {"refused_score": {"7": 1}}
+    assert [event.body["value"] for event in traced.events] == [0.5]
 
 
 def test_with_strict_it_raises(traced: Recording) -> None:
     with pytest.raises(ConfigError, match="a score is about a trajectory id"):
         rolltrace.score("abc", "reward", 1.0)
-    with pytest.raises(ConfigError, match="must be a number, text or None"), rolltrace.rollout_trace_attr(1) as handle:
+    with pytest.raises(ConfigError, match="must be a number or None"), rolltrace.rollout_trace_attr(1) as handle:
         handle.reward([1.0])  # type: ignore[arg-type]
 
 

@@ -9,6 +9,21 @@ import pytest
 
 from rolltrace.drain.tokens import take_columns
 from rolltrace.record import Snapshotter, decode_value
+from tests.replies import (
+    CHAT_USAGE,
+    RESPONSE,
+    SGLANG,
+    TGI,
+    FlatLogprobs,
+    RequestOutput,
+    anthropic,
+    chat,
+    chat_chunks,
+    completion,
+    langchain,
+    response,
+    vllm,
+)
 
 
 def found(inputs: Any, outputs: Any) -> Any:
@@ -39,3 +54,83 @@ def test_the_policy_version_is_found(inputs: Any, outputs: Any) -> None:
 @pytest.mark.parametrize("value", [True, "default", 1.5, None, [7], np.array([7, 8]), 1 << 80, float("nan")])
 def test_what_is_no_whole_number_is_no_policy_version(value: Any) -> None:
     assert found({}, {"policy_version": value}) is None
+
+
+def columns(outputs: Any, inputs: Any = None) -> dict[str, Any]:
+    take = Snapshotter().take
+    taken = take_columns(decode_value(take(inputs or {})), decode_value(take(outputs)))
+    return {name: value.to_pylist() if hasattr(value, "to_pylist") else value for name, value in taken.items()}
+
+
+def flat_vllm() -> RequestOutput:
+    output = vllm()
+    output.outputs[0].logprobs = FlatLogprobs(
+        [0, 2], [2, 3], [9, 5, 6], [-0.25, -0.5, -1.0], [1, 2, 1], ["n", "y", "es"]
+    )
+    return output
+
+
+IDS = {"tokens": [1, 2, 5, 6], "prompt_tokens": 2, "response_tokens": 2}
+STOPPED = {**IDS, "logprobs": [-0.5, -1.0], "finish_reason": "stop"}
+
+
+@pytest.mark.parametrize(
+    ("outputs", "expected"),
+    [
+        (vllm(), {**STOPPED, "cached_tokens": 1}),
+        ([vllm()], {**STOPPED, "cached_tokens": 1}),
+        (flat_vllm(), {**STOPPED, "cached_tokens": 1}),
+        (SGLANG, {**STOPPED, "cached_tokens": 1}),
+        ({name: value for name, value in SGLANG.items() if name != "output_ids"}, {**STOPPED, "cached_tokens": 1}),
+        (TGI, STOPPED),
+        ([TGI], STOPPED),
+    ],
+    ids=["vllm", "vllm list", "vllm flat", "sglang", "sglang without ids", "tgi", "tgi list"],
+)
+def test_token_ids_and_the_logprobs_of_those_taken_are_found_in_the_results_of_engines(
+    outputs: Any, expected: dict[str, Any]
+) -> None:
+    assert columns(outputs) == expected
+
+
+@pytest.mark.parametrize("outputs", [chat(), completion()], ids=["chat", "completion"])
+def test_without_ids_the_server_says_how_many_tokens_there_are(outputs: Any) -> None:
+    assert columns(outputs) == {
+        "prompt_tokens": 10, "response_tokens": 5, "cached_tokens": 4, "reasoning_tokens": 2,
+        "logprobs": [-0.5, -1.0], "finish_reason": "stop",
+    }  # fmt: skip
+
+
+def test_token_ids_count_more_than_what_a_server_says() -> None:
+    found = columns({"token_ids": [5, 6], "usage": CHAT_USAGE})
+    assert (found["tokens"], found["response_tokens"], found.get("prompt_tokens")) == ([5, 6], 2, None)
+
+
+def test_a_server_that_names_tokens_by_their_ids_gives_ids() -> None:
+    content = [{"token": "token_id:5", "logprob": -0.5}, {"token": "token_id:6", "logprob": -1.0}]
+    found = columns({"choices": [{"text": "yes", "logprobs": {"content": content}}]})
+    assert (found["tokens"], found["logprobs"]) == ([5, 6], [-0.5, -1.0])
+
+
+def test_a_stream_has_the_tokens_of_all_its_pieces() -> None:
+    items = [{"text": "y", "output_ids": [5]}, {"text": "es", "output_ids": [6]}]
+    assert columns({"items": items, "count": 2, "end": "exhausted"})["tokens"] == [5, 6]
+
+
+@pytest.mark.parametrize(
+    ("outputs", "reason"),
+    [
+        (anthropic(), "tool_use"),
+        (langchain(), "tool_calls"),
+        ({"messages": [langchain()]}, "tool_calls"),
+        (response(), "completed"),
+        (
+            {**RESPONSE, "status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}},
+            "max_output_tokens",
+        ),
+        (chat_chunks(), "tool_calls"),
+        ({"finish_reason": None, "stop_reason": "end_turn"}, "end_turn"),
+    ],
+)
+def test_the_reason_for_which_a_model_stopped_is_found(outputs: Any, reason: str) -> None:
+    assert columns(outputs)["finish_reason"] == reason

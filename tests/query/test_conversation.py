@@ -134,3 +134,55 @@ def test_text_of_a_chat_template_becomes_its_messages() -> None:
         {"role": "user", "content": "hurry"},
         {"role": "assistant", "content": "4!"},
     ]
+
+
+CALL = {"id": "c1", "type": "function", "function": {"name": "add", "arguments": "{}"}}
+
+
+def test_a_reply_of_tool_calls_only_or_of_parts_is_in_the_conversation() -> None:
+    asked = [{"role": "user", "content": "1+2?"}]
+    calling = {"role": "assistant", "content": None, "tool_calls": [CALL], "refusal": None, "audio": None}
+    parts = {"choices": [{"message": {"role": "assistant", "content": [{"type": "text", "text": "3"}]}}]}
+    ops = [
+        op("llm", {"messages": asked}, {"choices": [{"message": calling}], "usage": {"prompt_tokens": 1}}),
+        op("tool", {}, 3, name="add"),
+        op("llm", {"prompt": "and?"}, parts),
+    ]
+    assert conversation_of(ops) == [
+        *asked,
+        {"role": "assistant", "content": None, "tool_calls": [CALL]},
+        {"role": "tool", "name": "add", "content": "3"},
+        {"role": "assistant", "content": "3"},
+    ]
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        {"messages": [{"type": "human", "content": "1+2?", "additional_kwargs": {}, "response_metadata": {}}]},
+        {"state": {"messages": [{"type": "human", "content": "1+2?"}], "step": 1}},
+        {"history": [{"role": "user", "content": "1+2?"}], "model": "m"},
+        {"whatever": [["human", "1+2?"]], "tools": [{"type": "function", "function": {"name": "add"}}]},
+        [{"role": "user", "content": "1+2?"}],
+        {"prompts": ["1+2?"]},
+        {"inputs": "1+2?"},
+        "1+2?",
+    ],
+)
+def test_the_prompt_is_found_wherever_it_stands(inputs: Any) -> None:
+    assert conversation_of([op("llm", inputs, "3")]) == [
+        {"role": "user", "content": "1+2?"},
+        {"role": "assistant", "content": "3"},
+    ]
+
+
+def test_the_system_prompt_that_stands_beside_the_messages_comes_first() -> None:
+    system, user = {"role": "system", "content": "Be brief."}, {"role": "user", "content": "1+2?"}
+    anthropic = {"system": [{"type": "text", "text": "Be brief."}], "messages": [user]}
+    for inputs in (anthropic, {"instructions": "Be brief.", "input": "1+2?"}):
+        assert conversation_of([op("llm", inputs, "3")])[:2] == [system, user]
+
+
+def test_the_prompt_that_vllm_repeats_is_taken_where_only_its_tokens_were_given() -> None:
+    output = {"prompt": "1+2?", "prompt_token_ids": [1], "outputs": [{"text": "3", "token_ids": [2]}]}
+    assert conversation_of([op("llm", {"prompt_ids": [1]}, [output])])[0] == {"role": "user", "content": "1+2?"}

@@ -235,21 +235,6 @@ def test_a_keeper_that_fails_costs_only_the_image() -> None:
     assert (found[0], found[1].reason, found[2]) == (1, "OSError while it was recorded", 2)
 
 
-class Quiet:
-    def __init__(self) -> None:
-        self.name, self.huge, self.long, self._own, self.items = "\ud800", 1 << 80, "x" * 1000, "secret", [1]
-
-    def __repr__(self) -> str:
-        raise AssertionError("__repr__ was called")
-
-    __str__ = __repr__
-
-
-def test_an_object_is_marked_with_its_short_public_fields_and_never_printed() -> None:
-    found = seen(Quiet())
-    assert found == Opaque(f"{Quiet.__module__}.Quiet", {"name": "\\ud800", "long": "x" * 200})
-
-
 @pytest.mark.parametrize("make", [iter, lambda items: (each for each in items), lambda items: map(str, items)])
 def test_an_iterator_is_not_consumed(make: Any) -> None:
     iterator = make([1, 2, 3])

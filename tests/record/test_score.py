@@ -26,9 +26,6 @@ class Fate(str, enum.Enum):
         (0.5, 0.5),
         (True, True),
         (None, None),
-        ("filtered", "filtered"),
-        (Fate.TRAINED, "trained"),
-        ("\ud800", "\\ud800"),
         (np.float32(0.5), 0.5),
         (np.int64(3), 3),
         (np.bool_(True), True),
@@ -40,15 +37,37 @@ class Fate(str, enum.Enum):
         (-math.inf, -math.inf),
     ],
 )
-def test_a_value_is_a_plain_number_or_text(given: Any, kept: Any) -> None:
+def test_a_number_of_any_kind_is_a_plain_one(given: Any, kept: Any) -> None:
     found = score_body(given)["value"]
     assert (found, type(found)) == (kept, type(kept))
 
 
-@pytest.mark.parametrize("given", [[1], {"a": 1}, np.array([1.0, 2.0]), object(), b"x"])
+@pytest.mark.parametrize(
+    ("given", "kept"), [("filtered", "filtered"), (Fate.TRAINED, "trained"), ("\ud800", "\\ud800")]
+)
+def test_text_is_a_label(given: Any, kept: str) -> None:
+    found = score_body(given, name="fate")["value"]
+    assert (found, type(found)) == (kept, str)
+
+
+class Unprintable:
+    def __repr__(self) -> str:
+        raise RuntimeError
+
+
+@pytest.mark.parametrize("given", [[1], {"a": 1}, np.array([1.0, 2.0]), object(), b"x", Unprintable()])
 def test_a_value_that_is_neither_is_refused(given: Any) -> None:
-    with pytest.raises(ConfigError, match="the score 'reward' must be a number, text or None, not"):
+    with pytest.raises(ConfigError, match="the score 'fate' must be a number, text or None, not"):
+        score_body(given, name="fate")
+    with pytest.raises(ConfigError, match="the score 'reward' must be a number or None, not"):
         score_body(given)
+
+
+@pytest.mark.parametrize("name", ["reward", "advantage"])
+@pytest.mark.parametrize("given", ["0.9", "good"])
+def test_a_reward_or_an_advantage_is_no_text(given: str, name: str) -> None:
+    with pytest.raises(ConfigError, match=f"the score '{name}' must be a number, not the text '{given}'; write float"):
+        score_body(given, name=name)
 
 
 def test_scalars_in_terms_are_numbers_and_the_rest_is_kept_as_it_is() -> None:

@@ -108,7 +108,7 @@ def trace_of(trajectory: Trajectory) -> dict[str, Any]:
     trace = Trace(
         messages=[_safe(message) for message in trajectory.conversation],
         metadata=_safe(_metadata(trajectory)),
-        spans=[_safe(span) for op in trajectory.ops for span in _spans(op, None, trajectory)],
+        spans=[_safe(span) for op in trajectory.ops for span in _spans(op, None)],
     )
     return {"_type": Trace.TYPE, "messages": trace.messages, "metadata": trace.metadata, "spans": trace.spans}
 
@@ -147,7 +147,7 @@ def _metadata(trajectory: Trajectory) -> dict[str, Any]:
     return {name: value for name, value in known.items() if value is not None}
 
 
-def _spans(op: Op, parent: str | None, trajectory: Trajectory) -> list[dict[str, Any]]:
+def _spans(op: Op, parent: str | None) -> list[dict[str, Any]]:
     own = f"{op.op_id:016x}"
     outputs = op.outputs if isinstance(op.outputs, dict) else {}
     inputs = op.inputs if isinstance(op.inputs, dict) else {}
@@ -164,19 +164,21 @@ def _spans(op: Op, parent: str | None, trajectory: Trajectory) -> list[dict[str,
         "input": op.inputs,
         "output": op.outputs,
         "model": outputs.get("model") or inputs.get("model"),
-        "usage": _usage(op, trajectory),
+        "usage": _usage(op),
         "metadata": {"kind": op.kind, "finish_reason": op.finish_reason, "policy_version": op.policy_version},
     }
     kept = {name: value for name, value in span.items() if value is not None}
-    return [kept, *(each for child in op.children for each in _spans(child, own, trajectory))]
+    return [kept, *(each for child in op.children for each in _spans(child, own))]
 
 
-def _usage(op: Op, trajectory: Trajectory) -> dict[str, int] | None:
-    for tokens in trajectory.tokens:
-        if tokens.op_id == op.op_id:
-            counts = {"input_tokens": tokens.prompt_ids, "output_tokens": tokens.response_ids}
-            return {name: len(ids) for name, ids in counts.items() if ids is not None}
-    return None
+def _usage(op: Op) -> dict[str, int] | None:
+    counts = {
+        "input_tokens": op.prompt_tokens,
+        "output_tokens": op.response_tokens,
+        "cached_tokens": op.cached_tokens,
+        "reasoning_tokens": op.reasoning_tokens,
+    }
+    return {name: count for name, count in counts.items() if count is not None} or None
 
 
 def _time(time_ns: int) -> str:

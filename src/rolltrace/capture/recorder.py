@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
+from rolltrace._guard import misused
 from rolltrace.capture.sampling import Sample, Sampling
 from rolltrace.journal import Losses
 from rolltrace.record import Blob, Coordinates, Event, Snapshotter, encode_record
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 SAMPLE_LIMIT = "sample_limit"
 """The reason for which a trajectory over `max_samples_per_step_per_worker` counts as lost."""
+REFUSED_SCORE = "refused_score"
+"""The reason for which a reward or score that makes no sense counts as lost."""
 _HAND_OVER_SEC = 5.0
 _MOST_BLOBS_REMEMBERED = 65_536
 
@@ -117,6 +120,11 @@ class Recorder:
         with self._score_lock:
             self._last_score_ns = max(now_ns, self._last_score_ns + 1)
             return self._last_score_ns
+
+    def refuse_score(self, step: int | None) -> None:
+        """Handle the `ConfigError` now being handled: the caller of our caller is warned, and the score is counted."""
+        misused(stacklevel=3)
+        self.sink.lose(REFUSED_SCORE, step)
 
     def write(self, record: msgspec.Struct, step: int | None) -> None:
         self.append(encode_record(record), step)

@@ -10,6 +10,7 @@ from msgspec import Raw
 from rolltrace._guard import caught
 from rolltrace.capture import scope
 from rolltrace.capture.trajectory import Trajectory
+from rolltrace.errors import ConfigError
 from rolltrace.record import Event, clean_text, encode_record, score_body, target_of
 
 Target = str | Trajectory | tuple[Any, Any, Any] | tuple[Any, Any, Any, bool]
@@ -22,19 +23,22 @@ def score(
 
     It joins its trajectory when somebody reads; the newest of a name counts, all are kept. One for a trajectory that
     nobody traced is kept too, and shown as such. While tracing is off nothing happens, and a call that makes no sense
-    does not stop a training run: it is counted, logged once, and raised only with `ROLLTRACE_STRICT=1`.
+    does not stop a training run: a warning names its line, it is counted under `refused_score`, which `rolltrace stats`
+    and `doctor` show, and it is raised only with `ROLLTRACE_STRICT=1`.
 
     Args:
         target: The id of a trajectory, its handle, or its coordinates: `(step, sample_index, rollout_n)`, then
             `validate` if it is a validation rollout. Of several with the same coordinates, the one that began last.
         name: `reward`, `advantage`, `fate` (`"trained"` or `"filtered"`), `note`, or any other.
-        value: A number, a NumPy or torch scalar, None, or text, which becomes a label.
+        value: A number, a NumPy or torch scalar, None, or text, which becomes a label; `reward` and `advantage` are
+            numbers.
         terms: The parts it is made of.
         reason: Why.
     """
     recorder = scope.recorder
     if recorder is None:
         return
+    step: int | None = None
     try:
         body = score_body(value, terms, reason, name=name)
         if isinstance(target, Trajectory):
@@ -48,5 +52,7 @@ def score(
         time_ns = recorder.score_ns(recorder.wall_ns())
         recorder.write(Event(trace_id, coordinates, "score", time_ns, 0, raw), step)
         recorder.trajectory_ended()  # as good a moment to hand over: here, no trajectory may ever end
+    except ConfigError:
+        recorder.refuse_score(step)
     except Exception:
         caught("score")

@@ -67,7 +67,9 @@ class StreamSpan(Span):
     def _keep(self, recorder: Recorder, raw: bytes) -> None:
         settings = recorder.settings
         self._items_bytes += len(raw)
-        if len(self._items) >= settings.max_stream_items or (self._items and self._items_bytes > settings.max_bytes):
+        # A reply is of no use without its end: what a model streams is limited by its size only.
+        is_long = len(self._items) >= settings.max_stream_items and self.call.kind != "llm"
+        if is_long or (self._items and self._items_bytes > settings.max_bytes):
             self._full = True
             recorder.cut_streams += 1
         else:

@@ -108,11 +108,19 @@ class Trajectory:
             caught("tag")
 
     def reward(self, value: float | None, *, terms: dict[str, float] | None = None) -> None:
-        """Record the reward and the terms it is made of. For other scores, and later: `rolltrace.score`."""
-        if self._recorder is None:
+        """Record the reward and the terms it is made of. For other scores, and later: `rolltrace.score`.
+
+        One that is no number is not recorded. It does not stop a training run: a warning names the line of the call,
+        and it is counted under `refused_score`, which `rolltrace stats` and `doctor` show. `ROLLTRACE_STRICT=1` raises
+        it.
+        """
+        recorder = self._recorder
+        if recorder is None:
             return
         try:
             self._say("reward", score_body(value, terms))
+        except ConfigError:
+            recorder.refuse_score(self.step)
         except Exception:
             caught("reward")
 

@@ -33,6 +33,8 @@ _ADVICE = {
     "damaged": "nothing brings them back; see the damaged journal places of the drainer's time",
     "journal_removed": "nobody may remove or cut files in STORE/journal while they are written",
     "after_shutdown": "call rolltrace.shutdown() after the last rollout",
+    "refused_score": "a reward that is no number, or a score about nothing: the program's warnings name the lines; "
+    "ROLLTRACE_STRICT=1 stops there",
     "unreadable": "see: rolltrace ls --where \"flag = 'unreadable'\"; the records are in the store's folder unreadable",
 }
 _COLOURS = {"ok": "green", "note": "cyan", "problem": "red"}

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 _LINES = 12
 """How much of a message is shown without --full."""
 _TOKENS = 12
+_LONGEST_PART = 500
+"""Of a part of a message that is no text: an image may be in it."""
 _FINDINGS = 20
 _HISTORY = 5
 """How many earlier values of a score are shown; --json has all."""
@@ -154,6 +156,9 @@ def _print_header(t: Trajectory, full: bool, *, transitions_follow: bool) -> Non
         for count, what in ((t.prompt_tokens, "prompt"), (t.response_tokens, "response"))
         if count is not None
     ]
+    for name in ("cached", "reasoning"):
+        counts = [count for op in t.walk() if (count := getattr(op, f"{name}_tokens")) is not None]
+        work += [f"{sum(counts)} {name} tokens"] if any(counts) else []
     if t.policy_version_min is not None:
         both = t.policy_version_min, t.policy_version_max
         work.append(f"policy {both[0]}" if both[0] == both[1] else f"policies {both[0]} to {both[1]}")
@@ -266,11 +271,21 @@ def _print_conversation(trajectory: Trajectory, full: bool) -> None:
         role = plain(message.get("role", "?"))
         name = f" {plain(message['name'])}" if message.get("name") else ""
         print(paint(f"[{role}{name}]", _ROLE_COLOURS.get(role, "bold")))
-        content = message.get("content")
-        lines = plain_lines(content) if isinstance(content, str) else [] if content is None else [plain(content)]
-        calls = message.get("tool_calls")
-        lines += [f"calls {plain(call)}" for call in calls] if isinstance(calls, list) else []
-        _print_lines(lines, full)
+        _print_lines(list(_message_lines(message)), full)
+
+
+def _message_lines(message: dict[str, Any]) -> Iterator[str]:
+    thoughts = message.get("reasoning_content")
+    if isinstance(thoughts, str):
+        yield from (f"thinks {line}" for line in plain_lines(thoughts))
+    content = message.get("content")
+    for part in content if isinstance(content, list) else [content]:
+        if isinstance(part, dict) and isinstance(part.get("text"), str):
+            part = part["text"]
+        if part is not None:
+            yield from plain_lines(part) if isinstance(part, str) else [cut(plain(part), _LONGEST_PART)]
+    calls = message.get("tool_calls")
+    yield from (f"calls {plain(call)}" for call in calls) if isinstance(calls, list) else ()
 
 
 def _print_lines(lines: list[str], full: bool) -> None:

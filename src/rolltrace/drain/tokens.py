@@ -1,6 +1,7 @@
 """Find token ids, logprobs and masks in the inputs and outputs of an op, under the names that frameworks use.
 
-What is found becomes a typed column and is taken out of the JSON, where `{"$column": NAME}` stands in its place.
+A list of numbers becomes a typed column and is taken out of the JSON, where `{"$column": NAME}` stands in its place.
+What stands there in another form, a dict per token or pieces of a stream, is read and stays where it is.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ from typing import Any
 import pyarrow as pa
 
 from rolltrace.record import Array
-from rolltrace.record.tokens import NAMES, SCALARS, SIDES, flat_list, places
+from rolltrace.record.streams import put_together
+from rolltrace.record.tokens import NAMES, SCALARS, flat_list, places, sides, spelt_out
+from rolltrace.record.usage import usage_of
 
 _TYPES = {
     "prompt_ids": pa.int32(),
@@ -23,7 +26,10 @@ _TYPES = {
 def take_columns(inputs: Any, outputs: Any) -> dict[str, Any]:
     """The token columns and scalars of an op. Replaces what it takes in `inputs` and `outputs`."""
     found: dict[str, Any] = {}
-    standing = [place for value in (outputs, inputs) for place in places(value)]
+    whole = put_together(outputs)
+    answered = places(whole)
+    standing = [*answered, *places(inputs)]
+    spelt = spelt_out(answered)  # before any ids are taken out: they say which logprob is meant
     for column, names in NAMES.items():
         for place in standing:
             name = next((name for name in names if name in place), "")
@@ -32,15 +38,44 @@ def take_columns(inputs: Any, outputs: Any) -> dict[str, Any]:
                 found[column] = values
                 place[name] = {"$column": column}
                 break
-    sides = [side for place in standing for name in SIDES if isinstance(side := place.get(name), dict)]
+    for column, numbers in spelt.items():
+        values = None if column in found else _typed(numbers, column)
+        if values is not None:
+            found[column] = values
     for column, names in SCALARS.items():
-        for place in (*standing, *sides):
-            value = next((place[name] for name in names if name in place), None)
-            scalar = _version(value) if column == "policy_version" else value if isinstance(value, str) else None
+        read = _version if column == "policy_version" else _reason
+        for place in (*standing, *sides(standing)):
+            scalar = next((value for name in names if (value := read(place.get(name))) is not None), None)
             if scalar is not None:
                 found[column] = scalar
                 break
-    return join_tokens(found)
+    if "finish_reason" not in found and answered:
+        _responses_end(answered[0], found)
+    return _counted(join_tokens(found), whole)
+
+
+def _reason(value: Any) -> str | None:
+    """Why a model stopped; SGLang says it in a dict."""
+    if isinstance(value, dict):
+        value = value.get("type")
+    return value if isinstance(value, str) else None
+
+
+def _responses_end(place: dict[str, Any], found: dict[str, Any]) -> None:
+    """How a response of OpenAI ended."""
+    if place.get("object") == "response" and isinstance(place.get("status"), str):
+        why = place.get("incomplete_details")
+        reason = why.get("reason") if isinstance(why, dict) else None
+        found["finish_reason"] = reason if isinstance(reason, str) else place["status"]
+
+
+def _counted(found: dict[str, Any], outputs: Any) -> dict[str, Any]:
+    """With the numbers of tokens that the server tells, where there are no token ids to count."""
+    usage = {name: count for name, count in usage_of(outputs)._asdict().items() if count is not None}
+    if found.get("tokens") is not None:
+        usage.pop("prompt_tokens", None)
+        usage.pop("response_tokens", None)
+    return {**usage, **found}
 
 
 def _version(value: Any) -> int | None:

@@ -1,7 +1,7 @@
 """One self-contained HTML page: a trajectory, or several side by side. No scripts, nothing loaded from anywhere.
 
 Traced text is data: it is escaped, control characters are shown and not obeyed, and the page's own policy forbids
-everything but its style.
+everything but its style and the images that are in it.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any, TextIO
 
 from rolltrace._guard import logger
 from rolltrace.errors import ConfigError
+from rolltrace.exchange.html_images import Images
 from rolltrace.exchange.selection import Exported, Selection
 from rolltrace.query import Comparison, Op, Trajectory, compare
 from rolltrace.record import to_json
@@ -27,7 +28,7 @@ _SHOWN = (
     "reward", "duration_s", "turns", "tool_calls", "tool_errors", "prompt_tokens", "response_tokens",
     "policy_version_min", "policy_version_max", "flags", "tags", "worker", "run", "superseded",
 )  # fmt: skip
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+_POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 _STYLE = """
 :root { color-scheme: light dark; }
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 110rem; padding: 0 1.5rem; }
@@ -39,7 +40,7 @@ pre { white-space: pre-wrap; overflow-wrap: anywhere; margin: .3rem 0; font: 13p
 .role { font-weight: 600; } .assistant { border-color: #2a7ae2; } .tool { border-color: #d98e04; }
 .user { border-color: #2e9e5b; } .error { color: #c0392b; } .quiet { opacity: .65; } summary { cursor: pointer; }
 .turn { width: 100%; table-layout: fixed; } .turn td { border-top: 1px solid #8884; padding-right: 1rem; }
-.differs > th { color: #c0392b; }
+.differs > th { color: #c0392b; } img { max-width: 100%; max-height: 30rem; image-rendering: auto; }
 """
 
 
@@ -53,7 +54,8 @@ def write(selection: Selection, out: TextIO) -> Exported:
     if not 0 < count <= MOST:
         found = "no trajectory was" if not count else f"{count} trajectories were"
         raise ConfigError(f"{found} chosen; a page shows 1 to {MOST}: name them with --trajectory ID")
-    shown_each = list(selection.each(lambda full: (full.trajectory, list(_page(full.trajectory)))))
+    images = Images(selection.store.path)
+    shown_each = list(selection.each(lambda full: (full.trajectory, list(_page(full.trajectory, images)))))
     trajectories = [trajectory for trajectory, _ in shown_each]
     title = f"{count} trajectories"
     if len(trajectories) == 1:
@@ -85,18 +87,18 @@ def shown(value: Any) -> str:
     return escape(text)
 
 
-def _page(trajectory: Trajectory) -> Iterator[str]:
+def _page(trajectory: Trajectory, images: Images) -> Iterator[str]:
     columns = [(name, getattr(trajectory, name)) for name in _SHOWN]
     yield _table([(name, [value]) for name, value in columns if value not in (None, [], {})])
     if trajectory.traceback:
         yield f"<h2>Traceback</h2><pre>{shown(trajectory.traceback)}</pre>\n"
     if trajectory.conversation:
         yield "<h2>Conversation</h2>\n"
-        yield from map(_message, trajectory.conversation)
+        yield from (_message(message, images) for message in trajectory.conversation)
     if trajectory.ops:
         yield "<h2>Ops</h2>\n"
         for op in trajectory.ops:
-            yield from _op(op, trajectory.start_ns)
+            yield from _op(op, trajectory.start_ns, images)
     for name, rows in (
         ("Scores", trajectory.scores),
         ("Transitions", trajectory.transitions),
@@ -107,34 +109,43 @@ def _page(trajectory: Trajectory) -> Iterator[str]:
             yield from (f"<pre>{shown(row)}</pre>\n" for row in rows)
 
 
-def _message(message: dict[str, Any]) -> str:
+def _message(message: dict[str, Any], images: Images | None = None) -> str:
     role = str(message.get("role", ""))
     look = role if role in ("assistant", "tool", "user") else "other"
     named = f" {message['name']}" if message.get("name") else ""
     rest = {key: value for key, value in message.items() if key not in ("role", "name", "content") and value}
     more = f"<pre>{shown(rest)}</pre>" if rest else ""
     content = message.get("content")
-    text = "" if content is None else f"<pre>{shown(content)}</pre>"
-    return f'<div class="message {look}"><span class="role">{shown(role + named)}</span>{text}{more}</div>\n'
+    parts = content if isinstance(content, list) else [] if content is None else [content]
+    text = "".join(f"<pre>{shown(_short(_part(part)))}</pre>" for part in parts)
+    drawn = "" if images is None else images.of(content)
+    return f'<div class="message {look}"><span class="role">{shown(role + named)}</span>{text}{drawn}{more}</div>\n'
 
 
-def _op(op: Op, begin_ns: int) -> Iterator[str]:
+def _part(part: Any) -> Any:
+    """The text of a part of a message, if it is one."""
+    return part["text"] if isinstance(part, dict) and isinstance(part.get("text"), str) else part
+
+
+def _op(op: Op, begin_ns: int, images: Images) -> Iterator[str]:
     took = "" if op.duration_s is None else f", {op.duration_s:.3f} s"
     state = "" if op.status == "ok" else f' <span class="error">{shown(op.status)}</span>'
     at = f"at {(op.start_ns - begin_ns) / 1e9:.3f} s{took}"
     yield f"<details><summary>{shown(op.name)} <span class='quiet'>{shown(op.kind)}, {at}</span>{state}</summary>\n"
     for label, value in (("inputs", op.inputs), ("outputs", op.outputs)):
         if value is not None:
-            yield f'<span class="quiet">{label}</span><pre>{shown(_short(value))}</pre>\n'
+            yield f'<span class="quiet">{label}</span><pre>{shown(_short(value))}</pre>{images.of(value)}\n'
     if op.error:
         yield f'<pre class="error">{shown(op.traceback or op.error)}</pre>\n'
     for child in op.children:
-        yield from _op(child, begin_ns)
+        yield from _op(child, begin_ns, images)
     yield "</details>\n"
 
 
 def _short(value: Any) -> Any:
-    """The value with long lists of numbers cut: they are for programs."""
+    """The value with long lists of numbers cut: they are for programs. Images are drawn beside it."""
+    if isinstance(value, str) and value.startswith("data:image/"):
+        return f"{value[:40]}... {len(value)} characters"
     if isinstance(value, dict):
         return {key: _short(item) for key, item in value.items()}
     if isinstance(value, list):

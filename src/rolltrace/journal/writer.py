@@ -331,5 +331,5 @@ def _no_segment(body: bytes) -> bool:
     return False
 
 
-_QUIET_LOSSES = frozenset({"sample_limit", "text_failed", "text_queue"})
+_QUIET_LOSSES = frozenset({"sample_limit", "text_failed", "text_queue", "refused_score"})
 """Counted and shown, but not worth a warning here: asked for by a setting, or said by whoever lost them."""

@@ -14,7 +14,7 @@ from itertools import zip_longest
 from typing import Any, Literal, NamedTuple
 
 from rolltrace.errors import ConfigError
-from rolltrace.query.conversation import as_text, reply_of_op
+from rolltrace.query.conversation import reply_of_op, spoken
 from rolltrace.query.runs import NO_OLDER_RUNS, OlderRuns
 from rolltrace.query.trajectory import Op, OpTokens, Trajectory
 
@@ -144,9 +144,8 @@ def turns_of(trajectory: Trajectory) -> list[Turn]:
     for op in sorted(trajectory.walk(), key=lambda op: op.start_ns):
         if op.kind == "llm":
             reply, tokens = reply_of_op(op), details.get(op.op_id)
-            content = None if reply is None else reply.get("content")
             ids = None if tokens is None else tokens.response_ids
-            turns.append(Turn(op.op_id, ids, None if content is None else as_text(content), [], tokens))
+            turns.append(Turn(op.op_id, ids, None if reply is None else spoken(reply), [], tokens))
         elif op.kind == "tool" and turns:
             turns[-1].tools.append(op)
     return turns

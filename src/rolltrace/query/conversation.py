@@ -1,15 +1,16 @@
 """The conversation of a trajectory, read off its ops.
 
 The rule, in the order it is tried:
-1. A model call that was given `messages` (a list of dicts with a role) which begin as the conversation does has all of
-   it in them; one whose messages begin otherwise adds them. Its reply follows, then the results of tools called since.
+1. A model call that was given messages, in one of the forms that `record.messages` knows, which begin as the
+   conversation does has all of it in them; one whose messages begin otherwise adds them. Its reply follows, then the
+   results of tools called since.
 2. Otherwise each model call adds its prompt text, if it is not the one before, as `user`, and its reply as
    `assistant`; each tool call adds its result as `tool`. Where there are only tokens, their text is taken, of a prompt
    what it has more than the turn before; if a known chat template has made it, as the messages that it was made of.
 3. Without any model call, the first op whose tokens have a text gives it, as `user` and `assistant`.
 
-A reply is a message dict, the `message` of the first of `choices`, the text under one of `TEXT_KEYS`, or the text of
-its tokens.
+A reply is what `record.reply` finds in the outputs, or the text of its tokens. All messages are in the form of OpenAI's
+chat format, whatever form they came in, without what is about the call.
 """
 
 from __future__ import annotations
@@ -20,15 +21,18 @@ from typing import TYPE_CHECKING, Any
 
 from rolltrace.query.templates import messages_in, without_end
 from rolltrace.record import to_json
+from rolltrace.record.messages import Message, has_more, read_messages, text_of
+from rolltrace.record.reply import reply_of
+from rolltrace.record.streams import put_together
 
 if TYPE_CHECKING:
     from rolltrace.query.trajectory import Op
 
-Message = dict[str, Any]
-
-PROMPT_KEYS = ("prompt", "prompt_text", "prompt_str", "input_text", "input", "query", "text")
-TEXT_KEYS = ("content", "text", "response", "response_text", "response_str", "completion", "output_text", "output")
-_WRAPPERS = ("message", "choices", "outputs", "sequences", "output")
+PROMPT_KEYS = ("prompt", "prompt_text", "prompt_str", "input_text", "input", "inputs", "query", "text", "question")
+_MESSAGES_KEYS = ("messages", "raw_prompt", "input", "prompt", "inputs", "prompts", "state", "chat_history", "history")
+"""Where messages are looked for first; then any argument that is nothing but messages is taken."""
+_SYSTEM_KEYS = ("system", "instructions")
+"""What Anthropic's messages and OpenAI's responses have the system's message in."""
 
 
 def conversation_of(ops: Sequence[Op]) -> list[Message]:
@@ -50,7 +54,7 @@ def _from_texts(ops: Sequence[Op]) -> Iterator[Message]:
     before, decoded, tool_answered = None, "", False
     for op in ops:
         if op.kind == "llm":
-            prompt = _text(op.inputs, PROMPT_KEYS)
+            prompt = _prompt(op)
             if prompt is None and op.prompt_text is not None:
                 goes_on = bool(decoded) and op.prompt_text.startswith(decoded)
                 prompt = op.prompt_text[len(decoded) if goes_on else 0 :]
@@ -59,6 +63,7 @@ def _from_texts(ops: Sequence[Op]) -> Iterator[Message]:
                     prompt = None
                 decoded, tool_answered = op.prompt_text + (op.response_text or ""), False
             if prompt and prompt != before:
+                yield from () if before is not None or not isinstance(op.inputs, dict) else _system(op.inputs)
                 yield from _asked(prompt)
             before = prompt
             yield from _reply(op)
@@ -88,34 +93,23 @@ def _asked(text: str) -> list[Message]:
 
 def messages_of(inputs: Any) -> list[Message] | None:
     """The messages that a model call was given, if it was."""
-    if not isinstance(inputs, dict):
-        return None
-    for key in ("messages", "raw_prompt"):
-        messages = inputs.get(key)
-        if isinstance(messages, list) and messages and all(isinstance(m, dict) and "role" in m for m in messages):
-            return messages
-    return None
-
-
-def reply_of(outputs: Any) -> Message | None:
-    """What a model call answered, as a message."""
-    if isinstance(outputs, str):
-        return {"role": "assistant", "content": outputs}
-    if isinstance(outputs, list):
-        return reply_of(outputs[0]) if len(outputs) == 1 else None
-    if not isinstance(outputs, dict):
-        return None
-    if "role" in outputs:
-        return outputs
-    text = _text(outputs, TEXT_KEYS)
-    if text is not None:
-        calls = outputs.get("tool_calls")
-        return {"role": "assistant", "content": text, **({"tool_calls": calls} if calls else {})}
-    for key in _WRAPPERS:
-        found = reply_of(outputs.get(key))
+    found = read_messages(inputs)
+    if found is not None or not isinstance(inputs, dict):
+        return found
+    names = [*(name for name in _MESSAGES_KEYS if name in inputs), *inputs]
+    for name in names:
+        value = inputs[name]
+        if isinstance(value, dict):  # the state of a LangGraph, a prompt of LangChain
+            value = value.get("messages")
+        found = read_messages(value)
         if found is not None:
-            return found
+            return [*_system(inputs), *found]
     return None
+
+
+def _system(inputs: dict[str, Any]) -> list[Message]:
+    given = next((inputs[name] for name in _SYSTEM_KEYS if isinstance(inputs.get(name), str | list)), None)
+    return read_messages([{"role": "system", "content": given}]) or [] if given else []
 
 
 def as_text(value: Any) -> str:
@@ -136,6 +130,13 @@ def reply_of_op(op: Op) -> Message | None:
     return message
 
 
+def spoken(message: Message) -> str:
+    """What a model said in a message, as one text: with its calls of tools, if it made any."""
+    calls = message.get("tool_calls")
+    text = text_of(message) if has_more(message) or isinstance(message.get("content"), str) else ""
+    return "\n".join(filter(None, [text, as_text(calls) if calls else ""]))
+
+
 def _reply(op: Op) -> list[Message]:
     message = reply_of_op(op)
     return [] if message is None else [message]
@@ -144,6 +145,26 @@ def _reply(op: Op) -> list[Message]:
 def _tool(op: Op) -> Message:
     result = op.error if op.outputs is None and op.error is not None else op.outputs
     return {"role": "tool", "name": op.name, "content": as_text(result)}
+
+
+def _prompt(op: Op) -> str | None:
+    """The text that a model call was given; vLLM repeats it in what it gives back."""
+    if isinstance(op.inputs, str):
+        return op.inputs
+    given = _text(op.inputs, PROMPT_KEYS)
+    if given is None and isinstance(op.inputs, dict):
+        several = op.inputs.get("prompts")
+        given = several if isinstance(several, str) else _only_text(several)
+    if given is not None:
+        return given
+    result = put_together(op.outputs)
+    result = result[0] if isinstance(result, list) and len(result) == 1 else result
+    is_repeated = isinstance(result, dict) and isinstance(result.get("outputs"), list)
+    return _text(result, ("prompt",)) if is_repeated else None
+
+
+def _only_text(values: Any) -> str | None:
+    return values[0] if isinstance(values, list) and len(values) == 1 and isinstance(values[0], str) else None
 
 
 def _text(value: Any, keys: Sequence[str]) -> str | None:

@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
-from rolltrace.query.conversation import Message, conversation_of
+from rolltrace.query.conversation import conversation_of
 from rolltrace.query.prefix import explained
 from rolltrace.query.transitions import read_transitions
+from rolltrace.record.messages import Message
 
 _HEXADECIMAL = re.compile(r"-?0x[0-9a-f]+", re.ASCII)
 _MOST_OPS_DEEP = 100
@@ -47,6 +48,13 @@ class Op:
     """The text of the tokens it saw; None without token2text."""
     response_text: str | None = None
     """The text of the tokens it produced."""
+    prompt_tokens: int | None = None
+    """How many tokens it saw: their ids, or what the model's server says; the same for the others."""
+    response_tokens: int | None = None
+    cached_tokens: int | None = None
+    """How many tokens of the prompt came from a cache."""
+    reasoning_tokens: int | None = None
+    """How many tokens of the response were reasoning."""
 
     @property
     def duration_s(self) -> float | None:
@@ -224,7 +232,10 @@ def _op(span: Row) -> Op:
     payload = _value(span["payload"], columns) if span["payload"] is not None else {}
     if not isinstance(payload, dict) or not payload.keys() <= {"inputs", "outputs"}:
         payload = {"inputs": payload}
-    plain = ("op_id", "name", "kind", "status", "start_ns", "end_ns", "error", "traceback", "policy_version")
+    plain = (
+        "op_id", "name", "kind", "status", "start_ns", "end_ns", "error", "traceback", "policy_version",
+        "prompt_tokens", "response_tokens", "cached_tokens", "reasoning_tokens",
+    )  # fmt: skip
     return Op(
         **{name: span[name] for name in plain},
         finish_reason=span["finish_reason"],

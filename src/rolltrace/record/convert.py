@@ -13,6 +13,7 @@ import dataclasses
 import datetime
 import functools
 import itertools
+import logging
 import pathlib
 import re
 import sys
@@ -27,6 +28,7 @@ from msgspec.msgpack import Ext
 
 from rolltrace._guard import pass_on_signals
 from rolltrace.record.bounded import BoundedEncoder
+from rolltrace.record.fields import DEEPEST, MOST_OBJECTS, Slot, public_fields, slots_of
 from rolltrace.record.schema import clean_text
 from rolltrace.record.values import (
     ARRAY_KINDS,
@@ -43,8 +45,13 @@ Converter = Callable[[Any], Any]
 BlobKeeper = Callable[[str, dict[str, Any], bytes], None]
 _MOST_FIELDS = 16
 _MOST_TYPES = 4096
-_LEAVES = frozenset({str, int, float, bool, bytes, type(None)})
+_LEAVES = frozenset({str, int, float, bool, bytes, type(None), Ext, Raw})
 _SECRET = re.compile(r"key|token|secret|passw|auth|credential|cookie", re.IGNORECASE)
+_CREDENTIAL = re.compile(
+    r"(api|access|private|secret|admin|signing)_?key|secret|passw|credential|cookie|^auth(orization)?$"
+    r"|(access|api|auth|bearer|hf|refresh|session)_?token|^(token|key|bearer)$",
+    re.IGNORECASE,
+)
 _LONGEST_FIELD = 200
 _SAMPLED_VALUES = 65_536
 _MOST_COPIED = 400_000
@@ -54,6 +61,9 @@ _MOST_CONVERTED = 50_000
 _MOST_ITERATED = 100_000
 _LONGEST_ITERATION_SEC = 0.25
 _MOST_KEPT_BYTES = 1 << 20
+TOO_MANY_OBJECTS = "one of too many objects"
+OBJECTS_TOO_DEEP = "inside too many other objects"
+"""Why an object is not kept with all its fields."""
 _LONGEST_START = 64 << 10
 _LONG = frozenset({str, bytes, memoryview, array.array})
 """What is asked of a mapping or set whose iteration is the user's own code, and may never end."""
@@ -102,11 +112,17 @@ class TooMuch(Exception):
     """More than can be converted in a short time."""
 
 
+class TooManyObjects(Exception):
+    """More objects of unknown types than a result has."""
+
+
 class _Copy:
     """One copy, and how many items it may yet have."""
 
-    def __init__(self) -> None:
+    def __init__(self, convert: Converter | None = None) -> None:
         self._left = _MOST_COPIED
+        self._convert = convert
+        """What to make of an object; it stays what it is if there is none."""
 
     def of(self, value: Any) -> Any:
         kind = type(value)
@@ -131,7 +147,7 @@ class _Copy:
             return self._fields(value, [each.name for each in kind.__attrs_attrs__ if not each.name.startswith("_")])
         if issubclass(kind, Struct):
             return self._fields(value, kind.__struct_fields__)
-        return value
+        return value if self._convert is None else self._convert(value)
 
     def _fields(self, value: Any, names: Collection[str]) -> dict[str, Any]:
         self._count(len(names))
@@ -154,11 +170,16 @@ class Converters:
         self.cuts = 0
         """How many arrays and mappings were over a limit so far."""
         self._left = 0
+        self._objects_left = 0
+        self._slots: dict[type, tuple[Slot, ...]] = {}
+        """Of the types that nobody told us about."""
         self._encode = BoundedEncoder(_MOST_KEPT_BYTES, self)
+        self._encode_plain = BoundedEncoder(_MOST_KEPT_BYTES)
 
     def begin(self, most: int = _MOST_CONVERTED) -> None:
         """A value is about to be converted, with so many objects at most. (Threads share what each may convert.)"""
         self._left = most
+        self._objects_left = MOST_OBJECTS
 
     def __call__(self, value: Any) -> Any:
         """msgspec's `enc_hook`. One strange value costs its marker, not the record.
@@ -173,11 +194,9 @@ class Converters:
         try:
             converter = self._known.get(kind)
             if converter is None:
-                if len(self._known) >= _MOST_TYPES:
-                    self._known.clear()  # a program that makes types as it goes must be able to forget them
-                converter = self._known[kind] = self._choose(kind)
+                converter = self._learn(kind)
             made = converter(value)
-            return private(made) if type(made) in (dict, list) else made
+            return private(made) if type(made) in (dict, list) and kind not in self._slots else made
         except (RecursionError, TooMuch):
             raise  # a cycle, most likely: the walk finds it
         except Exception as fault:
@@ -213,7 +232,74 @@ class Converters:
             return self._items
         if hasattr(kind, "shape") and hasattr(kind, "dtype"):  # jax, cupy, tensorflow: perhaps on a device
             return lambda value: _summary(value, None)
-        return opaque
+        self._slots[kind] = slots_of(kind)
+        return self._object
+
+    def fields_of(self, value: Any) -> dict[str, Any] | None:
+        """The public fields of an object of an unknown type; None for all other values, and for one without any.
+
+        Raises:
+            TooManyObjects: so many were asked for that this is no result, but the graph of a program.
+        """
+        kind = type(value)
+        if kind not in self._slots and self._known.get(kind) is None:
+            self._learn(kind)
+        slots = self._slots.get(kind)
+        fields = None if slots is None else public_fields(value, slots)
+        if not fields:
+            return None
+        for name, field in fields.items():
+            if type(field) is str and _CREDENTIAL.search(name):  # a client is an argument of many functions
+                fields[name] = Opaque("builtins.str", {}, "left out: a credential, by its name").ext()
+        self._objects_left -= 1
+        if self._objects_left < 0:
+            self.cuts += 1
+            raise TooManyObjects
+        return fields
+
+    def _object(self, value: Any) -> Any:
+        return self._object_inside(value, ())
+
+    def _object_inside(self, value: Any, around: tuple[int, ...]) -> Any:
+        """An object of an unknown type as a dict of its public fields."""
+        if id(value) in around:
+            return Opaque(type_name(type(value)), {}, "refers to itself").ext()
+        if len(around) == DEEPEST:
+            return opaque(value, OBJECTS_TOO_DEEP)
+        try:
+            fields = self.fields_of(value)
+        except TooManyObjects:
+            return opaque(value, TOO_MANY_OBJECTS)
+        if fields is None:
+            return opaque(value)
+        copy = _Copy(functools.partial(self._nested, around=(*around, id(value))))
+        return {name: self._field(field, copy) for name, field in fields.items()}
+
+    def _field(self, field: Any, copy: _Copy) -> Any:
+        """A field as it is now: in one call of msgspec, which no other thread can disturb, if that knows all of it."""
+        if type(field) in _LEAVES:
+            return field
+        try:
+            if type(field) in (list, dict, tuple) or hasattr(type(field), "__dataclass_fields__"):
+                return Raw(self._encode_plain(field))
+        except TypeError:  # an object inside needs converting
+            pass
+        except BufferError:  # a walk finds out what to keep
+            raise TooMuch from None
+        return copy.of(field)
+
+    def _nested(self, value: Any, around: tuple[int, ...]) -> Any:
+        kind = type(value)
+        if kind not in self._slots and self._known.get(kind) is None and not dataclasses.is_dataclass(kind):
+            self._learn(kind)
+        return self._object_inside(value, around) if kind in self._slots else value
+
+    def _learn(self, kind: type) -> Converter:
+        if len(self._known) >= _MOST_TYPES:  # a program that makes types as it goes must be able to forget them
+            self._known.clear()
+            self._slots.clear()
+        converter = self._known[kind] = self._choose(kind)
+        return converter
 
     def _too_large(self, dimensions: int, size_bytes: int) -> bool:
         """One dimension may be token ids or logprobs: kept exactly for as long as a record can hold them."""
@@ -406,6 +492,8 @@ _BY_BASE: dict[type, Converter] = {
     collections.UserList: lambda value: value.data,
     collections.UserString: lambda value: value.data,
     BaseException: _exception,
+    logging.Logger: opaque,  # refers to all others
+    logging.Handler: opaque,
     type: _named,
     types.BuiltinFunctionType: _named,
     types.FunctionType: _named,

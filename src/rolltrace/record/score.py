@@ -17,6 +17,8 @@ from rolltrace.record.schema import Coordinates, clean_text, coordinate, whole
 _ID = re.compile(r"[0-9a-fA-F]{32}")
 _MOST_TERMS = 10_000
 _PLAIN = (bool, int, float, type(None))
+_NUMBERS = frozenset({"reward", "advantage"})
+"""Scores that are compared, averaged and trained on: text would be none of that, and nobody would see it."""
 
 
 class Target(NamedTuple):
@@ -51,7 +53,8 @@ def score_body(value: Any, terms: Any = None, reason: Any = None, *, name: Any =
     """A score in the form that is recorded.
 
     Raises:
-        ConfigError: the name is no text, the value is neither a number nor text, or the terms are no mapping.
+        ConfigError: the name is no text, the value is neither a number nor text, or text where a number is meant, or
+            the terms are no mapping.
     """
     if not isinstance(name, str) or not name:
         raise ConfigError(f"a score needs a name such as 'reward', not {name!r:.100}")
@@ -64,6 +67,10 @@ def score_body(value: Any, terms: Any = None, reason: Any = None, *, name: Any =
 
 def _value(name: str, value: Any) -> bool | int | float | str | None:
     found = _scalar(value)
+    if isinstance(found, str) and name in _NUMBERS:
+        raise ConfigError(
+            f"the score {name!r} must be a number, not the text {found!r:.100}; write float(...) around it"
+        )
     if isinstance(found, str):
         return clean_text(found)
     if isinstance(found, _PLAIN):
@@ -72,7 +79,16 @@ def _value(name: str, value: Any) -> bool | int | float | str | None:
         return float(found)  # a Fraction, a Decimal, a long double
     except Exception:  # of many kinds: `__float__` is the caller's code
         pass_on_signals()
-        raise ConfigError(f"the score {name!r:.60} must be a number, text or None, not {value!r:.100}") from None
+        kinds = "a number or None" if name in _NUMBERS else "a number, text or None"
+        raise ConfigError(f"the score {name!r:.60} must be {kinds}, not {_shown(value)}") from None
+
+
+def _shown(value: Any) -> str:
+    try:
+        return f"{value!r:.100}"
+    except Exception:  # it is the caller's code
+        pass_on_signals()
+        return f"a {type(value).__name__} that cannot be printed"
 
 
 def _scalar(value: Any) -> Any:

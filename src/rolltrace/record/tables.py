@@ -90,8 +90,8 @@ SPANS = Table(
         Column("thread", "text", "thread it ran in, when not the main one"),
         Column("policy_version", "int64", "which weights produced its tokens"),
         Column("finish_reason", "text", "why the model stopped"),
-        Column("prompt_tokens", "int32", "how many token ids the model saw; null if unknown"),
-        Column("response_tokens", "int32", "how many token ids it produced; null if unknown"),
+        Column("prompt_tokens", "int32", "how many tokens the model saw: their ids, or what its server says"),
+        Column("response_tokens", "int32", "how many tokens it produced: their ids, or what its server says"),
         Column("tokens", "int32[]", "the token ids it saw, then those it produced"),
         Column("logprobs", "float32[]", "logprob of each response token"),
         Column("response_mask", "int8[]", "1 where a response token is trained on"),
@@ -100,6 +100,10 @@ SPANS = Table(
         Column("text", "long text", "the text of `tokens`; null without token2text"),
         Column("prompt_chars", "int32", "how many characters of `text` are the prompt's"),
         Column("piece_chars", "int32[]", "how many characters of `text` each token ends; 0 inside a character"),
+        Column("cached_tokens", "int32", "how many tokens of the prompt came from a cache, as the model's server says"),
+        Column(
+            "reasoning_tokens", "int32", "how many tokens of the response were reasoning, as the model's server says"
+        ),
     ),
 )
 

@@ -1,9 +1,13 @@
-"""Where token ids stand in the inputs and outputs of an op, under the names that frameworks use."""
+"""Where token ids and logprobs stand in the inputs and outputs of an op, under the names that frameworks use.
+
+Most have lists of numbers. Those that have a dict for each token are read by `spelt_out`.
+"""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from rolltrace.record.streams import put_together
 from rolltrace.record.values import Array
 
 NAMES: dict[str, tuple[str, ...]] = {
@@ -28,8 +32,8 @@ SCALARS: dict[str, tuple[str, ...]] = {
 }
 WRAPPERS = ("outputs", "choices", "sequences", "output")
 """Where vLLM, OpenAI-style and tinker outputs keep the one completion."""
-SIDES = ("extra_fields", "metrics", "meta_info")
-"""Where verl and SGLang outputs keep scalars about it."""
+SIDES = ("extra_fields", "metrics", "meta_info", "details", "response_metadata", "message")
+"""Where verl, SGLang, TGI and LangChain outputs keep scalars about it."""
 
 OWN_PROCESS = "own-process"
 """In the place of a tokenizer's fingerprint: its own process decodes the tokens, and tells the text later."""
@@ -44,16 +48,30 @@ class TokenIds(NamedTuple):
 
 def places(value: Any) -> list[dict[str, Any]]:
     """The dicts in which token fields may stand: the value itself, then the one completion inside it."""
+    value = _only(value)  # vLLM gives a list of results, also of one
     if not isinstance(value, dict):
         return []
     found = [value]
+    messages = value.get("messages")
+    if isinstance(messages, list) and messages and isinstance(messages[-1], dict):  # the state of a LangGraph
+        found.append(messages[-1])
+    generation = _only(_only(value.get("generations")))
+    if isinstance(generation, dict) and isinstance(generation.get("message"), dict):  # LangChain
+        found.append(generation["message"])
     for name in WRAPPERS:
-        inner = value.get(name)
-        if isinstance(inner, list) and len(inner) == 1:
-            inner = inner[0]
+        inner = _only(value.get(name))
         if isinstance(inner, dict):
             found.append(inner)
     return found
+
+
+def _only(value: Any) -> Any:
+    return value[0] if isinstance(value, list) and len(value) == 1 else value
+
+
+def sides(standing: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The dicts beside these in which scalars may stand."""
+    return [side for place in standing for name in SIDES if isinstance(side := place.get(name), dict)]
 
 
 def flat_list(value: Any) -> list[Any] | None:
@@ -69,8 +87,13 @@ def flat_list(value: Any) -> list[Any] | None:
 
 def token_ids(inputs: Any, outputs: Any) -> TokenIds:
     """The token ids of an op, found as the drainer finds them for its columns."""
-    found = [place for value in (outputs, inputs) for place in places(value)]
-    return TokenIds(_first_ids(found, "prompt_ids"), _first_ids(found, "response_ids"))
+    whole = put_together(outputs)
+    found = [place for value in (whole, inputs) for place in places(value)]
+    prompt, response = _first_ids(found, "prompt_ids"), _first_ids(found, "response_ids")
+    if prompt is None or response is None:
+        spelt = spelt_out(places(whole))
+        prompt, response = prompt or spelt.get("prompt_ids"), response or spelt.get("response_ids")
+    return TokenIds(prompt, response)
 
 
 def _first_ids(found: list[dict[str, Any]], column: str) -> list[int] | None:
@@ -80,3 +103,112 @@ def _first_ids(found: list[dict[str, Any]], column: str) -> list[int] | None:
         if ids is not None and all(type(each) is int for each in ids):
             return ids
     return None
+
+
+def spelt_out(standing: list[dict[str, Any]]) -> dict[str, list[Any]]:
+    """The token columns of outputs that have a dict or a list for each token, as far as they are understood.
+
+    Of several logprobs at a place, the one of the token that was taken is meant.
+    """
+    found: dict[str, list[Any]] = {}
+    for place in standing:
+        for read in (_vllm, _sglang, _tgi, _openai):
+            for column, values in read(place).items():
+                if values:
+                    found.setdefault(column, values)
+    return found
+
+
+def _vllm(place: dict[str, Any]) -> dict[str, list[Any]]:
+    """`[{token id: {"logprob", "rank", "decoded_token"}, ...}, ...]`, or the same in flat lists."""
+    logprobs, ids = place.get("logprobs"), flat_list(place.get("token_ids"))
+    if isinstance(logprobs, dict) and isinstance(logprobs.get("start_indices"), list):
+        logprobs = _unflattened(logprobs)
+    if not isinstance(logprobs, list) or ids is None or len(logprobs) != len(ids):
+        return {}
+    taken = [_taken(several, token) for several, token in zip(logprobs, ids)]
+    return {} if None in taken else {"logprobs": taken}
+
+
+def _unflattened(flat: dict[str, Any]) -> list[Any]:
+    columns = [flat.get(name) for name in ("start_indices", "end_indices", "token_ids", "logprobs")]
+    if not all(isinstance(column, list) for column in columns):
+        return []
+    starts, ends, ids, logprobs = columns
+    return [dict(zip(ids[start:end], logprobs[start:end])) for start, end in zip(starts, ends)]  # type: ignore[index, arg-type]
+
+
+def _taken(several: Any, token: Any) -> float | None:
+    if not isinstance(several, dict):
+        return None
+    one = several.get(token, several.get(str(token)))  # JSON has no numbers as keys
+    one = one.get("logprob") if isinstance(one, dict) else one
+    return float(one) if isinstance(one, int | float) else None
+
+
+def _sglang(place: dict[str, Any]) -> dict[str, list[Any]]:
+    """`[[logprob, token id, text], ...]`, for the response and, from some place on, for the prompt."""
+    info = place.get("meta_info")
+    if not isinstance(info, dict):
+        return {}
+    found = {}
+    response = _triples(info.get("output_token_logprobs"))
+    if response and all(isinstance(logprob, int | float) for logprob, _ in response):
+        found = {"logprobs": [logprob for logprob, _ in response], "response_ids": [token for _, token in response]}
+    prompt = _triples(info.get("input_token_logprobs"))
+    if prompt and len(prompt) == info.get("prompt_tokens"):  # all of it, then
+        found["prompt_ids"] = [token for _, token in prompt]
+    return found
+
+
+def _triples(values: Any) -> list[tuple[Any, int]]:
+    if not isinstance(values, list) or not all(isinstance(each, list) and len(each) >= 2 for each in values):
+        return []
+    pairs = [(each[0], each[1]) for each in values]
+    return pairs if all(type(token) is int for _, token in pairs) else []
+
+
+def _tgi(place: dict[str, Any]) -> dict[str, list[Any]]:
+    """`details` with `tokens` and `prefill`: `[{"id", "text", "logprob"}, ...]`."""
+    details = place.get("details")
+    if not isinstance(details, dict):
+        return {}
+    found: dict[str, list[Any]] = {}
+    for column, name in (("response_ids", "tokens"), ("prompt_ids", "prefill")):
+        tokens = details.get(name)
+        if isinstance(tokens, list) and all(isinstance(each, dict) and type(each.get("id")) is int for each in tokens):
+            found[column] = [each["id"] for each in tokens]
+            logprobs = [each.get("logprob") for each in tokens]
+            if name == "tokens" and all(isinstance(each, int | float) for each in logprobs):
+                found["logprobs"] = logprobs
+    return found
+
+
+def _openai(place: dict[str, Any]) -> dict[str, list[Any]]:
+    """`logprobs` with `content`, or `token_logprobs`, of a choice; LangChain has it among the response's metadata."""
+    metadata = place.get("response_metadata")
+    for holder in (place, metadata if isinstance(metadata, dict) else {}):
+        logprobs = holder.get("logprobs")
+        if (
+            isinstance(logprobs, list)
+            and logprobs
+            and all(isinstance(each, dict) and "token" in each for each in logprobs)
+        ):
+            logprobs = {"content": logprobs}
+        if not isinstance(logprobs, dict):
+            continue
+        content, flat = logprobs.get("content"), logprobs.get("token_logprobs")
+        if isinstance(content, list) and all(isinstance(each, dict) for each in content):
+            values = [each.get("logprob") for each in content]
+            ids = [_named_id(each.get("token")) for each in content]
+            if all(isinstance(each, int | float) for each in values):
+                return {"logprobs": values, **({} if None in ids else {"response_ids": ids})}
+        if isinstance(flat, list) and all(isinstance(each, int | float) for each in flat):
+            return {"logprobs": flat}
+    return {}
+
+
+def _named_id(token: Any) -> int | None:
+    """The id of a token that a server was asked to name by it."""
+    name = token.removeprefix("token_id:") if isinstance(token, str) and token.startswith("token_id:") else ""
+    return int(name) if name.isdecimal() else None

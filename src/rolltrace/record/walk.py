@@ -25,7 +25,15 @@ from msgspec.msgpack import Ext
 
 from rolltrace._guard import pass_on_signals
 from rolltrace.record.bounded import NUMBERS, BoundedEncoder, TooLong, look
-from rolltrace.record.convert import Converters, opaque, type_name
+from rolltrace.record.convert import (
+    OBJECTS_TOO_DEEP,
+    TOO_MANY_OBJECTS,
+    Converters,
+    TooManyObjects,
+    opaque,
+    type_name,
+)
+from rolltrace.record.fields import DEEPEST
 from rolltrace.record.values import Cut, Opaque, odd_text
 
 _MOST_WORK = 400_000
@@ -81,6 +89,8 @@ class Walk:
         self._work = _MOST_WORK
         self._whole: dict[int, bytes | None] = {}
         """What is known of containers that were tried as a whole: their bytes, or that it is no use."""
+        self._objects = 0
+        """How many objects of unknown types are around the place that the walk is at."""
         self._kept: list[Any] = []
         """Alive until the end, or another object could get the id of one that was met."""
         self.cuts = 0
@@ -190,9 +200,25 @@ class Walk:
         if issubclass(kind, Struct):
             return self._fields(value, kind.__struct_fields__, budget, depth)
         self._work -= 10
+        try:
+            fields = self._convert.fields_of(value)
+        except TooManyObjects:
+            return self._leaf(opaque(value, TOO_MANY_OBJECTS), budget)
+        if fields is not None:
+            return self._object(value, fields, budget, depth)
         converted = self._convert(value)
         self._kept.append(converted)
         return self._walk(converted, budget, depth)
+
+    def _object(self, value: Any, fields: dict[str, Any], budget: int, depth: int) -> bytes:
+        if self._objects == DEEPEST:
+            return self._leaf(opaque(value, OBJECTS_TOO_DEEP), budget)
+        self._objects += 1
+        try:
+            # An object that an argument happens to refer to is not to fill the journal.
+            return self._map(fields.items(), min(budget, self._max_bytes // 16), depth, len(fields))
+        finally:
+            self._objects -= 1
 
     def _fields(self, value: Any, names: Iterable[str], budget: int, depth: int) -> bytes:
         pairs = [(name, getattr(value, name)) for name in names if hasattr(value, name)]

@@ -50,11 +50,10 @@ def info_of(trajectory: Trajectory, experiment_id: str, run_id: str) -> TraceInf
 def _usage(trajectory: Trajectory) -> dict[str, int]:
     """Over all model calls; one that was made by another is a part of it."""
     counted: Counter[str] = Counter()
-    tokens = {each.op_id: each for each in trajectory.tokens}
     waiting = list(trajectory.ops)
     while waiting:
         op = waiting.pop()
-        usage = usage_of(op, tokens)
+        usage = usage_of(op)
         if usage is None:
             waiting += op.children
         else:

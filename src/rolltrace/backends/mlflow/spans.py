@@ -16,7 +16,7 @@ from rolltrace.backends.mlflow.values import json_of, plain, trace_id_of
 from rolltrace.query import Op
 
 if TYPE_CHECKING:
-    from rolltrace.query import OpTokens, Trajectory
+    from rolltrace.query import Trajectory
 
 _TYPES = {"tool": "TOOL", "env": "TASK", "reward": "EVALUATOR"}
 """MLflow's word for an op kind; that of `llm` depends on what it was given."""
@@ -39,13 +39,13 @@ def end_of(made: Op | Trajectory) -> int:
     return max(map(end_of, inside), default=made.start_ns)
 
 
-def usage_of(op: Op, tokens: Mapping[int, OpTokens]) -> dict[str, int] | None:
+def usage_of(op: Op) -> dict[str, int] | None:
     """How many tokens a model call saw and made; None if it is none, or nothing is known."""
-    known = tokens.get(op.op_id)
-    if known is None or op.kind != "llm":
+    if op.kind != "llm" or (op.prompt_tokens is None and op.response_tokens is None):
         return None
-    seen, made = len(known.prompt_ids or ()), len(known.response_ids or ())
-    return {"input_tokens": seen, "output_tokens": made, "total_tokens": seen + made}
+    seen, made = op.prompt_tokens or 0, op.response_tokens or 0
+    cached = {} if op.cached_tokens is None else {"cache_read_input_tokens": op.cached_tokens}
+    return {"input_tokens": seen, "output_tokens": made, "total_tokens": seen + made, **cached}
 
 
 def _with_parents(ops: list[Op], parent: int) -> Iterator[tuple[Op, int]]:
@@ -60,7 +60,6 @@ class _Trace:
     def __init__(self, trajectory: Trajectory) -> None:
         self._trajectory = trajectory
         self.root_id = _root_id(trajectory.trajectory_id)
-        self._tokens = {tokens.op_id: tokens for tokens in trajectory.tokens}
         self._events: dict[int, list[Event]] = {}
         known = {op.op_id for op in trajectory.walk()}
         for op_id, event in _events(trajectory):
@@ -77,7 +76,7 @@ class _Trace:
         said = {
             _INPUTS: op.inputs,
             _OUTPUTS: op.outputs,
-            "mlflow.chat.tokenUsage": usage_of(op, self._tokens),
+            "mlflow.chat.tokenUsage": usage_of(op),
             "rolltrace.kind": op.kind,
             "rolltrace.policy_version": op.policy_version,
             "rolltrace.finish_reason": op.finish_reason,

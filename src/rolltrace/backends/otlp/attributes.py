@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from rolltrace.backends.otlp.wire import Value
-from rolltrace.query import Op, OpTokens, Trajectory
-from rolltrace.query.conversation import messages_of, reply_of
+from rolltrace.query import Op, Trajectory
+from rolltrace.query.conversation import messages_of, reply_of_op
 
 _OPENINFERENCE = {"llm": "LLM", "tool": "TOOL", "reward": "EVALUATOR"}
 _PARAMETERS = {
@@ -23,6 +23,12 @@ _PARAMETERS = {
     "max_tokens": "max_tokens",
     "max_new_tokens": "max_tokens",
     "seed": "seed",
+}
+_USAGE = {
+    "gen_ai.usage.input_tokens": "prompt_tokens",
+    "gen_ai.usage.output_tokens": "response_tokens",
+    "gen_ai.usage.cache_read.input_tokens": "cached_tokens",
+    "rl.reasoning_tokens": "reasoning_tokens",
 }
 _OUR_INT = 1 << 63
 _LONGEST_FLOAT, _LONGEST_DECIMAL = 1024, 4096
@@ -43,11 +49,11 @@ def coordinates(trajectory: Trajectory) -> dict[str, Value]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-def of_op(op: Op, tokens: OpTokens | None) -> dict[str, Value]:
+def of_op(op: Op) -> dict[str, Value]:
     """The attributes of an op, without its coordinates."""
     found: dict[str, Value] = {"openinference.span.kind": _OPENINFERENCE.get(op.kind, "CHAIN"), "rl.kind": op.kind}
     if op.kind == "llm":
-        found.update(_of_llm(op, tokens))
+        found.update(_of_llm(op))
     elif op.kind == "tool":
         found.update({"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": op.name})
     found.update(_values(op.inputs, op.outputs))
@@ -107,7 +113,7 @@ def _number(key: str, value: Any) -> Iterator[tuple[str, Value]]:
         yield (key, float(value)) if math.isfinite(value) else (f"{key}_text", str(value))
 
 
-def _of_llm(op: Op, tokens: OpTokens | None) -> Iterator[tuple[str, Value]]:
+def _of_llm(op: Op) -> Iterator[tuple[str, Value]]:
     inputs = op.inputs if isinstance(op.inputs, dict) else {}
     outputs = op.outputs if isinstance(op.outputs, dict) else {}
     messages = messages_of(inputs)
@@ -120,31 +126,17 @@ def _of_llm(op: Op, tokens: OpTokens | None) -> Iterator[tuple[str, Value]]:
         for name, word in _PARAMETERS.items():
             if _is_number(holder.get(name)):
                 yield f"gen_ai.request.{word}", holder[name]
-    for key, count in zip(("input", "output"), _usage(outputs, tokens)):
-        if count is not None:
-            yield f"gen_ai.usage.{key}_tokens", count
+    for key, count in _USAGE.items():
+        if getattr(op, count) is not None:
+            yield key, getattr(op, count)
     if op.finish_reason:
         yield "gen_ai.response.finish_reasons", [op.finish_reason]
     if messages is not None:
         yield "gen_ai.input.messages", json_text([_message(message) for message in messages])
-    reply = reply_of(op.outputs)
+    reply = reply_of_op(op)
     if reply is not None:
         answer = {**_message(reply), "finish_reason": op.finish_reason or "stop"}
         yield "gen_ai.output.messages", json_text([answer])
-
-
-def _usage(outputs: dict[str, Any], tokens: OpTokens | None) -> tuple[int | None, int | None]:
-    """How many tokens went in and out: those that were recorded, else what the model's server said."""
-    said = outputs.get("usage")
-    usage = said if isinstance(said, dict) else {}
-    counts = []
-    for ids, name in (
-        (tokens.prompt_ids if tokens else None, "prompt_tokens"),
-        (tokens.response_ids if tokens else None, "completion_tokens"),
-    ):
-        count = len(ids) if ids is not None else usage.get(name)
-        counts.append(count if isinstance(count, int) else None)
-    return counts[0], counts[1]
 
 
 def _message(message: dict[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import xxhash
 
 from rolltrace.backends.otlp.attributes import coordinates, error_type, json_text, of_op, of_score, of_trajectory
 from rolltrace.backends.otlp.wire import CLIENT, ERROR, INTERNAL, OK, Attributes, Event, Link, Span, Value
-from rolltrace.query import Op, OpTokens, Trajectory
+from rolltrace.query import Op, Trajectory
 
 CUT = "... [cut by rolltrace, {} bytes in all]"
 _ROOT_BIT, _SCORE_BIT = 1 << 63, 1 << 62
@@ -31,9 +31,8 @@ def spans_of(trajectory: Trajectory, *, longest: int, mlflow: bool = False) -> I
     where = coordinates(trajectory)
     last_ns = _last_ns(trajectory)
     root = root_id(trajectory.trajectory_id)
-    tokens = {each.op_id: each for each in trajectory.tokens}
     for op in trajectory.ops:
-        yield from _ops(op, root, trajectory.trajectory_id, tokens, where, last_ns, longest)
+        yield from _ops(op, root, trajectory.trajectory_id, where, last_ns, longest)
     yield from root_and_scores(trajectory, longest=longest, mlflow=mlflow)
 
 
@@ -69,14 +68,13 @@ def _ops(
     op: Op,
     parent: bytes,
     trajectory_id: str,
-    tokens: dict[int, OpTokens],
     where: Attributes,
     last_ns: int,
     longest: int,
 ) -> Iterator[Span]:
     own = _op_id(op.op_id)
     for child in op.children:
-        yield from _ops(child, own, trajectory_id, tokens, where, last_ns, longest)
+        yield from _ops(child, own, trajectory_id, where, last_ns, longest)
     end_ns = op.end_ns if op.end_ns is not None else max(op.start_ns, last_ns)
     yield Span(
         bytes.fromhex(trajectory_id),
@@ -86,7 +84,7 @@ def _ops(
         CLIENT if op.kind == "llm" else INTERNAL,
         op.start_ns,
         end_ns,
-        cut({**where, **of_op(op, tokens.get(op.op_id))}, longest),
+        cut({**where, **of_op(op)}, longest),
         _exception(op, end_ns, longest),
         (),
         *_status(op.status, op.error),

@@ -219,7 +219,11 @@ class _Counts(NamedTuple):
 
 def _summaries(trajectory: Trajectory) -> dict[int | None, Json]:
     """What Weave shows of each op, and under None of the whole: what went well and the tokens, as its client sums."""
-    own = {each.op_id: (len(each.prompt_ids or ()), len(each.response_ids or ())) for each in trajectory.tokens}
+    own = {
+        op.op_id: (op.prompt_tokens or 0, op.response_tokens or 0)
+        for op in trajectory.walk()
+        if op.prompt_tokens is not None or op.response_tokens is not None
+    }
     counts: dict[int | None, _Counts] = {}
     for op in reversed(list(trajectory.walk())):  # those inside come first
         counts[op.op_id] = _sum(op.status, [counts[child.op_id] for child in op.children], own.get(op.op_id))

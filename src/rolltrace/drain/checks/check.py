@@ -9,6 +9,9 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from rolltrace.record.messages import Message
+from rolltrace.record.reply import replies_of
+
 _TAKEN = {"$column": "response_ids"}
 """What stands in the place of token ids that have become a column."""
 
@@ -30,6 +33,16 @@ class OpFacts:
     """Its row of `spans`; token columns as Arrow arrays."""
     inputs: Any
     outputs: Any
+
+    @cached_property
+    def replies(self) -> list[Message]:
+        """What a model answered in it."""
+        return replies_of(self.outputs)
+
+    @property
+    def response_ids_count(self) -> int | None:
+        """How many ids of response tokens there are; None if they are not known, or only as a number."""
+        return None if self.fields.get("tokens") is None else self.fields.get("response_tokens")
 
     @cached_property
     def is_model_call(self) -> bool:

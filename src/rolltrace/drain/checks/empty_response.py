@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rolltrace.drain.checks.check import Finding, OpFacts
-from rolltrace.drain.checks.reply import reply_of
+from rolltrace.record.messages import has_more, text_of
 
 _ABORTED = frozenset({"abort", "aborted", "cancelled"})
 """Somebody stopped it before it could say anything: verl does when the weights change."""
@@ -16,10 +16,8 @@ def empty_response(op: OpFacts) -> Finding | None:
     reason = fields.get("finish_reason")
     if reason in _ABORTED:
         return None
-    tokens = fields.get("response_tokens")
-    if tokens is None:
-        reply = reply_of(op.outputs)
-        is_empty = reply is not None and not reply.has_more and not reply.text.strip()
+    if op.response_ids_count is None and op.replies:
+        is_empty = len(op.replies) == 1 and not has_more(op.replies[0]) and not text_of(op.replies[0]).strip()
     else:
-        is_empty = tokens == 0
+        is_empty = fields.get("response_tokens") == 0
     return Finding("empty_response", {"finish_reason": reason} if reason else {}) if is_empty else None

@@ -29,6 +29,8 @@ _IMAGE_KEYS = frozenset(
 _PART_TYPES = frozenset({"image", "image_url", "input_image"})
 _PART_DATA = frozenset({"url", "source", "data", "path", "file_id", "bytes"})
 _OTHERS_WORDS = ("assistant", "tool", "function")
+_OTHERS_TYPES = ("ai", "AIMessageChunk", "tool", "function")
+"""What LangChain calls them."""
 _MOST_VALUES = 5_000
 """How much of one op is looked through. Beyond that there may be an image."""
 
@@ -96,7 +98,7 @@ def look(value: Any, *, is_prompt: bool) -> Seen:
                     return Seen(has_image=True)
                 if is_prompt and "type" in each:
                     placeholder = placeholder or _part_type(each)
-                waiting.append((list(each.values()), is_given and each.get("role") not in _OTHERS_WORDS))
+                waiting.append((list(each.values()), is_given and not _is_of_others(each)))
             elif isinstance(each, list):
                 if each and not isinstance(each[0], int | float):
                     waiting.append((each, is_given))
@@ -106,6 +108,12 @@ def look(value: Any, *, is_prompt: bool) -> Seen:
                 if isinstance(each, Cut):
                     waiting.append(([each.kept], is_given))
     return Seen(False, placeholder)
+
+
+def _is_of_others(message: dict[Any, Any]) -> bool:
+    """Whether a model or a tool said it."""
+    role, kind = message.get("role"), message.get("type")
+    return role in _OTHERS_WORDS or (role is None and "content" in message and kind in _OTHERS_TYPES)
 
 
 def _is_image(value: Marker) -> bool:

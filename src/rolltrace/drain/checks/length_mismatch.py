@@ -10,7 +10,7 @@ def length_mismatch(op: OpFacts) -> Finding | None:
     logprobs, mask = fields.get("logprobs"), fields.get("response_mask")
     if logprobs is None and mask is None:
         return None
-    lengths = {"response_tokens": fields.get("response_tokens")}
+    lengths = {"response_tokens": op.response_ids_count}
     lengths["logprobs"] = None if logprobs is None else len(logprobs)
     lengths["response_mask"] = None if mask is None else len(mask)
     found = {name: length for name, length in lengths.items() if length is not None}

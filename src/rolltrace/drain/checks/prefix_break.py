@@ -19,7 +19,7 @@ _MOST_NAMES = 16
 
 def prefix_break(op: OpFacts, known: Known) -> Finding | None:
     fields = op.fields
-    prompt, response = fields.get("prompt_tokens"), fields.get("response_tokens")
+    prompt, response = fields.get("prompt_tokens"), op.response_ids_count
     if prompt is None or response is None or not op.is_model_call or fields["tokens"].null_count:
         return None
     turns = known.turns.get(fields["name"], [])

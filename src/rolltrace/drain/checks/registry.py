@@ -22,6 +22,7 @@ from rolltrace.drain.checks.past import Known, Past
 from rolltrace.drain.checks.prefix_break import prefix_break
 from rolltrace.drain.checks.repetition import repetition
 from rolltrace.drain.checks.tool_error import tool_error
+from rolltrace.drain.checks.unread_reply import unread_reply
 from rolltrace.drain.checks.zero_logprobs import zero_logprobs
 from rolltrace.flags import ALL, CHECK_FAILED, is_on
 
@@ -32,6 +33,7 @@ OF_OP: dict[str, Callable[[OpFacts], Found]] = {
     "length_mismatch": length_mismatch,
     "zero_logprobs": zero_logprobs,
     "empty_response": empty_response,
+    "unread_reply": unread_reply,
     "cut_by_length": cut_by_length,
     "repetition": repetition,
     "tool_error": tool_error,

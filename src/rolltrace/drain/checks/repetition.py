@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from rolltrace.drain.checks.check import Finding, OpFacts, raw
-from rolltrace.drain.checks.reply import reply_of
+from rolltrace.record.messages import text_of
 
 _SHORTEST_TOKENS = 64
 _SHORTEST_TEXT = 200
@@ -31,11 +31,11 @@ class Loop(NamedTuple):
 def repetition(op: OpFacts) -> Finding | None:
     if not op.is_model_call:
         return None
-    if op.fields.get("response_tokens") is not None:
+    if op.response_ids_count is not None:
         units, unit, shortest = _response(op), "token", _SHORTEST_TOKENS
     else:
-        reply = reply_of(op.outputs)
-        units, unit, shortest = "" if reply is None else reply.text.rstrip(), "character", _SHORTEST_TEXT
+        text = text_of(op.replies[0]) if len(op.replies) == 1 else ""
+        units, unit, shortest = text.rstrip(), "character", _SHORTEST_TEXT
     loop = find_loop(units, shortest)
     return None if loop is None else Finding("repetition", {"unit": unit, **loop._asdict()})
 
@@ -43,7 +43,7 @@ def repetition(op: OpFacts) -> Finding | None:
 def _response(op: OpFacts) -> str:
     """The response tokens as a text of one character per token, which can be searched; empty if they are no such."""
     count, ids, mask = op.fields["response_tokens"], op.fields["tokens"], op.fields.get("response_mask")
-    if count < _SHORTEST_TOKENS or ids is None or ids.null_count:  # an import may know only how many they are
+    if count < _SHORTEST_TOKENS or ids.null_count:
         return ""
     if mask is not None and bytes(raw(mask)).find(0) >= 0:
         return ""  # it holds what tools said, too; the model's own words are in the ops inside

@@ -1,0 +1,82 @@
+"""How many tokens a model's server says that a call took."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from rolltrace.record.streams import put_together
+
+
+class Usage(NamedTuple):
+    """What was said; None for what was not."""
+
+    prompt_tokens: int | None = None
+    response_tokens: int | None = None
+    cached_tokens: int | None = None
+    """Of the prompt: read from a cache."""
+    reasoning_tokens: int | None = None
+    """Of the response: thought, and not shown."""
+
+
+_NOTHING = Usage()
+_PLACES = ("usage", "usage_metadata", "token_usage", "meta_info", "details")
+_AROUND = ("response_metadata", "llm_output", "message", "response")
+_LISTS = ("outputs", "choices", "generations", "messages")
+_NAMES = {
+    "prompt_tokens": ("prompt_tokens", "input_tokens"),
+    "response_tokens": ("completion_tokens", "output_tokens", "generated_tokens"),
+    "cached_tokens": ("cached_tokens", "cache_read_input_tokens", "cache_read", "num_cached_tokens"),
+    "reasoning_tokens": ("reasoning_tokens", "reasoning"),
+}
+_DETAILS = {
+    "cached_tokens": ("prompt_tokens_details", "input_tokens_details", "input_token_details"),
+    "reasoning_tokens": ("completion_tokens_details", "output_tokens_details", "output_token_details"),
+}
+_CACHE_OF_ANTHROPIC = ("cache_read_input_tokens", "cache_creation_input_tokens")
+"""What Anthropic does not count among the tokens of the input."""
+_DEEPEST = 4
+
+
+def usage_of(outputs: Any) -> Usage:
+    """What the outputs of a model call say about the tokens it took."""
+    whole = put_together(outputs)
+    for place in _places(whole, 0):
+        found = _read(place)
+        if found != _NOTHING:
+            return found
+    if isinstance(whole, list) and len(whole) == 1:
+        whole = whole[0]
+    return Usage(cached_tokens=_count(whole.get("num_cached_tokens"))) if isinstance(whole, dict) else _NOTHING  # vLLM
+
+
+def _places(value: Any, depth: int) -> Iterator[dict[str, Any]]:
+    if isinstance(value, list) and value:
+        value = value[-1]  # of a conversation, what came last
+    if not isinstance(value, dict) or depth > _DEEPEST:
+        return
+    for name in _PLACES:
+        if isinstance(value.get(name), dict):
+            yield value[name]
+    for name in (*_AROUND, *_LISTS):
+        if isinstance(value.get(name), dict | list):
+            yield from _places(value[name], depth + 1)
+
+
+def _read(usage: dict[str, Any]) -> Usage:
+    counts = {field: _first(usage, names) for field, names in _NAMES.items()}
+    for field, holders in _DETAILS.items():
+        for holder in holders:
+            if counts[field] is None and isinstance(usage.get(holder), dict):
+                counts[field] = _first(usage[holder], _NAMES[field])
+    if counts["prompt_tokens"] is not None and "input_tokens" in usage:
+        counts["prompt_tokens"] += sum(_count(usage.get(name)) or 0 for name in _CACHE_OF_ANTHROPIC)
+    return Usage(**counts)
+
+
+def _first(place: dict[str, Any], names: tuple[str, ...]) -> int | None:
+    return next((count for name in names if (count := _count(place.get(name))) is not None), None)
+
+
+def _count(value: Any) -> int | None:
+    return value if type(value) is int and 0 <= value < 1 << 31 else None

@@ -1,0 +1,163 @@
+"""What people really return, from their own program to what the command line shows and exports."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rolltrace
+from rolltrace.exchange.html_images import png
+from tests.draining import drain
+from tests.replies import CALL
+
+from .values_rollouts import PIXEL
+
+ROOT = Path(__file__).parents[2]
+SYSTEM, USER = {"role": "system", "content": "Be brief."}, {"role": "user", "content": "1+2?"}
+ANSWER = {"role": "assistant", "content": "It is 3."}
+
+
+def python(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=ROOT,
+        env={**os.environ, "ROLLTRACE_STRICT": "", **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def command(*words: str) -> subprocess.CompletedProcess[str]:
+    return python("-m", "rolltrace", *words)
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A store that the program has written, and what the program said meanwhile."""
+    store = tmp_path_factory.mktemp("values") / "store"
+    ran = python("-m", "tests.flow.values_rollouts", ROLLTRACE_STORE=str(store), ROLLTRACE_DRAIN="off")
+    assert ran.returncode == 0, ran.stderr
+    drain(store)
+    return store, ran.stderr
+
+
+@pytest.fixture(scope="module")
+def store(program: tuple[Path, str]) -> Path:
+    return program[0]
+
+
+@pytest.fixture(scope="module")
+def lines(store: Path) -> dict[str, list[dict[str, Any]]]:
+    """The messages of each sample as `rolltrace export sft` writes them."""
+    written = command("export", "sft", str(store), "--all-runs")
+    assert written.returncode == 0, written.stderr
+    rows = [json.loads(line) for line in written.stdout.splitlines()]
+    return {row["sample_index"]: row["messages"] for row in rows}
+
+
+def test_a_rollout_with_langchain_is_exported_with_its_prompt_its_tool_and_its_answer(
+    lines: dict[str, list[dict[str, Any]]],
+) -> None:
+    assert lines["langchain"] == [
+        SYSTEM,
+        USER,
+        {"role": "assistant", "content": "", "tool_calls": [CALL]},
+        {"role": "tool", "content": "3", "name": "add", "tool_call_id": "c1"},
+        ANSWER,
+    ]
+
+
+def test_a_result_of_vllm_is_exported_as_prompt_and_answer(lines: dict[str, list[dict[str, Any]]]) -> None:
+    assert lines["vllm"] == [USER, ANSWER]
+
+
+def test_sdk_objects_are_exported_without_what_is_about_the_call(lines: dict[str, list[dict[str, Any]]]) -> None:
+    yes = {"role": "assistant", "content": "yes", "tool_calls": [CALL]}
+    assert lines["openai"] == [USER, ANSWER]
+    assert lines["streamed"] == [USER, yes]
+    assert lines["anthropic"] == [SYSTEM, USER, {**yes, "reasoning_content": "hm"}]
+
+
+def test_tokens_logprobs_and_usage_are_columns(store: Path) -> None:
+    rows = rolltrace.open(store).sql(
+        "SELECT sample_index, prompt_ids, response_ids, logprobs, finish_reason, prompt_tokens, response_tokens, "
+        "cached_tokens, reasoning_tokens FROM spans WHERE kind = 'llm' AND step = 1 ORDER BY start_ns"
+    )
+    found = {row.pop("sample_index"): tuple(row.values()) for row in rows if row["finish_reason"]}
+    assert found == {
+        "langchain": (None, None, None, "tool_calls", 10, 5, 4, 2),
+        "vllm": ([1, 2], [5, 6], [-0.5, -1.0], "stop", 2, 2, 1, None),
+        "openai": (None, None, [-0.5, -1.0], "stop", 10, 5, 4, 2),
+        "streamed": (None, None, None, "tool_calls", 10, 5, 4, 2),
+        "anthropic": (None, None, None, "tool_use", 10, 5, 4, None),
+    }
+
+
+def test_show_has_calls_thoughts_and_usage(store: Path) -> None:
+    (row,) = rolltrace.open(store).trajectories(where="sample_index = 'anthropic'").rows()
+    shown = command("show", row["trajectory_id"], str(store)).stdout
+    assert "10 prompt tokens, 5 response tokens, 4 cached tokens" in shown
+    assert "thinks hm" in shown
+    assert '"name": "add"' in shown
+
+
+def test_nothing_of_this_is_flagged(store: Path) -> None:
+    assert rolltrace.open(store).sql("SELECT * FROM flags").rows() == []
+
+
+def test_a_reward_that_is_no_number_is_told_at_its_line_and_shown_by_stats_and_doctor(
+    program: tuple[Path, str],
+) -> None:
+    store, said = program
+    warning = r"values_rollouts.py:\d+: UserWarning: the score 'reward' must be a number"
+    assert re.search(rf"{warning}, not the text '0.9'; write float", said)
+    assert re.search(rf"{warning} or None, not \[1\]", said)
+    assert 'trajectory.reward("0.9")' in said
+    assert "refused_score 2" in command("stats", str(store)).stdout
+    doctor = command("doctor", str(store))
+    assert doctor.returncode == 1
+    assert "2 records lost: refused_score" in doctor.stdout
+    (row,) = rolltrace.open(store).trajectories(where="sample_index = 'odd'").rows()
+    assert row["reward"] is None
+    assert rolltrace.open(store).trajectory(row["trajectory_id"]).scores == []
+
+
+def test_images_are_drawn_or_linked_in_html_and_nothing_else_is(store: Path, tmp_path: Path) -> None:
+    (row,) = rolltrace.open(store).trajectories(where="sample_index = 'images'").rows()
+    page = tmp_path / "page.html"
+    written = command("export", "html", str(store), "--trajectory", row["trajectory_id"], "--out", str(page))
+    assert written.returncode == 0, written.stderr
+    text = page.read_text()
+    assert text.count("<img ") == 2
+    assert f'<img alt="" src="data:image/png;base64,{PIXEL}">' in text
+    assert '<img alt="" src="data:image/png;base64,iVBOR' in text
+    assert '<a rel="noreferrer noopener" href="https://host/cat.png?a=1&amp;b=2">' in text
+    assert "image, not shown: javascript:alert(1)" in text
+    assert 'href="javascript' not in text
+    assert "svg+xml;base64" not in text
+    assert "what &lt;is&gt; this?" in text
+
+
+@pytest.mark.parametrize("mode", ["RGB", "RGBA", "L", "LA", "P", "1"])
+def test_pixels_become_a_png_that_others_read(mode: str, tmp_path: Path) -> None:
+    from PIL import Image
+
+    image = Image.radial_gradient("L").resize((13, 7)).convert(mode)
+    made = png(mode, image.size, image.tobytes(), bytes(image.getpalette() or b""))
+    assert made is not None
+    (tmp_path / "made.png").write_bytes(made)
+    with Image.open(tmp_path / "made.png") as read:
+        assert read.convert("RGBA").tobytes() == image.convert("RGBA").tobytes()
+
+
+def test_pixels_that_do_not_fit_their_size_are_no_png() -> None:
+    assert png("RGB", (10, 10), b"x") is None
+    assert png("CMYK", (1, 1), b"xxxx") is None
