@@ -69,7 +69,7 @@ def run(options: argparse.Namespace) -> int:
     from rolltrace.query import open_store
     from rolltrace.store import GRACE_SEC, Owned, prune
 
-    path = store_of(options)
+    path = store_of(options, to_write=not options.dry_run)
     store = open_store(path)
     owned = Owned(path, all_hosts=options.all_hosts)
 

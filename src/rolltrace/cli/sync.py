@@ -81,7 +81,7 @@ def run(options: argparse.Namespace) -> int:
     from rolltrace import backends
     from rolltrace.keeper.outbox import Outbox
 
-    path = store_of(options, may_be_new=options.save)
+    path = store_of(options, may_be_new=options.save, to_write=not options.dry_run)
     backends.check([options.to])
     outbox = Outbox(path, options.to)
     if options.save:

@@ -43,6 +43,7 @@ from rolltrace.store import (
     undrained_sources,
 )
 from rolltrace.store.layout import escape
+from rolltrace.store.parts import row_count
 
 REASON = "retention"
 """Why, in `losses`."""
@@ -170,7 +171,8 @@ def _due(store: Path, policy: Policy, parts: dict[Path, list[Path]]) -> list[Pat
         before = known.get(_name(store, folder))
         if before in [_size(folder, parts, waiting=waiting) for waiting in (False, True)]:
             continue
-        if not any(source_of(part) in undrained for part in own):  # else a drainer is at it: the next time
+        # While a drainer is at it: the next time. With a damaged part: who knows what it says about the others.
+        if not any(source_of(part) in undrained or row_count(part) is None for part in own):
             due.append(folder)
     return sorted(due, key=lambda folder: (folder.parent, step_of(folder)))
 

@@ -21,6 +21,7 @@ from rolltrace.query.engine import Engine
 from rolltrace.query.filters import compile_where
 from rolltrace.query.group_views import GROUP_COLUMNS, GROUP_KEY, SAME_GROUP, groups_select, pass_columns
 from rolltrace.query.headers import GROUP_FILTER_HEADERS, GROUP_HEADERS, TRAJECTORY_HEADERS
+from rolltrace.query.incomplete import Incomplete, Teller
 from rolltrace.query.questions import EXPERIMENTS, LIVE, LOSSES, RUNS, STEPS, UNMATCHED_SCORES
 from rolltrace.query.reading import read_whole, summaries
 from rolltrace.query.result import IS_INT, Result
@@ -56,6 +57,7 @@ class Store:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._engine = Engine(path)
+        self._teller = Teller(path)
 
     def __repr__(self) -> str:
         return f"Store({str(self.path)!r})"
@@ -368,6 +370,11 @@ class Store:
         """Files that cannot be read, and why. `thorough` compares the checksum of every page of every part."""
         return self._engine.damaged(thorough=thorough)
 
+    @property
+    def incomplete(self) -> Incomplete:
+        """What the store has and its answers so far lack, because it could not be read; false if nothing."""
+        return self._engine.incomplete()
+
     def refresh(self) -> None:
         """Look for new data now, and not only when the last look is a second old."""
         self._engine.refresh(now=True)
@@ -398,7 +405,10 @@ class Store:
         return self._ask(text, parameters or (), step)
 
     def _ask(self, sql: str, parameters: Sequence[Any] | dict[str, Any] = (), step: int | None = None) -> Result:
-        return Result(self._engine.query(sql, parameters, step))
+        answer = Result(self._engine.query(sql, parameters, step))
+        answer.incomplete = self._engine.incomplete()
+        self._teller.tell(answer.incomplete)
+        return answer
 
     def _with_older_runs(
         self,

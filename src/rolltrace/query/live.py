@@ -35,7 +35,7 @@ from rolltrace.drain.memory import Memory
 from rolltrace.drain.redact import Redactor
 from rolltrace.drain.rows import Row, RowMaker
 from rolltrace.errors import FormatError
-from rolltrace.journal import Entry, SegmentReader, Unread, journal_files
+from rolltrace.journal import Entry, SegmentReader, Unread, hidden_journals, journal_files, read_problem
 from rolltrace.journal.segment import FRAME, HEADER_BYTES
 from rolltrace.record import Blob, Record
 from rolltrace.record.values import BLOB_NAME
@@ -63,7 +63,7 @@ class LiveJournals:
         self._segments: dict[Path, _Segment] = {}
         self._carried: dict[Path, Carried] = {}
         self.unreadable: dict[Path, str] = {}
-        """Journal files that cannot be opened, and why."""
+        """Journal files that cannot be read, or folders of these, and why."""
 
     def refresh(self) -> bool:
         """Read what is new; whether anything was."""
@@ -98,7 +98,7 @@ class LiveJournals:
                 self.unreadable[path] = str(fault)
                 continue
             except OSError as fault:
-                self.unreadable[path] = fault.strerror or str(fault)
+                self.unreadable[path] = read_problem(path, fault)
                 continue
             except Exception as fault:
                 if path not in known_unreadable:
@@ -106,6 +106,7 @@ class LiveJournals:
                 self.unreadable[path] = f"{type(fault).__name__} while it was read"
                 continue
             self._segments[path] = segment
+        self.unreadable.update(hidden_journals(self._store))
         return changed
 
     def tables(self, drained: Container[PartKey]) -> dict[str, pa.Table]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from rolltrace.query.incomplete import COMPLETE, Incomplete
 from rolltrace.query.runs import NO_OLDER_RUNS, OlderRuns
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ class Result:
 
     older_runs: OlderRuns = NO_OLDER_RUNS
     """What was left out because a newer run reached the same step; `all_runs=True` shows it."""
+    incomplete: Incomplete = COMPLETE
+    """What the store has and this answer lacks, because it could not be read; false if nothing."""
 
     def __init__(self, table: pa.Table) -> None:
         self._is_int: list[bool | None] | None = None
@@ -108,6 +111,8 @@ class Result:
             text += f", the first {_SHOWN_ROWS} shown"
         if self.older_runs.trajectories:
             text += f"; {self.older_runs}: all_runs=True"
+        if self.incomplete:
+            text += f"; {self.incomplete}"
         if hidden_columns:
             text += f"; {hidden_columns} more column{'' if hidden_columns == 1 else 's'}"
         return text

@@ -23,7 +23,7 @@ from rolltrace.record.tables import LOSSES
 from rolltrace.store.layout import Partition, source_of, step_folders, table_of
 from rolltrace.store.merge import replace_parts
 from rolltrace.store.owners import Owned
-from rolltrace.store.parts import undrained_sources, visible_parts, write_part
+from rolltrace.store.parts import row_count, undrained_sources, visible_parts, write_part
 from rolltrace.store.strip import DETAIL, strip
 
 _PLAN = "prune.plan"
@@ -187,7 +187,9 @@ def _parts(store: Path, steps: Callable[[Path], bool], owned: Callable[[Path], b
     for folder in step_folders(store):
         if steps(folder):
             for part in visible_parts(folder):
-                if table_of(part) in DETAIL and source_of(part) not in undrained and owned(part):
+                # A damaged part stays as it is: `rolltrace doctor` names it.
+                mine = table_of(part) in DETAIL and source_of(part) not in undrained and owned(part)
+                if mine and row_count(part) is not None:
                     yield part
 
 
