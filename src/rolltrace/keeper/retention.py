@@ -24,7 +24,7 @@ from rolltrace.keeper.choice import choose
 from rolltrace.keeper.groups import WAITING, Choice, Row
 from rolltrace.keeper.outbox import Outbox
 from rolltrace.keeper.pending import routed
-from rolltrace.keeper.policy import Policy, read_policy
+from rolltrace.keeper.policy import Policy, as_command, read_policy
 from rolltrace.query import Store, open_store
 from rolltrace.record.tables import FLAGS, SCORES, TRAJECTORIES
 from rolltrace.store import (
@@ -115,7 +115,15 @@ def retain(
     pruned = Pruned(0, 0, 0)
     if decision.groups:
         folders = set(decision.steps)
-        pruned = prune(store, decision.drop, whole=policy.whole, reason=REASON, steps=folders.__contains__, owned=owned)
+        pruned = prune(
+            store,
+            decision.drop,
+            whole=policy.whole,
+            reason=REASON,
+            policy=as_command(policy),
+            steps=folders.__contains__,
+            owned=owned,
+        )
     if decision.size:
         _remember(store, policy, decision.size)
     return Retained(pruned, len(decision.steps), decision.more)

@@ -5,6 +5,7 @@ from rolltrace.query.compare import Comparison, Parting, compare
 from rolltrace.query.dataset import Store, open_store
 from rolltrace.query.filters import compile_where
 from rolltrace.query.incomplete import Incomplete, Missing
+from rolltrace.query.pruned import Pruning
 from rolltrace.query.result import Result
 from rolltrace.query.trajectory import Op, OpTokens, Trajectory
 
@@ -17,6 +18,7 @@ __all__ = [
     "Op",
     "OpTokens",
     "Parting",
+    "Pruning",
     "QueryError",
     "Result",
     "Store",
