@@ -26,7 +26,7 @@ from rolltrace.record import to_json
 from rolltrace.settings import Settings
 
 if TYPE_CHECKING:
-    from rolltrace.query import Store
+    from rolltrace.query import Result, Store
     from rolltrace.query.runs import OlderRuns
 
 SHORT_ID = 8
@@ -161,6 +161,11 @@ def named_store(options: argparse.Namespace) -> Path | None:
         return None
     named, last = options.store_option, getattr(options, "store", None)
     return Settings.gather({"store": last if named is None else named}).store.expanduser()
+
+
+def tell_of_nothing(answer: Result, *, as_json: bool = False) -> None:
+    """Say that there is nothing, in which store, and what there is instead; on stderr where stdout is for programs."""
+    print(f"{'rolltrace: ' * as_json}{plain(answer.why_empty())}", file=sys.stderr if as_json else sys.stdout)
 
 
 def store_of(options: argparse.Namespace, *, may_be_new: bool = False, to_write: bool = False) -> Path:
