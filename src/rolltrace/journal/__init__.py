@@ -2,7 +2,7 @@
 
 from rolltrace.journal.access import check_store, file_mode, is_shared, is_store, make_folder, make_store, open_file
 from rolltrace.journal.host import host_name, host_of, host_tag, tag_of
-from rolltrace.journal.lock import drainer_lock, file_lock
+from rolltrace.journal.lock import drainer_lock, file_lock, lock_now
 from rolltrace.journal.owner import owner_of, read_problem, write_problem
 from rolltrace.journal.reader import (
     Damage,
@@ -42,6 +42,7 @@ __all__ = [
     "is_store",
     "journal_files",
     "journal_folder",
+    "lock_now",
     "make_folder",
     "make_store",
     "open_file",

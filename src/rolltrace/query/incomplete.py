@@ -46,9 +46,10 @@ class Incomplete(NamedTuple):
         """One line about what is missing of a kind."""
         files = [each for each in self.missing if each.kind == kind]
         path, reason = files[0].path, files[0].reason.partition(". ")[0]
-        which = f"the {'folder' if path.is_dir() else _NAMES[kind]} {path.name}"
+        place = f"{path.parent.name}/{path.name}"
+        which = f"the {'folder' if path.is_dir() else _NAMES[kind]} {place}"
         if len(files) > 1:
-            which = f"{len(files)} {_NAMES[kind]}s, such as {path.name},"
+            which = f"{len(files)} {_NAMES[kind]}s, such as {place},"
         lost = "what waits there to be drained" if kind == "journal" else "the rows there"
         return f"{which} cannot be read ({reason[:_LONGEST_REASON]}): {lost} cannot be shown"
 

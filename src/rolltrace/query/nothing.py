@@ -11,6 +11,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from rolltrace.flags import ALWAYS_ON, FLAGS
 from rolltrace.query.filter_fields import FIELDS, Field
 
 Ask = Callable[[str, Sequence[Any]], Any]
@@ -20,6 +21,12 @@ MOST_NAMED = 8
 """How many values are named."""
 _MOST_COMPARED = 1000
 """Among how many the nearest is looked for."""
+_POSSIBLE = {
+    "status": ("ok", "error", "cancelled", "running", "interrupted"),
+    "kind": ("llm", "tool", "env", "reward", "other"),
+    "flag": tuple(flag.name for flag in (*FLAGS, *ALWAYS_ON)),
+}
+"""Values that a field may have, in whatever store."""
 _CALLED = {"sample_index": "sample", "rollout_n": "rollout"}
 
 
@@ -65,10 +72,11 @@ def _missing(ask: Ask, asked: Asked) -> str | None:
     wanted = _text(asked.value)
     if wanted in values or (len(values) == _MOST_COMPARED and _exists(ask, source, wanted)):
         return None
-    if not values:
-        return f"nothing has a {called}"
-    near = get_close_matches(wanted, values, n=1, cutoff=0.5)
+    possible = _POSSIBLE.get(asked.field, ())
+    near = [] if wanted in possible else get_close_matches(wanted, [*values, *possible], n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}? " if near else ""
+    if not values:
+        return f"there is no {called} {wanted!r}; {hint}nothing has a {called}"
     named = ", ".join(map(repr, sorted(values, key=_by_number)[:MOST_NAMED])) + (
         ", ..." if len(values) > MOST_NAMED else ""
     )
@@ -84,8 +92,8 @@ def _out_of_range(ask: Ask, source: tuple[str, list[Any]], called: str, wanted: 
     )
     if row["least"] is None:
         return f"nothing has a {called}"
-    span = f"{row['least']:.6g}" if row["least"] == row["most"] else f"{row['least']:.6g} to {row['most']:.6g}"
-    return f"there is no {called} {wanted}; there is {span}"
+    least, most = (f"{row[name]:.15g}" for name in ("least", "most"))
+    return f"there is no {called} {wanted}; there {f'is only {least}' if least == most else f'are {least} to {most}'}"
 
 
 def _exists(ask: Ask, source: tuple[str, list[Any]], wanted: Any) -> bool:

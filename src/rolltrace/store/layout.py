@@ -103,11 +103,12 @@ def foreign_entries(store: Path) -> Iterator[Path]:
         return
     if not data.exists():
         return
-    ours = {data, *step_folders(store)}
+    unreadable: set[Path] = set()
+    ours = {data, *step_folders(store, lambda folder, fault: unreadable.add(folder))} | unreadable
     ours |= {parent for folder in list(ours) for parent in folder.parents}
     for folder in sorted(each for each in ours if each == data or data in each.parents):
         parts = set(parts_in(folder)) if _STEP.fullmatch(folder.name) else set()
-        for entry in sorted(folder.iterdir()):
+        for entry in sorted(folder.iterdir()) if os.access(folder, os.R_OK | os.X_OK) else ():
             if entry not in ours and entry not in parts and not entry.name.endswith(_NOT_FOREIGN):
                 yield entry
 
