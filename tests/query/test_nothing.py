@@ -14,7 +14,7 @@ from rolltrace.cli import main
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     store = tmp_path_factory.mktemp("nothing") / "s"
 
-    @rolltrace.rollout_trace_op(kind="tool")
+    @rolltrace.rollout_trace_op(kind="tool", name="search")
     def search(query: str) -> str:
         return query
 
@@ -22,7 +22,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
         rolltrace.init("p", experiment, "rolltrace", store=store, drain="off", quiet=True, run=f"run of {experiment}")
         for step in (1, 2, 3):
             for sample in range(12):
-                with rolltrace.rollout_trace_attr(step=step, sample_index=sample, tags={"level": "hard"}) as trajectory:
+                with rolltrace.rollout_trace_attr(step=step, sample_index=sample, level="hard") as trajectory:
                     search("x")
                     trajectory.reward(0.5)
         rolltrace.shutdown()
@@ -38,7 +38,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ({"step": 999}, "there is no step 999; there are 1 to 3"),
         (
             {"sample_index": 99},
-            "there is no sample '99'; there are: '0', '1', '2', '3', '4', '5', '6', '7', ...",
+            "there is no sample '99'; did you mean '9'? there are: '0', '1', '2', '3', '4', '5', '6', '7', ...",
         ),
         ({"run": "x"}, "there is no run 'x'; there are: 'run of grpo-a', 'run of grpo-b'"),
         ({"where": "status = 'eror'"}, "there is no status 'eror'; did you mean 'error'? there is: 'ok'"),
