@@ -8,6 +8,7 @@ import pytest
 
 import rolltrace
 from rolltrace.cli import main
+from rolltrace.store import prepare
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +79,7 @@ def test_paging_is_blamed_for_what_it_leaves_out(store: Path) -> None:
 
 
 def test_an_empty_store_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    prepare(tmp_path)
     for command in (["ls"], ["ls", "--experiments"], ["ls", "--steps"], ["groups"]):
         assert main([*command, "--store", str(tmp_path)]) == 0
         assert f"in the store '{tmp_path}'\n" in capsys.readouterr().out

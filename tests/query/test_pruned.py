@@ -49,7 +49,7 @@ def write(store: Path) -> None:
 
 def prune_first(store: Path) -> None:
     write(store)
-    assert main(["prune", "--where", "step = 1", "--store", str(store)]) == 0
+    assert main(["prune", "--where", "step = 1", "--yes", "--store", str(store)]) == 0
 
 
 @pytest.fixture
@@ -136,7 +136,7 @@ def test_what_was_pruned_is_not_news_for_backends(tmp_path: Path) -> None:
 
 def test_a_policy_is_named_as_the_command_that_sets_it(tmp_path: Path) -> None:
     write(tmp_path)
-    assert main(["retain", "--keep", "errors", "--share", "0", "--now", "--store", str(tmp_path)]) == 0
+    assert main(["retain", "--keep", "errors", "--share", "0", "--now", "--yes", "--store", str(tmp_path)]) == 0
     pruned = rolltrace.open(tmp_path).trajectory(ids(tmp_path, 1)[0]).pruned
     assert re.fullmatch(r"payload pruned on \d{4}-\d\d-\d\d by retain --keep errors", str(pruned))
 

@@ -105,9 +105,6 @@ def _print(finding: Finding) -> None:
 def _examine(store: Path) -> Iterator[Finding]:
     readable = True
     _asked.cache_clear()
-    if not os.access(store, os.R_OK | os.X_OK):
-        yield _unreadable("access", store)
-        return
     problem, owner = write_problem(store), owner_of(store)
     whose = "where the store can be written" if owner is None else f"as {owner}"
     for check in (_format, _access, _permissions, _journals, _strange, _leftovers, *_ASKING, _disk, _log):

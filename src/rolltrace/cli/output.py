@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rolltrace.errors import ConfigError, StoreError
-from rolltrace.journal import check_store, write_problem
+from rolltrace.journal import check_store, read_problem, write_problem
 from rolltrace.record import to_json
 from rolltrace.settings import Settings
 
@@ -183,6 +183,10 @@ def store_of(options: argparse.Namespace, *, may_be_new: bool = False, to_write:
     if named is not None and last is not None and named != last:
         raise ConfigError(f"two stores are named, {last!r} and --store {named!r}; leave one out")
     store = Settings.gather({"store": last if named is None else named}).store.expanduser()
+    if store.is_dir() and not os.access(store, os.R_OK | os.X_OK):
+        raise StoreError(
+            f"cannot read the store {str(store)!r}: {read_problem(store, PermissionError('no permission'))}"
+        )
     try:
         check_store(store)
     except StoreError as fault:
