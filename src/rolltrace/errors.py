@@ -11,6 +11,8 @@
     └── StoreError (OSError)            the store folder cannot be used
         └── FormatError                 a file of the store is damaged or written by a newer version
 
+and the one warning, IncompleteWarning (UserWarning): an answer lacks what could not be read.
+
 Each one takes only its message, so that Ray and multiprocessing can carry it to another process.
 Inside a traced call none of these reaches the caller: see `_guard`.
 """
@@ -60,3 +62,7 @@ class StoreError(RolltraceError, OSError):
 
 class FormatError(StoreError):
     """A file is not one of ours, is damaged in its header, or comes from a newer rolltrace."""
+
+
+class IncompleteWarning(UserWarning):
+    """An answer lacks something that the store has and that could not be read; `Result.incomplete` says what."""

@@ -76,7 +76,8 @@ def test_groups_are_filtered_sorted_and_limited(store: Path, capsys: pytest.Capt
     best = ask(capsys, store, "--order=-std,-step", "--limit", 1).splitlines()
     assert best[1].split()[:2] == ["2", "2"]
     assert best[-1] == "1 of 6 groups; all: --limit 6"
-    assert ask(capsys, store, "--where", "reward = 7") == "no groups meet the filter\n"
+    line = f"no groups in the store '{store}' meet the filter; there is no reward 7; there are 0 to 1\n"
+    assert ask(capsys, store, "--where", "reward = 7") == line
 
 
 @pytest.mark.parametrize(

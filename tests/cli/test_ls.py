@@ -137,7 +137,8 @@ def test_steps_and_experiments(store: Path, capsys: pytest.CaptureFixture[str]) 
 
 
 def test_nothing_found_is_no_error(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert ask(capsys, "ls", store, "--step", "99") == "no trajectories meet the filter\n"
+    line = f"no trajectories in the store '{store}' meet the filter; there is no step 99; there are 1 to 2\n"
+    assert ask(capsys, "ls", store, "--step", "99") == line
 
 
 @pytest.mark.parametrize("options", [["--limit", "-1"], ["--steps", "--where", "step = 1"], ["--validate", "--train"]])

@@ -49,6 +49,6 @@ def test_numbers_are_numbers_and_the_rest_is_text(
 
 def test_an_unknown_id_is_one_line(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["score", "ab" * 16, "note", "fine", "--store", str(store)]) == 1
-    assert capsys.readouterr().err == f"rolltrace: no trajectory has the id {'ab' * 16}\n"
+    assert capsys.readouterr().err == f"rolltrace: no trajectory has the id {'ab' * 16} in the store '{store}'\n"
     assert main(["score", "ab" * 16, "", "fine", "--store", str(store)]) == 1
     assert "a score needs a name" in capsys.readouterr().err

@@ -44,6 +44,7 @@ def foreign(part: Path) -> None:
     pq.write_table(pa.table({"trajectory_id": [1, 2], "op_id": ["a", "b"]}), part)
 
 
+@pytest.mark.filterwarnings("ignore::rolltrace.query.IncompleteWarning")
 @pytest.mark.parametrize("damage", [cut, empty, garbage, foreign])
 @pytest.mark.parametrize("table", ["spans", "trajectories", "scores"])
 def test_a_damaged_part_is_left_out_and_named(store_path: Path, damage: Callable[[Path], None], table: str) -> None:
@@ -112,6 +113,7 @@ def test_journals_of_compacted_parts_are_not_counted_twice(tmp_path: Path) -> No
     assert open_store(store).trajectories().rows() == expected
 
 
+@pytest.mark.filterwarnings("ignore::rolltrace.query.IncompleteWarning")
 def test_an_unreadable_journal_is_reported(tmp_path: Path) -> None:
     write_run(tmp_path)
     first = sorted(tmp_path.glob("journal/*/*.seg"))[0]

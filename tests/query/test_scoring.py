@@ -105,6 +105,7 @@ def test_secrets_in_a_note_are_taken_out(store_path: Path) -> None:
     assert "a1B2c3D4" not in json.dumps(store.sql("SELECT label, reason FROM scores").rows())
 
 
+@pytest.mark.filterwarnings("ignore::rolltrace.query.IncompleteWarning")
 def test_a_store_that_cannot_be_written_is_an_error(store_path: Path) -> None:
     drain(store_path)
     shutil.rmtree(store_path / "journal")

@@ -128,7 +128,7 @@ def test_texts_go_and_the_words_of_an_error_stay(store: Path) -> None:
     (transition,) = rows(store, "transitions")
     assert (transition["trace"], transition["reward"], transition["stop_reason"]) == (None, 1.5, "done")
     assert rows(store, "texts") == []
-    assert [row["body"] for row in rows(store, "notes")] == [None]
+    assert [row["body"] for row in rows(store, "notes") if row["event"] == "note"] == [None]
     assert [row["detail"] for row in rows(store, "flags")] == ["{}"], "flags are part of the summary"
 
 

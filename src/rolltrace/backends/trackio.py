@@ -139,6 +139,7 @@ def _metadata(trajectory: Trajectory) -> dict[str, Any]:
         "reward_terms": terms[-1] if terms else None,
         "scores": scores or None,
         "flags": trajectory.flags or None,
+        "pruned": None if trajectory.pruned is None else str(trajectory.pruned),
         "tags": trajectory.tags or None,
         "policy_version": trajectory.policy_version_max,
         # Trackio searches in values, not in names: `[step=3]` finds step 3 and no other.

@@ -14,7 +14,8 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from rolltrace.cli.output import error_text
+from rolltrace.cli.missing import refusal_of, telling_of_missing
+from rolltrace.cli.output import error_text, named_store, plain
 from rolltrace.errors import RolltraceError
 
 COMMANDS = (
@@ -66,7 +67,8 @@ def _run(given: list[str]) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a terminal without UTF-8 is no reason to stop
     try:
-        code: int = options.run(options)
+        with telling_of_missing():
+            code: int = options.run(options)
         sys.stdout.flush()
         return code
     except BrokenPipeError:  # `rolltrace ... | head` has seen enough
@@ -74,6 +76,12 @@ def _run(given: list[str]) -> int:
         return 0
     except RolltraceError as error:
         print(f"rolltrace: {error_text(error)}", file=sys.stderr)
+        return 1
+    except OSError as fault:
+        refusal = refusal_of(fault, named_store(options))
+        if refusal is None:
+            raise
+        print(f"rolltrace: {plain(refusal)}", file=sys.stderr)
         return 1
 
 

@@ -27,7 +27,7 @@ def add(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     from rolltrace.store import GRACE_SEC, Owned, compact, remove_abandoned, remove_leftovers, remove_replaced
 
-    store = store_of(options)
+    store = store_of(options, to_write=True)
     owned = Owned(store, all_hosts=options.all_hosts)
     with drainer_lock(journal_folder(store)) as alone:
         if not alone:

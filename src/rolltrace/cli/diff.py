@@ -134,8 +134,9 @@ def _fields(found: Comparison) -> dict[str, Any]:
 def _turn_fields(turn: Turn | None) -> dict[str, Any] | None:
     if turn is None:
         return None
+    pruned = None if turn.pruned is None else str(turn.pruned)
     tools = [{"name": op.name, "inputs": op.inputs, "outputs": op.outputs, "error": op.error} for op in turn.tools]
-    return {"op_id": turn.op_id, "text": turn.text, "tokens": turn.tokens, "tools": tools}
+    return {"op_id": turn.op_id, "text": turn.text, "tokens": turn.tokens, "tools": tools, "pruned": pruned}
 
 
 def _label(at: int) -> str:
@@ -178,7 +179,12 @@ def _value(value: Any) -> str:
 def _summary(found: Comparison) -> list[str]:
     if found.identical:
         return ["model and tools did the same in all of them"]
-    lines = [f"first turn that differs: {found.first_diverging_turn}"]
+    lines = [
+        f"{_label(at)}: {plain(each.pruned)}" for at, each in enumerate(found.trajectories) if each.pruned is not None
+    ]
+    if found.first_diverging_turn is None:
+        return [*lines, "nothing else differs, and what was pruned cannot be compared"]
+    lines.append(f"first turn that differs: {found.first_diverging_turn}")
     token, call = found.first_diverging_token, found.first_diverging_tool_call
     if token is not None:
         values = ", ".join(
@@ -218,7 +224,7 @@ def _call(name: str, arguments: Any) -> str:
 
 def _print_turn(row: TurnRow, found: Comparison, *, full: bool) -> None:
     first = row.index == found.first_diverging_turn
-    mark = "=" if row.same else "≠"
+    mark = "=" if row.same else "≠" if row.known else "?"
     title = f"{mark} turn {row.index}{'  first difference' if first else ''}"
     print(paint(title, "dim" if row.same else "red" if first else "yellow"))
     room = max(40, screen_width() - 6)
@@ -262,9 +268,13 @@ def _token_parts(turns: Sequence[Turn]) -> list[str]:
 
 
 def _reply(turn: Turn) -> str:
+    if turn.pruned is not None:
+        return f"({plain(turn.pruned)})"
     return plain(turn.text) if turn.text is not None else f"({len(turn.tokens or ())} tokens, no text)"
 
 
 def _tool(op: Op) -> str:
+    if op.pruned is not None:
+        return plain(f"{op.name}({op.pruned})")
     result = f"✗ {plain(op.error)}" if op.error else f"→ {plain(op.outputs)}"
     return f"{_call(op.name, op.inputs)} {result}"

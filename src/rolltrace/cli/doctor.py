@@ -16,7 +16,16 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from rolltrace.cli.output import add_json, add_store, counted, json_line, paint, plain, size, store_of
 from rolltrace.cli.stats import describe, drainer_is_running, undrained_bytes
 from rolltrace.errors import FormatError, RolltraceError
-from rolltrace.journal import Damage, SegmentReader, is_shared, journal_files, journal_folder, strange_files
+from rolltrace.journal import (
+    Damage,
+    SegmentReader,
+    is_shared,
+    journal_files,
+    journal_folder,
+    owner_of,
+    strange_files,
+    write_problem,
+)
 
 if TYPE_CHECKING:
     from rolltrace.query import Store
@@ -37,6 +46,8 @@ _ADVICE = {
     "ROLLTRACE_STRICT=1 stops there",
     "unreadable": "see: rolltrace ls --where \"flag = 'unreadable'\"; the records are in the store's folder unreadable",
 }
+_SHARE = "ask for it to be shared with your group: its owner sets ROLLTRACE_SHARE=group, or init(share='group')"
+"""What to do about a store of somebody else's."""
 _COLOURS = {"ok": "green", "note": "cyan", "problem": "red"}
 
 
@@ -96,12 +107,16 @@ def _print(finding: Finding) -> None:
 def _examine(store: Path) -> Iterator[Finding]:
     readable = True
     _asked.cache_clear()
-    for check in (_format, _permissions, _journals, _strange, _leftovers, *_ASKING, _disk, _log):
+    problem, owner = write_problem(store), owner_of(store)
+    whose = "where the store can be written" if owner is None else f"as {owner}"
+    for check in (_format, _access, _permissions, _journals, _strange, _leftovers, *_ASKING, _disk, _log):
         if not readable and check in _ASKING:  # of a newer format: who knows what it says
             continue
         try:
             for finding in check(store):
                 readable &= finding.check != "format" or finding.level != "problem"
+                if problem is not None and finding.do and finding.do != _SHARE:  # others have to do it
+                    finding = finding._replace(do=f"{whose}: {finding.do}")
                 yield finding
         except (RolltraceError, OSError, ValueError) as fault:  # one sick part must not hide the others
             name = check.__name__.strip("_")
@@ -145,6 +160,17 @@ def _format(store: Path) -> Iterator[Finding]:
         yield Finding("ok", "format", f"version {FORMAT}")
 
 
+def _access(store: Path) -> Iterator[Finding]:
+    """Whether the store is somebody else's, or can only be read."""
+    problem, owner = write_problem(store), owner_of(store)
+    if problem is not None:
+        yield Finding("note", "access", f"you can only read this store: {problem}", str(store))
+    elif owner is not None:
+        yield Finding("note", "access", f"the store belongs to {owner}; you can write to it too", str(store))
+    else:
+        yield Finding("ok", "access", "the store is yours")
+
+
 def _permissions(store: Path) -> Iterator[Finding]:
     found = False
     shared = is_shared(store)
@@ -153,6 +179,10 @@ def _permissions(store: Path) -> Iterator[Finding]:
         what = f"others than {'its group' if shared else 'its owner'} can look into the store (mode {_mode(store):03o})"
         do = f"chmod {'2770' if shared else '700'} {shlex.quote(str(store))}"
         yield Finding("note", "permissions", what, str(store), do)
+    journals = store / "journal"
+    if journals.is_dir() and not _is_readable(journals):
+        found = True
+        yield _unreadable("permissions", journals)
     for path in [
         *(store / "journal").glob("*"),
         *(store / "journal").glob("*/*.seg"),
@@ -167,12 +197,25 @@ def _permissions(store: Path) -> Iterator[Finding]:
             found = True
             what = f"others can get at what was traced (mode {mode:03o})"
             yield Finding("problem", "permissions", what, str(path), f"chmod {right:o} {shlex.quote(str(path))}")
-        if not os.access(path, os.R_OK | (os.X_OK if path.is_dir() else 0)):
+        if not _is_readable(path):
             found = True
-            do = f"sudo chown -R $USER {shlex.quote(str(path.parent))}"
-            yield Finding("problem", "permissions", "not readable by you", str(path), do)
+            yield _unreadable("permissions", path)
     if not found:
         yield Finding("ok", "permissions", "journals are the group's" if shared else "journals are private")
+
+
+def _is_readable(path: Path) -> bool:
+    return os.access(path, os.R_OK | (os.X_OK if path.is_dir() else 0))
+
+
+def _unreadable(check: str, path: Path) -> Finding:
+    """Something that we may not read: its owner can share it, or it is ours and its mode is wrong."""
+    owner = owner_of(path)
+    if owner is not None:
+        return Finding("problem", check, f"not readable by you; it belongs to {owner}", str(path), _SHARE)
+    right = f"u+r{'x' * path.is_dir()}"
+    what = f"not readable by you (mode {_mode(path):03o})"
+    return Finding("problem", check, what, str(path), f"chmod {right} {shlex.quote(str(path))}")
 
 
 def _mode(path: Path) -> int:
@@ -186,7 +229,7 @@ def _journals(store: Path) -> Iterator[Finding]:
     for path in journal_files(store):
         try:
             segment, damage = _read(path)
-        except FileNotFoundError:
+        except (FileNotFoundError, PermissionError):  # `_permissions` names what is not ours to read
             continue
         except OSError as fault:
             do = f"mv {shlex.quote(str(path))} {shlex.quote(str(path) + '.bad')}"
@@ -201,6 +244,8 @@ def _journals(store: Path) -> Iterator[Finding]:
             do = f"{_command('journal dump', store)}  shows what can; the drainer takes all of that"
             yield Finding("problem", "journals", what, f"{path}, at byte {place.offset}", do)
     drainer = "a drainer is at work" if running else "no drainer is at work"
+    if running is None:
+        drainer = "whether a drainer is at work cannot be told"
     summary = ", ".join(f"{count} {state}" for state, count in sorted(states.items())) or "none"
     yield Finding("ok", "journals", f"{summary}; {drainer} on this host")
     for folder, count in sorted(waiting.items()):
@@ -208,7 +253,7 @@ def _journals(store: Path) -> Iterator[Finding]:
         if folder != here:
             what = f"{counted(count, 'journal file')} of another host, which only a drainer there can take"
             yield Finding("note", "journals", what, str(folder), f"on {folder.name}: {_command('drain --once', store)}")
-        elif not running:
+        elif running is False:
             yield Finding("problem", "journals", what, str(folder), _command("drain --once", store))
 
 
@@ -293,7 +338,7 @@ def _age(seconds: float) -> str:
 
 
 def _parts(store: Path) -> Iterator[Finding]:
-    from rolltrace.store import SCHEMAS, foreign_entries, hidden_parts, list_parts, step_folders, table_of
+    from rolltrace.store import SCHEMAS, data_folder, foreign_entries, hidden_parts, list_parts, step_folders, table_of
 
     damaged = dict(_asked(store).damaged(thorough=True))
     visible, bad = list_parts(store), 0
@@ -303,10 +348,17 @@ def _parts(store: Path) -> Iterator[Finding]:
             bad += 1
             what = f"a part of a table that this rolltrace does not know, {table_of(part)!r}"
             yield Finding("problem", "parts", what, str(part), f"pip install -U rolltrace, or give it up: {away}")
+        elif not _is_readable(part):
+            bad += 1
+            yield _unreadable("parts", part)
         elif part in damaged:
             bad += 1
             what, do = f"damaged ({damaged[part]})", f"put a copy in its place, or give it up: {away}"
             yield Finding("problem", "parts", what, str(part), do)
+    for folder in damaged:
+        if folder.is_dir() and data_folder(store) in (folder, *folder.parents):
+            bad += 1
+            yield _unreadable("parts", folder)
     merged = [part for folder in step_folders(store) for part in hidden_parts(folder)]
     if merged:
         what = f"{counted(len(merged), 'part')} merged into others, which the drainer removes after half a minute"

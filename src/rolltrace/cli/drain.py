@@ -25,5 +25,5 @@ def run(options: argparse.Namespace) -> int:
     from rolltrace.keeper.process import run as follow_all
     from rolltrace.keeper.process import run_once
 
-    store = store_of(options)
+    store = store_of(options, to_write=True)
     return run_once(store, progress("draining")) if options.once else follow_all(store)

@@ -19,6 +19,7 @@ from rolltrace.cli.output import (
     json_line,
     progress,
     store_of,
+    tell_of_nothing,
     tell_of_older_runs,
 )
 from rolltrace.errors import ConfigError, StoreError
@@ -56,13 +57,16 @@ def run(options: argparse.Namespace) -> int:
         raise ConfigError(f"{options.format} is a folder; name it with -o FOLDER")
     if not to_stdout and not chosen.is_folder and not options.force:
         _refuse_to_overwrite(Path(options.output))
+    store = open_store(store_of(options))
     selection = select(
-        open_store(store_of(options)),
+        store,
         trajectory_ids=options.trajectory,
         progress=progress("exporting"),
         **filters_of(options),
     )
     tell_of_older_runs(selection.older_runs)
+    if not selection.rows and not options.trajectory:
+        tell_of_nothing(store.trajectories(**filters_of(options)), as_json=True)
     if chosen.is_folder:
         done = chosen.write_folder(selection, Path(options.output))
     elif to_stdout:

@@ -21,6 +21,7 @@ from rolltrace.cli.output import (
     print_rows,
     print_table,
     store_of,
+    tell_of_nothing,
     tell_of_older_runs,
     working,
 )
@@ -78,6 +79,9 @@ def run(options: argparse.Namespace) -> int:
             limit=options.limit if options.json else None,
         )  # fmt: skip
     tell_of_older_runs(found.older_runs)
+    if not len(found):
+        tell_of_nothing(found, as_json=options.json)
+        return 0
     if options.json:
         print_rows(found.rows())
         return 0
@@ -85,7 +89,7 @@ def run(options: argparse.Namespace) -> int:
     first = max(0, len(found) - _SHOWN_ROWS) if newest else 0
     rows = found.rows()[first:][: _SHOWN_ROWS if options.limit is None else options.limit]
     if not rows:
-        print(f"no groups{'' if all(value is None for value in wanted.values()) else ' meet the filter'}")
+        print(paint(f"0 of {counted(len(found), 'group')}", "dim"))
         return 0
     hidden = print_table(_kept(_columns(rows), options))
     footer = counted(len(found), "group")

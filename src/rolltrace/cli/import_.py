@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
     paths = [Path(path) for path in options.paths]
     files, last = (paths, None) if options.store_option is not None else _split(paths)
     options.store = None if last is None else str(last)
-    store, chosen = store_of(options, may_be_new=True), IMPORTS[options.format]
+    store, chosen = store_of(options, may_be_new=True, to_write=True), IMPORTS[options.format]
     problems: list[str] = []
 
     def tell(bad: BadLine) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from rolltrace.cli.output import add_json, add_store, json_line, store_of
-from rolltrace.journal import Damage, Entry, SegmentReader, journal_files, read_journals
+from rolltrace.cli.output import add_json, add_store, json_line, plain, store_of
+from rolltrace.journal import Damage, Entry, SegmentReader, hidden_journals, journal_files, read_journals
 from rolltrace.record import Blob, Record, decode_value, to_json
 from rolltrace.record.partial import read_coordinates
 
@@ -37,7 +38,9 @@ def add(commands: Any) -> None:
 def run_dump(options: argparse.Namespace) -> int:
     damaged = False
     seen: Path | None = None
-    for segment, item in read_journals(store_of(options)):
+    store = store_of(options)
+    _tell_of_hidden(store)
+    for segment, item in read_journals(store):
         if segment.path != seen:
             seen = segment.path
             if segment.losses:
@@ -48,7 +51,9 @@ def run_dump(options: argparse.Namespace) -> int:
 
 
 def run_status(options: argparse.Namespace) -> int:
-    for path in journal_files(store_of(options)):
+    store = store_of(options)
+    _tell_of_hidden(store)
+    for path in journal_files(store):
         try:
             row = _status_row(path)
         except FileNotFoundError:  # drained since it was listed
@@ -60,6 +65,11 @@ def run_status(options: argparse.Namespace) -> int:
         else:
             print("  ".join(f"{value}" for value in row.values()))
     return 0
+
+
+def _tell_of_hidden(store: Path) -> None:
+    for path, problem in hidden_journals(store):
+        print(f"rolltrace: {plain(path)} is not shown: {plain(problem)}", file=sys.stderr)
 
 
 def _status_row(path: Path) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 from rolltrace.cli.output import (
@@ -51,16 +52,16 @@ def run(options: argparse.Namespace) -> int:
         if options.json:
             print_rows(rows)
         else:
-            _print(rows)
+            _print(rows, store.path)
         if not options.watch:
             return 0
         sys.stdout.flush()
         time.sleep(_EVERY_SEC)
 
 
-def _print(rows: list[dict[str, Any]]) -> None:
+def _print(rows: list[dict[str, Any]], store: Path) -> None:
     if not rows:
-        print("nothing runs")
+        print(f"nothing runs in the store {plain(repr(str(store)))}")
         return
 
     def texts(key: str) -> list[str]:

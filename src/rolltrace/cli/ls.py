@@ -23,6 +23,7 @@ from rolltrace.cli.output import (
     print_table,
     runs_of,
     store_of,
+    tell_of_nothing,
     tell_of_older_runs,
     working,
 )
@@ -96,10 +97,16 @@ def run(options: argparse.Namespace) -> int:
     store = open_store(store_of(options))
     if options.experiments:
         rows = _experiments(store, with_runs=not options.json)
+        if not rows:
+            tell_of_nothing(store.runs(), as_json=options.json)
+            return 0
         return _show(options, rows, _experiment_columns, "run" if any(row.get("run") for row in rows) else "experiment")
     if options.steps:
         steps = store.steps(project=options.project, experiment=options.experiment, **runs_of(options))
         tell_of_older_runs(steps.older_runs)
+        if not len(steps):
+            tell_of_nothing(steps, as_json=options.json)
+            return 0
         return _show(options, steps.rows(), _step_columns, "step")
     return _trajectories(options, store, wanted)
 
@@ -119,13 +126,13 @@ def _trajectories(options: argparse.Namespace, store: Store, wanted: Row) -> int
             columns = usual_columns(rows) if options.columns is None else chosen_columns(store, rows, options.columns)
             columns = with_asked(store, rows, columns, _asked(options, wanted))
     tell_of_older_runs(found.older_runs)
-    if options.json:
+    if not rows:
+        tell_of_nothing(found, as_json=options.json)
+    elif options.json:
         print_rows(chosen)
-    elif rows:
+    else:
         hidden = print_table(columns)
         print(paint(_footer(rows, total, hidden, newest=last is not None), "dim"))
-    else:
-        print(f"no trajectories{'' if all(value is None for value in wanted.values()) else ' meet the filter'}")
     return 0
 
 

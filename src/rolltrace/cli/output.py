@@ -21,12 +21,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rolltrace.errors import ConfigError, StoreError
-from rolltrace.journal import check_store
+from rolltrace.journal import check_store, read_problem, write_problem
 from rolltrace.record import to_json
 from rolltrace.settings import Settings
 
 if TYPE_CHECKING:
-    from rolltrace.query import Store
+    from rolltrace.query import Result, Store
     from rolltrace.query.runs import OlderRuns
 
 SHORT_ID = 8
@@ -155,20 +155,38 @@ def tell_of_runs_not_meant(store: Store, where: str | None, **conditions: Any) -
             )
 
 
-def store_of(options: argparse.Namespace, *, may_be_new: bool = False) -> Path:
+def named_store(options: argparse.Namespace) -> Path | None:
+    """The store that a command is about, whether there is one or not; None for a command without."""
+    if not hasattr(options, "store_option"):
+        return None
+    named, last = options.store_option, getattr(options, "store", None)
+    return Settings.gather({"store": last if named is None else named}).store.expanduser()
+
+
+def tell_of_nothing(answer: Result, *, as_json: bool = False) -> None:
+    """Say that there is nothing, in which store, and what there is instead; on stderr where stdout is for programs."""
+    print(f"{'rolltrace: ' * as_json}{plain(answer.why_empty())}", file=sys.stderr if as_json else sys.stdout)
+
+
+def store_of(options: argparse.Namespace, *, may_be_new: bool = False, to_write: bool = False) -> Path:
     """The store a command was asked about.
 
     Args:
         options: Of the command.
         may_be_new: The command can make a store, where there is nothing or an empty folder.
+        to_write: The command changes it.
 
     Raises:
-        StoreError: there is no store, and the command does not make one there.
+        StoreError: there is no store, and the command does not make one there; or it can only be read.
     """
     named, last = options.store_option, getattr(options, "store", None)
     if named is not None and last is not None and named != last:
         raise ConfigError(f"two stores are named, {last!r} and --store {named!r}; leave one out")
     store = Settings.gather({"store": last if named is None else named}).store.expanduser()
+    if store.is_dir() and not os.access(store, os.R_OK | os.X_OK):
+        raise StoreError(
+            f"cannot read the store {str(store)!r}: {read_problem(store, PermissionError('no permission'))}"
+        )
     try:
         check_store(store)
     except StoreError as fault:
@@ -177,6 +195,8 @@ def store_of(options: argparse.Namespace, *, may_be_new: bool = False) -> Path:
             return store
         what = "name a new folder or a store" if may_be_new else "name one"
         raise StoreError(f"{fault}; {what}: rolltrace COMMAND --store STORE") from None
+    if to_write and (problem := write_problem(store)) is not None:
+        raise StoreError(f"the store {str(store)!r} can only be read: {problem}")
     return store
 
 

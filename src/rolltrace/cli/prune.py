@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import shlex
 import sys
 import time
 from typing import TYPE_CHECKING, Any
@@ -69,7 +70,7 @@ def run(options: argparse.Namespace) -> int:
     from rolltrace.query import open_store
     from rolltrace.store import GRACE_SEC, Owned, prune
 
-    path = store_of(options)
+    path = store_of(options, to_write=not options.dry_run)
     store = open_store(path)
     owned = Owned(path, all_hosts=options.all_hosts)
 
@@ -92,7 +93,9 @@ def run(options: argparse.Namespace) -> int:
         if not alone:
             print("rolltrace: a drainer is running on this store; try again when it is idle", file=sys.stderr)
             return 1
-        pruned = prune(path, choice.drop, whole=options.whole, owned=owned, progress=progress("pruning"))
+        pruned = prune(
+            path, choice.drop, whole=options.whole, policy=_policy(options), owned=owned, progress=progress("pruning")
+        )
     tell_of_other_hosts(path, options)
     remove_replaced_later(path, GRACE_SEC + 1)
     if options.json:
@@ -101,6 +104,13 @@ def run(options: argparse.Namespace) -> int:
         rows = counted(pruned.rows, "row")
         print(f"pruned {counted(pruned.trajectories, 'trajectory')}, {rows}, {size(max(pruned.bytes, 0))} less")
     return 0
+
+
+def _policy(options: argparse.Namespace) -> str:
+    """What was asked for, as it is kept beside what goes."""
+    names = {"where": options.where, "older-than": options.older_than, "max-size": options.max_size}
+    words = [f"--{name} {shlex.quote(value)}" for name, value in names.items() if value is not None]
+    return " ".join(["prune", *words, *["--whole"] * options.whole])
 
 
 def _choose(store: Store, options: argparse.Namespace) -> Choice:

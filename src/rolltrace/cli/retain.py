@@ -76,8 +76,8 @@ def add(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     from rolltrace.keeper.policy import read_policy, write_policy
 
-    path = store_of(options)
     settings = _settings(options)
+    path = store_of(options, to_write=not options.dry_run and (options.off or options.now or bool(settings)))
     if options.off:
         if settings:
             raise ConfigError(

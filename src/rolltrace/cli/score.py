@@ -38,7 +38,7 @@ def run(options: argparse.Namespace) -> int:
     from rolltrace.query import open_store
 
     value = options.value if options.text else _value(options.value)
-    open_store(store_of(options)).score(options.id, options.name, value, reason=options.reason)
+    open_store(store_of(options, to_write=True)).score(options.id, options.name, value, reason=options.reason)
     print(f"{plain(options.id)}: {plain(options.name)} is {plain(value)}")
     return 0
 

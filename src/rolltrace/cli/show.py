@@ -102,6 +102,10 @@ def run(options: argparse.Namespace) -> int:
         _print_section("tokens")
         for tokens in trajectory.tokens:
             _print_tokens(tokens, options.full)
+        if trajectory.pruned is not None:
+            print("  " + paint(plain(trajectory.pruned), "yellow"))
+        elif not trajectory.tokens:
+            print("  none")
     return 0
 
 
@@ -120,12 +124,14 @@ def _print_json(trajectory: Trajectory, options: argparse.Namespace) -> None:
             "ops": [_op_tree(op) for op in trajectory.ops],
             "tokens": [tokens._asdict() for tokens in trajectory.tokens],
             "conversation": trajectory.conversation,
+            "pruned": None if trajectory.pruned is None else str(trajectory.pruned),
         }
         print(json_line(fields))
 
 
 def _op_fields(op: Op) -> dict[str, Any]:
-    return {key: value for key, value in vars(op).items() if key != "children"} | {"duration_s": op.duration_s}
+    fields = {key: value for key, value in vars(op).items() if key != "children"}
+    return {**fields, "duration_s": op.duration_s, "pruned": None if op.pruned is None else str(op.pruned)}
 
 
 def _op_tree(op: Op) -> dict[str, Any]:
@@ -175,6 +181,8 @@ def _print_header(t: Trajectory, full: bool, *, transitions_follow: bool) -> Non
         steps = "" if transitions_follow or not t.transitions else " (see --transitions)"
         notes = " (see --json)" if t.notes else ""
         print(f"  {counted(len(t.transitions), 'transition')}{steps}, {counted(len(t.notes), 'note')}{notes}")
+    if t.pruned is not None:
+        print("  " + paint(plain(t.pruned), "yellow"))
     if t.error:
         print("  " + paint(f"error {plain(t.error)}", "red"))
 
@@ -240,6 +248,8 @@ def _print_ops(trajectory: Trajectory, full: bool) -> None:
             result = f" ✗ {plain(op.error)}"
         elif op.outputs is not None:
             result = f" → {_short(op.outputs, full)}"
+        if op.pruned is not None:
+            given, result = f" ({plain(op.pruned)})", "" if op.error is None else result
         if not full:
             room = max(40, screen_width() - len(f"  {branch}{name}{kind}{took}{status}"))
             result = cut(result, room - min(len(given), room // 2))
@@ -265,7 +275,9 @@ def _short_item(value: Any, full: bool) -> str:
 
 def _print_conversation(trajectory: Trajectory, full: bool) -> None:
     messages = trajectory.conversation
-    if not messages:
+    if trajectory.pruned is not None:
+        print("  " + paint(plain(trajectory.pruned), "yellow"))
+    elif not messages:
         print("  none")
     for message in messages:
         role = plain(message.get("role", "?"))

@@ -21,6 +21,8 @@ def print_transitions(trajectory: Trajectory, full: bool) -> None:
 
 
 def _rest(row: dict[str, Any]) -> str:
+    from rolltrace.query.pruned import PRUNED_KEY
+
     trace = row["trace"] if isinstance(row["trace"], dict) else {}
     fields = row["fields"] or {}
     said = []
@@ -36,6 +38,8 @@ def _rest(row: dict[str, Any]) -> str:
     metrics = _numbers(fields.get("metrics"))
     if metrics:
         said.append(f"[{metrics}]")
+    if PRUNED_KEY in trace:
+        said.append(plain(trace[PRUNED_KEY]))
     response = trace.get("policy_response")
     if response is not None:
         said.append(f"→ {plain(response)}")

@@ -79,7 +79,8 @@ def run(options: argparse.Namespace) -> int:
         ]
     )
     more = f"; {counted(hidden, 'more column')}: --json, --csv, or a wider terminal" if hidden else ""
-    print(paint(f"{counted(len(result), 'row')}{more}", "dim"))
+    where = "" if len(result) else f" in the store {plain(repr(str(store.path)))}"
+    print(paint(f"{counted(len(result), 'row')}{where}{more}", "dim"))
     return 0
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rolltrace.cli.output import add_json, add_store, ago, counted, json_line, plain, size, store_of
-from rolltrace.journal import drainer_lock, journal_files, journal_folder
+from rolltrace.journal import journal_files, journal_folder, lock_now
 
 if TYPE_CHECKING:
     from rolltrace.query import Store
@@ -42,8 +42,14 @@ def run(options: argparse.Namespace) -> int:
     _line("experiments", found["experiments"])
     _line("on disk", ", ".join(f"{name} {size(count)}" for name, count in taken.items()))
     _line("parts", f"{found['parts']} ({', '.join(f'{name} {count}' for name, count in rows.items()) or 'no'} rows)")
-    _line("undrained", f"{size(found['undrained_bytes'])} in {counted(found['journal_files'], 'journal file')}")
-    _line("drainer", "at work on this host" if found["drainer_running"] else "none at work on this host")
+    unread = f"; {found['unreadable_journals']} cannot be read" if found["unreadable_journals"] else ""
+    _line("undrained", f"{size(found['undrained_bytes'])} in {counted(found['journal_files'], 'journal file')}{unread}")
+    at_work = {
+        True: "at work on this host",
+        False: "none at work on this host",
+        None: "unknown: its lock cannot be read",
+    }
+    _line("drainer", at_work[found["drainer_running"]])
     for report in found["backends"]:
         _line(f"to {plain(report['backend'])}", describe(report))
     _line("lost", ", ".join(f"{plain(reason)} {count}" for reason, count in losses.items()) or "nothing")
@@ -101,6 +107,7 @@ def _gather(store: Path) -> dict[str, Any]:
         "parts": len(parts),
         "rows": dict(rows),
         "journal_files": len(journals),
+        "unreadable_journals": sum(each.kind == "journal" for each in asked.incomplete.missing),
         "undrained_bytes": sum(map(undrained_bytes, journals)),
         "drainer_running": drainer_is_running(store),
         "backends": [report._asdict() for report in reports(asked)],
@@ -153,10 +160,18 @@ def undrained_bytes(path: Path) -> int:
     return offset - HEADER_BYTES
 
 
-def drainer_is_running(store: Path) -> bool:
-    """Whether a drainer of this host is at work. Looking makes no files."""
-    folder = journal_folder(store)
-    if not os.access(folder / "drainer.lock", os.R_OK | os.W_OK):
+def drainer_is_running(store: Path) -> bool | None:
+    """Whether a drainer of this host is at work; None if we may not know. Looking makes no files."""
+    lock = journal_folder(store) / "drainer.lock"
+    try:
+        fd = os.open(lock, os.O_RDONLY | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):
         return False
-    with drainer_lock(folder) as alone:
-        return not alone
+    except OSError:
+        return None
+    try:
+        return not lock_now(fd, lock)
+    except OSError:  # some file systems lock only what can be written
+        return None
+    finally:
+        os.close(fd)

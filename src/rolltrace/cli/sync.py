@@ -19,6 +19,7 @@ from rolltrace.cli.output import (
     progress,
     size,
     store_of,
+    tell_of_nothing,
     tell_of_runs_not_meant,
 )
 from rolltrace.errors import BackendError, ConfigError, OutageError, RolltraceError
@@ -81,7 +82,7 @@ def run(options: argparse.Namespace) -> int:
     from rolltrace import backends
     from rolltrace.keeper.outbox import Outbox
 
-    path = store_of(options, may_be_new=options.save)
+    path = store_of(options, may_be_new=options.save, to_write=not options.dry_run)
     backends.check([options.to])
     outbox = Outbox(path, options.to)
     if options.save:
@@ -146,6 +147,7 @@ def _dry_run(path: Path, outbox: Outbox, options: argparse.Namespace) -> int:
     pending = _pending(store, outbox, options)
     ids = [item.trajectory_id for item in pending.send]
     total = sum(sum(sizes(store, ids[at : at + 1000]).values()) for at in range(0, len(ids), 1000))
+    _tell_of_nothing(store, options)
     if options.json:
         print(json_line({"send": len(ids), "update": len(pending.update), "bytes": total}))
     else:
@@ -184,6 +186,7 @@ def _send_alone(store: Store, outbox: Outbox, options: argparse.Namespace) -> in
             left = sender.left
             if problem is None:
                 outbox.works_again()
+                _tell_of_nothing(store, options)
                 return _report(sender, outbox, options)
             if attempt == _TRIES or isinstance(problem, STOPS):
                 break
@@ -196,6 +199,13 @@ def _send_alone(store: Store, outbox: Outbox, options: argparse.Namespace) -> in
     raise (OutageError if isinstance(problem, OutageError) else BackendError)(
         f"{options.to}: {what}; {done}"
     ) from problem
+
+
+def _tell_of_nothing(store: Store, options: argparse.Namespace) -> None:
+    """Say so if the store has nothing that was asked for, sent or not."""
+    chosen = store.trajectories(where=options.where, project=options.project, experiment=options.experiment, limit=1)
+    if not len(chosen):
+        tell_of_nothing(chosen, as_json=True)
 
 
 def _try(sender: Sender, pending: Pending, bar: Callable[[int, int], None]) -> Exception | None:

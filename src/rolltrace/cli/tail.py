@@ -22,6 +22,7 @@ from rolltrace.cli.output import (
     plain,
     screen_width,
     store_of,
+    tell_of_nothing,
 )
 from rolltrace.cli.trajectory_table import with_tags
 
@@ -64,6 +65,8 @@ def run(options: argparse.Namespace) -> int:
     store, wanted = open_store(store_of(options)), filters_of(options)
     seen: set[str] = set()
     past = _finished(store, wanted, seen)
+    if not past and not len(everything := store.trajectories(**wanted)):
+        tell_of_nothing(everything, as_json=True)  # and not among the trajectories
     _print(past[len(past) - min(options.n, len(past)) :], options.json)
     while options.follow:
         begun = time.monotonic()

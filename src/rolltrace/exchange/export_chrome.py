@@ -95,6 +95,8 @@ def _arguments(op: Op, full: Full) -> dict[str, Any]:
     shown = {name: span[name] for name in plain if span[name] is not None}
     # The JSON of the store, in which token lists are one word: a timeline is no place for them.
     payloads = {name: span[name] for name in ("inputs", "outputs") if span[name] is not None}
+    if op.pruned is not None:
+        payloads = {"inputs": str(op.pruned)}
     return {
         **shown,
         **{

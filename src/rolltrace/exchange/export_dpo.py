@@ -77,6 +77,9 @@ def _best_and_worst(rows: list[Row], skipped: Counter[str]) -> Iterator[tuple[Ro
 
 def _pair(best: Trajectory, worst: Trajectory) -> dict[str, Any] | str:
     """The pair, or why there is none."""
+    for trajectory in (best, worst):
+        if trajectory.pruned is not None:
+            return str(trajectory.pruned)
     chosen, rejected = _split(best), _split(worst)
     if not chosen.rest or not rejected.rest:
         return "no reply of the model"

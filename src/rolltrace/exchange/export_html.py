@@ -90,6 +90,8 @@ def shown(value: Any) -> str:
 def _page(trajectory: Trajectory, images: Images) -> Iterator[str]:
     columns = [(name, getattr(trajectory, name)) for name in _SHOWN]
     yield _table([(name, [value]) for name, value in columns if value not in (None, [], {})])
+    if trajectory.pruned is not None:
+        yield f"<p><strong>{shown(str(trajectory.pruned))}</strong></p>\n"
     if trajectory.traceback:
         yield f"<h2>Traceback</h2><pre>{shown(trajectory.traceback)}</pre>\n"
     if trajectory.conversation:
@@ -174,18 +176,21 @@ def _comparison(comparison: Comparison) -> Iterator[str]:
     yield _table([("", heads), ("reward", rewards), *comparison.attributes.items(), *comparison.scores.items()])
     first = comparison.first_diverging_turn
     parting = "They did the same in every turn." if first is None else f"They part in turn {first}."
+    if first is None and not comparison.identical:
+        parting = "Payloads were pruned, so that nobody can tell where they part."
     token = comparison.first_diverging_token
     if token is not None:
         parting += f" First different {token.unit}: number {token.index_in_turn} of turn {token.turn}, counted from 0."
     yield f"<h2>Turns</h2><p>{parting}</p>\n<table class='turn'>\n"
     for row in comparison.turns:
-        label = f"turn {row.index}: {'the same' if row.same else 'different'}"
+        label = f"turn {row.index}: {'the same' if row.same else 'different' if row.known else 'pruned'}"
         yield f"<tr class='{'same' if row.same else 'differs'}'><th colspan='{len(heads)}'>{label}</th></tr><tr>\n"
         for turn in row.turns:
             if turn is None:
                 yield "<td class='quiet'>ended before</td>"
                 continue
-            yield f"<td><pre>{shown(turn.text or '')}</pre>"
+            reply = (turn.text or "") if turn.pruned is None else str(turn.pruned)
+            yield f"<td><pre>{shown(reply)}</pre>"
             yield from (
                 _message({"role": "tool", "name": tool.name, "content": {"in": tool.inputs, "out": tool.outputs}})
                 for tool in turn.tools

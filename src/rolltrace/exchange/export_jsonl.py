@@ -41,6 +41,7 @@ def record_of(full: Full) -> dict[str, Any]:
     """A trajectory as the record that stands for it."""
     trajectory = full.trajectory
     record: dict[str, Any] = {"rolltrace": VERSION, **{name: getattr(trajectory, name) for name in _COLUMNS}}
+    record["pruned"] = None if trajectory.pruned is None else str(trajectory.pruned)
     events = {name: record.pop(name) for name in ("transitions", "scores", "notes", "findings")}
     ops = [_op(op, full) for op in trajectory.ops]
     return {**record, "ops": ops, "conversation": trajectory.conversation, **events}

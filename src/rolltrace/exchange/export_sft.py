@@ -1,6 +1,7 @@
 """Chat-format JSON lines for supervised fine-tuning: `{"messages": [...], "reward": 1.0, "trajectory_id": ...}`.
 
-Left out, and counted: trajectories that still run, and those in which the model said nothing.
+Left out, and counted: trajectories that still run, those in which the model said nothing, and those of which payloads
+were pruned, because half a conversation is not what happened.
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ def _line(trajectory: Trajectory, skipped: Counter[str]) -> str | None:
     messages = trajectory.conversation
     if trajectory.status == "running":
         skipped["still running"] += 1
+        return None
+    if trajectory.pruned is not None:
+        skipped[str(trajectory.pruned)] += 1
         return None
     if not any(message.get("role") == "assistant" for message in messages):
         skipped["no reply of the model"] += 1

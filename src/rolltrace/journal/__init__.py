@@ -2,12 +2,14 @@
 
 from rolltrace.journal.access import check_store, file_mode, is_shared, is_store, make_folder, make_store, open_file
 from rolltrace.journal.host import host_name, host_of, host_tag, tag_of
-from rolltrace.journal.lock import drainer_lock, file_lock
+from rolltrace.journal.lock import drainer_lock, file_lock, lock_now
+from rolltrace.journal.owner import owner_of, read_problem, write_problem
 from rolltrace.journal.reader import (
     Damage,
     Entry,
     SegmentReader,
     Unread,
+    hidden_journals,
     is_live,
     journal_files,
     open_private,
@@ -31,6 +33,7 @@ __all__ = [
     "drainer_lock",
     "file_lock",
     "file_mode",
+    "hidden_journals",
     "host_name",
     "host_of",
     "host_tag",
@@ -39,11 +42,14 @@ __all__ = [
     "is_store",
     "journal_files",
     "journal_folder",
+    "lock_now",
     "make_folder",
     "make_store",
     "open_file",
     "open_private",
+    "owner_of",
     "read_journals",
+    "read_problem",
     "replace_file",
     "replacing",
     "strange_files",
@@ -51,5 +57,6 @@ __all__ = [
     "tag_of",
     "tokenizer_file",
     "tokenizers_pending",
+    "write_problem",
     "write_tokenizer",
 ]

@@ -21,6 +21,7 @@ import msgspec
 from xxhash import xxh3_64_intdigest
 
 from rolltrace.errors import FormatError
+from rolltrace.journal.owner import read_problem
 from rolltrace.journal.segment import (
     FILE_HEAD,
     FILE_MAGIC,
@@ -289,6 +290,19 @@ def strange_files(store: Path) -> list[StrangeFile]:
     return sorted(entry for entry in _listed(store) if entry.problem)
 
 
+def hidden_journals(store: Path) -> list[StrangeFile]:
+    """Journals that no reader sees: in folders that cannot be listed, or set aside by the drainer."""
+    hidden: list[StrangeFile] = []
+    for folder in _entries(store / "journal", hidden):
+        if folder.is_dir(follow_symlinks=False):
+            hidden += [
+                StrangeFile(Path(entry.path), "set aside by the drainer, which failed on it twice")
+                for entry in _entries(Path(folder.path), hidden)
+                if entry.name.endswith(".seg.aside")
+            ]
+    return sorted(hidden)
+
+
 def _listed(store: Path) -> Iterator[StrangeFile]:
     for folder in _entries(store / "journal"):
         if folder.is_symlink():
@@ -299,11 +313,15 @@ def _listed(store: Path) -> Iterator[StrangeFile]:
                     yield StrangeFile(Path(entry.path), _problem(entry))
 
 
-def _entries(folder: Path) -> list[os.DirEntry[str]]:
+def _entries(folder: Path, unreadable: list[StrangeFile] | None = None) -> list[os.DirEntry[str]]:
     try:
         with os.scandir(folder) as entries:
             return list(entries)
-    except OSError:
+    except FileNotFoundError:
+        return []
+    except OSError as fault:
+        if unreadable is not None:
+            unreadable.append(StrangeFile(folder, read_problem(folder, fault)))
         return []
 
 

@@ -41,6 +41,18 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Of which experiments; all if empty."""
 
 
+def as_command(policy: Policy) -> str:
+    """The policy as the command that sets it, without what is as usual."""
+    words = ["retain"]
+    for name in Policy.__struct_fields__:
+        value = getattr(policy, name)
+        if name == "keep" or value != getattr(Policy(), name):
+            option = f"--{name.replace('_', '-')}"
+            shown = ",".join(value) if isinstance(value, tuple) else str(value)
+            words.append(option if value is True else f"{option} {shown or repr('')}")
+    return " ".join(words)
+
+
 def read_policy(store: Path) -> Policy | None:
     """The policy of a store; None if it has none.
 

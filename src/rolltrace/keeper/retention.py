@@ -24,7 +24,7 @@ from rolltrace.keeper.choice import choose
 from rolltrace.keeper.groups import WAITING, Choice, Row
 from rolltrace.keeper.outbox import Outbox
 from rolltrace.keeper.pending import routed
-from rolltrace.keeper.policy import Policy, read_policy
+from rolltrace.keeper.policy import Policy, as_command, read_policy
 from rolltrace.query import Store, open_store
 from rolltrace.record.tables import FLAGS, SCORES, TRAJECTORIES
 from rolltrace.store import (
@@ -43,6 +43,7 @@ from rolltrace.store import (
     undrained_sources,
 )
 from rolltrace.store.layout import escape
+from rolltrace.store.parts import row_count
 
 REASON = "retention"
 """Why, in `losses`."""
@@ -114,7 +115,15 @@ def retain(
     pruned = Pruned(0, 0, 0)
     if decision.groups:
         folders = set(decision.steps)
-        pruned = prune(store, decision.drop, whole=policy.whole, reason=REASON, steps=folders.__contains__, owned=owned)
+        pruned = prune(
+            store,
+            decision.drop,
+            whole=policy.whole,
+            reason=REASON,
+            policy=as_command(policy),
+            steps=folders.__contains__,
+            owned=owned,
+        )
     if decision.size:
         _remember(store, policy, decision.size)
     return Retained(pruned, len(decision.steps), decision.more)
@@ -170,7 +179,8 @@ def _due(store: Path, policy: Policy, parts: dict[Path, list[Path]]) -> list[Pat
         before = known.get(_name(store, folder))
         if before in [_size(folder, parts, waiting=waiting) for waiting in (False, True)]:
             continue
-        if not any(source_of(part) in undrained for part in own):  # else a drainer is at it: the next time
+        # While a drainer is at it: the next time. With a damaged part: who knows what it says about the others.
+        if not any(source_of(part) in undrained or row_count(part) is None for part in own):
             due.append(folder)
     return sorted(due, key=lambda folder: (folder.parent, step_of(folder)))
 

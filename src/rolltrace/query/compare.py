@@ -15,6 +15,7 @@ from typing import Any, Literal, NamedTuple
 
 from rolltrace.errors import ConfigError
 from rolltrace.query.conversation import reply_of_op, spoken
+from rolltrace.query.pruned import Pruning
 from rolltrace.query.runs import NO_OLDER_RUNS, OlderRuns
 from rolltrace.query.trajectory import Op, OpTokens, Trajectory
 
@@ -42,6 +43,8 @@ class Turn:
     text: str | None
     tools: list[Op]
     details: OpTokens | None = None
+    pruned: Pruning | None = None
+    """When and why its payload went: there is nothing to compare."""
 
     @property
     def calls(self) -> list[ToolCall]:
@@ -56,6 +59,11 @@ class TurnRow:
     turns: list[Turn | None]
     same: bool
     """The same reply, the same tool calls, the same results."""
+
+    @property
+    def known(self) -> bool:
+        """Whether there is something to compare in all of them: no payload was pruned."""
+        return _none_pruned(self.turns)
 
 
 @dataclass(frozen=True)
@@ -113,8 +121,8 @@ class Comparison:
 
     @property
     def identical(self) -> bool:
-        """Whether model and tools did the same in all of them."""
-        return self.first_diverging_turn is None
+        """Whether model and tools did the same in all of them; not so where a payload was pruned and nobody knows."""
+        return self.first_diverging_turn is None and all(row.known for row in self.turns)
 
 
 def compare(trajectories: Sequence[Trajectory]) -> Comparison:
@@ -145,7 +153,8 @@ def turns_of(trajectory: Trajectory) -> list[Turn]:
         if op.kind == "llm":
             reply, tokens = reply_of_op(op), details.get(op.op_id)
             ids = None if tokens is None else tokens.response_ids
-            turns.append(Turn(op.op_id, ids, None if reply is None else spoken(reply), [], tokens))
+            text = None if reply is None or op.pruned is not None else spoken(reply)
+            turns.append(Turn(op.op_id, ids, text, [], tokens, op.pruned))
         elif op.kind == "tool" and turns:
             turns[-1].tools.append(op)
     return turns
@@ -153,9 +162,13 @@ def turns_of(trajectory: Trajectory) -> list[Turn]:
 
 def _rows(split: Sequence[list[Turn]]) -> list[TurnRow]:
     return [
-        TurnRow(index, list(turns), _all_same([_substance(turn) for turn in turns]))
+        TurnRow(index, list(turns), _all_same([_substance(turn) for turn in turns]) and _none_pruned(turns))
         for index, turns in enumerate(zip_longest(*split))
     ]
+
+
+def _none_pruned(turns: Sequence[Turn | None]) -> bool:
+    return all(turn is None or turn.pruned is None for turn in turns)
 
 
 def _rank(reward: float | None) -> float:
@@ -168,7 +181,7 @@ def _parting(best: list[Turn], other: list[Turn]) -> Parting:
 
 
 def _first_turn(rows: list[TurnRow]) -> int | None:
-    return next((row.index for row in rows if not row.same), None)
+    return next((row.index for row in rows if not row.same and row.known), None)
 
 
 def _substance(turn: Turn | None) -> Any:
@@ -178,6 +191,7 @@ def _substance(turn: Turn | None) -> Any:
 
 
 def _first_token(rows: list[TurnRow]) -> TokenDivergence | None:
+    rows = [row for row in rows if row.known]
     present = [turn for row in rows for turn in row.turns if turn is not None]
     tokens = all(turn.tokens is not None for turn in present)
     before = 0
@@ -202,6 +216,8 @@ def _piece(turn: Turn | None, at: int) -> str | None:
 
 def _first_tool_call(rows: list[TurnRow]) -> ToolDivergence | None:
     for row in rows:
+        if not row.known:
+            continue
         calls = [[] if turn is None else turn.calls for turn in row.turns]
         for at, each in enumerate(zip_longest(*calls)):
             if not _all_same(each):

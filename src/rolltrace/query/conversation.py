@@ -36,8 +36,9 @@ _SYSTEM_KEYS = ("system", "instructions")
 
 
 def conversation_of(ops: Sequence[Op]) -> list[Message]:
-    """The messages of these ops, which stand in the order they began."""
+    """The messages of these ops, which stand in the order they began; of pruned ones nothing is known."""
     told: list[Message] = []
+    ops = [op for op in ops if op.pruned is None]
     for op in ops:
         messages = messages_of(op.inputs) if op.kind == "llm" else None
         if messages is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import time
@@ -18,9 +19,11 @@ from rolltrace.journal import check_store
 from rolltrace.query.arguments import conditions_of, numbers_of_rollouts, order_of, whole
 from rolltrace.query.compare import Comparison, compare
 from rolltrace.query.engine import Engine
-from rolltrace.query.filters import compile_where
+from rolltrace.query.filters import Predicate, compile_where
 from rolltrace.query.group_views import GROUP_COLUMNS, GROUP_KEY, SAME_GROUP, groups_select, pass_columns
 from rolltrace.query.headers import GROUP_FILTER_HEADERS, GROUP_HEADERS, TRAJECTORY_HEADERS
+from rolltrace.query.incomplete import Incomplete, Teller
+from rolltrace.query.nothing import Asked, explain
 from rolltrace.query.questions import EXPERIMENTS, LIVE, LOSSES, RUNS, STEPS, UNMATCHED_SCORES
 from rolltrace.query.reading import read_whole, summaries
 from rolltrace.query.result import IS_INT, Result
@@ -56,6 +59,7 @@ class Store:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._engine = Engine(path)
+        self._teller = Teller(path)
 
     def __repr__(self) -> str:
         return f"Store({str(self.path)!r})"
@@ -73,7 +77,9 @@ class Store:
         `superseded` is how many of its trajectories are left out elsewhere, because a newer run reached the same step.
         """
         where, values = conditions_of(experiment=experiment, project=project)
-        return self._ask(RUNS.format(where=where), values)
+        return self._explained(
+            self._ask(RUNS.format(where=where), values), "runs", {"experiment": experiment, "project": project}
+        )
 
     def steps(
         self,
@@ -92,7 +98,8 @@ class Store:
         where, values = conditions_of(experiment=experiment, project=project)
         runs = choose_runs("t", run, all_runs)
         found = self._ask(STEPS.format(where=f"{where} AND {runs.sql}"), values + runs.parameters)
-        return self._with_older_runs(found, runs, f"_listing t WHERE {where}", values)
+        asked = {"experiment": experiment, "project": project, "run": run}
+        return self._explained(self._with_older_runs(found, runs, f"_listing t WHERE {where}", values), "steps", asked)
 
     def trajectories(
         self,
@@ -157,7 +164,12 @@ class Store:
         only = None if step is None else whole("step", step)
         answer = self._ask(sql, values + runs.parameters + predicate.parameters, only)
         before, found = chosen(conditions, predicate.sql)
-        return self._with_older_runs(answer, runs, found, values + predicate.parameters, before, only)
+        answer = self._with_older_runs(answer, runs, found, values + predicate.parameters, before, only)
+        asked = {
+            "project": project, "experiment": experiment, "step": step, "sample_index": sample_index,
+            "rollout_n": rollout_n, "validate": validate, "run": run,
+        }  # fmt: skip
+        return self._paged(self._explained(answer, "trajectories", asked, predicate), limit, offset)
 
     def trajectory(self, trajectory_id: str) -> Trajectory:
         """One trajectory with its ops, conversation, tokens, scores; the first letters of its id are enough.
@@ -228,6 +240,7 @@ class Store:
         # Under the name of the view, so that a filter on `group.pass_rate` means this threshold too.
         before, parameters = [f"groups AS MATERIALIZED ({groups_select('?::DOUBLE')})"], [float(threshold)]
         filtered_by: Sequence[str] = ()
+        predicate = None
         if where is not None:
             predicate = compile_where(where, GROUP_FILTER_HEADERS)
             filtered_by = predicate.fields
@@ -248,7 +261,12 @@ class Store:
         only = None if step is None else whole("step", step)
         answer = self._ask(sql, [*parameters, *values, *runs.parameters], only)
         older = f"(SELECT run, superseded, unnest(range(size)) FROM groups g WHERE {conditions}) t WHERE true"
-        return self._with_older_runs(answer, runs, older, [*parameters, *values], before, only)
+        answer = self._with_older_runs(answer, runs, older, [*parameters, *values], before, only)
+        asked = {
+            "project": project, "experiment": experiment, "step": step, "sample_index": sample_index,
+            "validate": validate, "run": run,
+        }  # fmt: skip
+        return self._paged(self._explained(answer, "groups", asked, predicate), limit, 0)
 
     def history(
         self,
@@ -267,7 +285,8 @@ class Store:
             "ORDER BY project, experiment, step NULLS LAST, validate",
             values + runs.parameters,
         )
-        return self._with_older_runs(answer, runs, f"_listing t WHERE {where}", values)
+        asked = {"sample_index": sample_index, "experiment": experiment, "run": run}
+        return self._explained(self._with_older_runs(answer, runs, f"_listing t WHERE {where}", values), "steps", asked)
 
     def compare(self, trajectory_ids: Sequence[str]) -> Comparison:
         """Two or more trajectories side by side, and where they part."""
@@ -302,6 +321,7 @@ class Store:
         if len(rows) < 2:
             raise QueryError(
                 f"comparing needs two rollouts or more; step {step}, sample {sample_index} has {len(rows) or 'none'}"
+                + (f": {group.why_empty()}" if not rows else f" in the store {str(self.path)!r}")
             )
         return replace(self.compare([row["trajectory_id"] for row in rows]), older_runs=group.older_runs)
 
@@ -368,6 +388,11 @@ class Store:
         """Files that cannot be read, and why. `thorough` compares the checksum of every page of every part."""
         return self._engine.damaged(thorough=thorough)
 
+    @property
+    def incomplete(self) -> Incomplete:
+        """What the store has and its answers so far lack, because it could not be read; false if nothing."""
+        return self._engine.incomplete()
+
     def refresh(self) -> None:
         """Look for new data now, and not only when the last look is a second old."""
         self._engine.refresh(now=True)
@@ -398,7 +423,27 @@ class Store:
         return self._ask(text, parameters or (), step)
 
     def _ask(self, sql: str, parameters: Sequence[Any] | dict[str, Any] = (), step: int | None = None) -> Result:
-        return Result(self._engine.query(sql, parameters, step))
+        answer = Result(self._engine.query(sql, parameters, step))
+        answer.incomplete = self._engine.incomplete()
+        self._teller.tell(answer.incomplete)
+        return answer
+
+    def _explained(
+        self, answer: Result, what: str, asked: Mapping[str, Any], predicate: Predicate | None = None
+    ) -> Result:
+        """The answer, which can say why it is empty."""
+        named = [Asked(name, value) for name, value in asked.items() if value is not None]
+        filtered = bool(named) or (predicate is not None and bool(predicate.fields))
+        if predicate is not None:
+            named += itertools.starmap(Asked, predicate.values)
+        answer._explain = lambda: explain(self._ask, self.path, what, named, filtered=filtered)
+        return answer
+
+    def _paged(self, answer: Result, limit: int | None, offset: int) -> Result:
+        """The answer, which blames the paging where it may be empty for that."""
+        if limit == 0 or offset:
+            answer._explain = lambda: f"no rows of the store {str(self.path)!r} with limit {limit} and offset {offset}"
+        return answer
 
     def _with_older_runs(
         self,
@@ -433,7 +478,8 @@ class Store:
         ).rows()
         ids = [row["trajectory_id"] for row in rows]
         if not ids:
-            raise QueryError(f"no trajectory has the id {wanted}{'' if len(wanted) == 32 else '...'}")
+            full = wanted if len(wanted) == 32 else f"{wanted}..."
+            raise QueryError(f"no trajectory has the id {full} in the store {str(self.path)!r}")
         if len(ids) > 1:
             candidates = [*ids[:8], *["..."] * (len(ids) > 8)]
             raise QueryError(f"several trajectories begin with {wanted}: {', '.join(candidates)}")

@@ -22,6 +22,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rolltrace.errors import QueryError, StoreError
+from rolltrace.journal import read_problem
+from rolltrace.query.incomplete import COMPLETE, Incomplete, Missing
 from rolltrace.query.live import LiveJournals, PartKey
 from rolltrace.query.settled import SettledSteps
 from rolltrace.query.views import DROPPED, LATE, LISTED, ROWS, late_statement, listing_statements, live_name, statements
@@ -63,6 +65,8 @@ class Engine:
         self._footers: dict[Path, str | None] = {}
         """Parts whose footer was checked -> what is wrong with it."""
         self._damaged: dict[Path, str] = {}
+        self._unlisted: dict[Path, str] = {}
+        """Folders of parts that cannot be listed -> why."""
         self._settled = SettledSteps()
         self._late: tuple[list[Path], pa.Table | None] = ([], None)
         """Late scores, and the parts that they are from."""
@@ -112,7 +116,9 @@ class Engine:
                 return
             check_version(self._store)
             changed = self._journals.refresh()
-            listed = [part for part in list_parts(self._store) if part not in self._damaged]
+            self._unlisted.clear()
+            found = list_parts(self._store, on_unreadable=self._leave_out)
+            listed = [part for part in found if part not in self._damaged]
             if changed or listed != self._parts or self._read_at is None:
                 self._parts = listed
                 self._live = self._journals.tables(self._drained())
@@ -124,7 +130,19 @@ class Engine:
         with self._lock:
             self.refresh(now=True)
             self._check(self._parts, thorough=thorough)
-            return sorted([*self._damaged.items(), *self._journals.unreadable.items()])
+            return sorted([*self._damaged.items(), *self._unlisted.items(), *self._journals.unreadable.items()])
+
+    def incomplete(self) -> Incomplete:
+        """What the answers so far lack, as far as reading them has shown."""
+        with self._lock:
+            journals, parts = self._journals.unreadable, {**self._unlisted, **self._damaged}
+            if not journals and not parts:
+                return COMPLETE
+            missing = [Missing("journal", path, why) for path, why in sorted(journals.items())]
+            return Incomplete((*missing, *(Missing("part", path, why) for path, why in sorted(parts.items()))))
+
+    def _leave_out(self, folder: Path, fault: OSError) -> None:
+        self._unlisted[folder] = read_problem(folder, fault)
 
     def _drained(self) -> set[PartKey]:
         return {
@@ -274,6 +292,8 @@ def problem_of(part: Path, database: duckdb.DuckDBPyConnection | None = None) ->
                 database.cursor().execute("SELECT sum(hash(t)) FROM read_parquet([?]) t", [str(part)]).fetchall()
     except FileNotFoundError:
         return None  # compacted or pruned: there is nothing wrong with it
+    except PermissionError as fault:
+        return read_problem(part, fault)
     except (OSError, pa.ArrowException, duckdb.Error, KeyError, ValueError) as fault:
         return str(fault).partition("\n")[0] or type(fault).__name__
     return None

@@ -53,6 +53,8 @@ class Predicate(NamedTuple):
     """What it reads besides the plain columns: some of flag, tag, tool, op, kind, text, score, label, group."""
     fields: tuple[str, ...] = ()
     """The fields it asks about, such as `reward` or `tag.difficulty`, each once."""
+    values: tuple[tuple[str, Value], ...] = ()
+    """What a field must be, or may be, and the field before it: of `=` and `in` that are not negated."""
 
 
 def compile_where(text: str | None, headers: Mapping[str, str] = FILTER_HEADERS) -> Predicate:
@@ -85,6 +87,7 @@ class _Parser:
         self._parameters: list[Any] = []
         self._needs: set[str] = set()
         self._fields: dict[str, None] = {}
+        self._wanted: list[tuple[str, Value]] = []
         self._lookups = 0
 
     def predicate(self) -> Predicate:
@@ -96,7 +99,7 @@ class _Parser:
             self._fail(rest, "this ')' closes nothing")
         if rest.kind != "end":
             self._fail(rest, f"expected 'and', 'or' or the end, not {_seen(rest)}")
-        return Predicate(sql, self._parameters, frozenset(self._needs), tuple(self._fields))
+        return Predicate(sql, self._parameters, frozenset(self._needs), tuple(self._fields), tuple(self._wanted))
 
     def _any(self, *, negated: bool, level: int) -> str:
         alternatives = []
@@ -134,7 +137,10 @@ class _Parser:
         values = self._values(token, field, operator, opposite)
         sql, parameters = condition(field, token.key or "", operator, values)
         self._parameters += parameters
-        self._fields[field.name.replace("NAME", token.key or "")] = None
+        name = field.name.replace("NAME", token.key or "")
+        self._fields[name] = None
+        if operator in ("=", "in") and negated == opposite:
+            self._wanted += [(name, value) for value in values]
         if needed := need(field):
             self._needs.add(needed)
         never_null = sql.startswith("EXISTS")

@@ -24,7 +24,8 @@ WITH ops AS (
     FROM _spans GROUP BY trajectory_id
 ), said AS (
     SELECT trajectory_id, count(*) AS events, max(time_ns) AS last_ns
-    FROM (SELECT trajectory_id, time_ns FROM transitions UNION ALL SELECT trajectory_id, time_ns FROM notes)
+    FROM (SELECT trajectory_id, time_ns FROM transitions UNION ALL
+        SELECT trajectory_id, time_ns FROM notes WHERE event IS DISTINCT FROM 'pruned')
     GROUP BY trajectory_id
 ), given AS (
     SELECT trajectory_id, max(time_ns) AS scored_ns FROM scores GROUP BY trajectory_id

@@ -34,8 +34,8 @@ from rolltrace.drain.drainer import (
 from rolltrace.drain.memory import Memory
 from rolltrace.drain.redact import Redactor
 from rolltrace.drain.rows import Row, RowMaker
-from rolltrace.errors import FormatError
-from rolltrace.journal import Entry, SegmentReader, Unread, journal_files
+from rolltrace.errors import ConfigError, FormatError
+from rolltrace.journal import Entry, SegmentReader, Unread, hidden_journals, journal_files, read_problem
 from rolltrace.journal.segment import FRAME, HEADER_BYTES
 from rolltrace.record import Blob, Record
 from rolltrace.record.values import BLOB_NAME
@@ -58,12 +58,12 @@ class LiveJournals:
 
     def __init__(self, store: Path) -> None:
         self._store = store
-        self._redactor = Redactor.of(store)
+        self._redactor = _rules(store)
         self._memory = Memory(store)
         self._segments: dict[Path, _Segment] = {}
         self._carried: dict[Path, Carried] = {}
         self.unreadable: dict[Path, str] = {}
-        """Journal files that cannot be opened, and why."""
+        """Journal files that cannot be read, or folders of these, and why."""
 
     def refresh(self) -> bool:
         """Read what is new; whether anything was."""
@@ -82,6 +82,9 @@ class LiveJournals:
         known, self._segments = self._segments, {}
         known_unreadable, self._carried, self.unreadable = self.unreadable, {}, {}
         changed = False
+        if self._redactor is None:
+            self.unreadable = dict.fromkeys(listed, "the rules in redact.json cannot be read: Permission denied")
+            listed = []
         for path in listed:
             carried = carried_file(path, -1)
             before = self._segments.get(path.with_name(f"{carried.stem}.seg"))
@@ -91,6 +94,7 @@ class LiveJournals:
             segment = known.get(path) or _Segment(path)
             try:
                 past = self._carried[path].past if before is None else before.past
+                assert self._redactor is not None
                 changed |= segment.read(self._redactor, self._memory, past)
             except FileNotFoundError:  # drained since it was listed
                 continue
@@ -98,7 +102,7 @@ class LiveJournals:
                 self.unreadable[path] = str(fault)
                 continue
             except OSError as fault:
-                self.unreadable[path] = fault.strerror or str(fault)
+                self.unreadable[path] = read_problem(path, fault)
                 continue
             except Exception as fault:
                 if path not in known_unreadable:
@@ -106,6 +110,7 @@ class LiveJournals:
                 self.unreadable[path] = f"{type(fault).__name__} while it was read"
                 continue
             self._segments[path] = segment
+        self.unreadable.update(hidden_journals(self._store))
         return changed
 
     def tables(self, drained: Container[PartKey]) -> dict[str, pa.Table]:
@@ -235,10 +240,20 @@ class _Segment:
         return self.maker.losses(self._losses, self._damaged)
 
 
+def _rules(store: Path) -> Redactor | None:
+    """The rules by which secrets are taken out; None if they are not ours to read: then no journal is shown."""
+    try:
+        return Redactor.of(store)
+    except ConfigError as fault:
+        if isinstance(fault.__cause__, PermissionError):
+            return None
+        raise
+
+
 def _read_carried(path: Path) -> Carried:
     try:
         return read_carried(path)
-    except ValueError:  # the drainer will say so
+    except (ValueError, PermissionError):  # the drainer will say so; what is not ours to read is told by its segment
         return Carried({}, Past())
 
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 import html
 import shutil
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from rolltrace.query.incomplete import COMPLETE, Incomplete
 from rolltrace.query.runs import NO_OLDER_RUNS, OlderRuns
 
 if TYPE_CHECKING:
@@ -33,6 +34,9 @@ class Result:
 
     older_runs: OlderRuns = NO_OLDER_RUNS
     """What was left out because a newer run reached the same step; `all_runs=True` shows it."""
+    incomplete: Incomplete = COMPLETE
+    """What the store has and this answer lacks, because it could not be read; false if nothing."""
+    _explain: Callable[[], str] | None = None
 
     def __init__(self, table: pa.Table) -> None:
         self._is_int: list[bool | None] | None = None
@@ -75,6 +79,10 @@ class Result:
                 row["sample_index"] = int(row["sample_index"])
         return rows
 
+    def why_empty(self) -> str:
+        """Of an empty answer: which store was asked, and what it has instead of a value that it does not have."""
+        return self._explain() if self._explain is not None and not len(self) else ""
+
     def __len__(self) -> int:
         return int(self._table.num_rows)
 
@@ -100,14 +108,20 @@ class Result:
         body = "".join(
             "<tr>" + "".join(f"<td>{html.escape(text)}</td>" for text in row) + "</tr>" for row in self._shown()
         )
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p>{self._summary(0)}</p>"
+        return (
+            f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p>{html.escape(self._summary(0))}</p>"
+        )
 
     def _summary(self, hidden_columns: int) -> str:
         text = f"{len(self)} row{'' if len(self) == 1 else 's'}"
+        if not len(self) and self._explain is not None:
+            text += f": {self.why_empty()}"
         if len(self) > _SHOWN_ROWS:
             text += f", the first {_SHOWN_ROWS} shown"
         if self.older_runs.trajectories:
             text += f"; {self.older_runs}: all_runs=True"
+        if self.incomplete:
+            text += f"; {self.incomplete}"
         if hidden_columns:
             text += f"; {hidden_columns} more column{'' if hidden_columns == 1 else 's'}"
         return text

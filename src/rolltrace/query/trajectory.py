@@ -15,8 +15,10 @@ from typing import Any, NamedTuple
 
 from rolltrace.query.conversation import conversation_of
 from rolltrace.query.prefix import explained
+from rolltrace.query.pruned import Pruning, pruning_of
 from rolltrace.query.transitions import read_transitions
 from rolltrace.record.messages import Message
+from rolltrace.store import PRUNED
 
 _HEXADECIMAL = re.compile(r"-?0x[0-9a-f]+", re.ASCII)
 _MOST_OPS_DEEP = 100
@@ -55,6 +57,8 @@ class Op:
     """How many tokens of the prompt came from a cache."""
     reasoning_tokens: int | None = None
     """How many tokens of the response were reasoning."""
+    pruned: Pruning | None = None
+    """When and why its payload went; `inputs`, and `outputs` if it gave any, are `{"$pruned": ...}` then."""
 
     @property
     def duration_s(self) -> float | None:
@@ -155,6 +159,8 @@ class Trajectory:
     notes: list[Row] = field(default_factory=list, repr=False)
     findings: list[Row] = field(default_factory=list, repr=False)
     """What the checks found: flag, op_id, detail. `flags` are the names of these."""
+    pruned: Pruning | None = None
+    """When and why payloads went; None if all are there."""
 
     def walk(self) -> Iterator[Op]:
         """All ops, each before its children."""
@@ -179,18 +185,21 @@ def build(
     """A trajectory from its rows; `own` is its row of the `trajectories` table, if it has one."""
     inside: Row = {name: (own or {}).get(name) for name in ("traceback", "parent_trajectory_id", "parent_op_id")}
     tags = summary["tags"]
+    notes = [_parsed(row, "body") for row in notes]
+    pruned = pruning_of(notes, spans, findings)
     tokens = [_tokens(span) for span in spans if any(span[name] is not None for name in TOKEN_COLUMNS)]
     by_op = {each.op_id: each for each in tokens}
-    ops = {span["op_id"]: _op(span) for span in spans}
+    ops = {span["op_id"]: _op(span, pruned) for span in spans}
     return Trajectory(
         **{**summary, "tags": {} if tags is None else _object(tags, "tags")},
         **inside,
         ops=_tree(spans, ops),
         tokens=tokens,
-        transitions=read_transitions([_parsed(row, "trace", "fields") for row in transitions], ops),
+        transitions=read_transitions([_marked(_parsed(row, "trace", "fields"), pruned) for row in transitions], ops),
         scores=[{**row, "terms": None if row["terms"] is None else _object(row["terms"], "terms")} for row in scores],
-        notes=[_parsed(row, "body") for row in notes],
+        notes=[note for note in notes if note["event"] != PRUNED],
         findings=[explained(_parsed(row, "detail"), by_op) for row in findings],
+        pruned=pruned,
     )
 
 
@@ -227,9 +236,13 @@ def _parents(spans: list[Row], ops: dict[int, Op]) -> dict[int, int | None]:
     return parents
 
 
-def _op(span: Row) -> Op:
+def _op(span: Row, pruned: Pruning | None) -> Op:
     columns = {name: span[name] for name in TOKEN_COLUMNS}
     payload = _value(span["payload"], columns) if span["payload"] is not None else {}
+    if span["payload"] is not None:
+        pruned = None
+    elif pruned is not None:
+        payload = {"inputs": pruned.mark, "outputs": pruned.mark if span["error"] is None else None}
     if not isinstance(payload, dict) or not payload.keys() <= {"inputs", "outputs"}:
         payload = {"inputs": payload}
     plain = (
@@ -244,7 +257,14 @@ def _op(span: Row) -> Op:
         outputs=payload.get("outputs"),
         prompt_text=span["prompt_text"],
         response_text=span["response_text"],
+        pruned=pruned,
     )
+
+
+def _marked(transition: Row, pruned: Pruning | None) -> Row:
+    if pruned is None or transition["trace"] is not None or transition["fields"] is not None:
+        return transition
+    return {**transition, "trace": pruned.mark}
 
 
 def _tokens(span: Row) -> OpTokens:

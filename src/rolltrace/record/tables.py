@@ -168,7 +168,7 @@ NOTES = Table(
     "One row per note and change of tags.",
     (
         *WHERE,
-        Column("event", "text", "note or tag"),
+        Column("event", "text", "note, tag, or pruned: when and why its payloads went"),
         Column("op_id", "int64", "the op in which it was made"),
         Column("time_ns", "int64", "when"),
         Column("body", "json", "what was said"),

@@ -29,9 +29,11 @@ from rolltrace.store.parts import (
 )
 from rolltrace.store.prune import Pruned, finish_pruning, prunable, prune, pruning_is_planned
 from rolltrace.store.routes import Route, note_routes, outbox_folder, outboxes, routes, sender_folder
+from rolltrace.store.strip import PRUNED
 
 __all__ = [
     "GRACE_SEC",
+    "PRUNED",
     "SCHEMAS",
     "Compacted",
     "Owned",

@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote
@@ -25,7 +25,7 @@ from urllib.parse import unquote
 import xxhash
 
 from rolltrace.errors import FormatError, StoreError
-from rolltrace.journal import make_folder, make_store, replace_file
+from rolltrace.journal import make_folder, make_store, read_problem, replace_file
 from rolltrace.record.tables import FORMAT
 
 COMPACTED = "compact-"
@@ -36,6 +36,9 @@ _NOT_FOREIGN = (".new", ".bad")
 """How the names end of files that are being written (`abandoned`), and of those that somebody has given up."""
 _LONGEST_NAME = 120
 _UNSAFE = re.compile(rb"[^A-Za-z0-9_.-]")
+
+OnUnreadable = Callable[[Path, OSError], None]
+"""Told of a folder that cannot be listed."""
 
 
 class Partition(NamedTuple):
@@ -65,21 +68,29 @@ def step_of(folder: Path) -> int | None:
     return int(step) if step.lstrip("-").isdigit() else None
 
 
-def step_folders(store: Path) -> Iterator[Path]:
+def leave_out(folder: Path, fault: OSError) -> None:
+    """Take a folder that cannot be listed for an empty one."""
+
+
+def step_folders(store: Path, on_unreadable: OnUnreadable = leave_out) -> Iterator[Path]:
     """The folder of every step, in order. Symbolic links are not followed: they may lead out of the store."""
-    for project in _folders(data_folder(store), "project="):
-        for experiment in _folders(project, "experiment="):
-            yield from (folder for folder in _folders(experiment, "step=") if _STEP.fullmatch(folder.name))
+    for project in _folders(data_folder(store), "project=", on_unreadable):
+        for experiment in _folders(project, "experiment=", on_unreadable):
+            steps = _folders(experiment, "step=", on_unreadable)
+            yield from (folder for folder in steps if _STEP.fullmatch(folder.name))
 
 
-def parts_in(folder: Path) -> list[Path]:
+def parts_in(folder: Path, on_unreadable: OnUnreadable = leave_out) -> list[Path]:
     """The parts in the folder of a step, those that another one stands for included."""
     try:
         with os.scandir(folder) as entries:
             names = [
                 each.name for each in entries if _PART.fullmatch(each.name) and each.is_file(follow_symlinks=False)
             ]
-    except OSError:  # pruned, or not ours to read: `rolltrace doctor` says so
+    except FileNotFoundError:  # removed meanwhile
+        return []
+    except OSError as fault:
+        on_unreadable(folder, fault)
         return []
     return [folder / name for name in sorted(names)]
 
@@ -92,16 +103,17 @@ def foreign_entries(store: Path) -> Iterator[Path]:
         return
     if not data.exists():
         return
-    ours = {data, *step_folders(store)}
+    unreadable: set[Path] = set()
+    ours = {data, *step_folders(store, lambda folder, fault: unreadable.add(folder))} | unreadable
     ours |= {parent for folder in list(ours) for parent in folder.parents}
     for folder in sorted(each for each in ours if each == data or data in each.parents):
         parts = set(parts_in(folder)) if _STEP.fullmatch(folder.name) else set()
-        for entry in sorted(folder.iterdir()):
+        for entry in sorted(folder.iterdir()) if os.access(folder, os.R_OK | os.X_OK) else ():
             if entry not in ours and entry not in parts and not entry.name.endswith(_NOT_FOREIGN):
                 yield entry
 
 
-def _folders(parent: Path, prefix: str) -> list[Path]:
+def _folders(parent: Path, prefix: str, on_unreadable: OnUnreadable) -> list[Path]:
     if parent.is_symlink():
         return []
     try:
@@ -109,7 +121,10 @@ def _folders(parent: Path, prefix: str) -> list[Path]:
             names = [
                 each.name for each in entries if each.name.startswith(prefix) and each.is_dir(follow_symlinks=False)
             ]
-    except OSError:
+    except FileNotFoundError:
+        return []
+    except OSError as fault:
+        on_unreadable(parent, fault)
         return []
     return [parent / name for name in sorted(names)]
 
@@ -168,6 +183,8 @@ def check_version(store: Path) -> None:
         version = json.loads(page.read_text())["format"]
     except FileNotFoundError:
         return  # nothing drained yet: journals have versions of their own
+    except OSError as fault:
+        raise StoreError(f"cannot read the store {str(store)!r}: {read_problem(store, fault)}") from fault
     except (ValueError, KeyError, TypeError, UnicodeDecodeError):
         raise FormatError(f'{page} is damaged; it should read {{"format": {FORMAT}}}') from None
     if not isinstance(version, int) or version > FORMAT:

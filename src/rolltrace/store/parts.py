@@ -24,7 +24,9 @@ from rolltrace.record.tables import FORMAT, TABLES, ColumnType, Table
 from rolltrace.store.checksum import add_checksum
 from rolltrace.store.layout import (
     COMPACTED,
+    OnUnreadable,
     Partition,
+    leave_out,
     part_name,
     parts_in,
     source_of,
@@ -153,14 +155,16 @@ def write_table(
     return path
 
 
-def list_parts(store: Path, table: str | None = None) -> list[Path]:
+def list_parts(store: Path, table: str | None = None, on_unreadable: OnUnreadable = leave_out) -> list[Path]:
     """Every visible part, of one table or of all. Parts that another one stands for are left out."""
-    return [part for folder in step_folders(store) for part in visible_parts(folder, table)]
+    return [
+        part for folder in step_folders(store, on_unreadable) for part in visible_parts(folder, table, on_unreadable)
+    ]
 
 
-def visible_parts(folder: Path, table: str | None = None) -> list[Path]:
+def visible_parts(folder: Path, table: str | None = None, on_unreadable: OnUnreadable = leave_out) -> list[Path]:
     """As `list_parts`, of one step."""
-    parts = [part for part in parts_in(folder) if table is None or table_of(part) == table]
+    parts = [part for part in parts_in(folder, on_unreadable) if table is None or table_of(part) == table]
     hidden = {part for part, _ in _hidden(parts)}
     return [part for part in parts if part not in hidden]
 

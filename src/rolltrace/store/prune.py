@@ -1,13 +1,14 @@
 """Give space back: payloads, or all rows but the summary, of trajectories that somebody chose.
 
-The summary rows (trajectories, scores, flags, losses) always stay, and each step gets a row in `losses` that says how
-many were pruned. Parts are replaced one by one, as in compaction. What is to be done is written down first, in a plan
-beside the journals of this host: a kill in between leaves some parts pruned and the rest whole, and whoever prunes next
-carries the plan out to its end, so that each trajectory is counted once.
+The summary rows (trajectories, scores, flags, losses) always stay, each step gets a row in `losses` that says how many
+were pruned, and each trajectory a note that says when and why. Parts are replaced one by one, as in compaction. What is
+to be done is written down first, in a plan beside the journals of this host: a kill in between leaves some parts pruned
+and the rest whole, and whoever prunes next carries the plan out to its end, so that each trajectory is counted once.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -19,12 +20,12 @@ import pyarrow.parquet as pq
 import xxhash
 
 from rolltrace.journal import host_tag, journal_folder, make_folder, replace_file
-from rolltrace.record.tables import LOSSES
+from rolltrace.record.tables import LOSSES, NOTES
 from rolltrace.store.layout import Partition, source_of, step_folders, table_of
 from rolltrace.store.merge import replace_parts
 from rolltrace.store.owners import Owned
-from rolltrace.store.parts import undrained_sources, visible_parts, write_part
-from rolltrace.store.strip import DETAIL, strip
+from rolltrace.store.parts import row_count, undrained_sources, visible_parts, write_part
+from rolltrace.store.strip import DETAIL, PRUNED, strip
 
 _PLAN = "prune.plan"
 
@@ -60,6 +61,7 @@ def prune(
     *,
     whole: bool = False,
     reason: str | None = None,
+    policy: str | None = None,
     steps: Callable[[Path], bool] = lambda folder: True,
     owned: Callable[[Path], bool] | None = None,
     progress: Progress = lambda done, total: None,
@@ -75,6 +77,7 @@ def prune(
         chosen: The trajectories.
         whole: Remove rows, not only payloads.
         reason: Why, in `losses`; `pruned_payload` or `pruned_whole` if not given.
+        policy: The command or policy that chose them, for whoever looks for a payload later.
         steps: Which step folders to look at; all if not given.
         owned: Which parts may be replaced; those of this host if not given.
         progress: Told how many parts are done, of how many.
@@ -84,7 +87,8 @@ def prune(
     found = prunable(store, chosen, whole=whole, steps=steps, owned=may_replace).steps
     if not found:
         return Pruned(0, 0, 0)
-    plan = _Plan(whole, reason or ("pruned_whole" if whole else "pruned_payload"), list(found.items()))
+    why = reason or ("pruned_whole" if whole else "pruned_payload")
+    plan = _Plan(whole, why, list(found.items()), policy, time.time_ns())
     _write_plan(store, plan)
     pruned = _carry_out(store, plan, may_replace, progress)
     _plan_file(store).unlink(missing_ok=True)
@@ -151,6 +155,8 @@ class _Plan(msgspec.Struct, array_like=True):
     reason: str
     steps: list[tuple[Partition, set[str]]]
     """The trajectories that have something to remove."""
+    policy: str | None = None
+    time_ns: int | None = None
 
 
 def _plan_file(store: Path) -> Path:
@@ -176,7 +182,7 @@ def _carry_out(store: Path, plan: _Plan, owned: Callable[[Path], bool], progress
             fresh = replace_parts(store, _partition(table), DETAIL[table_of(part)], [part], stripped.rows)
             size += part.stat().st_size - fresh.stat().st_size
     for place, found in plan.steps:
-        _count(store, place, found, plan.reason)
+        _count(store, place, found, plan)
     progress(len(parts), len(parts))
     return Pruned(len(set().union(*(found for _, found in plan.steps))), rows, size)
 
@@ -187,7 +193,9 @@ def _parts(store: Path, steps: Callable[[Path], bool], owned: Callable[[Path], b
     for folder in step_folders(store):
         if steps(folder):
             for part in visible_parts(folder):
-                if table_of(part) in DETAIL and source_of(part) not in undrained and owned(part):
+                # A damaged part stays as it is: `rolltrace doctor` names it.
+                mine = table_of(part) in DETAIL and source_of(part) not in undrained and owned(part)
+                if mine and row_count(part) is not None:
                     yield part
 
 
@@ -196,7 +204,12 @@ def _partition(rows: pa.Table) -> Partition:
     return Partition(first["project"], first["experiment"], first["step"])
 
 
-def _count(store: Path, partition: Partition, found: set[str], reason: str) -> None:
+def _count(store: Path, partition: Partition, found: set[str], plan: _Plan) -> None:
+    """Say in the store how many were pruned, and of each when and why."""
     name = xxhash.xxh3_64_hexdigest(" ".join(sorted(found)).encode())
-    row = {**partition._asdict(), "worker": "prune", "reason": reason, "count": len(found)}
-    write_part(store, partition, LOSSES, f"prune-{host_tag()}-{reason}-{name}", [row])
+    source = f"prune-{host_tag()}-{plan.reason}-{name}"
+    where = {**partition._asdict(), "worker": "prune"}
+    body = msgspec.json.encode({"policy": plan.policy, "whole": plan.whole}).decode()
+    note = {**where, "event": PRUNED, "time_ns": plan.time_ns, "body": body}
+    write_part(store, partition, NOTES, source, [{**note, "trajectory_id": each} for each in sorted(found)])
+    write_part(store, partition, LOSSES, source, [{**where, "reason": plan.reason, "count": len(found)}])

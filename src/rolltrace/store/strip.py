@@ -17,6 +17,8 @@ from rolltrace.store.parts import BULKY
 
 DETAIL = {table.name: table for table in (SPANS, TRANSITIONS, NOTES, TEXTS)}
 """The tables that have payloads."""
+PRUNED = "pruned"
+"""The `event` of the note that says when and why the payloads of a trajectory went. It stays."""
 _LONG_TEXTS = ("text", "traceback")
 """Columns that hold payloads although they are plain text."""
 
@@ -34,6 +36,8 @@ class Stripped(NamedTuple):
 def strip(rows: pa.Table, table: Table, ids: pa.Array, *, whole: bool) -> Stripped:
     """Take the payloads of these trajectories out of rows of a table, or with `whole` the rows themselves."""
     hit = pc.is_in(rows["trajectory_id"], value_set=ids)
+    if table is NOTES:
+        hit = pc.and_(hit, pc.fill_null(pc.not_equal(rows["event"], PRUNED), True))
     payloads = [
         column.name
         for column in table.columns

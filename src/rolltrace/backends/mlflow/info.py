@@ -87,6 +87,7 @@ def _tags(trajectory: Trajectory) -> dict[str, str]:
         "experiment_name": trajectory.experiment,
         "run": trajectory.run,
         "worker": trajectory.worker,
+        "pruned": None if trajectory.pruned is None else str(trajectory.pruned),
         "flags": ",".join(trajectory.flags) or None,
         "rolltrace.status": trajectory.status,
         "rolltrace.trajectory_id": trajectory.trajectory_id,

@@ -69,7 +69,9 @@ class _Trace:
         """The whole conversation, so that the trace opens with it."""
         told = self._trajectory.conversation
         last = told[-1] if told and told[-1].get("role") == "assistant" else None
-        inputs = {"messages": told if last is None else told[:-1]} if told else None
+        inputs: Any = {"messages": told if last is None else told[:-1]} if told else None
+        if inputs is None and self._trajectory.pruned is not None:
+            inputs = self._trajectory.pruned.mark
         return self._make(self._trajectory, self.root_id, None, "AGENT", {_INPUTS: inputs, _OUTPUTS: last})
 
     def span(self, op: Op, parent: int) -> Span:

@@ -83,6 +83,8 @@ def of_trajectory(trajectory: Trajectory) -> dict[str, Value]:
         found.update(_value("output", conversation[-1].get("content")))
     if trajectory.policy_version_max is not None:
         found["rl.policy_version"] = trajectory.policy_version_max
+    if trajectory.pruned is not None:
+        found["rl.pruned"] = str(trajectory.pruned)
     if trajectory.flags:
         found["rl.flags"] = trajectory.flags
     for name, value in trajectory.tags.items():

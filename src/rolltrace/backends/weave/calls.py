@@ -136,6 +136,7 @@ def _root(trajectory: Trajectory, last_ns: int, summary: Json) -> Json:
             "status": trajectory.status,
             "tags": trajectory.tags,
             "flags": trajectory.flags,
+            **({} if trajectory.pruned is None else {"pruned": str(trajectory.pruned)}),
             **{name: value for name in about if (value := getattr(trajectory, name)) is not None},
             "weave": {"kind": "agent"},
         },

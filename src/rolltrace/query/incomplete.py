@@ -1,0 +1,72 @@
+"""What a store holds and an answer does not, because it could not be read: journals and parts.
+
+A journal holds what was not drained yet. Somebody else's cannot be opened by us, and one that the drainer set aside is
+read by nobody. A part that is damaged, or not ours to read, is left out and the rest of the store is read.
+"""
+
+from __future__ import annotations
+
+import shlex
+import warnings
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from rolltrace.errors import IncompleteWarning
+
+Kind = Literal["journal", "part"]
+_NAMES: dict[Kind, str] = {"journal": "journal file", "part": "part"}
+_LONGEST_REASON = 80
+
+
+class Missing(NamedTuple):
+    """A file that could not be read, or a folder of such files."""
+
+    kind: Kind
+    path: Path
+    reason: str
+
+
+class Incomplete(NamedTuple):
+    """What an answer lacks; false if it lacks nothing."""
+
+    missing: tuple[Missing, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.missing)
+
+    def __str__(self) -> str:
+        return "; ".join(map(self.of_kind, self.kinds))
+
+    @property
+    def kinds(self) -> list[Kind]:
+        """What there is something missing of."""
+        return [kind for kind in _NAMES if any(each.kind == kind for each in self.missing)]
+
+    def of_kind(self, kind: Kind) -> str:
+        """One line about what is missing of a kind."""
+        files = [each for each in self.missing if each.kind == kind]
+        path, reason = files[0].path, files[0].reason.partition(". ")[0]
+        place = f"{path.parent.name}/{path.name}"
+        which = f"the {'folder' if path.is_dir() else _NAMES[kind]} {place}"
+        if len(files) > 1:
+            which = f"{len(files)} {_NAMES[kind]}s, such as {place},"
+        lost = "what waits there to be drained" if kind == "journal" else "the rows there"
+        return f"{which} cannot be read ({reason[:_LONGEST_REASON]}): {lost} cannot be shown"
+
+
+COMPLETE = Incomplete()
+
+
+class Teller:
+    """Warns of what the answers of a store lack, once for each kind."""
+
+    def __init__(self, store: Path) -> None:
+        self._store = store
+        self._told: set[Kind] = set()
+
+    def tell(self, incomplete: Incomplete) -> None:
+        for kind in incomplete.kinds if incomplete else ():
+            if kind not in self._told:
+                self._told.add(kind)
+                line = f"{incomplete.of_kind(kind)}; see: rolltrace doctor {shlex.quote(str(self._store))}"
+                warnings.warn(line, IncompleteWarning, stacklevel=4)

@@ -1,0 +1,109 @@
+"""An empty answer names the store, and what there is instead of a value that does not exist."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import rolltrace
+from rolltrace.cli import main
+from rolltrace.store import prepare
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    store = tmp_path_factory.mktemp("nothing") / "s"
+
+    @rolltrace.rollout_trace_op(kind="tool", name="search")
+    def search(query: str) -> str:
+        return query
+
+    for experiment in ("grpo-a", "grpo-b"):
+        rolltrace.init("p", experiment, "rolltrace", store=store, drain="off", quiet=True, run=f"run of {experiment}")
+        for step in (1, 2, 3):
+            for sample in range(12):
+                with rolltrace.rollout_trace_attr(step=step, sample_index=sample, level="hard") as trajectory:
+                    search("x")
+                    trajectory.reward(0.5)
+        rolltrace.shutdown()
+    return store
+
+
+@pytest.mark.parametrize(
+    ("conditions", "reason"),
+    [
+        ({"experiment": "grpo-c"}, "there is no experiment 'grpo-c'; did you mean 'grpo-"),
+        ({"experiment": "ppo"}, "there is no experiment 'ppo'; there are: 'grpo-a', 'grpo-b'"),
+        ({"project": "q"}, "there is no project 'q'; there is: 'p'"),
+        ({"step": 999}, "there is no step 999; there are 1 to 3"),
+        (
+            {"sample_index": 99},
+            "there is no sample '99'; did you mean '9'? there are: '0', '1', '2', '3', '4', '5', '6', '7', ...",
+        ),
+        ({"run": "x"}, "there is no run 'x'; there are: 'run of grpo-a', 'run of grpo-b'"),
+        ({"where": "status = 'eror'"}, "there is no status 'eror'; did you mean 'error'? there is: 'ok'"),
+        ({"where": "status = 'error'"}, "there is no status 'error'; there is: 'ok'"),
+        ({"where": "tool = 'serch'"}, "there is no tool 'serch'; did you mean 'search'? there is: 'search'"),
+        ({"where": "tag.level = 'easy'"}, "there is no tag.level 'easy'; there is: 'hard'"),
+        ({"where": "tag.colour = 'red'"}, "there is no tag.colour 'red'; nothing has a tag.colour"),
+        ({"where": "reward = 7"}, "there is no reward 7; there is only 0.5"),
+        ({"where": "step in (7, 8)"}, "there is no step 7; there are 1 to 3; there is no step 8; there are 1 to 3"),
+        ({"where": "flag = 'empty'"}, "there is no flag 'empty'; did you mean 'empty_response'? nothing has a flag"),
+    ],
+)
+def test_a_value_that_does_not_exist_is_told_with_what_there_is(
+    store: Path, conditions: dict[str, object], reason: str
+) -> None:
+    answer = rolltrace.open(store).trajectories(**conditions)  # type: ignore[arg-type]
+    why = answer.why_empty()
+    assert why.startswith(f"no trajectories in the store '{store}' meet the filter; {reason}")
+    assert why in repr(answer)
+
+
+@pytest.mark.parametrize(
+    "where", ["reward > 7", "not status = 'ok'", "status != 'ok'", "step = 1 and reward = 0.5 and step = 2"]
+)
+def test_values_that_exist_but_not_together_are_no_mistake(store: Path, where: str) -> None:
+    answer = rolltrace.open(store).trajectories(where=where)
+    assert answer.why_empty() == f"no trajectories in the store '{store}' meet the filter"
+
+
+def test_an_answer_with_rows_explains_nothing(store: Path) -> None:
+    assert rolltrace.open(store).trajectories(step=1).why_empty() == ""
+
+
+def test_paging_is_blamed_for_what_it_leaves_out(store: Path) -> None:
+    answer = rolltrace.open(store).trajectories(limit=10, offset=1000)
+    assert answer.why_empty() == f"no rows of the store '{store}' with limit 10 and offset 1000"
+
+
+def test_an_empty_store_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    prepare(tmp_path)
+    for command in (["ls"], ["ls", "--experiments"], ["ls", "--steps"], ["groups"]):
+        assert main([*command, "--store", str(tmp_path)]) == 0
+        assert f"in the store '{tmp_path}'\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        (["ls", "--experiment", "ppo"], 0),
+        (["ls", "--experiment", "ppo", "--json"], 0),
+        (["ls", "--steps", "--experiment", "ppo"], 0),
+        (["groups", "--experiment", "ppo"], 0),
+        (["groups", "--experiment", "ppo", "--json"], 0),
+        (["tail", "--once", "--experiment", "ppo"], 0),
+        (["diff", "--step", "1", "--sample", "1", "--experiment", "ppo"], 1),
+        (["export", "jsonl", "--experiment", "ppo"], 0),
+        (["sync", "--to", "otlp", "--experiment", "ppo", "--dry-run"], 0),
+    ],
+)
+def test_commands_say_so(store: Path, capsys: pytest.CaptureFixture[str], command: list[str], code: int) -> None:
+    assert main([*command, "--store", str(store)]) == code
+    out, err = capsys.readouterr()
+    line = "meet the filter; there is no experiment 'ppo'; there are: 'grpo-a', 'grpo-b'"
+    assert line in (err if {"--json", "tail", "diff", "export", "sync"} & {*command} else out)
+    assert str(store) in out + err
+    if "--json" in command:
+        assert out == ""
