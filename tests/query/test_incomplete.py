@@ -110,5 +110,5 @@ def test_commands_tell_of_a_damaged_part_in_one_line(
 
 def test_retention_leaves_a_step_with_a_damaged_part_alone(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cut(store, "trajectories", 1)
-    assert main(["retain", "--keep", "", "--dry-run", "--store", str(store)]) == 0
+    assert main(["retain", "--keep", "none", "--dry-run", "--store", str(store)]) == 0
     assert "1 finished step to look at: would drop 4 trajectories" in capsys.readouterr().out

@@ -120,7 +120,7 @@ def test_an_exported_store_says_so(store: Path, tmp_path: Path) -> None:
 def test_backends_are_told(store: Path) -> None:
     trajectory = rolltrace.open(store).trajectory(ids(store, 1)[0])
     assert of_trajectory(trajectory)["rl.pruned"] == TEXT
-    assert TEXT in str(of_op(trajectory.ops[0], None)["input.value"])
+    assert TEXT in str(of_op(trajectory.ops[0])["input.value"])
     calls = [call.fields for call in calls_of(trajectory)]
     assert calls[0]["attributes"]["pruned"] == TEXT
     assert all(call["inputs"] == {"$pruned": TEXT} for call in calls[1:])
