@@ -282,7 +282,7 @@ class Column(NamedTuple):
 
 
 def print_table(columns: Sequence[Column]) -> int:
-    """Print the columns, made `plain` and fitted to the screen; gives how many had to be left out, the last ones first."""
+    """Print the columns, made `plain` and fitted to the screen; returns how many were left out, the last ones first."""
     from rolltrace.query.result import _width
 
     room = screen_width()

@@ -1,4 +1,4 @@
-"""The columns of `rolltrace ls`: those that a person usually wants, those that were chosen, those that were asked about.
+"""The columns of `rolltrace ls`: the usual ones, those that were chosen, those that were asked about.
 
 What a filter or an order is about is always among them, also on a narrow screen: else nobody sees why a row is there.
 """
