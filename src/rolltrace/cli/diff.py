@@ -54,7 +54,6 @@ def add(commands: Any) -> None:
         help="compare trajectories",
         description="Align trajectories turn by turn and mark the first turn, token and tool call that differ.",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
         "ids",

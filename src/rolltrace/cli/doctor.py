@@ -28,7 +28,7 @@ _CLOCK_SEC = 60.0
 _BY_CHOICE = frozenset({"sample_limit", "pruned_payload", "pruned_whole", "retention"})
 """Losses that somebody asked for."""
 _ADVICE = {
-    "journal_full": "drain faster or allow more: init(max_unsent_bytes=...); see docs/reference/config.md",
+    "journal_full": "drain faster or allow more: init(max_unsent_bytes=...); see rolltrace docs config",
     "disk_full": "free some room on the disk; see: df -h",
     "damaged": "nothing brings them back; see the damaged journal places of the drainer's time",
     "journal_removed": "nobody may remove or cut files in STORE/journal while they are written",

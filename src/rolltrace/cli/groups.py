@@ -31,7 +31,7 @@ _EXAMPLES = """examples:
   rolltrace groups --step 12
   rolltrace groups --where "group.zero_variance = true"  they teach GRPO nothing
   rolltrace groups --order -std --limit 10               those that differ most
-  rolltrace groups --validate --k 1,4,8 --threshold 0.5  pass@k, above 0.5 passes
+  rolltrace groups --validate --k 1,4,8 --threshold 0.5  pass@k
 
 filters: rolltrace docs filter
 one group: rolltrace diff --step N --sample S"""
@@ -45,7 +45,6 @@ def add(commands: Any) -> None:
         description="One line per group: its rewards, how many passed, how long they are, what is wrong with them. "
         "'=' marks a group in which all rewards are the same.",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_store(parser)
     add_filters(parser)

@@ -60,7 +60,6 @@ def add(commands: Any) -> None:
         description="One line per trajectory, those still in journals included; the newest "
         "experiment and the newest rows come last.",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_store(parser)
     what = parser.add_mutually_exclusive_group()

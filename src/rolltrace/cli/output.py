@@ -81,7 +81,7 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 
 
 def add_order(parser: argparse.ArgumentParser, example: str) -> None:
-    parser.add_argument("--order", metavar="NAMES", help=f"sort by these, such as {example} (- turns one around)")
+    parser.add_argument("--order", metavar="NAMES", help=f"sort by these, such as {example} (prefix - for descending order)")
 
 
 def count(text: str) -> int:
@@ -92,11 +92,14 @@ def count(text: str) -> int:
     return number_of_rows
 
 
-def add_filters(parser: argparse.ArgumentParser) -> None:
+def add_filters(parser: argparse.ArgumentParser, *, several_experiments: bool = False) -> None:
     """Options that say which trajectories are meant; `filters_of` reads them."""
     group = parser.add_argument_group("which trajectories")
     group.add_argument("--project", metavar="NAME")
-    group.add_argument("--experiment", metavar="NAME")
+    if several_experiments:
+        group.add_argument("--experiment", metavar="NAME", action="append", help="may be given several times")
+    else:
+        group.add_argument("--experiment", metavar="NAME")
     group.add_argument("--step", type=int, metavar="N", help="training step")
     group.add_argument("--sample", metavar="S", help="sample index, a number or a text")
     group.add_argument("--rollout", type=int, metavar="N", help="which rollout of the sample")

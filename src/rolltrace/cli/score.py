@@ -23,7 +23,6 @@ def add(commands: Any) -> None:
         help="give a trajectory a reward, a label or a note",
         description="Say something about a trajectory of a store. Everybody who reads the store sees it at once.",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("id", metavar="ID", help="the id of the trajectory, or its first letters")
     parser.add_argument("name", metavar="NAME", help="reward, advantage, fate, note, or any other")

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _EVERY_SEC = 1.0
 _FIRST = 10
 _EXAMPLES = """examples:
-  rolltrace tail                                   the last 10, then each as it finishes, until Ctrl-C
+  rolltrace tail                 the last 10, then each as it finishes
   rolltrace tail --where "status = 'error'" -n 0
   rolltrace tail --once -n 100 --json"""
 
@@ -44,7 +44,6 @@ def add(commands: Any) -> None:
         description="One line per trajectory that has ended, the newest last. A line is not printed again when a "
         "reward is given later.",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_store(parser)
     add_filters(parser)

@@ -9,10 +9,12 @@ import html
 import shutil
 import unicodedata
 from collections.abc import Iterator
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from rolltrace.errors import MissingExtraError
 from rolltrace.query.runs import NO_OLDER_RUNS, OlderRuns
 
 if TYPE_CHECKING:
@@ -56,11 +58,21 @@ class Result:
         return self._table
 
     def df(self) -> pandas.DataFrame:
-        """As a pandas DataFrame."""
+        """As a pandas DataFrame.
+
+        Raises:
+            MissingExtraError: pandas is not installed.
+        """
+        _need("pandas", "df")
         return self._table.to_pandas()
 
     def pl(self) -> polars.DataFrame:
-        """As a Polars DataFrame."""
+        """As a Polars DataFrame.
+
+        Raises:
+            MissingExtraError: Polars is not installed.
+        """
+        _need("polars", "pl")
         import polars
 
         made = polars.from_arrow(self._table)
@@ -111,6 +123,13 @@ class Result:
         if hidden_columns:
             text += f"; {hidden_columns} more column{'' if hidden_columns == 1 else 's'}"
         return text
+
+
+def _need(package: str, method: str) -> None:
+    if find_spec(package) is None:
+        raise MissingExtraError(
+            f".{method}() needs {package}: pip install {package}; without it: .rows() gives dicts, .arrow() an Arrow table"
+        )
 
 
 def plain_text(text: str) -> str:
