@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from rolltrace.cli.output import cut, number, paint, plain
+from rolltrace.record.printable import text_width
 
 _COLOURS = ("cyan", "yellow", "green", "red", "bold", "dim")
 _DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
@@ -66,7 +67,7 @@ def chart(
     yield " " * (margin + 2) + (first if first == last else f"{first}{gap}{last}")
     for at, line in enumerate(lines):
         label = cut(f"{_letter(at)}  {plain(line.label)}", width)
-        yield f"{paint(label, _colour(at))}  {cut(line.facts, width - len(label) - 2)}".rstrip()
+        yield f"{paint(label, _colour(at))}  {cut(line.facts, width - text_width(label) - 2)}".rstrip()
 
 
 def _letter(at: int) -> str:

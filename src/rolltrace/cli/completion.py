@@ -129,7 +129,7 @@ def _zsh(commands: list[_Command]) -> str:
         for command in commands
     )
     values = "\n".join(
-        f'    {"|".join(_words(command, name) for name in option.names)}) values=({" ".join(option.choices)}); '
+        f"    {'|'.join(_words(command, name) for name in option.names)}) values=({' '.join(option.choices)}); "
         "is_value=1 ;;"
         for command in commands
         for option in command.options
@@ -179,9 +179,7 @@ def _fish(commands: list[_Command]) -> str:
             for name, text in command.subcommands.items():
                 lines.append(f"complete -c rolltrace -f -n {_quoted(condition)} -a {name} -d {_quoted(text)}")
         for option in command.options:
-            flags = " ".join(
-                f"-l {name[2:]}" if name.startswith("--") else f"-s {name[1:]}" for name in option.names
-            )
+            flags = " ".join(f"-l {name[2:]}" if name.startswith("--") else f"-s {name[1:]}" for name in option.names)
             value = f" -x -a {_quoted(' '.join(option.choices))}" if option.choices else " -r" * option.takes_value
             condition = "; and ".join(here)
             lines.append(f"complete -c rolltrace -n {_quoted(condition)} {flags}{value} -d {_quoted(option.help)}")

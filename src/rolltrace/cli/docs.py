@@ -58,7 +58,9 @@ def _folder() -> Path:
     for folder in (package / "_docs", package.parent.parent / "docs"):
         if (folder / "reference" / "cli.md").is_file():
             return folder
-    raise StoreError(f"{str(package)!r} has no documentation; install it again: pip install --force-reinstall rolltrace")
+    raise StoreError(
+        f"{str(package)!r} has no documentation; install it again: pip install --force-reinstall rolltrace"
+    )
 
 
 def _pages(folder: Path) -> list[Path]:

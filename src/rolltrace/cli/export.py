@@ -20,6 +20,7 @@ from rolltrace.cli.output import (
     progress,
     store_of,
     tell_of_older_runs,
+    working,
 )
 from rolltrace.errors import ConfigError, StoreError
 from rolltrace.exchange import EXPORTS
@@ -56,12 +57,11 @@ def run(options: argparse.Namespace) -> int:
         raise ConfigError(f"{options.format} is a folder; name it with -o FOLDER")
     if not to_stdout and not chosen.is_folder and not options.force:
         _refuse_to_overwrite(Path(options.output))
-    selection = select(
-        open_store(store_of(options)),
-        trajectory_ids=options.trajectory,
-        progress=progress("exporting"),
-        **filters_of(options),
-    )
+    store = open_store(store_of(options))
+    with working(f"reading {store.path}"):
+        selection = select(
+            store, trajectory_ids=options.trajectory, progress=progress("exporting"), **filters_of(options)
+        )
     tell_of_older_runs(selection.older_runs)
     if chosen.is_folder:
         done = chosen.write_folder(selection, Path(options.output))

@@ -13,11 +13,12 @@ from rolltrace.cli.output import (
     add_store,
     count,
     counted,
+    differing_places,
     duration,
     filters_of,
     number,
-    paint,
     plain,
+    print_footer,
     print_rows,
     print_table,
     store_of,
@@ -87,12 +88,12 @@ def run(options: argparse.Namespace) -> int:
         print(f"no groups{'' if all(value is None for value in wanted.values()) else ' meet the filter'}")
         return 0
     hidden = print_table(_kept(_columns(rows), options))
-    footer = counted(len(found), "group")
-    if len(rows) < len(found):
-        footer = f"{'the last ' * newest}{len(rows)} of {footer}; all: --limit {len(found)}"
-    if hidden:
-        footer += f"; {counted(hidden, 'more column')}: --json"
-    print(paint(footer, "dim"))
+    total, cut_short = counted(len(found), "group"), len(rows) < len(found)
+    print_footer(
+        f"{'the last ' * newest}{len(rows)} of {total}" if cut_short else total,
+        f"all: --limit {len(found)}" if cut_short else "",
+        f"{counted(hidden, 'more column')}: --json" if hidden else "",
+    )
     return 0
 
 
@@ -119,9 +120,7 @@ def _columns(rows: list[Row]) -> list[Column]:
     ]
     if any(row["validate"] for row in rows):
         columns.insert(2, Column("val", ["yes" if row["validate"] else "" for row in rows]))
-    for key in ("run", "experiment", "project"):
-        if len({row[key] for row in rows}) > 1:
-            columns.insert(0, Column(key, texts(key), stretch=True))
+    columns[:0] = [Column(key, texts(key), stretch=True) for key in differing_places(rows)]
     if any(row["errors"] for row in rows):
         columns.append(Column("errors", ["" if not row["errors"] else str(row["errors"]) for row in rows], right=True))
     if any(row["flags"] for row in rows):

@@ -57,8 +57,8 @@ def add(commands: Any) -> None:
     parser = commands.add_parser(
         "plot",
         help="draw rewards and other values over the steps",
-        description="One chart per value, one line per experiment: the mean of each training step. Validation has lines "
-        "of its own.",
+        description="One chart per value, one line per experiment: the mean of each training step. Validation has "
+        "lines of its own.",
         epilog=_EXAMPLES,
     )
     add_store(parser)
@@ -168,7 +168,7 @@ def _facts(curve: Curve) -> str:
     first, last = curve.points[0], curve.points[-1]
     change = show(first.mean) if first is last else f"{show(first.mean)} -> {show(last.mean)}"
     what = "group" if curve.value == "flat" else "trajectory"
-    count = counted(sum(point.count for point in curve.points), what)
+    count = counted(sum(point.n for point in curve.points), what)
     return f"{change}, {counted(len(curve.points), 'step')}, {count}"
 
 

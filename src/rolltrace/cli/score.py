@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from rolltrace.cli.output import add_store, plain, store_of
+from rolltrace.cli.output import add_store, plain, store_of, working
 
 _EXAMPLES = """examples:
   rolltrace score 3f2a1b2c note "guesses the answer, then explains it"
@@ -37,7 +37,9 @@ def run(options: argparse.Namespace) -> int:
     from rolltrace.query import open_store
 
     value = options.value if options.text else _value(options.value)
-    open_store(store_of(options)).score(options.id, options.name, value, reason=options.reason)
+    store = open_store(store_of(options))
+    with working(f"reading {store.path}"):
+        store.score(options.id, options.name, value, reason=options.reason)
     print(f"{plain(options.id)}: {plain(options.name)} is {plain(value)}")
     return 0
 

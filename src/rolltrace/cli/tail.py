@@ -22,6 +22,7 @@ from rolltrace.cli.output import (
     plain,
     screen_width,
     store_of,
+    working,
 )
 from rolltrace.cli.trajectory_table import with_tags
 
@@ -62,7 +63,8 @@ def run(options: argparse.Namespace) -> int:
 
     store, wanted = open_store(store_of(options)), filters_of(options)
     seen: set[str] = set()
-    past = _finished(store, wanted, seen)
+    with working(f"reading {store.path}"):
+        past = _finished(store, wanted, seen)
     _print(past[len(past) - min(options.n, len(past)) :], options.json)
     while options.follow:
         begun = time.monotonic()

@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rolltrace.cli.output import SHORT_ID, Column, ago, duration, number, paint_status, plain
+from rolltrace.cli.output import SHORT_ID, Column, ago, differing_places, duration, number, paint_status, plain
 from rolltrace.errors import QueryError
 
 if TYPE_CHECKING:
@@ -34,9 +34,7 @@ def usual_columns(rows: Sequence[Row]) -> list[Column]:
     titles += ["turns", "tools", "tokens", "took", "started", "name"]
     if any(row["validate"] for row in rows):
         titles.insert(4, "val")
-    for name in ("run", "experiment", "project"):
-        if len({row[name] for row in rows}) > 1:
-            titles.insert(1, name)
+    titles[1:1] = differing_places(rows)
     titles += [name for name in ("flags", "error") if any(row[name] for row in rows)]
     return [_column(title, rows) for title in titles]
 
@@ -107,7 +105,7 @@ def _column(title: str, rows: Sequence[Row]) -> Column:
     from rolltrace.query.headers import TRAJECTORY_HEADERS
 
     key = TRAJECTORY_HEADERS.get(title, title)
-    cells = [_CELLS.get(key, lambda row: _text(row[key]))(row) for row in rows]
+    cells = [_CELLS[key](row) if key in _CELLS else _text(row[key]) for row in rows]
     if key == "status":
         return Column(title, cells, colour=paint_status)
     is_number = all(row[key] is None or type(row[key]) in (int, float) for row in rows) and key != "sample_index"

@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any, TextIO
 
-from rolltrace.query.result import plain_text
+from rolltrace.record.printable import plain_text
 
 _FORMULA = ("=", "+", "-", "@")
 

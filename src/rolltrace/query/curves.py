@@ -39,7 +39,7 @@ class Point(NamedTuple):
     step: int
     mean: float
     std: float
-    count: int
+    n: int
     """How many trajectories, or of `flat` groups, have the value."""
 
 
@@ -83,15 +83,17 @@ def curves_of(store: Store, values: Sequence[str], *, threshold: float = 0.0, **
         _check(value)
     answer = store.trajectories(**conditions)
     reading = _Reading(store, answer, threshold, conditions)
-    curves = []
+    curves: list[Curve] = []
     for value in reading.named(values):
         found: dict[_Key, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
         for key, step, number in reading.flat_groups() if value == "flat" else reading.numbers(value):
             if step is not None and number is not None and math.isfinite(number):
                 found[key][step].append(number)
-        for key in reading.keys:
-            if key in found:
-                curves.append(Curve(value, *key, [_point(step, found[key][step]) for step in sorted(found[key])]))
+        curves += [
+            Curve(value, *key, [_point(step, numbers) for step, numbers in sorted(found[key].items())])
+            for key in reading.keys
+            if key in found
+        ]
     return Curves(curves, reading.without_step, answer.older_runs)
 
 

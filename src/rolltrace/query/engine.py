@@ -47,6 +47,7 @@ _MOST_CURSORS = 16
 _TRIES = 8
 _OF_THE_QUESTION = (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException, duckdb.PermissionException)
 _OF_FILES = (duckdb.IOException, duckdb.InternalException)
+_CTRL_C = "KeyboardInterrupt"
 _CORRUPTION = re.compile(r"parquet|corrupt|magic bytes|decompress|zstd|(read|reading|open) file", re.IGNORECASE)
 
 
@@ -95,9 +96,11 @@ class Engine:
                 try:
                     cursor = self._cursor(step)
                     return cursor.sql(sql, params=parameters).to_arrow_table()
-                except duckdb.InterruptException:  # Ctrl-C while DuckDB was at work
-                    raise KeyboardInterrupt from None
-                except duckdb.Error as fault:
+                except (duckdb.Error, RuntimeError) as fault:
+                    if _is_interrupt(fault):
+                        raise KeyboardInterrupt from None
+                    if not isinstance(fault, duckdb.Error):
+                        raise
                     problem = fault
                     if cursor is not None and not _is_of_files(fault):
                         raise QueryError(str(fault)) from None
@@ -246,6 +249,11 @@ class Engine:
             self._parts = [part for part in self._parts if part not in found]
             self._forget()
         return bool(found)
+
+
+def _is_interrupt(fault: Exception) -> bool:
+    """Whether Ctrl-C is the reason: DuckDB says so in three ways, by what it did when it was pressed."""
+    return isinstance(fault, duckdb.InterruptException) or str(fault) == "Query interrupted" or _CTRL_C in str(fault)
 
 
 def _is_of_files(fault: duckdb.Error) -> bool:
