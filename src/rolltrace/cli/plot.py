@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import shutil
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,6 +35,8 @@ _WIDEST = 100
 _HEIGHT = 13
 _MOST_LINES = 12
 """More in one chart cannot be told apart."""
+_FEW_STEPS = 50
+"""Up to here each step is marked in a picture."""
 _PICTURES = (".png", ".svg", ".pdf")
 _TIMES = ("took", "duration_s")
 _SHARES = {
@@ -183,18 +186,24 @@ def _save(charts: dict[str, list[Curve]], output: Path) -> None:
     for axes, (value, curves) in zip(figure.subplots(len(charts), squeeze=False)[:, 0], charts.items()):
         for curve in curves:
             steps, means = [point.step for point in curve.points], [point.mean for point in curve.points]
-            # A dollar sign would begin a formula.
-            label = _label(curve, curves).replace("$", r"\$")
-            (line,) = axes.plot(steps, means, marker="." if len(steps) < 50 else None, label=label)
+            marker, label = "." if len(steps) < _FEW_STEPS else None, _in_picture(_label(curve, curves))
+            (line,) = axes.plot(steps, means, marker=marker, label=label)
             low, high = zip(*((point.mean - point.std, point.mean + point.std) for point in curve.points))
             if value not in _SHARES and not value.startswith("flag."):
                 axes.fill_between(steps, low, high, color=line.get_color(), alpha=0.15, linewidth=0)
-        axes.set_title(_title(value).replace("$", r"\$"))
+        axes.set_title(_in_picture(_title(value)))
         axes.set_xlabel("step")
         axes.set_ylabel("seconds" if value in _TIMES else "")
         axes.grid(alpha=0.3)
         axes.legend()
     try:
-        figure.savefig(output, dpi=150)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Glyph .* missing")  # no font has all of Unicode
+            figure.savefig(output, dpi=150)
     except OSError as fault:
         raise StoreError(f"cannot write {str(output)!r}: {fault.strerror or fault}") from fault
+
+
+def _in_picture(text: str) -> str:
+    """Text as matplotlib shall draw it: a dollar sign begins no formula."""
+    return plain(text).replace("$", r"\$")

@@ -13,6 +13,7 @@ import re
 import threading
 import time
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rolltrace.errors import QueryError, StoreError
+from rolltrace.query.interruptible import interruptible
 from rolltrace.query.live import LiveJournals, PartKey
 from rolltrace.query.settled import SettledSteps
 from rolltrace.query.views import DROPPED, LATE, LISTED, ROWS, late_statement, listing_statements, live_name, statements
@@ -95,7 +97,7 @@ class Engine:
                 cursor = None
                 try:
                     cursor = self._cursor(step)
-                    return cursor.sql(sql, params=parameters).to_arrow_table()
+                    return interruptible(partial(_answer, cursor, sql, parameters), cursor.interrupt)
                 except (duckdb.Error, RuntimeError) as fault:
                     if _is_interrupt(fault):
                         raise KeyboardInterrupt from None
@@ -249,6 +251,10 @@ class Engine:
             self._parts = [part for part in self._parts if part not in found]
             self._forget()
         return bool(found)
+
+
+def _answer(cursor: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[Any] | dict[str, Any]) -> pa.Table:
+    return cursor.sql(sql, params=parameters).to_arrow_table()
 
 
 def _is_interrupt(fault: Exception) -> bool:
