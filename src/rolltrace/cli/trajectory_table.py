@@ -142,9 +142,11 @@ def _values(store: Store, rows: Sequence[Row], name: str) -> list[Any]:
     if kind not in ("score", "label", "group", *_OF_OPS):
         return [row[name] for row in rows]
     from rolltrace.query.group_views import GROUP_COLUMNS, SAME_GROUP
+    from rolltrace.query.headers import GROUP_HEADERS
 
     parameters: list[Any] = []
     if kind == "group":
+        key = GROUP_HEADERS.get(key, key)
         if key not in GROUP_COLUMNS:
             raise QueryError(f"groups have no column {key!r}; there are: {', '.join(GROUP_COLUMNS)}")
         question = f'SELECT t.trajectory_id, g."{key}" AS found FROM trajectories t JOIN groups g ON {SAME_GROUP} WHERE'
