@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from rolltrace.cli import parser_of
+from rolltrace.store import prepare
 
 _ENDLESS = "select count(*) from range(1000000000000) a, range(1000000000) b where a.range + b.range = -1"
 
@@ -61,7 +62,7 @@ def test_what_asks_no_store_loads_no_column_library(command: str) -> None:
 
 
 def test_ctrl_c_in_a_long_question_is_one_line_and_exit_code_130(tmp_path: Path) -> None:
-    (tmp_path / "store").mkdir()
+    prepare(tmp_path / "store")
     command = [sys.executable, "-m", "rolltrace", "sql", _ENDLESS, str(tmp_path / "store")]
     # On a terminal it says what it does: then it is at work for sure.
     ours, theirs = pty.openpty()
@@ -96,6 +97,7 @@ for method in (result.df, result.pl):
         messages.append(str(error))
 print(json.dumps(messages))
 """
+    prepare(tmp_path)
     done = subprocess.run([sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, check=True)
     assert json.loads(done.stdout) == [
         f".{method}() needs {name}: pip install {name}; without it: .rows() gives dicts, .arrow() a table"
