@@ -31,7 +31,7 @@ class BackendError(ConfigError):
 
 
 class MissingExtraError(RolltraceError, ImportError):
-    """A backend needs a package that is not installed; the message holds the install line."""
+    """Something needs a package that is not installed; the message holds the install line."""
 
 
 class ContextError(RolltraceError, ValueError):

@@ -147,7 +147,7 @@ def test_turns_are_counted_as_on_the_html_page(
     assert "first turn that differs: 1\n" in capsys.readouterr().out
     page = tmp_path / "page.html"
     main(["export", "html", str(store), "-o", str(page), "--trajectory", ids[0], ids[1]])
-    assert "They part in turn 1." in page.read_text()
+    assert "They diverge in turn 1." in page.read_text()
     assert "turn 0: the same" in page.read_text()
 
 

@@ -86,7 +86,7 @@ def test_groups_are_filtered_sorted_and_limited(store: Path, capsys: pytest.Capt
         (["--rollout", "1"], "a group is all rollouts of a sample"),
         (["--k", "0"], "--k takes numbers of rollouts"),
         (["--k", "x"], "argument --k"),
-        (["--limit", "-1"], "--limit must be 0 or more"),
+        (["--limit", "-1"], "argument --limit: must be 0 or more"),
     ],
 )
 def test_wrong_usage_is_explained(

@@ -71,7 +71,7 @@ def sample_of(lines: IO[str] | None) -> int:
     return int(json.loads(lines.readline())["sample_index"])
 
 
-def test_it_follows_until_interrupted_and_that_is_fine(store: Path) -> None:
+def test_it_follows_until_interrupted_which_is_told_in_one_line(store: Path) -> None:
     with following(store, "-n", "1") as tail:
         assert sample_of(tail.stdout) == 4
         finish(77)
@@ -81,6 +81,6 @@ def test_it_follows_until_interrupted_and_that_is_fine(store: Path) -> None:
         finish(78)
         assert sample_of(tail.stdout) == 78, "and nothing twice"
         tail.send_signal(signal.SIGINT)
-        assert tail.wait(10) == 0
+        assert tail.wait(10) == 130
         assert tail.stderr is not None
-        assert tail.stderr.read() == ""
+        assert tail.stderr.read() == "rolltrace: stopped by Ctrl-C\n"

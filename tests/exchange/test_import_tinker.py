@@ -41,8 +41,8 @@ def test_tinker_summaries_keep_coordinates_rewards_and_steps(tmp_path: Path, int
 
 
 TRACE = {
-    "prompt": [{"role": "user", "content": "2+2?"}], "policy_response": "4", "reward_data": {"format": "0.5", "id": "7"},
-    "env_state": {"turn": 1}, "extra": None,
+    "prompt": [{"role": "user", "content": "2+2?"}], "policy_response": "4",
+    "reward_data": {"format": "0.5", "id": "7"}, "env_state": {"turn": 1}, "extra": None,
 }  # fmt: skip
 
 

@@ -58,7 +58,7 @@ def test_validation_dumps_are_told_apart(tmp_path: Path, into: Importer) -> None
 
 
 def v1_lines(step: int) -> list[dict[str, Any]]:
-    """As verl's v1 trainer dumps: sorted by `uid`, which is sample, session and row; a session of two rows at the end."""
+    """As verl's v1 trainer dumps: sorted by `uid`, which is sample, session and row; the last session has two rows."""
     rows = [("0b9f_a", session, 0) for session in range(4)] + [("7c1d", 0, 0), ("7c1d", 1, 0), ("7c1d", 1, 1)]
     return [
         {

@@ -55,7 +55,9 @@ def test_imports_stand_beside_what_was_traced(run: Path, tmp_path: Path) -> None
     into = Importer(run)
     into("chat", write(tmp_path / "x.jsonl", [{"messages": CHAT, "step": 1}]))
     drain(run)
-    assert len(into.store.trajectories().rows()) == 13
+    shown = into.store.trajectories()
+    assert (len(shown), shown.older_runs) == (12, (1, 1)), "what has no run does not hide what was traced"
+    assert len(into.store.trajectories(all_runs=True)) == 13
 
 
 def test_a_file_that_is_not_there_is_reported(tmp_path: Path, into: Importer) -> None:

@@ -16,6 +16,7 @@ from importlib import import_module
 
 from rolltrace.cli.missing import refusal_of, telling_of_missing
 from rolltrace.cli.output import error_text, named_store, plain
+from rolltrace.cli.parser import Parser
 from rolltrace.errors import RolltraceError
 
 COMMANDS = (
@@ -40,11 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def parser_of(names: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:
     """The parser of these commands. Each module that is not loaded is some milliseconds less to wait."""
-    parser = argparse.ArgumentParser(
-        prog="rolltrace",
-        description="Record what happens inside agentic-RL rollouts, and look at it.",
-        epilog="documentation: rolltrace docs",
-    )
+    parser = Parser(prog="rolltrace", description="Record what happens inside agentic-RL rollouts, and look at it.")
     parser.add_argument("--version", action="store_true", help="print the version and stop")
     commands = parser.add_subparsers(metavar="COMMAND", title="commands")
     for name in names:

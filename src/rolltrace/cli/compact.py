@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 from rolltrace._launch import remove_replaced_later
-from rolltrace.cli.output import add_all_hosts, add_store, store_of, tell_of_other_hosts
+from rolltrace.cli.output import add_all_hosts, add_store, store_of, tell_of_other_hosts, working
 from rolltrace.journal import drainer_lock, journal_folder
 
 
@@ -36,7 +36,9 @@ def run(options: argparse.Namespace) -> int:
         remove_replaced(store)
         remove_leftovers(store, owned)
         remove_abandoned(store)
-        print(f"{compact(store, owned=owned).fewer} parts fewer")
+        with working(f"merging the parts of {store}"):
+            fewer = compact(store, owned=owned).fewer
+        print(f"{fewer} parts fewer")
     tell_of_other_hosts(store, options)
     remove_replaced_later(store, GRACE_SEC + 1)
     return 0

@@ -54,7 +54,6 @@ def add(commands: Any) -> None:
         help="compare trajectories",
         description="Align trajectories turn by turn and mark the first turn, token and tool call that differ.",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
         "ids",
@@ -255,10 +254,10 @@ def _differing_lines(turns: Sequence[Turn | None]) -> list[list[str]]:
     if len(texts) == 1 and len({repr(turn.tokens) for turn in present}) > 1:
         rows[0] = [f"(the same text) tokens {text}" for text in _token_parts(present)]
     most = max(len(turn.tools) for turn in present)
-    for number in range(most):
-        having = [turn for turn in present if number < len(turn.tools)]
-        parts = iter(differing_parts([_tool(turn.tools[number]) for turn in having], around=_AROUND))
-        rows.append([next(parts) if number < len(turn.tools) else "" for turn in present])
+    for at in range(most):
+        having = [turn for turn in present if at < len(turn.tools)]
+        parts = iter(differing_parts([_tool(turn.tools[at]) for turn in having], around=_AROUND))
+        rows.append([next(parts) if at < len(turn.tools) else "" for turn in present])
     of_present = iter(zip(*rows))
     return [["(ended before)"] if turn is None else [line for line in next(of_present) if line] for turn in turns]
 

@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from rolltrace.cli.output import add_json, add_store, counted, json_line, paint, plain, size, store_of
+from rolltrace.cli.output import add_json, add_store, counted, json_line, paint, plain, size, store_of, working
 from rolltrace.cli.stats import describe, drainer_is_running, undrained_bytes
 from rolltrace.errors import FormatError, RolltraceError
 from rolltrace.journal import (
@@ -37,7 +37,7 @@ _CLOCK_SEC = 60.0
 _BY_CHOICE = frozenset({"sample_limit", "pruned_payload", "pruned_whole", "retention"})
 """Losses that somebody asked for."""
 _ADVICE = {
-    "journal_full": "drain faster or allow more: init(max_unsent_bytes=...); see docs/reference/config.md",
+    "journal_full": "drain faster or allow more: init(max_unsent_bytes=...); see rolltrace docs config",
     "disk_full": "free some room on the disk; see: df -h",
     "damaged": "nothing brings them back; see the damaged journal places of the drainer's time",
     "journal_removed": "nobody may remove or cut files in STORE/journal while they are written",
@@ -79,7 +79,8 @@ def add(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     problems = 0
-    for finding in _verl() if options.verl else _examine(store_of(options)):
+    findings = _verl() if options.verl else _examine(store_of(options))
+    while (finding := _next(findings)) is not None:
         problems += finding.level == "problem"
         if options.json:
             print(json_line(finding._asdict()))
@@ -88,6 +89,11 @@ def run(options: argparse.Namespace) -> int:
     if not options.json:
         print(counted(problems, "problem") if problems else "all is well")
     return 1 if problems else 0
+
+
+def _next(findings: Iterator[Finding]) -> Finding | None:
+    with working("checking"):
+        return next(findings, None)
 
 
 def _verl() -> Iterator[Finding]:

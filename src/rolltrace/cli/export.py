@@ -21,6 +21,7 @@ from rolltrace.cli.output import (
     store_of,
     tell_of_nothing,
     tell_of_older_runs,
+    working,
 )
 from rolltrace.errors import ConfigError, StoreError
 from rolltrace.exchange import EXPORTS
@@ -58,12 +59,10 @@ def run(options: argparse.Namespace) -> int:
     if not to_stdout and not chosen.is_folder and not options.force:
         _refuse_to_overwrite(Path(options.output))
     store = open_store(store_of(options))
-    selection = select(
-        store,
-        trajectory_ids=options.trajectory,
-        progress=progress("exporting"),
-        **filters_of(options),
-    )
+    with working(f"reading {store.path}"):
+        selection = select(
+            store, trajectory_ids=options.trajectory, progress=progress("exporting"), **filters_of(options)
+        )
     tell_of_older_runs(selection.older_runs)
     if not selection.rows and not options.trajectory:
         tell_of_nothing(store.trajectories(**filters_of(options)), as_json=True)

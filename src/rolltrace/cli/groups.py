@@ -13,11 +13,12 @@ from rolltrace.cli.output import (
     add_store,
     count,
     counted,
+    differing_places,
     duration,
     filters_of,
     number,
-    paint,
     plain,
+    print_footer,
     print_rows,
     print_table,
     store_of,
@@ -32,7 +33,7 @@ _EXAMPLES = """examples:
   rolltrace groups --step 12
   rolltrace groups --where "group.zero_variance = true"  they teach GRPO nothing
   rolltrace groups --order -std --limit 10               those that differ most
-  rolltrace groups --validate --k 1,4,8 --threshold 0.5  pass@k, above 0.5 passes
+  rolltrace groups --validate --k 1,4,8 --threshold 0.5  pass@k
 
 filters: rolltrace docs filter
 one group: rolltrace diff --step N --sample S"""
@@ -46,7 +47,6 @@ def add(commands: Any) -> None:
         description="One line per group: its rewards, how many passed, how long they are, what is wrong with them. "
         "'=' marks a group in which all rewards are the same.",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_store(parser)
     add_filters(parser)
@@ -89,15 +89,15 @@ def run(options: argparse.Namespace) -> int:
     first = max(0, len(found) - _SHOWN_ROWS) if newest else 0
     rows = found.rows()[first:][: _SHOWN_ROWS if options.limit is None else options.limit]
     if not rows:
-        print(paint(f"0 of {counted(len(found), 'group')}", "dim"))
+        print_footer(f"0 of {counted(len(found), 'group')}")
         return 0
     hidden = print_table(_kept(_columns(rows), options))
-    footer = counted(len(found), "group")
-    if len(rows) < len(found):
-        footer = f"{'the last ' * newest}{len(rows)} of {footer}; all: --limit {len(found)}"
-    if hidden:
-        footer += f"; {counted(hidden, 'more column')}: --json"
-    print(paint(footer, "dim"))
+    total, cut_short = counted(len(found), "group"), len(rows) < len(found)
+    print_footer(
+        f"{'the last ' * newest}{len(rows)} of {total}" if cut_short else total,
+        f"all: --limit {len(found)}" if cut_short else "",
+        f"{counted(hidden, 'more column')}: --json" if hidden else "",
+    )
     return 0
 
 
@@ -124,9 +124,7 @@ def _columns(rows: list[Row]) -> list[Column]:
     ]
     if any(row["validate"] for row in rows):
         columns.insert(2, Column("val", ["yes" if row["validate"] else "" for row in rows]))
-    for key in ("run", "experiment", "project"):
-        if len({row[key] for row in rows}) > 1:
-            columns.insert(0, Column(key, texts(key), stretch=True))
+    columns[:0] = [Column(key, texts(key), stretch=True) for key in differing_places(rows)]
     if any(row["errors"] for row in rows):
         columns.append(Column("errors", ["" if not row["errors"] else str(row["errors"]) for row in rows], right=True))
     if any(row["flags"] for row in rows):

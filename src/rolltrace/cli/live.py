@@ -20,6 +20,7 @@ from rolltrace.cli.output import (
     print_rows,
     print_table,
     store_of,
+    working,
 )
 
 _EVERY_SEC = 1.0
@@ -46,7 +47,8 @@ def run(options: argparse.Namespace) -> int:
 
     store = open_store(store_of(options))
     while True:
-        rows = store.live().rows()
+        with working(f"reading {store.path}"):
+            rows = store.live().rows()
         if options.watch and not options.json and sys.stdout.isatty():
             print(_TO_TOP, end="")
         if options.json:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from rolltrace.cli.output import (
@@ -15,10 +16,11 @@ from rolltrace.cli.output import (
     ago,
     count,
     counted,
+    differing_places,
     filters_of,
     number,
-    paint,
     plain,
+    print_footer,
     print_rows,
     print_table,
     runs_of,
@@ -61,7 +63,6 @@ def add(commands: Any) -> None:
         description="One line per trajectory, those still in journals included; the newest "
         "experiment and the newest rows come last.",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_store(parser)
     what = parser.add_mutually_exclusive_group()
@@ -132,7 +133,7 @@ def _trajectories(options: argparse.Namespace, store: Store, wanted: Row) -> int
         print_rows(chosen)
     else:
         hidden = print_table(columns)
-        print(paint(_footer(rows, total, hidden, newest=last is not None), "dim"))
+        print_footer(*_footer(rows, total, hidden, newest=last is not None))
     return 0
 
 
@@ -150,13 +151,15 @@ def _asked(options: argparse.Namespace, wanted: Row) -> list[str]:
     return [*order, *where, *("run" if name == "all_runs" else name for name in of_options)]
 
 
-def _footer(rows: list[Row], total: int, hidden_columns: int, *, newest: bool) -> str:
-    text = counted(total, "trajectory")
+def _footer(rows: list[Row], total: int, hidden_columns: int, *, newest: bool) -> Iterator[str]:
     if len(rows) < total:
-        text = f"{'the newest ' * newest}{len(rows)} of {text}; all: --limit {total}"
+        yield f"{'the newest ' * newest}{len(rows)} of {counted(total, 'trajectory')}"
+        yield f"all: --limit {total}"
+    else:
+        yield counted(total, "trajectory")
     if hidden_columns:
-        text += f"; {counted(hidden_columns, 'more column')}: --columns or --json"
-    return f"{text}; one: rolltrace show {rows[0]['trajectory_id'][:SHORT_ID]}"
+        yield f"{counted(hidden_columns, 'more column')}: --columns or --json"
+    yield f"one: rolltrace show {rows[0]['trajectory_id'][:SHORT_ID]}"
 
 
 def _experiments(store: Store, *, with_runs: bool) -> list[Row]:
@@ -182,8 +185,11 @@ def _show(options: argparse.Namespace, rows: list[Row], columns: Any, what: str)
     if options.json:
         print_rows(rows)
     elif rows:
-        print_table(columns(rows))
-        print(paint(f"{counted(total, what)}{f', {len(rows)} shown' if len(rows) < total else ''}", "dim"))
+        hidden = print_table(columns(rows))
+        print_footer(
+            f"{counted(total, what)}{f', {len(rows)} shown' if len(rows) < total else ''}",
+            f"{counted(hidden, 'more column')}: --json" if hidden else "",
+        )
     else:
         print(f"no {what}s")
     return 0
@@ -211,9 +217,7 @@ def _step_columns(rows: list[Row]) -> list[Column]:
     columns = [_numbers(rows, "step", "step")]
     if any(row["validate"] for row in rows):
         columns.append(Column("val", ["yes" if row["validate"] else "" for row in rows]))
-    for key in ("run", "experiment", "project"):
-        if len({row[key] for row in rows}) > 1:
-            columns.insert(0, Column(key, [plain(row[key] or "") for row in rows], stretch=True))
+    columns[:0] = [Column(key, [plain(row[key] or "") for row in rows], stretch=True) for key in differing_places(rows)]
     titles = {
         "trajectories": "trajectories", "samples": "samples", "errors": "errors", "running": "running",
         "reward_mean": "reward", "reward_min": "min", "reward_max": "max", "pass_rate": "pass",

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rolltrace.errors import ConfigError, StoreError
 from rolltrace.journal import check_store, read_problem, write_problem
 from rolltrace.record import to_json
+from rolltrace.record.printable import plain_text, text_width
 from rolltrace.settings import Settings
 
 if TYPE_CHECKING:
@@ -81,7 +82,9 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 
 
 def add_order(parser: argparse.ArgumentParser, example: str) -> None:
-    parser.add_argument("--order", metavar="NAMES", help=f"sort by these, such as {example} (- turns one around)")
+    parser.add_argument(
+        "--order", metavar="NAMES", help=f"sort by these, such as {example} (prefix - for descending order)"
+    )
 
 
 def count(text: str) -> int:
@@ -92,11 +95,14 @@ def count(text: str) -> int:
     return number_of_rows
 
 
-def add_filters(parser: argparse.ArgumentParser) -> None:
+def add_filters(parser: argparse.ArgumentParser, *, several_experiments: bool = False) -> None:
     """Options that say which trajectories are meant; `filters_of` reads them."""
     group = parser.add_argument_group("which trajectories")
     group.add_argument("--project", metavar="NAME")
-    group.add_argument("--experiment", metavar="NAME")
+    if several_experiments:
+        group.add_argument("--experiment", metavar="NAME", action="append", help="may be given several times")
+    else:
+        group.add_argument("--experiment", metavar="NAME")
     group.add_argument("--step", type=int, metavar="N", help="training step")
     group.add_argument("--sample", metavar="S", help="sample index, a number or a text")
     group.add_argument("--rollout", type=int, metavar="N", help="which rollout of the sample")
@@ -228,8 +234,6 @@ def print_rows(rows: Iterable[dict[str, Any]]) -> None:
 
 def plain(value: Any) -> str:
     """A value as text that is safe to print, on one line. Lists and dicts are written as JSON."""
-    from rolltrace.query.result import plain_text
-
     try:
         if isinstance(value, dict | list | tuple | bool) or value is None:
             value = json.dumps(value, ensure_ascii=False, default=str)
@@ -258,23 +262,19 @@ def paint_status(status: str) -> str | None:
 
 def cut(text: str, width: int) -> str:
     """The text in at most so many terminal columns."""
-    from rolltrace.query.result import _width
-
-    if len(text) <= width // 2 or _width(text) <= width:
+    if len(text) <= width // 2 or text_width(text) <= width:
         return text
     text = text[:width]
-    while text and _width(text) >= width:
+    while text and text_width(text) >= width:
         text = text[:-1]
     return text + "…"
 
 
 def wrapped(text: str, width: int) -> list[str]:
     """The text in lines of at most so many terminal columns; at least one line."""
-    from rolltrace.query.result import _width
-
     lines, line, taken = list[str](), "", 0
     for letter in text:
-        needed = _width(letter)
+        needed = text_width(letter)
         if taken + needed > width:
             lines.append(line)
             line, taken = "", 0
@@ -302,16 +302,14 @@ class Column(NamedTuple):
 
 
 def print_table(columns: Sequence[Column]) -> int:
-    """Print the columns, made `plain` and fitted to the screen; gives how many had to be left out, the last ones first."""
-    from rolltrace.query.result import _width
-
+    """Print the columns, made `plain` and fitted to the screen; returns how many were left out, the last ones first."""
     room = screen_width()
     columns = [column._replace(cells=[plain(cell) for cell in column.cells]) for column in columns]
-    widths = [max(_width(text) for text in (column.title, *column.cells)) for column in columns]
+    widths = [max(text_width(text) for text in (column.title, *column.cells)) for column in columns]
     for at in sorted(range(len(columns)), key=lambda at: -widths[at]):
         over = sum(widths) + 2 * (len(widths) - 1) - room
         if over > 0 and columns[at].stretch:
-            widths[at] = min(widths[at], max(_NARROWEST, _width(columns[at].title), widths[at] - over))
+            widths[at] = min(widths[at], max(_NARROWEST, text_width(columns[at].title), widths[at] - over))
     shown = list(range(len(columns)))
     while sum(widths[at] for at in shown) + 2 * (len(shown) - 1) > room:
         optional = [at for at in shown[1:] if not columns[at].keep]
@@ -322,11 +320,30 @@ def print_table(columns: Sequence[Column]) -> int:
         texts = []
         for column, width in ((columns[at], widths[at]) for at in shown):
             text = cut(column.title if row < 0 else column.cells[row], width)
-            gap = " " * (width - _width(text))
+            gap = " " * (width - text_width(text))
             text = gap + text if column.right else text + gap
             texts.append(paint(text, "dim" if row < 0 else column.colour(text)))
         print("  ".join(texts).rstrip())
     return len(columns) - len(shown)
+
+
+def print_footer(*facts: str) -> None:
+    """Print what is to be said below a table, a line break between two facts where the screen ends."""
+    line = ""
+    for fact in filter(None, facts):
+        longer = f"{line}; {fact}" if line else fact
+        if line and text_width(longer) > screen_width():
+            print(paint(f"{line};", "dim"))
+            longer = fact
+        line = longer
+    print(paint(line, "dim"))
+
+
+def differing_places(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """Which of project, experiment and run the rows have several of; two experiments always have two runs."""
+    places = ("project", "experiment", "run")
+    counts = [len({tuple(row[name] for name in places[:depth]) for row in rows}) for depth in range(4)]
+    return [name for name, fewer, more in zip(places, counts, counts[1:]) if more > fewer]
 
 
 def number(value: float | None) -> str:

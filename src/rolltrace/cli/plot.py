@@ -1,2 +1,209 @@
-def add(c):
-    pass
+"""`rolltrace plot`: rewards, lengths, flags and other values over the training steps."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rolltrace.cli.chart import Line, chart
+from rolltrace.cli.output import (
+    add_filters,
+    add_json,
+    add_store,
+    counted,
+    duration,
+    filters_of,
+    number,
+    plain,
+    print_rows,
+    screen_width,
+    store_of,
+    tell_of_older_runs,
+    working,
+)
+from rolltrace.errors import ConfigError, MissingExtraError, StoreError
+
+if TYPE_CHECKING:
+    from rolltrace.query.curves import Curve
+
+_WIDEST = 100
+_HEIGHT = 13
+_MOST_LINES = 12
+"""More in one chart cannot be told apart."""
+_FEW_STEPS = 50
+"""Up to here each step is marked in a picture."""
+_PICTURES = (".png", ".svg", ".pdf")
+_TIMES = ("took", "duration_s")
+_SHARES = {
+    "pass": "share of rewards that passed", "flat": "share of groups with equal rewards",
+    "errors": "share with an error", "flags": "share with a flag",
+}  # fmt: skip
+_EXAMPLES = """what can be plotted: reward, pass, flat, tokens, prompt_tokens, turns, tools,
+took, errors, flags, terms (all parts of the reward), term.NAME, score.NAME,
+flag.NAME, advantage, staleness and other columns with numbers
+
+examples:
+  rolltrace plot                      the reward of all experiments
+  rolltrace plot --of reward,terms,tokens --experiment grpo-7b
+  rolltrace plot --of pass --threshold 0.5 --validate
+  rolltrace plot --experiment a --experiment b -o reward.png
+  rolltrace plot --of flag.truncated --where "tag.level = 'hard'\""""
+
+
+def add(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser(
+        "plot",
+        help="draw rewards and other values over the steps",
+        description="One chart per value, one line per experiment: the mean of each training step. Validation has "
+        "lines of its own.",
+        epilog=_EXAMPLES,
+    )
+    add_store(parser)
+    parser.add_argument("--of", default="reward", metavar="NAMES", help="what to plot (default: reward)")
+    add_filters(parser, several_experiments=True)
+    parser.add_argument("--threshold", type=float, default=0.0, metavar="R", help="a reward above it passes: 0")
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", help="a picture instead, .png, .svg or .pdf; needs matplotlib"
+    )
+    add_json(parser)
+    parser.set_defaults(run=run, usage_error=parser.error)
+
+
+def run(options: argparse.Namespace) -> int:
+    values = [value.strip() for value in options.of.split(",") if value.strip()]
+    if not values:
+        options.usage_error("--of needs names, such as reward,tokens")
+    if options.output is not None and options.json:
+        options.usage_error("-o and --json exclude each other")
+    output = None if options.output is None else Path(options.output).expanduser()
+    if output is not None and output.suffix.lower() not in _PICTURES:
+        raise ConfigError(f"a picture ends in {', '.join(_PICTURES)}; not {options.output!r}")
+    from rolltrace.query import open_store
+    from rolltrace.query.curves import curves_of
+
+    store = open_store(store_of(options))
+    with working(f"reading {store.path}"):
+        answer = curves_of(store, values, threshold=options.threshold, **_conditions(options))
+    tell_of_older_runs(answer.older_runs)
+    if answer.without_step:
+        print(f"rolltrace: left out {counted(answer.without_step, 'trajectory')} without a step", file=sys.stderr)
+    charts: dict[str, list[Curve]] = {}
+    for curve in answer.curves:
+        charts.setdefault(curve.value, []).append(curve)
+    if options.json:
+        print_rows(_json(answer.curves))
+    elif not charts:
+        print(f"nothing to plot: no trajectory with a step has {' or '.join(values)} ({plain(str(store.path))})")
+    elif output is not None:
+        with working("drawing"):
+            _save(charts, output)
+        print(f"wrote {plain(options.output)}: {counted(len(charts), 'chart')}")
+    else:
+        _print(charts)
+    return 0
+
+
+def _json(curves: Iterable[Curve]) -> Iterator[dict[str, Any]]:
+    for curve in curves:
+        fields = curve._asdict()
+        yield from ({**fields, **point._asdict()} for point in fields.pop("points"))
+
+
+def _conditions(options: argparse.Namespace) -> dict[str, Any]:
+    """The filters, with several experiments as a part of `where`."""
+    conditions = filters_of(options)
+    names = conditions.pop("experiment") or []
+    if len(names) == 1:
+        conditions["experiment"] = names[0]
+    elif names:
+        quoted = ", ".join("'" + name.replace("\\", "\\\\").replace("'", "''") + "'" for name in names)
+        where = f"experiment in ({quoted})"
+        conditions["where"] = where if conditions["where"] is None else f"({conditions['where']}) and {where}"
+    return conditions
+
+
+def _print(charts: dict[str, list[Curve]]) -> None:
+    rows = shutil.get_terminal_size((_WIDEST, 24)).lines if sys.stdout.isatty() else 24
+    # A chart and its legend fit a small terminal.
+    width, height = min(screen_width(), _WIDEST), max(5, min(_HEIGHT, rows - 8))
+    for at, (value, curves) in enumerate(charts.items()):
+        shown = curves[-_MOST_LINES:]
+        lines = [
+            Line(_label(curve, curves), [(point.step, point.mean) for point in curve.points], _facts(curve))
+            for curve in shown
+        ]
+        if at:
+            print()
+        for text in chart(f"{plain(_title(value))} by step", lines, width=width, height=height, show=_show(value)):
+            print(text)
+        if len(shown) < len(curves):
+            print(f"{counted(len(curves) - len(shown), 'older line')} not shown; choose with --experiment")
+
+
+def _title(value: str) -> str:
+    if value.startswith("flag."):
+        return f"share with the flag {value.removeprefix('flag.')}"
+    return _SHARES.get(value, f"mean {'duration' if value in _TIMES else value}")
+
+
+def _show(value: str) -> Callable[[float], str]:
+    """How the numbers of a value are written."""
+    return duration if value in _TIMES else number
+
+
+def _label(curve: Curve, beside: list[Curve]) -> str:
+    """What tells a curve from those beside it."""
+    names = [name for name in ("project", "run") if len({getattr(each, name) for each in beside}) > 1]
+    label = " / ".join([*(str(getattr(curve, name)) for name in names if name == "project"), curve.experiment])
+    label += f" run {curve.run}" if "run" in names else ""
+    return f"{label} (validation)" if curve.validate else label
+
+
+def _facts(curve: Curve) -> str:
+    """From where to where: 0.21 -> 0.77, 11 steps, 176 trajectories."""
+    show = _show(curve.value)
+    first, last = curve.points[0], curve.points[-1]
+    change = show(first.mean) if first is last else f"{show(first.mean)} -> {show(last.mean)}"
+    what = "group" if curve.value == "flat" else "trajectory"
+    count = counted(sum(point.n for point in curve.points), what)
+    return f"{change}, {counted(len(curve.points), 'step')}, {count}"
+
+
+def _save(charts: dict[str, list[Curve]], output: Path) -> None:
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise MissingExtraError(
+            "a picture needs matplotlib: pip install matplotlib; without it: rolltrace plot in the terminal, or --json"
+        ) from None
+    figure = Figure(figsize=(8, 1 + 3.2 * len(charts)), layout="constrained")
+    for axes, (value, curves) in zip(figure.subplots(len(charts), squeeze=False)[:, 0], charts.items()):
+        for curve in curves:
+            steps, means = [point.step for point in curve.points], [point.mean for point in curve.points]
+            marker, label = "." if len(steps) < _FEW_STEPS else None, _in_picture(_label(curve, curves))
+            (line,) = axes.plot(steps, means, marker=marker, label=label)
+            low, high = zip(*((point.mean - point.std, point.mean + point.std) for point in curve.points))
+            if value not in _SHARES and not value.startswith("flag."):
+                axes.fill_between(steps, low, high, color=line.get_color(), alpha=0.15, linewidth=0)
+        axes.set_title(_in_picture(_title(value)))
+        axes.set_xlabel("step")
+        axes.set_ylabel("seconds" if value in _TIMES else "")
+        axes.grid(alpha=0.3)
+        axes.legend()
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Glyph .* missing")  # no font has all of Unicode
+            figure.savefig(output, dpi=150)
+    except OSError as fault:
+        raise StoreError(f"cannot write {str(output)!r}: {fault.strerror or fault}") from fault
+
+
+def _in_picture(text: str) -> str:
+    """Text as matplotlib shall draw it: a dollar sign begins no formula."""
+    return plain(text).replace("$", r"\$")

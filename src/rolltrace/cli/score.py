@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from rolltrace.cli.output import add_store, plain, store_of
+from rolltrace.cli.output import add_store, plain, store_of, working
 
 _EXAMPLES = """examples:
   rolltrace score 3f2a1b2c note "guesses the answer, then explains it"
@@ -23,7 +23,6 @@ def add(commands: Any) -> None:
         help="give a trajectory a reward, a label or a note",
         description="Say something about a trajectory of a store. Everybody who reads the store sees it at once.",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("id", metavar="ID", help="the id of the trajectory, or its first letters")
     parser.add_argument("name", metavar="NAME", help="reward, advantage, fate, note, or any other")
@@ -38,7 +37,9 @@ def run(options: argparse.Namespace) -> int:
     from rolltrace.query import open_store
 
     value = options.value if options.text else _value(options.value)
-    open_store(store_of(options, to_write=True)).score(options.id, options.name, value, reason=options.reason)
+    store = open_store(store_of(options, to_write=True))
+    with working(f"reading {store.path}"):
+        store.score(options.id, options.name, value, reason=options.reason)
     print(f"{plain(options.id)}: {plain(options.name)} is {plain(value)}")
     return 0
 

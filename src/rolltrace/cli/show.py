@@ -54,7 +54,6 @@ def add(commands: Any) -> None:
         help="show one trajectory",
         description="Where a trajectory stands, what it got, the tree of its ops, its conversation.",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("id", help="the id of the trajectory, or its first letters")
     add_store(parser)

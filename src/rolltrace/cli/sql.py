@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import csv
-import json
 import re
 import sys
 from typing import TYPE_CHECKING, Any
@@ -17,24 +15,24 @@ from rolltrace.cli.output import (
     number,
     paint,
     plain,
-    plain_lines,
     print_rows,
     print_table,
     store_of,
     working,
 )
+from rolltrace.exchange.csvtext import write_csv
 
 if TYPE_CHECKING:
     from rolltrace.query import Store
 
 _LONGEST_CELL = 400
-_EXAMPLES = """views: trajectories, spans, transitions, scores, notes, losses, flags, texts, tokens,
-       latest_scores, unmatched_scores, groups
+_EXAMPLES = """views: trajectories, spans, transitions, scores, notes, losses, flags, texts,
+       tokens, latest_scores, unmatched_scores, groups
 
 examples:
-  rolltrace sql "select step, avg(reward) from trajectories group by step order by step"
+  rolltrace sql "select step, avg(reward) from trajectories group by step"
   rolltrace sql "describe spans"
-  rolltrace sql "select * from groups where std = 0" runs/store --csv > groups.csv"""
+  rolltrace sql "from groups where std = 0" runs/store --csv > groups.csv"""
 
 
 def add(commands: Any) -> None:
@@ -43,9 +41,9 @@ def add(commands: Any) -> None:
         "sql",
         help="ask with SQL",
         description="Print the answer to one SELECT, in DuckDB's SQL, over the views of a store. It only reads. "
-        "In a table and in CSV control characters are written as \\x1b; --json is exact.",
+        "In a table and in CSV control characters are written as \\x1b, and in CSV a quote stands before text that a "
+        "spreadsheet would take for a formula; --json is exact.",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("query", metavar="SELECT", help="the statement, in quotes")
     add_store(parser)
@@ -68,9 +66,7 @@ def run(options: argparse.Namespace) -> int:
     # By column: a SELECT may give the same name to two.
     names, columns = result.columns, [column.to_pylist() for column in result.arrow().columns]
     if options.csv:
-        out = csv.writer(sys.stdout, lineterminator="\n")
-        out.writerow([plain(name) for name in names])
-        out.writerows([_csv_cell(value) for value in row] for row in zip(*columns))
+        write_csv(sys.stdout, names, zip(*columns))
         return 0
     hidden = print_table(
         [
@@ -107,11 +103,3 @@ def _cell(value: Any) -> str:
     if isinstance(value, float):
         return number(value)
     return plain(value[:_LONGEST_CELL] if isinstance(value, str | list) else value)
-
-
-def _csv_cell(value: Any) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, dict | list | bool):
-        value = json.dumps(value, ensure_ascii=False, default=str)
-    return "\n".join(plain_lines(str(value)))

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rolltrace.cli.output import add_json, add_store, ago, counted, json_line, plain, size, store_of
+from rolltrace.cli.output import add_json, add_store, ago, counted, json_line, plain, size, store_of, working
 from rolltrace.journal import journal_files, journal_folder, lock_now
 
 if TYPE_CHECKING:
@@ -32,7 +32,9 @@ def add(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    found = _gather(store_of(options))
+    store = store_of(options)
+    with working(f"reading {store}"):
+        found = _gather(store)
     if options.json:
         print(json_line(found))
         return 0

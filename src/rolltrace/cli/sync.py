@@ -35,12 +35,12 @@ _TRIES = 4
 _WAIT_SEC = 60.0
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _EXAMPLES = """examples:
-  rolltrace sync --to mlflow                              all that it does not have yet
+  rolltrace sync --to mlflow                 all that it does not have yet
   rolltrace sync --to weave --where "reward < 0.5" --since 100 --dry-run
   rolltrace sync runs/store --to otlp --experiment grpo-7b --since 2h --again
-  rolltrace sync --to weave --where "status = 'error'" --max-bytes-per-day 30MiB --save
+  rolltrace sync --to weave --where "flag is not null" --save
 
-more: docs/howto/backends.md"""
+more: rolltrace docs backends"""
 
 
 def add(commands: Any) -> None:
@@ -52,7 +52,6 @@ def add(commands: Any) -> None:
         "back or could not be sent, and experiments that were traced without it. What the backend has is not sent "
         "again, so the command can be repeated. Exit code 3 if the backend refused some.",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_store(parser)
     parser.add_argument("--to", required=True, metavar="BACKEND", help="such as mlflow, weave, trackio or otlp")

@@ -23,6 +23,7 @@ from rolltrace.cli.output import (
     screen_width,
     store_of,
     tell_of_nothing,
+    working,
 )
 from rolltrace.cli.trajectory_table import with_tags
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 _EVERY_SEC = 1.0
 _FIRST = 10
 _EXAMPLES = """examples:
-  rolltrace tail                                   the last 10, then each as it finishes, until Ctrl-C
+  rolltrace tail                 the last 10, then each as it finishes
   rolltrace tail --where "status = 'error'" -n 0
   rolltrace tail --once -n 100 --json"""
 
@@ -45,7 +46,6 @@ def add(commands: Any) -> None:
         description="One line per trajectory that has ended, the newest last. A line is not printed again when a "
         "reward is given later.",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_store(parser)
     add_filters(parser)
@@ -64,7 +64,8 @@ def run(options: argparse.Namespace) -> int:
 
     store, wanted = open_store(store_of(options)), filters_of(options)
     seen: set[str] = set()
-    past = _finished(store, wanted, seen)
+    with working(f"reading {store.path}"):
+        past = _finished(store, wanted, seen)
     if not past and not len(everything := store.trajectories(**wanted)):
         tell_of_nothing(everything, as_json=True)  # and not among the trajectories
     _print(past[len(past) - min(options.n, len(past)) :], options.json)

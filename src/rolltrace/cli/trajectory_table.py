@@ -1,4 +1,4 @@
-"""The columns of `rolltrace ls`: those that a person usually wants, those that were chosen, those that were asked about.
+"""The columns of `rolltrace ls`: the usual ones, those that were chosen, those that were asked about.
 
 What a filter or an order is about is always among them, also on a narrow screen: else nobody sees why a row is there.
 """
@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rolltrace.cli.output import SHORT_ID, Column, ago, duration, number, paint_status, plain
+from rolltrace.cli.output import SHORT_ID, Column, ago, differing_places, duration, number, paint_status, plain
 from rolltrace.errors import QueryError
 
 if TYPE_CHECKING:
@@ -34,9 +34,7 @@ def usual_columns(rows: Sequence[Row]) -> list[Column]:
     titles += ["turns", "tools", "tokens", "took", "started", "name"]
     if any(row["validate"] for row in rows):
         titles.insert(4, "val")
-    for name in ("run", "experiment", "project"):
-        if len({row[name] for row in rows}) > 1:
-            titles.insert(1, name)
+    titles[1:1] = differing_places(rows)
     titles += [name for name in ("flags", "error") if any(row[name] for row in rows)]
     return [_column(title, rows) for title in titles]
 
@@ -107,7 +105,7 @@ def _column(title: str, rows: Sequence[Row]) -> Column:
     from rolltrace.query.headers import TRAJECTORY_HEADERS
 
     key = TRAJECTORY_HEADERS.get(title, title)
-    cells = [_CELLS.get(key, lambda row: _text(row[key]))(row) for row in rows]
+    cells = [_CELLS[key](row) if key in _CELLS else _text(row[key]) for row in rows]
     if key == "status":
         return Column(title, cells, colour=paint_status)
     is_number = all(row[key] is None or type(row[key]) in (int, float) for row in rows) and key != "sample_index"
@@ -144,9 +142,11 @@ def _values(store: Store, rows: Sequence[Row], name: str) -> list[Any]:
     if kind not in ("score", "label", "group", *_OF_OPS):
         return [row[name] for row in rows]
     from rolltrace.query.group_views import GROUP_COLUMNS, SAME_GROUP
+    from rolltrace.query.headers import GROUP_HEADERS
 
     parameters: list[Any] = []
     if kind == "group":
+        key = GROUP_HEADERS.get(key, key)
         if key not in GROUP_COLUMNS:
             raise QueryError(f"groups have no column {key!r}; there are: {', '.join(GROUP_COLUMNS)}")
         question = f'SELECT t.trajectory_id, g."{key}" AS found FROM trajectories t JOIN groups g ON {SAME_GROUP} WHERE'

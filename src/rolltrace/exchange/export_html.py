@@ -175,9 +175,9 @@ def _comparison(comparison: Comparison) -> Iterator[str]:
     yield "<h2>What differs</h2>\n"
     yield _table([("", heads), ("reward", rewards), *comparison.attributes.items(), *comparison.scores.items()])
     first = comparison.first_diverging_turn
-    parting = "They did the same in every turn." if first is None else f"They part in turn {first}."
+    parting = "They did the same in every turn." if first is None else f"They diverge in turn {first}."
     if first is None and not comparison.identical:
-        parting = "Payloads were pruned, so that nobody can tell where they part."
+        parting = "Payloads were pruned, so it is not known where they diverge."
     token = comparison.first_diverging_token
     if token is not None:
         parting += f" First different {token.unit}: number {token.index_in_turn} of turn {token.turn}, counted from 0."

@@ -53,6 +53,7 @@ def _module(name: str) -> ModuleType:
 
 EXPORTS = {
     "jsonl": ExportFormat("export_jsonl", "JSON lines, one trajectory each, with everything in it"),
+    "csv": ExportFormat("export_csv", "a table, one line per trajectory, with rewards, scores and tags"),
     "parquet": ExportFormat("export_parquet", "the tables of the store, as a folder of Parquet files", is_folder=True),
     "sft": ExportFormat("export_sft", "chat-format JSON lines for supervised fine-tuning"),
     "dpo": ExportFormat("export_dpo", "preference pairs: the best against the worst of each group"),

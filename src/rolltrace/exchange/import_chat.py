@@ -1,7 +1,7 @@
 """Reads JSON lines of conversations, such as `rolltrace export sft` writes.
 
 A line has `messages` and, where known, `reward`, `step`, `sample_index`, `rollout_n`, `validate`, `trajectory_id`,
-`name`, `project`, `experiment`. All other fields become tags.
+`name`, `project`, `experiment`, `run`. All other fields become tags.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from rolltrace.exchange.import_rows import (
     Place,
     conversation_rows,
     is_number,
+    run_id,
     sample,
     score_row,
     trajectory_row,
@@ -70,4 +71,5 @@ def _place(record: dict[str, Any], line: Line, source: Source) -> Place:
         sample(record.get("sample_index")),
         whole(record.get("rollout_n"), "rollout_n"),
         validate or target.validate,
+        run=run_id(record.get("run")),
     )

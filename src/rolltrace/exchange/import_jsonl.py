@@ -10,7 +10,7 @@ import xxhash
 
 from rolltrace.drain.tokens import take_columns
 from rolltrace.exchange.export_jsonl import OP_COLUMNS, VERSION
-from rolltrace.exchange.import_rows import ImportedRow, Malformed, Place, row, sample, whole
+from rolltrace.exchange.import_rows import ImportedRow, Malformed, Place, row, run_id, sample, whole
 from rolltrace.exchange.importer import Line, LineReader, Source, Target
 from rolltrace.record.tables import FLAGS, NOTES, SCORES, SPANS, TRAJECTORIES, TRANSITIONS
 
@@ -53,15 +53,9 @@ def _place(record: dict[str, Any], target: Target) -> Place:
     place = Place(
         "", project, experiment, whole(record.get("step"), "step"), sample(record.get("sample_index")),
         whole(record.get("rollout_n"), "rollout_n"), validate or target.validate, worker,
-        _run(record.get("run")),
+        run_id(record.get("run")),
     )  # fmt: skip
     return place._replace(trajectory_id=_moved(record.get("trajectory_id"), record, place))
-
-
-def _run(run: Any) -> str | None:
-    if run is not None and not isinstance(run, str):
-        raise Malformed(f"run must be text, not {run!r:.60}")
-    return run
 
 
 def _moved(trajectory_id: Any, record: dict[str, Any], place: Place) -> str:

@@ -156,6 +156,13 @@ def sample(value: Any) -> SampleIndex | None:
     raise Malformed(f"sample_index must be a whole number or text, not {_seen(value)}")
 
 
+def run_id(value: Any) -> str | None:
+    """Which run: text."""
+    if value is None or isinstance(value, str):
+        return value
+    raise Malformed(f"run must be text, not {_seen(value)}")
+
+
 def is_number(value: Any) -> bool:
     return isinstance(value, int | float)
 

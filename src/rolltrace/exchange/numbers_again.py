@@ -1,4 +1,4 @@
-"""Numbers that a writer made text: `json.dumps(..., default=str)` and `str(value)` do so with NumPy's, torch's and decimals.
+"""Numbers that a writer made text, as `json.dumps(..., default=str)` does with those of NumPy, torch and `decimal`.
 
 Only what such a writer makes is undone. Text that a person formatted ("85%", "1.0 / 2") stays, and is flagged where a
 number should be.

@@ -13,6 +13,7 @@ import re
 import threading
 import time
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ import pyarrow.parquet as pq
 from rolltrace.errors import QueryError, StoreError
 from rolltrace.journal import read_problem
 from rolltrace.query.incomplete import COMPLETE, Incomplete, Missing
+from rolltrace.query.interruptible import interruptible
 from rolltrace.query.live import LiveJournals, PartKey
 from rolltrace.query.settled import SettledSteps
 from rolltrace.query.views import DROPPED, LATE, LISTED, ROWS, late_statement, listing_statements, live_name, statements
@@ -49,6 +51,7 @@ _MOST_CURSORS = 16
 _TRIES = 8
 _OF_THE_QUESTION = (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException, duckdb.PermissionException)
 _OF_FILES = (duckdb.IOException, duckdb.InternalException)
+_CTRL_C = "KeyboardInterrupt"
 _CORRUPTION = re.compile(r"parquet|corrupt|magic bytes|decompress|zstd|(read|reading|open) file", re.IGNORECASE)
 
 
@@ -98,10 +101,12 @@ class Engine:
                 cursor = None
                 try:
                     cursor = self._cursor(step)
-                    return cursor.sql(sql, params=parameters).to_arrow_table()
-                except duckdb.InterruptException:  # Ctrl-C while DuckDB was at work
-                    raise KeyboardInterrupt from None
-                except duckdb.Error as fault:
+                    return interruptible(partial(_answer, cursor, sql, parameters), cursor.interrupt)
+                except (duckdb.Error, RuntimeError) as fault:
+                    if _is_interrupt(fault):
+                        raise KeyboardInterrupt from None
+                    if not isinstance(fault, duckdb.Error):
+                        raise
                     problem = fault
                     if cursor is not None and not _is_of_files(fault):
                         raise QueryError(str(fault)) from None
@@ -264,6 +269,15 @@ class Engine:
             self._parts = [part for part in self._parts if part not in found]
             self._forget()
         return bool(found)
+
+
+def _answer(cursor: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[Any] | dict[str, Any]) -> pa.Table:
+    return cursor.sql(sql, params=parameters).to_arrow_table()
+
+
+def _is_interrupt(fault: Exception) -> bool:
+    """Whether Ctrl-C is the reason: DuckDB says so in three ways, by what it did when it was pressed."""
+    return isinstance(fault, duckdb.InterruptException) or str(fault) == "Query interrupted" or _CTRL_C in str(fault)
 
 
 def _is_of_files(fault: duckdb.Error) -> bool:

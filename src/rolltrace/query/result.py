@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import html
 import shutil
-import unicodedata
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from rolltrace.errors import MissingExtraError
 from rolltrace.query.incomplete import COMPLETE, Incomplete
 from rolltrace.query.runs import NO_OLDER_RUNS, OlderRuns
+from rolltrace.record.printable import plain_text, text_width
 
 if TYPE_CHECKING:
     import pandas  # type: ignore[import-untyped, unused-ignore]
@@ -60,11 +62,21 @@ class Result:
         return self._table
 
     def df(self) -> pandas.DataFrame:
-        """As a pandas DataFrame."""
+        """As a pandas DataFrame.
+
+        Raises:
+            MissingExtraError: pandas is not installed.
+        """
+        _need("pandas", "df")
         return self._table.to_pandas()
 
     def pl(self) -> polars.DataFrame:
-        """As a Polars DataFrame."""
+        """As a Polars DataFrame.
+
+        Raises:
+            MissingExtraError: Polars is not installed.
+        """
+        _need("polars", "pl")
         import polars
 
         made = polars.from_arrow(self._table)
@@ -95,7 +107,7 @@ class Result:
 
     def __repr__(self) -> str:
         grid = [[_cell(name) for name in self.columns], *self._shown()]
-        widths = [max(_width(row[at]) for row in grid) for at in range(len(self.columns))]
+        widths = [max(text_width(row[at]) for row in grid) for at in range(len(self.columns))]
         fitting, room = 0, shutil.get_terminal_size((120, 24)).columns
         while fitting < len(widths) and (fitting == 0 or sum(widths[: fitting + 1]) + 2 * fitting <= room):
             fitting += 1
@@ -127,11 +139,11 @@ class Result:
         return text
 
 
-def plain_text(text: str) -> str:
-    """Text in which nothing can move a cursor, change a colour or turn the writing direction."""
-    if text.isprintable():
-        return text
-    return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text)
+def _need(package: str, method: str) -> None:
+    if find_spec(package) is None:
+        raise MissingExtraError(
+            f".{method}() needs {package}: pip install {package}; without it: .rows() gives dicts, .arrow() a table"
+        )
 
 
 def _cell(value: Any) -> str:
@@ -147,13 +159,5 @@ def _cell(value: Any) -> str:
     return text if len(text) <= _WIDEST_CELL else text[: _WIDEST_CELL - 1] + "…"
 
 
-def _width(text: str) -> int:
-    """Columns on a terminal: Chinese, Japanese and Korean take two, combining marks none."""
-    return sum(
-        0 if unicodedata.combining(letter) else 2 if unicodedata.east_asian_width(letter) in "WF" else 1
-        for letter in text
-    )
-
-
 def _padded(text: str, width: int) -> str:
-    return text + " " * (width - _width(text))
+    return text + " " * (width - text_width(text))

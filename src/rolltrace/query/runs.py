@@ -51,10 +51,10 @@ def choose_runs(of: str, run: str | None, all_runs: bool, filtered_by: Sequence[
 
 
 def newest_runs(listing: str) -> str:
-    """SQL: the newest run of each step of a listing, by when it began."""
-    key = ", ".join(_PLACE)
+    """SQL: the newest run of each step of a listing, by when it began; what has no run counts as older than any."""
+    key, newness = ", ".join(_PLACE), "{'named': run_key <> '', 'began': began, 'run': run_key}"
     return (
-        f"SELECT {key}, arg_max(run_key, {{'began': began, 'run': run_key}}) AS newest_run FROM ("
+        f"SELECT {key}, arg_max(run_key, {newness}) AS newest_run FROM ("
         f"SELECT {key}, coalesce(run, '') AS run_key, min(coalesce(run_ns, start_ns)) AS began FROM {listing} "
         f"GROUP BY ALL) GROUP BY {key}"
     )

@@ -1,0 +1,105 @@
+"""The command line as a whole: help, start-up, Ctrl-C."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rolltrace.cli import parser_of
+from rolltrace.store import prepare
+
+_ENDLESS = "select count(*) from range(1000000000000) a, range(1000000000) b where a.range + b.range = -1"
+
+
+def parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    yield parser
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for each in action.choices.values():
+                yield from parsers(each)
+
+
+def test_help_fits_80_columns_and_names_the_docs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    texts = {parser.prog: parser.format_help() for parser in parsers(parser_of())}
+    assert len(texts) > 30
+    assert [(name, line) for name, text in texts.items() for line in text.splitlines() if len(line) > 80] == []
+    assert [name for name, text in texts.items() if "rolltrace docs" not in text] == []
+
+
+def test_the_store_is_given_the_same_way_in_all_commands() -> None:
+    without_store = {"rolltrace", "rolltrace flags", "rolltrace docs", "rolltrace completion"}
+    groups = {"rolltrace export", "rolltrace import", "rolltrace journal"}
+    for parser in parsers(parser_of()):
+        has_option = any("--store" in action.option_strings for action in parser._actions)
+        assert has_option == (parser.prog not in without_store | groups), parser.prog
+
+
+@pytest.mark.parametrize("module", ["rolltrace", "rolltrace.cli"])
+def test_it_runs_as_a_module(module: str) -> None:
+    done = subprocess.run([sys.executable, "-m", module, "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("rolltrace ")
+
+
+@pytest.mark.parametrize("command", ["--help", "--version", "flags", "docs", "completion bash", "ls --help"])
+def test_what_asks_no_store_loads_no_column_library(command: str) -> None:
+    program = (
+        "import sys\nfrom rolltrace.cli import main\n"
+        "try: main()\nexcept SystemExit: pass\n"
+        "print(sorted({'duckdb', 'numpy', 'pandas', 'polars', 'pyarrow'} & set(sys.modules)), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", program, *command.split()], capture_output=True, text=True, check=True)
+    assert done.stderr == "[]\n"
+
+
+def test_ctrl_c_in_a_long_question_is_one_line_and_exit_code_130(tmp_path: Path) -> None:
+    prepare(tmp_path / "store")
+    command = [sys.executable, "-m", "rolltrace", "sql", _ENDLESS, str(tmp_path / "store")]
+    # On a terminal it says what it does: then it is at work for sure.
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs, env={**os.environ, "COLUMNS": "200"}) as sql:
+        os.close(theirs)
+        told = b""
+        while b"so far" not in told:
+            told += os.read(ours, 1000)
+        assert f"reading {tmp_path / 'store'}, ".encode() in told
+        sql.send_signal(signal.SIGINT)
+        assert sql.wait(60) == 130
+    told = os.read(ours, 10_000)
+    assert told.endswith(b"rolltrace: stopped by Ctrl-C\r\n")
+    assert b"Traceback" not in told
+    os.close(ours)
+
+
+def test_df_and_pl_say_what_to_install_and_what_works_without(tmp_path: Path) -> None:
+    program = """
+import importlib.util, json, sys
+import rolltrace
+from rolltrace.errors import MissingExtraError
+
+found = importlib.util.find_spec
+importlib.util.find_spec = lambda name, package=None: None if name in ("pandas", "polars") else found(name, package)
+result = rolltrace.open(sys.argv[1]).trajectories()
+messages = []
+for method in (result.df, result.pl):
+    try:
+        method()
+    except MissingExtraError as error:
+        messages.append(str(error))
+print(json.dumps(messages))
+"""
+    prepare(tmp_path)
+    done = subprocess.run([sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) == [
+        f".{method}() needs {name}: pip install {name}; without it: .rows() gives dicts, .arrow() a table"
+        for method, name in (("df", "pandas"), ("pl", "polars"))
+    ]
