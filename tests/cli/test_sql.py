@@ -52,7 +52,7 @@ def test_two_columns_of_one_name_are_both_shown(store: Path, capsys: pytest.Capt
 
 
 def test_no_rows_is_no_error(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert ask(capsys, "select step from trajectories where false", store) == "step\n0 rows\n"
+    assert ask(capsys, "select step from trajectories where false", store) == f"step\n0 rows in the store {str(store)!r}\n"
     assert ask(capsys, "select step from trajectories where false", store, "--json") == ""
 
 

@@ -64,8 +64,6 @@ def run(options: argparse.Namespace) -> int:
             store, trajectory_ids=options.trajectory, progress=progress("exporting"), **filters_of(options)
         )
     tell_of_older_runs(selection.older_runs)
-    if not selection.rows and not options.trajectory:
-        tell_of_nothing(store.trajectories(**filters_of(options)), as_json=True)
     if chosen.is_folder:
         done = chosen.write_folder(selection, Path(options.output))
     elif to_stdout:
@@ -75,6 +73,8 @@ def run(options: argparse.Namespace) -> int:
     else:
         with _file(Path(options.output)) as out:
             done = chosen.write(selection, out)
+    if not selection.rows and not options.trajectory:
+        tell_of_nothing(store.trajectories(**filters_of(options)), as_json=True)
     report = sys.stderr if to_stdout else sys.stdout
     if options.json:
         fields = {"format": options.format, "output": options.output, "chosen": len(selection.rows)}
