@@ -1,0 +1,1 @@
+"""Show: a local web server over `query`. No business logic here."""
