@@ -1,4 +1,4 @@
-"""Stores for the viewer's tests, its screenshots and its developers, recorded with rolltrace itself, the same each time.
+"""Stores for the viewer's tests, its screenshots and its developers, recorded with rolltrace itself.
 
     python -m tests.view.stores FOLDER                  several experiments with a bit of everything ("demo")
     python -m tests.view.stores FOLDER --size 20000     one experiment of so many trajectories
@@ -84,7 +84,7 @@ class Rollouts:
             self.clock.advance(seconds)
 
     def encode(self, text: str) -> list[int]:
-        ids: list[int] = self.tokenizer.encode(text).ids
+        ids: list[int] = self.tokenizer.encode(text.encode(errors="replace").decode()).ids
         return ids
 
     def rendered(self, message: Message) -> list[int]:
@@ -141,7 +141,7 @@ class Rollouts:
             how = {"finish_reason": "length" if cut else "stop", "sampling_params": {"temperature": 1.0}}
             version = step - (turn == 0 and "mixed_policy" in odd)
             output = self.generate(given, ids, reply, version, **how)
-            history = [*history, {key: value for key, value in reply.items()}]
+            history = [*history, reply]
             ids = [*ids, *output["token_ids"], *self.encode("\n")]
             if "prefix_break" in odd and turn == 1:
                 ids = self._tokenised_anew(ids, len(output["token_ids"]))
