@@ -199,8 +199,8 @@ class Rollouts:
     def rollout(
         self, step: int, sample: int | str, n: int, *, validate: bool = False, odd: frozenset[str] = frozenset(),
         turns: int | None = None, start_ns: int | None = None, learned: float = 0.5, **tags: Any,
-    ) -> tuple[str, float]:  # fmt: skip
-        """One rollout; its id and its reward."""
+    ) -> tuple[rolltrace.Trajectory, float]:  # fmt: skip
+        """One rollout; its handle and its reward."""
         rng = self.rng
         if self.clock is not None and start_ns is not None:
             self.clock.now_ns = start_ns + rng.randrange(2 * SECOND)
@@ -227,7 +227,7 @@ class Rollouts:
             trajectory.reward(float("nan") if "nan" in odd else reward, terms=terms)
             if "note" in odd:
                 trajectory.note("the user was polite 很有礼貌", mood=0.8)
-        return trajectory.id, reward
+        return trajectory, reward
 
 
 def hash_of(sample: int | str) -> int:
@@ -252,18 +252,18 @@ def recording(store: Path, project: str, experiment: str, run: str, rollouts: Ro
         rolltrace.shutdown()
 
 
-def late_scores(rewards: dict[str, float], step: int) -> None:
+def late_scores(rewards: list[tuple[rolltrace.Trajectory, float]], step: int) -> None:
     """What a trainer says after a step: advantages, and what became of each trajectory."""
-    mean = sum(rewards.values()) / len(rewards)
-    for trajectory_id, reward in rewards.items():
-        rolltrace.score(trajectory_id, "advantage", reward - mean)
-        if len(set(rewards.values())) == 1:
-            rolltrace.score(trajectory_id, "fate", "filtered", reason="all rewards of its group are the same")
+    values = [reward for _, reward in rewards]
+    for trajectory, reward in rewards:
+        rolltrace.score(trajectory, "advantage", reward - sum(values) / len(values))
+        if len(set(values)) == 1:
+            rolltrace.score(trajectory, "fate", "filtered", reason="all rewards of its group are the same")
         else:
-            rolltrace.score(trajectory_id, "fate", "trained", reason=f"in the batch of step {step + 1}")
+            rolltrace.score(trajectory, "fate", "trained", reason=f"in the batch of step {step + 1}")
 
 
-_ODDITIES = ("prefix_break", "mixed_policy", "truncated", "tool_error", "repetition", "image", "nan", "note")
+_ODDITIES = ("prefix_break", "mixed_policy", "truncated", "tool_error", "repetition", "image", "note")
 
 
 def write_maths(store: Path, steps: int, samples: int, size: int) -> None:
@@ -292,7 +292,7 @@ def write_maths(store: Path, steps: int, samples: int, size: int) -> None:
 
 
 def _group(rollouts: Rollouts, step: int, sample: int, size: int, start_ns: int, learned: float) -> None:
-    rewards: dict[str, float] = {}
+    rewards = []
     rng = rollouts.rng
     same = rng.random() < 0.2
     for n in range(size):
@@ -301,14 +301,15 @@ def _group(rollouts: Rollouts, step: int, sample: int, size: int, start_ns: int,
             odd.add(rng.choice(_ODDITIES))
         if rng.random() < 0.02:
             odd.add("error")
+        if (step, sample, n) == (2, 17, 1):
+            odd.add("nan")
         tags = {"difficulty": rng.choice(("easy", "hard")), "domain": ("airline", "算术")[sample % 2]}
         try:
-            trajectory_id, reward = rollouts.rollout(
-                step, sample, n, odd=frozenset(odd), start_ns=start_ns, learned=learned, **tags
+            rewards.append(
+                rollouts.rollout(step, sample, n, odd=frozenset(odd), start_ns=start_ns, learned=learned, **tags)
             )
-        except TimeoutError:
-            continue
-        rewards[trajectory_id] = reward
+        except TimeoutError:  # recorded, and not scored
+            pass
     if rewards:
         late_scores(rewards, step)
 

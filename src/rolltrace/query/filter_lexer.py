@@ -70,6 +70,13 @@ def quote(value: Value) -> str:
     return str(value).lower()
 
 
+def full_quote(value: Value) -> str:
+    """A value as one writes it in a filter, all of it."""
+    if isinstance(value, str):
+        return "'" + value.replace("\\", "\\\\").replace("'", "''") + "'"
+    return str(value).lower()
+
+
 def tokens(text: str) -> list[Token]:
     """All tokens of a filter; the last one is of kind `end`."""
     if len(text) > MOST_CHARACTERS:

@@ -95,16 +95,15 @@ class ExperimentRow(Struct):
     state: State
     start_ns: int
     end_ns: int
-    last_seen_ns: int
-    """When anything of it was recorded last."""
+    """When it was last seen: a trajectory ended or began."""
     steps: int
     last_step: int | None
     trajectories: int
     superseded: int
     running: int
-    rewards: list[Number | None]
+    rewards: list[float]
     """Mean training reward over the steps, at most 60 points."""
-    reward_last: Number | None
+    reward_last: float | None
     """Mean training reward of the last step that has one."""
     flags: dict[str, int]
     """Flag -> how many trajectories have it."""
@@ -131,11 +130,14 @@ class Series(Struct):
     samples: list[int]
     errors: list[int]
     running: list[int]
-    reward_mean: list[Number | None]
-    reward_p10: list[Number | None]
-    reward_p90: list[Number | None]
-    reward_min: list[Number | None]
-    reward_max: list[Number | None]
+    reward_mean: list[float | None]
+    """Of the finite rewards, as the next ones."""
+    reward_p10: list[float | None]
+    reward_p90: list[float | None]
+    reward_min: list[float | None]
+    reward_max: list[float | None]
+    rewards_not_finite: list[int]
+    """How many rewards are NaN or infinite."""
     terms: dict[str, list[Number | None]]
     """Name of a reward term -> its mean."""
     pass_rate: list[float | None]
