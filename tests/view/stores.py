@@ -10,6 +10,7 @@ Times come from a clock of our own, so that ops take as long as real ones would.
 from __future__ import annotations
 
 import argparse
+import json
 import multiprocessing
 import os
 import random
@@ -98,7 +99,10 @@ class Rollouts:
         self, messages: list[Message] | None, prompt_ids: list[int], reply: Message, policy_version: int, **how: Any
     ) -> Message:
         text = reply["content"] if isinstance(reply["content"], str) else str(reply["content"])
-        calls = "".join(f"\n<tool_call>\n{call['function']}\n</tool_call>" for call in reply.get("tool_calls", ()))
+        calls = "".join(
+            f"\n<tool_call>\n{json.dumps(call['function'], ensure_ascii=False)}\n</tool_call>"
+            for call in reply.get("tool_calls", ())
+        )
         ids = self.encode(text + calls + "<|im_end|>")
         self.wait(0.02 + len(ids) * 0.012)
         rng = self.rng
@@ -149,7 +153,9 @@ class Rollouts:
                 break
             try:
                 result = self.tool(call["name"], call["arguments"], outcome)
-                content: Any = result if isinstance(result, str) else repr(result)
+                content: Any = (
+                    result if isinstance(result, str) else json.dumps(result, ensure_ascii=False, default=str)
+                )
                 if isinstance(result, Image.Image):
                     content = [{"type": "text", "text": "a chart"}, {"type": "image", "image": result}]
             except ToolError as error:

@@ -549,6 +549,8 @@ class Segment(Struct):
     turn: int
     op_id: str
     policy_version: int | None
+    has_text: bool
+    """False: its tokens are known by their ids only, and take no characters of the text."""
 
 
 class TokenBreak(Struct):
