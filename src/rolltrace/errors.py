@@ -7,7 +7,8 @@
     ├── ContextError (ValueError)       a context string that cannot be understood
     ├── OutageError (ConnectionError)   a backend that does not take anything at the moment
     ├── QueryError (ValueError)         a question that cannot be answered
-    │   └── FilterError                 a filter that cannot be understood
+    │   ├── FilterError                 a filter that cannot be understood
+    │   └── NotFoundError (LookupError) nothing has this id or name
     └── StoreError (OSError)            the store folder cannot be used
         └── FormatError                 a file of the store is damaged or written by a newer version
 
@@ -54,6 +55,12 @@ class FilterError(QueryError):
 
     position: int = 0
     """Index of the character in the filter at which it went wrong."""
+    length: int = 1
+    """How many characters from there on are wrong."""
+
+
+class NotFoundError(QueryError, LookupError):
+    """Nothing in the store has this id or name, or not any more."""
 
 
 class StoreError(RolltraceError, OSError):

@@ -1,7 +1,7 @@
 """Ask: DuckDB over the store and the live journals."""
 
-from rolltrace.errors import FilterError, IncompleteWarning, QueryError
-from rolltrace.query.bounded import bounded, branch_of
+from rolltrace.errors import FilterError, IncompleteWarning, NotFoundError, QueryError
+from rolltrace.query.bounded import bounded, branch_of, whole_value
 from rolltrace.query.changes import changes_between
 from rolltrace.query.compare import Comparison, Parting, compare
 from rolltrace.query.completion import complete_filter
@@ -35,6 +35,7 @@ __all__ = [
     "Limit",
     "MessagePart",
     "Missing",
+    "NotFoundError",
     "Op",
     "OpTokens",
     "Page",
@@ -72,4 +73,5 @@ __all__ = [
     "token_sequence",
     "tokens_of",
     "trajectory_page",
+    "whole_value",
 ]

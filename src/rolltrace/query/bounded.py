@@ -14,7 +14,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from rolltrace.errors import QueryError
+from rolltrace.errors import NotFoundError
 from rolltrace.record import to_json
 
 MOST_CHARS = 4_000
@@ -36,7 +36,7 @@ def bounded(value: Any, *, total: int = MOST_TOTAL) -> Any:
     return _bounded(value, MOST_LEVELS, _Budget(total), MOST_CHARS, MOST_ITEMS)
 
 
-def whole(value: Any) -> Any:
+def whole_value(value: Any) -> Any:
     """The value as JSON, all of it."""
     return to_json(value)
 
@@ -45,7 +45,7 @@ def branch_of(value: Any, path: Sequence[str | int], *, offset: int = 0) -> Any:
     """What stands at a path of a value, bounded; of a text or list, from `offset` on.
 
     Raises:
-        QueryError: nothing stands there.
+        NotFoundError: nothing stands there.
     """
     at = value
     for key in path:
@@ -54,7 +54,7 @@ def branch_of(value: Any, path: Sequence[str | int], *, offset: int = 0) -> Any:
                 raise KeyError(key)
             at = at[key]  # type: ignore[index] # a wrong type of key is a TypeError
         except (KeyError, IndexError, TypeError):
-            raise QueryError(f"nothing stands at {list(path)!r:.200}: {key!r:.60} is not there") from None
+            raise NotFoundError(f"nothing stands at {list(path)!r:.200}: {key!r:.60} is not there") from None
     if isinstance(at, str | list):
         at = at[offset:]
     return _bounded(at, MOST_LEVELS, _Budget(10 * MOST_TOTAL), 5 * MOST_TOTAL, 10 * MOST_ITEMS)

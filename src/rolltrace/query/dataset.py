@@ -14,7 +14,7 @@ from typing import Any
 import duckdb
 
 from rolltrace.capture import Trajectory as Handle
-from rolltrace.errors import ConfigError, QueryError
+from rolltrace.errors import ConfigError, NotFoundError, QueryError
 from rolltrace.journal import check_store
 from rolltrace.query.arguments import conditions_of, numbers_of_rollouts, order_of, whole
 from rolltrace.query.compare import Comparison, compare
@@ -184,7 +184,7 @@ class Store:
         full_id, step = self._find(trajectory_id)
         found = next(read_whole(self, summaries(self, [full_id], step), step), None)
         if found is None:  # pruned since we found it
-            raise QueryError(f"there is no trajectory {full_id} any more")
+            raise NotFoundError(f"there is no trajectory {full_id} any more")
         return found.trajectory
 
     def group(
@@ -487,7 +487,7 @@ class Store:
         ids = [row["trajectory_id"] for row in rows]
         if not ids:
             full = wanted if len(wanted) == 32 else f"{wanted}..."
-            raise QueryError(f"no trajectory has the id {full} in the store {str(self.path)!r}")
+            raise NotFoundError(f"no trajectory has the id {full} in the store {str(self.path)!r}")
         if len(ids) > 1:
             candidates = [*ids[:8], *["..."] * (len(ids) > 8)]
             raise QueryError(f"several trajectories begin with {wanted}: {', '.join(candidates)}")

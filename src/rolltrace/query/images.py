@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from rolltrace.errors import QueryError
+from rolltrace.errors import NotFoundError, QueryError
 from rolltrace.record import Blob, decode_record
 from rolltrace.record.values import BLOB_NAME
 from rolltrace.store import blob_path
@@ -45,7 +45,7 @@ def read_image(store: Path, name: str) -> ImageFile:
     try:
         blob = decode_record(blob_path(store, name).read_bytes())
     except FileNotFoundError:
-        raise QueryError(f"there is no image {name}: it is not drained yet, or was pruned") from None
+        raise NotFoundError(f"there is no image {name}: it is not drained yet, or was pruned") from None
     except (OSError, msgspec.MsgspecError) as fault:
         raise QueryError(f"the image {name} cannot be read: {str(fault)[:200]}") from None
     if not isinstance(blob, Blob) or blob.media != "image/raw":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rolltrace.errors import QueryError
+from rolltrace.errors import NotFoundError
 from rolltrace.flags import FLAGS
 from rolltrace.query.pages import cell_of
 from rolltrace.query.reading import summaries
@@ -78,7 +78,7 @@ def outline_of(store: Store, trajectory_id: str) -> TrajectoryOutline:
     full_id, step = store._find(trajectory_id)
     row = next(iter(summaries(store, [full_id], step)), None)
     if row is None:  # pruned since we found it
-        raise QueryError(f"there is no trajectory {full_id} any more")
+        raise NotFoundError(f"there is no trajectory {full_id} any more")
 
     def ask(sql: str, *values: Any, everywhere: bool = False) -> list[Row]:
         return store._ask(sql, values, None if everywhere else step).rows()

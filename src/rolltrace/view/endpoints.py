@@ -44,7 +44,7 @@ ENDPOINTS = (
     Endpoint("message", f"{_T}/message/{{index}}", requests.Nothing, wire.Message, "One message, nothing cut"),
     Endpoint("tokens", f"{_T}/tokens", requests.TokensRequest, wire.TokenRange, "A range of its token sequence"),
     Endpoint("op", f"{_T}/op/{{op_id}}", requests.Nothing, wire.OpDetail, "One op with its payload, bounded"),
-    Endpoint("branch", f"{_T}/op/{{op_id}}/branch", requests.OpRequest, wire.Branch, "A part of a payload"),
+    Endpoint("branch", f"{_T}/op/{{op_id}}/branch", requests.BranchRequest, wire.Branch, "A part of a payload"),
     Endpoint("op_raw", f"{_T}/op/{{op_id}}/raw", requests.Nothing, "application/json", "The whole op, to download"),
     Endpoint("transitions", f"{_T}/transitions", requests.Nothing, wire.Transitions, "Its environment steps"),
     Endpoint("raw", f"{_T}/raw", requests.Nothing, "application/json", "Its record as JSON, bounded"),

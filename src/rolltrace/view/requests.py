@@ -74,10 +74,10 @@ class TokensRequest(Struct, forbid_unknown_fields=True, kw_only=True):
     """To the end of the sequence if it is not given, at most 50,000 tokens at once."""
 
 
-class OpRequest(Struct, forbid_unknown_fields=True, kw_only=True):
-    """A payload, or a part of it."""
+class BranchRequest(Struct, forbid_unknown_fields=True, kw_only=True):
+    """A part of a payload."""
 
-    part: Literal["inputs", "outputs"] | None = None
+    part: Literal["inputs", "outputs"]
     path: str = "[]"
     """A JSON list of keys and indexes."""
     offset: Annotated[int, Meta(ge=0)] = 0
