@@ -65,7 +65,7 @@ bench-verl: environment-verl ## the same rollouts of verl with each tracing back
 
 gen: $(READY) ## write what is derived from code: docs, the viewer's API
 	$(BIN)/python tools/gen_docs.py
-	$(BIN)/python -m rolltrace.view.openapi viewer/src/api/openapi.json
+	$(BIN)/python tools/gen_openapi.py
 
 # Those with Ray are busy; those with vendors mostly wait for servers and can do so beside them.
 test-integrations: environments .venvs/chromium ## test with the real frameworks and vendors (slow, large downloads)

@@ -139,7 +139,7 @@ class Rollouts:
         reply: Message = {}
         for turn in range(turns):
             ids = [*ids, *self.encode("<|im_start|>assistant\n")]
-            reply, call, outcome = self._turn(turn, turns, odd)
+            reply, call, outcome = self._turn(turn, turns, odd, messages[-1]["content"])
             cut = "truncated" in odd and turn == turns - 1
             given = None if "tokens only" in odd else history
             how = {"finish_reason": "length" if cut else "stop", "sampling_params": {"temperature": 1.0}}
@@ -166,8 +166,11 @@ class Rollouts:
             self.wait(rng.uniform(0.001, 0.02))
         return str(reply.get("content"))
 
-    def _turn(self, turn: int, turns: int, odd: frozenset[str]) -> tuple[Message, dict[str, Any] | None, Any]:
-        rng = self.rng
+    def _turn(
+        self, turn: int, turns: int, odd: frozenset[str], question: str
+    ) -> tuple[Message, dict[str, Any] | None, Any]:
+        # Rollouts of a sample often begin alike, and part later.
+        rng = random.Random(f"{question} {turn}") if f"alike {turn}" in odd else self.rng
         reasoning, text = rng.choice(THOUGHTS), rng.choice(SENTENCES)
         if "hostile" in odd:
             reasoning, text = rng.choice(HOSTILE), HOSTILE[turn % len(HOSTILE)]
@@ -303,6 +306,7 @@ def _group(rollouts: Rollouts, step: int, sample: int, size: int, start_ns: int,
     same = rng.random() < 0.2
     for n in range(size):
         odd = {"zero variance"} if same else set()
+        odd |= {f"alike {turn}" for turn in range(rng.choice((0, 1, 1, 2, 3)))}
         if rng.random() < 0.25:
             odd.add(rng.choice(_ODDITIES))
         if rng.random() < 0.02:

@@ -13,9 +13,9 @@ from rolltrace.query.incomplete import Incomplete, Missing
 from rolltrace.query.jump import JumpTarget, jump_targets
 from rolltrace.query.limits import Limit, StoppedError
 from rolltrace.query.messages import MessagePart, PairedCall, ShownMessage, messages_of_trajectory
-from rolltrace.query.outline import outline_of, tokens_of
+from rolltrace.query.outline import Place, find_trajectory, ops_of, outline_of, tokens_of
 from rolltrace.query.overview import experiment_overview, experiment_states, store_status
-from rolltrace.query.pages import Page, group_page, trajectory_page
+from rolltrace.query.paging import Page, group_page, trajectory_page
 from rolltrace.query.pruned import Pruning
 from rolltrace.query.pulse import pulse_of
 from rolltrace.query.result import Result
@@ -41,6 +41,7 @@ __all__ = [
     "Page",
     "PairedCall",
     "Parting",
+    "Place",
     "Pruning",
     "QueryError",
     "Result",
@@ -59,10 +60,12 @@ __all__ = [
     "experiment_overview",
     "experiment_states",
     "facets_of",
+    "find_trajectory",
     "group_page",
     "jump_targets",
     "messages_of_trajectory",
     "open_store",
+    "ops_of",
     "outline_of",
     "pulse_of",
     "read_image",

@@ -57,8 +57,8 @@ def _steps(store: Store, wanted: str, scope: Scope) -> list[JumpTarget]:
         return []
     rows = Scope(project=scope.project, experiment=scope.experiment).selected().ask(
         store,
-        "SELECT project, experiment, step, count(*) AS n FROM {rows} AND starts_with(t.step::VARCHAR, ?) GROUP BY ALL "
-        f"ORDER BY step = ? DESC, step LIMIT {_MOST}",
+        "SELECT t.project, t.experiment, t.step, count(*) AS n FROM {rows} AND starts_with(t.step::VARCHAR, ?) "
+        f"GROUP BY t.project, t.experiment, t.step ORDER BY t.step = ? DESC, t.step LIMIT {_MOST}",
         number[1], int(number[1]),
     )  # fmt: skip
     return [
@@ -74,9 +74,9 @@ def _samples(store: Store, wanted: str, scope: Scope) -> list[JumpTarget]:
     name = re.sub(r"^sample\s+", "", wanted, flags=re.IGNORECASE)
     rows = Scope(project=scope.project, experiment=scope.experiment, step=scope.step).selected().ask(
         store,
-        "SELECT project, experiment, t.sample_index AS sample, count(*) AS n FROM {rows} "
-        "AND starts_with(lower(t.sample_index), lower(?)) GROUP BY ALL "
-        f"ORDER BY sample = ? DESC, length(sample), sample LIMIT {_MOST}",
+        "SELECT t.project, t.experiment, t.sample_index AS sample, count(*) AS n FROM {rows} "
+        "AND starts_with(lower(t.sample_index), lower(?)) GROUP BY t.project, t.experiment, t.sample_index "
+        f"ORDER BY t.sample_index = ? DESC, length(t.sample_index), t.sample_index LIMIT {_MOST}",
         name, name,
     )  # fmt: skip
     return [

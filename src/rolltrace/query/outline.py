@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rolltrace.errors import NotFoundError
 from rolltrace.flags import FLAGS
-from rolltrace.query.pages import cell_of
+from rolltrace.query.paging import cell_of
 from rolltrace.query.reading import summaries
 from rolltrace.query.scope import Row
-from rolltrace.query.token_sequence import CallTokens, TokenSequence, token_sequence
+from rolltrace.query.token_sequence import CallTokens, TokenSequence, sequence_of
 from rolltrace.query.trajectory import OpTokens, as_object, as_value, parents_of
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ SELECT op_id, name, kind, start_ns, policy_version, prompt_ids, response_ids, lo
     response_text, piece_chars
 FROM spans WHERE trajectory_id = ? AND tokens IS NOT NULL ORDER BY start_ns, op_id
 """
+_FINDINGS = "SELECT flag, op_id, detail FROM flags WHERE trajectory_id = ? ORDER BY time_ns"
 _OVER_STEPS = """
 SELECT step, run, count(*) AS size, avg(reward) FILTER (isfinite(reward)) AS mean,
     first(trajectory_id ORDER BY reward DESC, rollout_n, start_ns) FILTER (isfinite(reward)) AS best,
@@ -67,15 +68,34 @@ class TrajectoryOutline:
     run_count: int
     has_transitions: bool
     token_total: int
+    """How many tokens its last model call saw and produced."""
+
+
+class Place(NamedTuple):
+    """Where a trajectory is."""
+
+    trajectory_id: str
+    step: int | None
+
+
+def find_trajectory(store: Store, trajectory_id: str) -> Place:
+    """The full id and the step of a trajectory; the first letters of its id are enough.
+
+    Raises:
+        NotFoundError: no trajectory has this id.
+        QueryError: several begin with it.
+    """
+    return Place(*store._find(trajectory_id))
 
 
 def outline_of(store: Store, trajectory_id: str) -> TrajectoryOutline:
     """A trajectory without its payloads; the first letters of its id are enough.
 
     Raises:
-        QueryError: no trajectory has this id, or several begin with it.
+        NotFoundError: no trajectory has this id.
+        QueryError: several begin with it.
     """
-    full_id, step = store._find(trajectory_id)
+    full_id, step = place = find_trajectory(store, trajectory_id)
     row = next(iter(summaries(store, [full_id], step)), None)
     if row is None:  # pruned since we found it
         raise NotFoundError(f"there is no trajectory {full_id} any more")
@@ -83,18 +103,18 @@ def outline_of(store: Store, trajectory_id: str) -> TrajectoryOutline:
     def ask(sql: str, *values: Any, everywhere: bool = False) -> list[Row]:
         return store._ask(sql, values, None if everywhere else step).rows()
 
-    place = (row["project"], row["experiment"], row["step"], row["validate"], str(row["sample_index"]), row["run"])
+    key = (row["project"], row["experiment"], row["step"], row["validate"], str(row["sample_index"]), row["run"])
     has_group = row["sample_index"] is not None
     own = ask(
         "SELECT traceback, parent_trajectory_id, parent_op_id FROM _trajectories WHERE trajectory_id = ? "
         "ORDER BY end_ns DESC NULLS LAST LIMIT 1", full_id,
     )  # fmt: skip
-    findings = ask("SELECT flag, op_id, detail FROM flags WHERE trajectory_id = ? ORDER BY time_ns", full_id)
-    sequence = tokens_of(store, full_id, step)
+    findings = ask(_FINDINGS, full_id)
+    sequence = tokens_of(store, place) if findings else TokenSequence()
     ops = _ops(ask(_OPS, full_id), row["start_ns"], findings)
     turns = {op["op_id"]: op["turn"] for op in ops}
     runs = [each["run"] for each in store.runs(project=row["project"], experiment=row["experiment"])]
-    sample = (row["rollout_n"], *place[:2], row["validate"], place[4], row["run"], row["run"])
+    sample = (row["rollout_n"], *key[:2], row["validate"], key[4], row["run"], row["run"])
     return TrajectoryOutline(
         row={**row, "tags": {} if row["tags"] is None else as_object(row["tags"], "tags")},
         own=own[0] if own else {"traceback": None, "parent_trajectory_id": None, "parent_op_id": None},
@@ -105,7 +125,7 @@ def outline_of(store: Store, trajectory_id: str) -> TrajectoryOutline:
                 "ORDER BY start_ns", full_id,
             )
         ],
-        siblings=[cell_of(each) for each in (ask(_SIBLINGS, *place) if has_group else [row])],
+        siblings=[cell_of(each) for each in (ask(_SIBLINGS, *key) if has_group else [row])],
         over_steps=ask(_OVER_STEPS, *sample, everywhere=True) if has_group else [],
         ops=ops,
         scores=_scores(ask("SELECT * FROM scores WHERE trajectory_id = ? ORDER BY time_ns, worker", full_id)),
@@ -117,20 +137,27 @@ def outline_of(store: Store, trajectory_id: str) -> TrajectoryOutline:
         ],
         losses=ask(
             "SELECT reason, sum(count)::BIGINT AS count FROM losses WHERE project = ? AND experiment = ? AND "
-            "step IS NOT DISTINCT FROM ? GROUP BY reason ORDER BY count DESC", *place[:3],
+            "step IS NOT DISTINCT FROM ? GROUP BY reason ORDER BY count DESC", *key[:3],
         ),
         run_index=runs.index(row["run"]) + 1,
         run_count=len(runs),
         has_transitions=bool(ask("SELECT 1 FROM transitions WHERE trajectory_id = ? LIMIT 1", full_id)),
-        token_total=len(sequence),
+        token_total=_token_total(ops),
     )  # fmt: skip
 
 
-def tokens_of(store: Store, trajectory_id: str, step: int | None = None) -> TokenSequence:
+def ops_of(store: Store, place: Place) -> list[Row]:
+    """The ops of a trajectory without payloads, as in its outline; times are from the first of them."""
+    rows = store._ask(_OPS, [place.trajectory_id], place.step).rows()
+    findings = store._ask(_FINDINGS, [place.trajectory_id], place.step).rows()
+    return _ops(rows, rows[0]["start_ns"] if rows else 0, findings)
+
+
+def tokens_of(store: Store, place: Place) -> TokenSequence:
     """The one token sequence of a trajectory: see `query.token_sequence`."""
-    rows = store._ask(_TOKENS, [trajectory_id], step).rows()
+    rows = store._ask(_TOKENS, [place.trajectory_id], place.step).rows()
     calls = [row for row in rows if row["kind"] == "llm"] or rows[:1]
-    return token_sequence(
+    return sequence_of(
         [
             CallTokens(OpTokens(*(row[name] for name in OpTokens._fields)), row["policy_version"])
             for row in calls
@@ -168,6 +195,13 @@ def _ops(rows: list[Row], start_ns: int, findings: list[Row]) -> list[Row]:
             }
         )
     return ordered
+
+
+def _token_total(ops: list[Row]) -> int:
+    with_tokens = [op for op in ops if op["prompt_tokens"] is not None or op["response_tokens"] is not None]
+    calls = [op for op in with_tokens if op["kind"] == "llm"] or with_tokens[:1]
+    last = max(calls, key=lambda op: op["start_ns"], default=None)
+    return 0 if last is None else (last["prompt_tokens"] or 0) + (last["response_tokens"] or 0)
 
 
 def _covered(ops: list[Row]) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -68,7 +69,7 @@ def experiment_states(store: Store) -> dict[Key, State]:
 
 def experiment_overview(store: Store) -> list[Row]:
     """One row per experiment, the newest first: those of `Store.experiments`, and what a list of them shows."""
-    states = experiment_states(store)
+    states, now_ns = experiment_states(store), time.time_ns()
     flags: dict[Key, dict[str, int]] = defaultdict(dict)
     for row in store._ask(_FLAGS):
         flags[_key(row)][row["flag"]] = row["n"]
@@ -85,6 +86,7 @@ def experiment_overview(store: Store) -> list[Row]:
         {
             **row,
             "state": states[_key(row)],
+            "last_seen_ns": now_ns if states[_key(row)] == "recording" else row["end_ns"],
             "rewards": thinned(rewards[_key(row)]),
             "reward_last": rewards[_key(row)][-1] if rewards[_key(row)] else None,
             "flags": flags[_key(row)],

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from rolltrace.errors import QueryError
 from rolltrace.query.filter_lexer import full_quote
-from rolltrace.query.pages import Page, trajectory_page
+from rolltrace.query.paging import Page, trajectory_page
 from rolltrace.query.scope import Row, Scope
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from itertools import accumulate, pairwise
 from typing import Literal, NamedTuple
 
 from rolltrace.query.prefix import first_difference
-from rolltrace.query.trajectory import OpTokens
+from rolltrace.query.trajectory import OpTokens, Trajectory
 
 _MOST_IN_BREAK = 64
 
@@ -121,7 +121,15 @@ class TokenSequence:
         return response.end - 1 if flag == "cut_by_length" else response.start
 
 
-def token_sequence(calls: Sequence[CallTokens]) -> TokenSequence:
+def token_sequence(trajectory: Trajectory) -> TokenSequence:
+    """The one sequence of a trajectory: of its model calls, or of its first op that has tokens if there are none."""
+    tokens = {each.op_id: each for each in trajectory.tokens}
+    ops = sorted((op for op in trajectory.walk() if op.op_id in tokens), key=lambda op: op.start_ns)
+    calls = [op for op in ops if op.kind == "llm"] or ops[:1]
+    return sequence_of([CallTokens(tokens[op.op_id], op.policy_version) for op in calls])
+
+
+def sequence_of(calls: Sequence[CallTokens]) -> TokenSequence:
     """The one sequence of these model calls, which stand in the order they began."""
     sequence = TokenSequence()
     texts: list[str] = []

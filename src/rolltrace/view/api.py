@@ -161,7 +161,7 @@ def trajectory(asked: Asked) -> Answer:
                 "over_steps": outline.over_steps,
                 "outline": outline.ops,
                 "scores": scores,
-                "findings": [{**each, "detail": recorded(each["detail"])} for each in outline.findings],
+                "findings": [{**each, "detail": shapes.detail(each["detail"])} for each in outline.findings],
                 "notes": [{**each, "body": recorded(each["body"])} for each in outline.notes],
                 "losses": outline.losses,
                 "run": {"run": outline.row["run"], "index": outline.run_index, "count": outline.run_count},

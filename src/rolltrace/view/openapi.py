@@ -1,16 +1,10 @@
-"""The OpenAPI document of the server, made from the table of endpoints and from the types.
-
-`python -m rolltrace.view.openapi FILE` writes it.
-"""
+"""The OpenAPI document of the server, made from the table of endpoints and from the types."""
 
 from __future__ import annotations
 
 import ast
 import inspect
-import json
 import re
-import sys
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -93,11 +87,3 @@ def _field_docs(module: ModuleType) -> dict[str, dict[str, str]]:
                 if isinstance(after.value.value, str)
             }
     return found
-
-
-def main() -> None:
-    Path(sys.argv[1]).write_text(json.dumps(document(), indent=2, ensure_ascii=False) + "\n")
-
-
-if __name__ == "__main__":
-    main()

@@ -172,7 +172,7 @@ def _is_slow(endpoint: Endpoint, arguments: Any) -> bool:
 def _reply(endpoint: Endpoint, request: Request, arguments: Any, opened: Opened) -> _Reply:
     headers = {"Cache-Control": "no-store"}
     if endpoint.name not in _ALWAYS_NEW:
-        state = f"{opened.store.version(getattr(arguments, 'step', None))} {request.url.path}?{request.url.query}"
+        state = f"{_version(endpoint, request, arguments, opened)} {request.url.path}?{request.url.query}"
         etag = f'W/"{xxh3_64_hexdigest(state.encode())}"'
         headers = {"Cache-Control": "private, no-cache", "ETag": etag, "Vary": "Accept-Encoding"}
         if etag in request.headers.get("if-none-match", ""):
@@ -185,6 +185,14 @@ def _reply(endpoint: Endpoint, request: Request, arguments: Any, opened: Opened)
         body = gzip.compress(body, 1)
         headers["Content-Encoding"] = "gzip"
     return _Reply(200, body, answer.media_type, headers)
+
+
+def _version(endpoint: Endpoint, request: Request, arguments: Any, opened: Opened) -> str:
+    """Of the step that an answer is about, if it is about one: other steps may move."""
+    trajectory_id = request.path_params.get("trajectory_id")
+    if trajectory_id is not None and endpoint.name != "trajectory":  # that one shows other steps too
+        return opened.store.version(opened.loaded.place(trajectory_id).step)
+    return opened.store.version(getattr(arguments, "step", None))
 
 
 def _takes_gzip(request: Request) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 from urllib.parse import quote
 
@@ -19,10 +20,15 @@ def listing_row(row: Shape) -> Shape:
     """A row of the listing; its tags may still be JSON text."""
     tags = row["tags"]
     if isinstance(tags, str):
-        import json
-
         tags = json.loads(tags)
     return {**row, "tags": {} if not isinstance(tags, dict) else {key: recorded(each) for key, each in tags.items()}}
+
+
+def detail(value: Any) -> Any:
+    """What a check found; ids of ops in it as text, like all of them."""
+    if isinstance(value, dict):
+        value = {key: str(item) if key.endswith("op_id") else item for key, item in value.items()}
+    return recorded(value)
 
 
 def message(index: int, shown: ShownMessage, ops: dict[int, Shape], most: int | None = LONGEST_TEXT) -> Shape:

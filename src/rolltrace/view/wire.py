@@ -95,7 +95,9 @@ class ExperimentRow(Struct):
     state: State
     start_ns: int
     end_ns: int
-    """When it was last seen: a trajectory ended or began."""
+    """When the last trajectory ended, or began."""
+    last_seen_ns: int
+    """The same, or now while it is being recorded."""
     steps: int
     last_step: int | None
     trajectories: int
@@ -481,7 +483,7 @@ class TrajectoryHead(Struct):
     has_tokens: bool
     has_transitions: bool
     token_total: int
-    """How long the token sequence is."""
+    """How many tokens its last model call saw and produced: the sequence has as many, and more where it breaks."""
 
 
 class Part(Struct, omit_defaults=True):
