@@ -10,6 +10,7 @@ Times come from a clock of our own, so that ops take as long as real ones would.
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import multiprocessing
 import os
@@ -39,6 +40,7 @@ PROJECT, EXPERIMENT = "maths", "grpo-7b"
 BIG = ("bench", "twenty-thousand")
 
 
+@functools.cache
 def tokenizer() -> Tokenizer:
     """A small byte-level tokenizer with the special tokens of ChatML."""
     made = Tokenizer(models.BPE())
@@ -63,10 +65,6 @@ class Clock:
 
     def advance(self, seconds: float) -> None:
         self.now_ns += round(seconds * SECOND)
-
-
-class ToolError(Exception):
-    pass
 
 
 class Rollouts:
@@ -158,7 +156,7 @@ class Rollouts:
                 )
                 if isinstance(result, Image.Image):
                     content = [{"type": "text", "text": "a chart"}, {"type": "image", "image": result}]
-            except ToolError as error:
+            except NameError as error:
                 content = f"{type(error).__name__}: {error}"
             message = {"role": "tool", "name": call["name"], "tool_call_id": f"call_{turn}", "content": content}
             history = [*history, message]
@@ -192,7 +190,7 @@ class Rollouts:
         if "hostile" in odd:
             name, outcome = f"tool-{HOSTILE[0]}", HOSTILE[(turn + 1) % len(HOSTILE)]
         if "tool_error" in odd and turn == min(1, turns - 2):
-            outcome = ToolError("name 'fare_new' is not defined")
+            outcome = NameError("name 'fare_new' is not defined")
         if "image" in odd and turn == 0:
             outcome = Image.linear_gradient("L").resize((96, 64))
         function = {"name": name, "arguments": arguments}
@@ -297,6 +295,8 @@ def write_maths(store: Path, steps: int, samples: int, size: int) -> None:
         for n in range(4):
             rollouts.rollout(last, "hostile-<b>", n, odd=frozenset({"hostile"}), start_ns=start_ns, note=HOSTILE[n + 1])
             rollouts.rollout(last, "d5f1c2aa-uuid", n, odd=frozenset({"long"}), turns=8, start_ns=start_ns)
+        for n, oddity in enumerate(_ODDITIES):
+            rollouts.rollout(last, "oddities", n, odd=frozenset({oddity}), turns=4, start_ns=start_ns, oddity=oddity)
         _nested(rollouts, last, start_ns)
 
 

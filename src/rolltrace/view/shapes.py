@@ -10,7 +10,7 @@ from rolltrace.query import JumpTarget, MessagePart, Op, PairedCall, ShownMessag
 from rolltrace.view.encoding import recorded
 
 Shape = dict[str, Any]
-LONGEST_TEXT = 6_000
+LONGEST_TEXT = 3_000
 """How many characters of a text stand in a conversation."""
 _LEAST_LIKELY = 50
 _MINIMAP = 1_000
