@@ -162,7 +162,7 @@ def test_the_command_prints_where_it_listens_and_ends_with_ctrl_c(demo_store: Pa
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--token", "short"], "a token has at least 16 ASCII characters"),
+        (["--token", "short"], "a token has at least 16 printable ASCII characters"),
         (["--host", "host.invalid"], "cannot listen on host.invalid"),
         (["/no/such/store"], "there is no store at"),
     ],

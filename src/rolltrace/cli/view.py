@@ -58,12 +58,14 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _token(options: argparse.Namespace) -> str | None:
+    token: str | None = options.token
+    if token is not None:
+        if len(token) < _SHORTEST_TOKEN or not token.isascii() or not token.isprintable():
+            raise ConfigError(f"a token has at least {_SHORTEST_TOKEN} printable ASCII characters, not {len(token)}")
+        return token
     from rolltrace.view import is_loopback
 
-    token: str | None = options.token
-    if token is not None and (len(token) < _SHORTEST_TOKEN or not token.isascii() or not token.isprintable()):
-        raise ConfigError(f"a token has at least {_SHORTEST_TOKEN} ASCII characters, not {len(token)}")
-    return token if token is not None or is_loopback(options.host) else secrets.token_urlsafe(24)
+    return None if is_loopback(options.host) else secrets.token_urlsafe(24)
 
 
 def _has_browser() -> bool:

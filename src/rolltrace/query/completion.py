@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _OPERATORS = ("=", "!=", "<", "<=", ">", ">=", "~", "!~", "in (", "is null", "is not null")
 _LONGEST_VALUE = 80
-_MOST_OPTIONS = 50
+_MOST_OPTIONS = 100
 _VALUES = """
 SELECT value, count(*) AS n FROM ({source}) WHERE value IS NOT NULL AND length(value) <= ? GROUP BY value
 ORDER BY n DESC, value LIMIT ?
@@ -60,7 +60,10 @@ class Completion:
 def complete_filter(store: Store, text: str, cursor: int | None = None, scope: Scope | None = None) -> Completion:
     """What could stand at the cursor of a filter, with values that trajectories of the scope have."""
     end = len(text) if cursor is None else max(0, min(cursor, len(text)))
-    before, start = _split(text[:end])
+    split = _split(text[:end])
+    if split is None:
+        return Completion(end, end, [])
+    before, start = split
     begun = text[start:end]
     scope = scope or Scope()
     options = _options(store, before, scope, begun)
@@ -71,17 +74,18 @@ def complete_filter(store: Store, text: str, cursor: int | None = None, scope: S
     return Completion(start, end, ordered[:_MOST_OPTIONS])
 
 
-def _split(text: str) -> tuple[list[Token], int]:
-    """The tokens before the word at the end of a text, and where that word begins."""
+def _split(text: str) -> tuple[list[Token], int] | None:
+    """The tokens before the word at the end of a text, and where that word begins; None if it cannot be read."""
     try:
         found = [token for token in tokens(text) if token.kind != "end"]
     except FilterError as error:  # a text whose quotes are not closed yet, or a name that ends in a dot
         start = error.position
         dotted = re.search(r"\w+\.$", text)
         if text[start : start + 1] not in ("'", '"') and dotted is None:
-            return [], len(text)
+            return None
         start = dotted.start() if dotted else start
-        return _split(text[:start])[0], start
+        before = _split(text[:start])
+        return None if before is None else (before[0], start)
     if found and found[-1].kind != "symbol" and found[-1].position + len(found[-1].text) == len(text):
         return found[:-1], found[-1].position
     return found, len(text)
