@@ -8,7 +8,8 @@
     ├── OutageError (ConnectionError)   a backend that does not take anything at the moment
     ├── QueryError (ValueError)         a question that cannot be answered
     │   ├── FilterError                 a filter that cannot be understood
-    │   └── NotFoundError (LookupError) nothing has this id or name
+    │   ├── NotFoundError (LookupError) nothing has this id or name
+    │   └── StoppedError                a question that took too long, or that nobody waits for any more
     └── StoreError (OSError)            the store folder cannot be used
         └── FormatError                 a file of the store is damaged or written by a newer version
 
@@ -61,6 +62,10 @@ class FilterError(QueryError):
 
 class NotFoundError(QueryError, LookupError):
     """Nothing in the store has this id or name, or not any more."""
+
+
+class StoppedError(QueryError):
+    """A question was stopped before it had an answer: see `rolltrace.query.Limit`."""
 
 
 class StoreError(RolltraceError, OSError):

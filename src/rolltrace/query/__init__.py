@@ -1,6 +1,6 @@
 """Ask: DuckDB over the store and the live journals."""
 
-from rolltrace.errors import FilterError, IncompleteWarning, NotFoundError, QueryError
+from rolltrace.errors import FilterError, IncompleteWarning, NotFoundError, QueryError, StoppedError
 from rolltrace.query.bounded import bounded, branch_of, whole_value
 from rolltrace.query.changes import changes_between
 from rolltrace.query.compare import Comparison, Parting, compare
@@ -11,7 +11,7 @@ from rolltrace.query.filters import compile_where
 from rolltrace.query.images import read_image
 from rolltrace.query.incomplete import Incomplete, Missing
 from rolltrace.query.jump import JumpTarget, jump_targets
-from rolltrace.query.limits import Limit, StoppedError
+from rolltrace.query.limits import Limit
 from rolltrace.query.messages import MessagePart, PairedCall, ShownMessage, messages_of_trajectory
 from rolltrace.query.outline import Place, find_trajectory, ops_of, outline_of, tokens_of
 from rolltrace.query.overview import experiment_overview, experiment_states, store_status

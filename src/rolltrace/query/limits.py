@@ -17,14 +17,10 @@ from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from typing import Any, Protocol
 
-from rolltrace.errors import QueryError
+from rolltrace.errors import StoppedError
 
 _WAIT_SEC = 0.05
 _current: ContextVar[Limit | None] = ContextVar("rolltrace_query_limit", default=None)
-
-
-class StoppedError(QueryError):
-    """A question was stopped before it had an answer."""
 
 
 class Interruptible(Protocol):

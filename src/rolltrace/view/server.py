@@ -19,8 +19,8 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 from xxhash import xxh3_64_hexdigest
 
-from rolltrace.errors import FilterError, NotFoundError, QueryError, RolltraceError, StoreError
-from rolltrace.query import StoppedError, compile_where
+from rolltrace.errors import FilterError, NotFoundError, QueryError, RolltraceError, StoppedError, StoreError
+from rolltrace.query import compile_where
 from rolltrace.view import api, openapi
 from rolltrace.view.encoding import encoded_struct
 from rolltrace.view.endpoints import ENDPOINTS, Endpoint
