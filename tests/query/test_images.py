@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from pathlib import Path
 
 import pytest
@@ -66,3 +67,16 @@ def test_only_a_hash_names_an_image(tmp_path: Path, name: str) -> None:
 def test_an_image_that_is_not_there_is_not_found(tmp_path: Path) -> None:
     with pytest.raises(NotFoundError):
         read_image(tmp_path, "0" * 32)
+
+
+def test_a_link_or_a_pipe_in_the_place_of_an_image_is_not_followed(tmp_path: Path) -> None:
+    name = kept(tmp_path, Image.new("L", (8, 8)))
+    path = blob_path(tmp_path, name)
+    path.rename(tmp_path / "elsewhere")
+    path.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(QueryError, match="cannot be read"):
+        read_image(tmp_path, name)
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(QueryError, match="cannot be read"):
+        read_image(tmp_path, name)

@@ -121,10 +121,10 @@ def test_facets_count_what_the_filter_finds_and_say_how_to_narrow_it(ask: Ask) -
 
 
 def test_a_wrong_filter_is_pointed_at(ask: Ask, client: httpx.Client) -> None:
-    text = "reward < 0.5 and statuss = 'ok'"
+    text = "reward < 0.5 and statsu = 'ok'"
     check = ask("filter/check", where=text)
     assert check["valid"] is False
-    assert text[check["position"] : check["position"] + check["length"]] == "statuss"
+    assert text[check["position"] : check["position"] + check["length"]] == "statsu"
     answer = client.get("/api/groups", params={"where": text})
     assert answer.status_code == 400
     assert (answer.json()["error"], answer.json()["position"]) == ("filter", check["position"])

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from rolltrace.errors import NotFoundError, QueryError
+from rolltrace.journal import open_private
 from rolltrace.record import Blob, decode_record
 from rolltrace.record.values import BLOB_NAME
 from rolltrace.store import blob_path
@@ -42,8 +43,12 @@ def read_image(store: Path, name: str) -> ImageFile:
     """
     if not BLOB_NAME.fullmatch(name):
         raise QueryError(f"the name of an image is a hash of 16 to 64 hexadecimal digits, not {name[:80]!r}")
+    path = blob_path(store, name)
     try:
-        blob = decode_record(blob_path(store, name).read_bytes())
+        if path.parent.is_symlink() or path.parent.parent.is_symlink():
+            raise OSError("its folder is a link")
+        with open_private(path) as file:
+            blob = decode_record(file.read())
     except FileNotFoundError:
         raise NotFoundError(f"there is no image {name}: it is not drained yet, or was pruned") from None
     except (OSError, msgspec.MsgspecError) as fault:
