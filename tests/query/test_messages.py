@@ -117,7 +117,7 @@ def test_a_call_in_the_text_that_is_no_json_stays_there(tmp_path: Any) -> None:
         ({"content": '{"a": [1]}'}, [("json", '{"a": [1]}')]),
         ({"content": "{not json}"}, [("text", "{not json}")]),
         ({"content": [{"type": "text", "text": "a"}, {"type": "thinking", "thinking": "b"}, {"type": "x", "y": 1}]},
-         [("text", "a"), ("reasoning", "b"), ("json", '{"type": "x", "y": 1}')]),
+         [("reasoning", "b"), ("text", "a"), ("json", '{"type": "x", "y": 1}')]),
         ({"content": "<b>&amp;</b>\x1b[31m"}, [("text", "<b>&amp;</b>\x1b[31m")]),
     ],
 )  # fmt: skip

@@ -16,6 +16,7 @@ import httpx
 import pytest
 
 import rolltrace
+from rolltrace.store import prune
 from rolltrace.view.openapi import document
 from tests.background import eventually
 from tests.view.stores import EXPERIMENT, PROJECT
@@ -115,6 +116,7 @@ def test_a_store_of_one_running_trajectory_is_shown_and_updated(tmp_path: Path, 
     assert live["workers"][0]["running"] == 1
 
 
+@pytest.mark.filterwarnings("ignore::rolltrace.errors.IncompleteWarning")
 def test_a_damaged_part_is_named_and_the_rest_is_shown(demo_store: Path, tmp_path: Path, serve: Serve) -> None:
     store = shutil.copytree(demo_store, tmp_path / "store")
     part = next(iter(sorted((store / "data").rglob("step=1/spans*.parquet"))))
@@ -127,21 +129,35 @@ def test_a_damaged_part_is_named_and_the_rest_is_shown(demo_store: Path, tmp_pat
     assert status["incomplete"][0]["reason"]
 
 
-def test_a_store_can_be_pruned_and_deleted_under_a_server(demo_store: Path, tmp_path: Path, serve: Serve) -> None:
+def test_a_store_can_be_pruned_under_a_server(demo_store: Path, tmp_path: Path, serve: Serve) -> None:
     store = shutil.copytree(demo_store, tmp_path / "store")
     client = serve(store)
-    page = client.get("/api/groups", params={**MATHS, "step": 0}).json()
-    gone = page["rows"][0]["best"]
+    trajectory_id = client.get("/api/groups", params={**MATHS, "step": 0}).json()["rows"][0]["best"]
+    assert client.get(f"/api/trajectory/{trajectory_id}").json()["pruned"] is None
+    prune(store, {trajectory_id}, policy="a test")
+
+    def says_so() -> bool:
+        said = client.get(f"/api/trajectory/{trajectory_id}").json()["pruned"]
+        return said is not None and said.endswith("by a test")
+
+    eventually(says_so)
+    assert client.get(f"/api/trajectory/{trajectory_id}/conversation").json()["messages"] == []
+    op_id = client.get(f"/api/trajectory/{trajectory_id}").json()["outline"][0]["op_id"]
+    assert "$pruned" in client.get(f"/api/trajectory/{trajectory_id}/op/{op_id}").json()["inputs"]
+
+
+def test_a_step_and_the_whole_store_can_go_under_a_server(demo_store: Path, tmp_path: Path, serve: Serve) -> None:
+    store = shutil.copytree(demo_store, tmp_path / "store")
+    client = serve(store)
+    gone = client.get("/api/groups", params={**MATHS, "step": 0}).json()["rows"][0]["best"]
     shutil.rmtree(next((store / "data").rglob(f"*{EXPERIMENT}*/step=0")))
-
-    def is_gone() -> bool:
-        return client.get(f"/api/trajectory/{gone}").status_code == 404
-
-    eventually(is_gone)
+    eventually(lambda: client.get(f"/api/trajectory/{gone}").status_code == 404)
     assert client.get("/api/groups", params={**MATHS, "step": 0}).json()["rows"] == []
     shutil.rmtree(store)
     answer = client.get("/api/status")
     assert (answer.status_code, answer.json()["error"]) == (503, "store")
+    with client.stream("GET", "/api/events") as stream:
+        assert next(line for line in stream.iter_lines() if line) == "event: problem"
     assert client.get("/").status_code == 200
 
 

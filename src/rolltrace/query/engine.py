@@ -157,12 +157,6 @@ class Engine:
             self.refresh()
             return self._journals.recording()
 
-    @property
-    def unreadable(self) -> dict[Path, str]:
-        """Files that could not be read so far, and why."""
-        with taken(self._lock):
-            return {**self._damaged, **self._journals.unreadable}
-
     def damaged(self, *, thorough: bool = False) -> list[tuple[Path, str]]:
         """Files that cannot be read, and why; with `thorough`, every byte of every part is checked."""
         with self._lock:

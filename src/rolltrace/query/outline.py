@@ -8,17 +8,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rolltrace.errors import NotFoundError
 from rolltrace.flags import FLAGS
 from rolltrace.query.paging import cell_of
+from rolltrace.query.pruned import Pruning, pruning_of
 from rolltrace.query.reading import summaries
 from rolltrace.query.scope import Row
 from rolltrace.query.token_sequence import CallTokens, TokenSequence, sequence_of
 from rolltrace.query.trajectory import OpTokens, as_object, as_value, parents_of
+from rolltrace.store import PRUNED
 
 if TYPE_CHECKING:
     from rolltrace.query.dataset import Store
 
 _OPS = """
 SELECT op_id, parent_id, name, kind, status, start_ns, end_ns, error, prompt_tokens, response_tokens, policy_version,
-    finish_reason, thread, worker, list_avg(logprobs) AS logprob_mean, coalesce(strlen(payload), 0) AS payload_bytes
+    finish_reason, thread, worker, list_avg(logprobs) AS logprob_mean, coalesce(strlen(payload), 0) AS payload_bytes,
+    payload IS NULL AS payload_missing
 FROM _spans WHERE trajectory_id = ? ORDER BY start_ns, op_id
 """
 _TOKENS = """
@@ -27,6 +30,7 @@ SELECT op_id, name, kind, start_ns, policy_version, prompt_ids, response_ids, lo
 FROM spans WHERE trajectory_id = ? AND tokens IS NOT NULL ORDER BY start_ns, op_id
 """
 _FINDINGS = "SELECT flag, op_id, detail FROM flags WHERE trajectory_id = ? ORDER BY time_ns"
+_NOTES = "SELECT event, op_id, time_ns, body FROM notes WHERE trajectory_id = ? ORDER BY time_ns"
 _OVER_STEPS = """
 SELECT step, run, count(*) AS size, avg(reward) FILTER (isfinite(reward)) AS mean,
     first(trajectory_id ORDER BY reward DESC, rollout_n, start_ns) FILTER (isfinite(reward)) AS best,
@@ -63,6 +67,8 @@ class TrajectoryOutline:
     findings: list[Row]
     """flag, meaning, op_id, turn, token, detail"""
     notes: list[Row]
+    pruned: Pruning | None
+    """When payloads went, and why; None if they are there."""
     losses: list[Row]
     run_index: int
     run_count: int
@@ -111,7 +117,10 @@ def outline_of(store: Store, trajectory_id: str) -> TrajectoryOutline:
     )  # fmt: skip
     findings = ask(_FINDINGS, full_id)
     sequence = tokens_of(store, place) if findings else TokenSequence()
-    ops = _ops(ask(_OPS, full_id), row["start_ns"], findings)
+    spans = ask(_OPS, full_id)
+    ops = _ops(spans, row["start_ns"], findings)
+    notes = [{**each, "body": as_value(each["body"])} for each in ask(_NOTES, full_id)]
+    payloads = [{"op_id": op["op_id"], "payload": None if op["payload_missing"] else ""} for op in spans]
     turns = {op["op_id"]: op["turn"] for op in ops}
     runs = [each["run"] for each in store.runs(project=row["project"], experiment=row["experiment"])]
     sample = (row["rollout_n"], *key[:2], row["validate"], key[4], row["run"], row["run"])
@@ -130,11 +139,8 @@ def outline_of(store: Store, trajectory_id: str) -> TrajectoryOutline:
         ops=ops,
         scores=_scores(ask("SELECT * FROM scores WHERE trajectory_id = ? ORDER BY time_ns, worker", full_id)),
         findings=[_finding(each, turns, sequence) for each in findings],
-        notes=[
-            {**each, "body": as_value(each["body"])}
-            for each in ask("SELECT event, op_id, time_ns, body FROM notes WHERE trajectory_id = ? ORDER BY time_ns",
-                            full_id)
-        ],
+        notes=[note for note in notes if note["event"] != PRUNED],
+        pruned=pruning_of(notes, payloads, findings),
         losses=ask(
             "SELECT reason, sum(count)::BIGINT AS count FROM losses WHERE project = ? AND experiment = ? AND "
             "step IS NOT DISTINCT FROM ? GROUP BY reason ORDER BY count DESC", *key[:3],

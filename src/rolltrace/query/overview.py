@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from rolltrace.query.incomplete import Incomplete
 from rolltrace.store import Partition, list_parts
 
 if TYPE_CHECKING:
@@ -42,8 +43,8 @@ class StoreStatus:
     lost: int
     recording: bool
     """Some process writes into the store."""
-    unreadable: dict[str, str]
-    """Files inside the store that could not be read so far -> why."""
+    incomplete: Incomplete
+    """What could not be read so far."""
 
 
 def store_status(store: Store) -> StoreStatus:
@@ -53,8 +54,7 @@ def store_status(store: Store) -> StoreStatus:
         "count(*) FILTER (status = 'running') AS running, "
         "(SELECT coalesce(sum(count), 0)::BIGINT FROM losses) AS lost FROM _listing"
     )
-    files = {str(path.relative_to(store.path)): reason for path, reason in sorted(store._engine.unreadable.items())}
-    return StoreStatus(**row, recording=bool(store._engine.recording), unreadable=files)
+    return StoreStatus(**row, recording=bool(store._engine.recording), incomplete=store.incomplete)
 
 
 def experiment_states(store: Store) -> dict[Key, State]:

@@ -40,7 +40,7 @@ class Scope:
             project=self.project, experiment=self.experiment, step=self.step, sample_index=self.sample_index,
             validate=self.validate,
         )  # fmt: skip
-        predicate = compile_where(self.where or "")
+        predicate = compile_where(self.where)
         runs = choose_runs("t", self.run, self.all_runs, predicate.fields)
         before, rows = chosen(f"{conditions} AND {runs.sql}", predicate.sql)
         step = None if self.step is None else whole("step", self.step)
@@ -48,7 +48,7 @@ class Scope:
 
     def older_runs(self, store: Store) -> OlderRuns:
         """What is left out because a newer run reached the same step."""
-        predicate = compile_where(self.where or "")
+        predicate = compile_where(self.where)
         if not choose_runs("t", self.run, self.all_runs, predicate.fields).hides:
             return NO_OLDER_RUNS
         every = replace(self, all_runs=True).selected()

@@ -80,7 +80,9 @@ def _status(store: Store) -> dict[str, Any]:
         "running": found.running,
         "lost": found.lost,
         "recording": found.recording,
-        "incomplete": [{"file": file, "reason": reason} for file, reason in found.unreadable.items()],
+        "incomplete": [
+            {"file": str(each.path.relative_to(store.path)), "reason": each.reason} for each in found.incomplete.missing
+        ],
         "read_only": not os.access(store.path, os.W_OK),
         "now_ns": time.time_ns(),
     }
@@ -123,7 +125,7 @@ def facets(asked: Asked) -> Answer:
 def filter_check(asked: Asked) -> Answer:
     wanted: requests.FilterCheckRequest = asked.arguments
     try:
-        compile_where(wanted.where or "")
+        compile_where(written(wanted.where))
     except FilterError as error:
         return Answer(encoded(wire.FilterCheck, {"valid": False, **filter_problem(error)}))
     matching = trajectory_page(asked.store, _scope(wanted), limit=1).total if wanted.count else None
@@ -163,6 +165,7 @@ def trajectory(asked: Asked) -> Answer:
                 "scores": scores,
                 "findings": [{**each, "detail": shapes.detail(each["detail"])} for each in outline.findings],
                 "notes": [{**each, "body": recorded(each["body"])} for each in outline.notes],
+                "pruned": None if outline.pruned is None else str(outline.pruned),
                 "losses": outline.losses,
                 "run": {"run": outline.row["run"], "index": outline.run_index, "count": outline.run_count},
                 "has_tokens": outline.token_total > 0,
@@ -342,8 +345,13 @@ def jump(asked: Asked) -> Answer:
 
 
 def _scope(wanted: requests.Scope, **other: Any) -> Scope:
-    names = ("project", "experiment", "step", "sample_index", "validate", "run", "all_runs", "where")
-    return Scope(**{**{name: getattr(wanted, name) for name in names}, **other})
+    names = ("project", "experiment", "step", "sample_index", "validate", "run", "all_runs")
+    return Scope(**{**{name: getattr(wanted, name) for name in names}, "where": written(wanted.where), **other})
+
+
+def written(where: str | None) -> str | None:
+    """What stands in a filter bar; an empty one is no filter."""
+    return None if where is None or not where.strip() else where
 
 
 def _whole(text: str) -> int:

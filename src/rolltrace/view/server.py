@@ -163,7 +163,7 @@ def _arguments(endpoint: Endpoint, request: Request) -> Any:
 def _is_slow(endpoint: Endpoint, arguments: Any) -> bool:
     """Whether a question reads payloads of many trajectories."""
     try:
-        needs = compile_where(getattr(arguments, "where", None) or "").needs
+        needs = compile_where(api.written(getattr(arguments, "where", None))).needs
     except FilterError:  # whoever asks is told so
         return False
     return endpoint.name == "search" or "text" in needs

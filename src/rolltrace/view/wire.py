@@ -478,6 +478,8 @@ class TrajectoryHead(Struct):
     """reward first, then by name."""
     findings: list[Finding]
     notes: list[Note]
+    pruned: str | None
+    """When payloads went, and why, as a sentence; None if they are there."""
     losses: list[Loss]
     run: RunPosition
     has_tokens: bool
