@@ -442,16 +442,19 @@ def go_on_recording(store: Path) -> None:
     workers = [context.Process(target=_record_live, args=(store, at)) for at in range(4)]
     for worker in workers:
         worker.start()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())
     try:
         for worker in workers:
             worker.join()
     except KeyboardInterrupt:
+        pass
+    finally:
         for worker in workers:
             worker.terminate()
 
 
 def _record_live(store: Path, at: int) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends us
     rollouts = Rollouts(100 + at, None)
     with recording(store, "live", "right-now", "run-live", rollouts):
         for step in range(1_000_000):

@@ -39,6 +39,7 @@ from rolltrace.query import (
     whole_value,
 )
 from rolltrace.view import requests, shapes, wire
+from rolltrace.view.answers import Answer
 from rolltrace.view.encoding import encoded, recorded, recorded_whole
 from rolltrace.view.loaded import Loaded
 
@@ -55,15 +56,6 @@ class Asked(NamedTuple):
     """Of the endpoint's request type."""
     path: Mapping[str, str]
     """The parameters in its path."""
-
-
-class Answer(NamedTuple):
-    """What goes back."""
-
-    body: bytes
-    media_type: str = "application/json"
-    filename: str | None = None
-    """Of a download."""
 
 
 def status(asked: Asked) -> Answer:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from rolltrace.errors import StoreError
 from rolltrace.query import Limit, Store, open_store
+from rolltrace.view.answers import Answers
 from rolltrace.view.loaded import Loaded
 
 T = TypeVar("T")
@@ -29,6 +30,7 @@ class Opened(NamedTuple):
 
     store: Store
     loaded: Loaded
+    answers: Answers
 
 
 class Lane:
@@ -53,7 +55,7 @@ class Lane:
                 raise StoreError(f"there is no store at {str(self._path)!r} any more")
             if self._opened is None:
                 store = open_store(self._path, memory_limit=_MEMORY)
-                self._opened = Opened(store, Loaded(store))
+                self._opened = Opened(store, Loaded(store), Answers())
             return self._opened
 
     async def ask(self, question: Callable[[Opened], T], gone: Callable[[], Awaitable[object]]) -> T:

@@ -67,9 +67,18 @@ class _Server:
 
     @asynccontextmanager
     async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
+        warming = asyncio.create_task(self._warm_up())
         yield
+        warming.cancel()
         self._quick.close()
         self._slow.close()
+
+    async def _warm_up(self) -> None:
+        """Open the store while the browser still starts: the first question is the one that takes longest."""
+        try:
+            await self._quick.ask(lambda opened: opened.store.experiments(), _never)
+        except RolltraceError:  # whoever asks is told so
+            pass
 
     def _handler(self, endpoint: Endpoint) -> Callable[[Request], Awaitable[Response]]:
         if endpoint.name == "events":
@@ -171,13 +180,18 @@ def _is_slow(endpoint: Endpoint, arguments: Any) -> bool:
 
 def _reply(endpoint: Endpoint, request: Request, arguments: Any, opened: Opened) -> _Reply:
     headers = {"Cache-Control": "no-store"}
+    etag, answer = "", None
     if endpoint.name not in _ALWAYS_NEW:
         state = f"{_version(endpoint, request, arguments, opened)} {request.url.path}?{request.url.query}"
         etag = f'W/"{xxh3_64_hexdigest(state.encode())}"'
         headers = {"Cache-Control": "private, no-cache", "ETag": etag, "Vary": "Accept-Encoding"}
         if etag in request.headers.get("if-none-match", ""):
             return _Reply(304, b"", "application/json", headers)
-    answer = api.HANDLERS[endpoint.name](api.Asked(opened.store, opened.loaded, arguments, request.path_params))
+        answer = opened.answers.get(etag)
+    if answer is None:
+        answer = api.HANDLERS[endpoint.name](api.Asked(opened.store, opened.loaded, arguments, request.path_params))
+        if etag:
+            opened.answers.keep(etag, answer)
     body = answer.body
     if answer.filename is not None:
         headers["Content-Disposition"] = f'attachment; filename="{answer.filename}"'
