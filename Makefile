@@ -63,8 +63,9 @@ bench-verl: environment-verl ## the same rollouts of verl with each tracing back
 	.venvs/verl/bin/python -m pip install --quiet trackio
 	.venvs/verl/bin/python -m benchmarks.verl_cost
 
-gen: $(READY) ## write the docs that are derived from code
+gen: $(READY) ## write what is derived from code: docs, the viewer's API
 	$(BIN)/python tools/gen_docs.py
+	$(BIN)/python tools/gen_openapi.py
 
 # Those with Ray are busy; those with vendors mostly wait for servers and can do so beside them.
 test-integrations: environments .venvs/chromium ## test with the real frameworks and vendors (slow, large downloads)

@@ -68,6 +68,8 @@ def test_every_error_is_a_rolltrace_error_and_the_builtin_a_caller_would_expect(
         "OutageError": "OSError",
         "QueryError": "ValueError",
         "FilterError": "ValueError",
+        "NotFoundError": "LookupError",
+        "StoppedError": "ValueError",
         "StoreError": "OSError",
         "FormatError": "OSError",
     }

@@ -23,9 +23,9 @@ def loaded() -> set[str]:
     [
         "asyncio", "attrs", "cloudpickle", "duckdb", "email", "http", "importlib.metadata", "mlflow",
         "msgpack", "multiprocessing", "numpy", "omegaconf", "opentelemetry", "pandas", "PIL", "polars",
-        "pyarrow", "pydantic", "ray", "rolltrace.cli", "rolltrace.testing", "sqlite3", "ssl",
-        "tempfile", "tokenizers", "torch", "trackio", "transformers", "unittest", "urllib.request", "verl", "weave",
-        "yaml", "zipfile",
+        "pyarrow", "pydantic", "ray", "rolltrace.cli", "rolltrace.testing", "rolltrace.view", "sqlite3", "ssl",
+        "starlette", "tempfile", "tokenizers", "torch", "trackio", "transformers", "unittest", "urllib.request",
+        "uvicorn", "verl", "weave", "yaml", "zipfile",
     ],
 )  # fmt: skip
 def test_importing_rolltrace_does_not_load(heavy: str, loaded: set[str]) -> None:

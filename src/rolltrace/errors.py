@@ -7,7 +7,9 @@
     ├── ContextError (ValueError)       a context string that cannot be understood
     ├── OutageError (ConnectionError)   a backend that does not take anything at the moment
     ├── QueryError (ValueError)         a question that cannot be answered
-    │   └── FilterError                 a filter that cannot be understood
+    │   ├── FilterError                 a filter that cannot be understood
+    │   ├── NotFoundError (LookupError) nothing has this id or name
+    │   └── StoppedError                a question that took too long, or that nobody waits for any more
     └── StoreError (OSError)            the store folder cannot be used
         └── FormatError                 a file of the store is damaged or written by a newer version
 
@@ -54,6 +56,16 @@ class FilterError(QueryError):
 
     position: int = 0
     """Index of the character in the filter at which it went wrong."""
+    length: int = 1
+    """How many characters from there on are wrong."""
+
+
+class NotFoundError(QueryError, LookupError):
+    """Nothing in the store has this id or name, or not any more."""
+
+
+class StoppedError(QueryError):
+    """A question was stopped before it had an answer: see `rolltrace.query.Limit`."""
 
 
 class StoreError(RolltraceError, OSError):

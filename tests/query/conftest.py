@@ -13,6 +13,7 @@ import pytest
 import rolltrace
 from rolltrace.drain import Drainer
 from tests.draining import drain
+from tests.view.fixtures import demo, demo_store  # noqa: F401 - fixtures, with their own file
 
 from .filtered import filled
 

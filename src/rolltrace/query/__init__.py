@@ -1,12 +1,29 @@
 """Ask: DuckDB over the store and the live journals."""
 
-from rolltrace.errors import FilterError, IncompleteWarning, QueryError
+from rolltrace.errors import FilterError, IncompleteWarning, NotFoundError, QueryError, StoppedError
+from rolltrace.query.bounded import bounded, branch_of, whole_value
+from rolltrace.query.changes import changes_between
 from rolltrace.query.compare import Comparison, Parting, compare
+from rolltrace.query.completion import complete_filter
 from rolltrace.query.dataset import Store, open_store
+from rolltrace.query.facets import facets_of
 from rolltrace.query.filters import compile_where
+from rolltrace.query.images import read_image
 from rolltrace.query.incomplete import Incomplete, Missing
+from rolltrace.query.jump import JumpTarget, jump_targets
+from rolltrace.query.limits import Limit
+from rolltrace.query.messages import MessagePart, PairedCall, ShownMessage, messages_of_trajectory
+from rolltrace.query.outline import Place, find_trajectory, ops_of, outline_of, tokens_of
+from rolltrace.query.overview import experiment_overview, experiment_states, store_status
+from rolltrace.query.paging import Page, group_page, trajectory_page
 from rolltrace.query.pruned import Pruning
+from rolltrace.query.pulse import pulse_of
 from rolltrace.query.result import Result
+from rolltrace.query.scope import Scope
+from rolltrace.query.search import search_text
+from rolltrace.query.series import step_series
+from rolltrace.query.side_by_side import side_by_side
+from rolltrace.query.token_sequence import TokenSequence, token_sequence
 from rolltrace.query.trajectory import Op, OpTokens, Trajectory
 
 __all__ = [
@@ -14,16 +31,50 @@ __all__ = [
     "FilterError",
     "Incomplete",
     "IncompleteWarning",
+    "JumpTarget",
+    "Limit",
+    "MessagePart",
     "Missing",
+    "NotFoundError",
     "Op",
     "OpTokens",
+    "Page",
+    "PairedCall",
     "Parting",
+    "Place",
     "Pruning",
     "QueryError",
     "Result",
+    "Scope",
+    "ShownMessage",
+    "StoppedError",
     "Store",
+    "TokenSequence",
     "Trajectory",
+    "bounded",
+    "branch_of",
+    "changes_between",
     "compare",
     "compile_where",
+    "complete_filter",
+    "experiment_overview",
+    "experiment_states",
+    "facets_of",
+    "find_trajectory",
+    "group_page",
+    "jump_targets",
+    "messages_of_trajectory",
     "open_store",
+    "ops_of",
+    "outline_of",
+    "pulse_of",
+    "read_image",
+    "search_text",
+    "side_by_side",
+    "step_series",
+    "store_status",
+    "token_sequence",
+    "tokens_of",
+    "trajectory_page",
+    "whole_value",
 ]

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rolltrace.query.templates import messages_in, without_end
 from rolltrace.record import to_json
@@ -35,23 +35,53 @@ _SYSTEM_KEYS = ("system", "instructions")
 """What Anthropic's messages and OpenAI's responses have the system's message in."""
 
 
+class Told(NamedTuple):
+    """A message, and the op that produced it as far as that is known: a model call, or a tool call."""
+
+    message: Message
+    op: Op | None = None
+
+
 def conversation_of(ops: Sequence[Op]) -> list[Message]:
     """The messages of these ops, which stand in the order they began; of pruned ones nothing is known."""
-    told: list[Message] = []
+    return [each.message for each in told_by(ops)]
+
+
+def told_by(ops: Sequence[Op]) -> list[Told]:
+    """The same, with the ops."""
+    told: list[Told] = []
+    called: list[Op] = []
     ops = [op for op in ops if op.pruned is None]
     for op in ops:
         messages = messages_of(op.inputs) if op.kind == "llm" else None
         if messages is not None:
-            again = not told or messages[0] == told[0]
-            told = [*messages, *_reply(op)] if again else [*told, *messages, *_reply(op)]
+            again = not told or messages[0] == told[0].message
+            told = [*(_recognised(messages, told, called) if again else [*told, *map(Told, messages)]), *_reply(op)]
+            called = []
         elif told and op.kind == "llm":
             told += _reply(op)
         elif told and op.kind == "tool":
             told.append(_tool(op))
+            called.append(op)
     return told or list(_from_texts(ops)) or list(_from_tokens(ops))
 
 
-def _from_texts(ops: Sequence[Op]) -> Iterator[Message]:
+def _recognised(messages: list[Message], told: list[Told], called: list[Op]) -> list[Told]:
+    """What a model call was given, with the ops that had produced it: the same role stands at the same place, and the
+    results of the tools called since come in their order."""
+    found = []
+    waiting = list(called)
+    for at, message in enumerate(messages):
+        before = told[at] if at < len(told) else None
+        op = before.op if before is not None and before.message.get("role") == message.get("role") else None
+        if message.get("role") == "tool" and (op is None or op in waiting) and waiting:
+            op = next((each for each in waiting if each.name == message.get("name")), waiting[0])
+            waiting.remove(op)
+        found.append(Told(message, op))
+    return found
+
+
+def _from_texts(ops: Sequence[Op]) -> Iterator[Told]:
     before, decoded, tool_answered = None, "", False
     for op in ops:
         if op.kind == "llm":
@@ -60,12 +90,13 @@ def _from_texts(ops: Sequence[Op]) -> Iterator[Message]:
                 goes_on = bool(decoded) and op.prompt_text.startswith(decoded)
                 prompt = op.prompt_text[len(decoded) if goes_on else 0 :]
                 if goes_on and tool_answered:  # what tools said stands there as their own message already
-                    yield from (each for each in messages_in(prompt) or () if not _is_of_tool(each))
+                    yield from (Told(each) for each in messages_in(prompt) or () if not _is_of_tool(each))
                     prompt = None
                 decoded, tool_answered = op.prompt_text + (op.response_text or ""), False
             if prompt and prompt != before:
-                yield from () if before is not None or not isinstance(op.inputs, dict) else _system(op.inputs)
-                yield from _asked(prompt)
+                if before is None and isinstance(op.inputs, dict):
+                    yield from map(Told, _system(op.inputs))
+                yield from map(Told, _asked(prompt))
             before = prompt
             yield from _reply(op)
         elif op.kind == "tool":
@@ -79,12 +110,12 @@ def _is_of_tool(message: Message) -> bool:
     return message["role"] == "tool" or content.lstrip().startswith("<tool_response>")
 
 
-def _from_tokens(ops: Sequence[Op]) -> Iterator[Message]:
+def _from_tokens(ops: Sequence[Op]) -> Iterator[Told]:
     for op in ops:
         if op.response_text is not None:
             if op.prompt_text is not None:
-                yield from _asked(op.prompt_text)
-            yield {"role": "assistant", "content": without_end(op.response_text)}
+                yield from map(Told, _asked(op.prompt_text))
+            yield Told({"role": "assistant", "content": without_end(op.response_text)}, op)
             return
 
 
@@ -138,14 +169,14 @@ def spoken(message: Message) -> str:
     return "\n".join(filter(None, [text, as_text(calls) if calls else ""]))
 
 
-def _reply(op: Op) -> list[Message]:
+def _reply(op: Op) -> list[Told]:
     message = reply_of_op(op)
-    return [] if message is None else [message]
+    return [] if message is None else [Told(message, op)]
 
 
-def _tool(op: Op) -> Message:
+def _tool(op: Op) -> Told:
     result = op.error if op.outputs is None and op.error is not None else op.outputs
-    return {"role": "tool", "name": op.name, "content": as_text(result)}
+    return Told({"role": "tool", "name": op.name, "content": as_text(result)}, op)
 
 
 def _prompt(op: Op) -> str | None:

@@ -14,7 +14,7 @@ from typing import Any
 import duckdb
 
 from rolltrace.capture import Trajectory as Handle
-from rolltrace.errors import ConfigError, QueryError
+from rolltrace.errors import ConfigError, NotFoundError, QueryError
 from rolltrace.journal import check_store
 from rolltrace.query.arguments import conditions_of, numbers_of_rollouts, order_of, whole
 from rolltrace.query.compare import Comparison, compare
@@ -40,8 +40,12 @@ _DEFAULT_ORDER = f"{NEWEST},project,experiment,step,validate,sample_index,rollou
 _GROUP_ORDER = "project,experiment,step,validate,sample_index"
 
 
-def open_store(path: str | os.PathLike[str]) -> Store:
+def open_store(path: str | os.PathLike[str], *, memory_limit: str | None = None) -> Store:
     """A store to ask: `open_store("~/.rolltrace").trajectories(step=3, where="reward < 0.5")`.
+
+    Args:
+        path: The folder.
+        memory_limit: How much memory a question may take, such as `2GB`; four fifths of the machine's if not given.
 
     Raises:
         StoreError: there is no store in this folder.
@@ -50,15 +54,15 @@ def open_store(path: str | os.PathLike[str]) -> Store:
     folder = Path(os.path.abspath(os.path.expanduser(os.fspath(path))))
     check_store(folder, may_be_empty=True)  # a run may be about to begin
     check_version(folder)
-    return Store(folder)
+    return Store(folder, memory_limit=memory_limit)
 
 
 class Store:
     """Answers questions about a store. What it says is never more than two seconds old, live journals included."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, memory_limit: str | None = None) -> None:
         self.path = path
-        self._engine = Engine(path)
+        self._engine = Engine(path, memory_limit=memory_limit)
         self._teller = Teller(path)
 
     def __repr__(self) -> str:
@@ -180,7 +184,7 @@ class Store:
         full_id, step = self._find(trajectory_id)
         found = next(read_whole(self, summaries(self, [full_id], step), step), None)
         if found is None:  # pruned since we found it
-            raise QueryError(f"there is no trajectory {full_id} any more")
+            raise NotFoundError(f"there is no trajectory {full_id} any more")
         return found.trajectory
 
     def group(
@@ -393,6 +397,10 @@ class Store:
         """What the store has and its answers so far lack, because it could not be read; false if nothing."""
         return self._engine.incomplete()
 
+    def version(self, step: int | None = None) -> str:
+        """A text that is another one as soon as an answer about this step, or about all, may be another one."""
+        return self._engine.version(step)
+
     def refresh(self) -> None:
         """Look for new data now, and not only when the last look is a second old."""
         self._engine.refresh(now=True)
@@ -479,7 +487,7 @@ class Store:
         ids = [row["trajectory_id"] for row in rows]
         if not ids:
             full = wanted if len(wanted) == 32 else f"{wanted}..."
-            raise QueryError(f"no trajectory has the id {full} in the store {str(self.path)!r}")
+            raise NotFoundError(f"no trajectory has the id {full} in the store {str(self.path)!r}")
         if len(ids) > 1:
             candidates = [*ids[:8], *["..."] * (len(ids) > 8)]
             raise QueryError(f"several trajectories begin with {wanted}: {', '.join(candidates)}")

@@ -21,11 +21,13 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from xxhash import xxh3_64_hexdigest
 
 from rolltrace.errors import QueryError, StoreError
 from rolltrace.journal import read_problem
 from rolltrace.query.incomplete import COMPLETE, Incomplete, Missing
 from rolltrace.query.interruptible import interruptible
+from rolltrace.query.limits import check_limit, running, taken
 from rolltrace.query.live import LiveJournals, PartKey
 from rolltrace.query.settled import SettledSteps
 from rolltrace.query.views import DROPPED, LATE, LISTED, ROWS, late_statement, listing_statements, live_name, statements
@@ -58,13 +60,18 @@ _CORRUPTION = re.compile(r"parquet|corrupt|magic bytes|decompress|zstd|(read|rea
 class Engine:
     """Answers SQL over one store. Safe to use from any thread; one query runs at a time."""
 
-    def __init__(self, store: Path) -> None:
+    def __init__(self, store: Path, *, memory_limit: str | None = None) -> None:
         self._store = store
+        self._memory_limit = memory_limit
         self._lock = threading.RLock()
         self._journals = LiveJournals(store)
         self._parts: list[Path] = []
         self._live: dict[str, pa.Table] = {}
         self._read_at: float | None = None
+        self._changes = 0
+        """How often there was new data."""
+        self._moving: set[int | None] = set()
+        """The steps of which journals hold something."""
         self._footers: dict[Path, str | None] = {}
         """Parts whose footer was checked -> what is wrong with it."""
         self._damaged: dict[Path, str] = {}
@@ -81,6 +88,7 @@ class Engine:
         made = duckdb.connect(":memory:")
         for setting in (
             "temp_directory = ''",
+            *([] if self._memory_limit is None else [f"memory_limit = '{self._memory_limit}'"]),
             "parquet_metadata_cache = true",
             "autoinstall_known_extensions = false",
             "autoload_known_extensions = false",
@@ -95,15 +103,17 @@ class Engine:
 
     def query(self, sql: str, parameters: Sequence[Any] | dict[str, Any] = (), step: int | None = None) -> pa.Table:
         """The answer to one statement, over data that is at most a second old; with `step`, over that step alone."""
-        with self._lock:
+        with taken(self._lock):
             self.refresh()
             for _ in range(_TRIES):
                 cursor = None
                 try:
                     cursor = self._cursor(step)
-                    return interruptible(partial(_answer, cursor, sql, parameters), cursor.interrupt)
+                    with running(cursor):
+                        return interruptible(partial(_answer, cursor, sql, parameters), cursor.interrupt)
                 except (duckdb.Error, RuntimeError) as fault:
                     if _is_interrupt(fault):
+                        check_limit()
                         raise KeyboardInterrupt from None
                     if not isinstance(fault, duckdb.Error):
                         raise
@@ -127,8 +137,25 @@ class Engine:
             if changed or listed != self._parts or self._read_at is None:
                 self._parts = listed
                 self._live = self._journals.tables(self._drained())
+                self._changes += 1
+                self._moving = {step for rows in self._live.values() for step in rows["step"].unique().to_pylist()}
                 self._forget()
             self._read_at = time.monotonic()
+
+    def version(self, step: int | None = None) -> str:
+        """A text that is another one as soon as an answer about this step, or about all, may be another one."""
+        with taken(self._lock):
+            self.refresh()
+            parts = xxh3_64_hexdigest("\n".join(map(str, self._parts_of(step))).encode())
+            moves = self._moving if step is None else self._moving & {step, None}
+            return f"{parts}-{self._changes}" if moves else parts
+
+    @property
+    def recording(self) -> set[tuple[str, str]]:
+        """Project and experiment of each process that writes right now."""
+        with taken(self._lock):
+            self.refresh()
+            return self._journals.recording()
 
     def damaged(self, *, thorough: bool = False) -> list[tuple[Path, str]]:
         """Files that cannot be read, and why; with `thorough`, every byte of every part is checked."""

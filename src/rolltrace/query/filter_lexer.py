@@ -46,7 +46,7 @@ _INSTEAD = {"==": "=", "===": "=", "=~": "~", "=<": "<=", "=>": ">=", "<>": "!="
 _INSTEAD |= {"&": "and", "&&": "and", "|": "or", "||": "or", "!": "not"}
 
 
-def fail(text: str, position: int, message: str, more: str = "") -> NoReturn:
+def fail(text: str, position: int, message: str, more: str = "", *, length: int = 1) -> NoReturn:
     """Raises `FilterError`: the message, the filter with a caret under the place, and more lines if there are any."""
     start, end = max(0, position - 60), position + 40
     before, after = (_printable(part) for part in (text[start:position], text[position:end]))
@@ -54,7 +54,7 @@ def fail(text: str, position: int, message: str, more: str = "") -> NoReturn:
     columns = sum(2 if unicodedata.east_asian_width(each) in "WF" else 1 for each in before)
     shown = f"    {before}{after}{'...' if end < len(text) else ''}\n    {' ' * columns}^"
     error = FilterError("\n".join(part for part in (message, shown, more) if part))
-    error.position = position
+    error.position, error.length = position, max(1, length)
     raise error
 
 
@@ -67,6 +67,13 @@ def quote(value: Value) -> str:
     """A value as one writes it in a filter, shortened."""
     if isinstance(value, str):
         return "'" + short(value).replace("\\", "\\\\").replace("'", "''") + "'"
+    return str(value).lower()
+
+
+def full_quote(value: Value) -> str:
+    """A value as one writes it in a filter, all of it."""
+    if isinstance(value, str):
+        return "'" + value.replace("\\", "\\\\").replace("'", "''") + "'"
     return str(value).lower()
 
 

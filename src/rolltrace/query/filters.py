@@ -248,7 +248,7 @@ class _Parser:
         return found
 
     def _fail(self, token: Token, message: str, more: str = "") -> NoReturn:
-        fail(self._text, token.position, message, more)
+        fail(self._text, token.position, message, more, length=len(token.text))
 
 
 def _join(word: str, parts: list[str]) -> str:

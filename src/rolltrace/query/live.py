@@ -113,6 +113,11 @@ class LiveJournals:
         self.unreadable.update(hidden_journals(self._store))
         return changed
 
+    def recording(self) -> set[tuple[str, str]]:
+        """Project and experiment of each process that writes into the store."""
+        live = [segment for segment in self._segments.values() if segment.state == "live"]
+        return {(segment.project, segment.experiment) for segment in live}
+
     def tables(self, drained: Container[PartKey]) -> dict[str, pa.Table]:
         """Every table's rows, without those that are in a part already."""
         found: dict[str, list[pa.Table]] = {name: [] for name in SCHEMAS}

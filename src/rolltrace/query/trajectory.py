@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
@@ -191,12 +191,12 @@ def build(
     by_op = {each.op_id: each for each in tokens}
     ops = {span["op_id"]: _op(span, pruned) for span in spans}
     return Trajectory(
-        **{**summary, "tags": {} if tags is None else _object(tags, "tags")},
+        **{**summary, "tags": {} if tags is None else as_object(tags, "tags")},
         **inside,
         ops=_tree(spans, ops),
         tokens=tokens,
         transitions=read_transitions([_marked(_parsed(row, "trace", "fields"), pruned) for row in transitions], ops),
-        scores=[{**row, "terms": None if row["terms"] is None else _object(row["terms"], "terms")} for row in scores],
+        scores=[{**row, "terms": None if row["terms"] is None else as_object(row["terms"], "terms")} for row in scores],
         notes=[note for note in notes if note["event"] != PRUNED],
         findings=[explained(_parsed(row, "detail"), by_op) for row in findings],
         pruned=pruned,
@@ -205,19 +205,19 @@ def build(
 
 def _tree(spans: list[Row], ops: dict[int, Op]) -> list[Op]:
     top: list[Op] = []
-    parents = _parents(spans, ops)
+    parents = parents_of(spans, ops)
     for op_id, op in ops.items():
         parent = parents[op_id]
         (top if parent is None else ops[parent].children).append(op)
     return top
 
 
-def _parents(spans: list[Row], ops: dict[int, Op]) -> dict[int, int | None]:
+def parents_of(spans: list[Row], ops: Container[int]) -> dict[int, int | None]:
     """Under which op each op stands; no more than so many inside each other, and none inside itself."""
     # The parent of a top op may be in the trajectory around this one, or lost.
     parents = {span["op_id"]: span["parent_id"] if span["parent_id"] in ops else None for span in spans}
     depths: dict[int, int] = {}
-    for op_id in ops:
+    for op_id in parents:
         chain: dict[int, None] = {}
         at: int | None = op_id
         while at is not None and at not in depths and at not in chain:
@@ -238,7 +238,7 @@ def _parents(spans: list[Row], ops: dict[int, Op]) -> dict[int, int | None]:
 
 def _op(span: Row, pruned: Pruning | None) -> Op:
     columns = {name: span[name] for name in TOKEN_COLUMNS}
-    payload = _value(span["payload"], columns) if span["payload"] is not None else {}
+    payload = as_value(span["payload"], columns) if span["payload"] is not None else {}
     if span["payload"] is not None:
         pruned = None
     elif pruned is not None:
@@ -273,19 +273,19 @@ def _tokens(span: Row) -> OpTokens:
 
 
 def _parsed(row: Row, *names: str) -> Row:
-    return {key: _value(value, {}) if key in names and value is not None else value for key, value in row.items()}
+    return {key: as_value(value) if key in names and value is not None else value for key, value in row.items()}
 
 
-def _object(text: str, name: str) -> dict[str, Any]:
+def as_object(text: str, name: str) -> dict[str, Any]:
     """The value of a column that holds objects; whoever reads it relies on that."""
-    value = _value(text, {})
+    value = as_value(text)
     return value if isinstance(value, dict) else {name: value}
 
 
-def _value(text: str, columns: Row) -> Any:
+def as_value(text: str, columns: Row | None = None) -> Any:
     """The value of a JSON column. One that is no JSON, or deeper than any that we write, does not hide the rest."""
     try:
-        return restore(json.loads(text), columns)
+        return restore(json.loads(text), columns or {})
     except (ValueError, RecursionError):
         return {"$opaque": {"type": "unknown", "fields": {"bytes": len(text)}, "reason": "cannot be read"}}
 

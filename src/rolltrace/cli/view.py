@@ -1,0 +1,80 @@
+"""`rolltrace view`: look at a store in a browser."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import secrets
+import sys
+import threading
+from typing import Any
+from urllib.parse import quote
+
+from rolltrace.cli.output import add_store, store_of
+from rolltrace.errors import ConfigError
+
+_SHORTEST_TOKEN = 16
+
+
+def add(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser(
+        "view",
+        help="look at a store in a browser",
+        description="A local web application over a store: experiments, steps, groups, trajectories, tokens, what runs "
+        "right now. It only reads, and sends nothing anywhere. On any address but this machine's own, a token is "
+        "needed: it is part of the link that is printed.",
+        epilog="example: rolltrace view --port 8000; through SSH: ssh -L 7655:127.0.0.1:7655 HOST rolltrace view",
+    )
+    add_store(parser)
+    parser.add_argument("--port", type=int, help="the port (default: 7655, or any that is free)")
+    parser.add_argument("--host", default="127.0.0.1", help="the address to listen on (default: 127.0.0.1)")
+    parser.add_argument("--token", help="the token to ask for (default: none on 127.0.0.1, else a random one)")
+    parser.add_argument(
+        "--allow-host", action="append", default=[], metavar="NAME", help="another name of this host, as of a proxy"
+    )
+    parser.add_argument("--no-browser", action="store_true", help="only print the address")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    store = store_of(options)
+    token = _token(options)
+
+    from rolltrace.query import open_store
+    from rolltrace.view import access_for, listen, serve
+
+    open_store(store)  # an error of the store is told here, not in the browser
+    listening = listen(options.host, options.port)
+    url = listening.url + (f"?token={quote(token, safe='')}" if token else "")
+    print(f"rolltrace view of {store}\n  {url}\nCtrl-C ends it", flush=True)
+    if not options.no_browser and _has_browser():
+        threading.Thread(target=_open_browser, args=(url,), daemon=True).start()
+    try:
+        serve(store, listening, access_for(options.host, listening.port, token, options.allow_host))
+    except KeyboardInterrupt:  # the usual end
+        pass
+    return 0
+
+
+def _token(options: argparse.Namespace) -> str | None:
+    token: str | None = options.token
+    if token is not None:
+        if len(token) < _SHORTEST_TOKEN or not token.isascii() or not token.isprintable():
+            raise ConfigError(f"a token has at least {_SHORTEST_TOKEN} printable ASCII characters, not {len(token)}")
+        return token
+    from rolltrace.view import is_loopback
+
+    return None if is_loopback(options.host) else secrets.token_urlsafe(24)
+
+
+def _has_browser() -> bool:
+    if not sys.stdout.isatty():
+        return False
+    return sys.platform == "darwin" or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+
+
+def _open_browser(url: str) -> None:
+    import webbrowser
+
+    webbrowser.open(url)

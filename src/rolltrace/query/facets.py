@@ -1,0 +1,141 @@
+"""What a set of trajectories can be narrowed down by: values with counts, and histograms of numbers."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rolltrace.query.filter_lexer import full_quote
+from rolltrace.query.scope import Row, Scope, Selected
+
+if TYPE_CHECKING:
+    from rolltrace.query.dataset import Store
+
+HISTOGRAMS = ("reward", "response_tokens", "turns", "duration_s")
+_BINS = 20
+_MOST_VALUES = 20
+_MOST_TAGS = 12
+_LONGEST_VALUE = 200
+
+_COUNTS = f"""
+SELECT field, value, n, more FROM (
+    SELECT field, value, count(*) AS n,
+        row_number() OVER (PARTITION BY field ORDER BY count(*) DESC, value) AS place,
+        count(*) OVER (PARTITION BY field) AS more
+    FROM (
+        SELECT 'status' AS field, status AS value FROM selected
+        UNION ALL SELECT 'fate', fate FROM selected
+        UNION ALL SELECT 'flag', unnest(flags) FROM selected
+        UNION ALL SELECT 'validate', validate::VARCHAR FROM selected
+        UNION ALL SELECT 'tool', name FROM (
+            SELECT DISTINCT s.trajectory_id, s.name FROM _spans s SEMI JOIN selected USING (trajectory_id)
+            WHERE s.kind = 'tool'
+        )
+    ) WHERE value IS NOT NULL AND length(value) <= {_LONGEST_VALUE} GROUP BY field, value
+) WHERE place <= {_MOST_VALUES} ORDER BY n DESC, value
+"""
+_TAGS = f"""
+SELECT field, value, n, more FROM (
+    SELECT field, value, count(*) AS n,
+        row_number() OVER (PARTITION BY field ORDER BY count(*) DESC, value) AS place,
+        count(*) OVER (PARTITION BY field) AS more
+    FROM (
+        SELECT field, json_extract(tags, '/' || replace(replace(field, '~', '~0'), '/', '~1'))::VARCHAR AS value
+        FROM (SELECT tags, unnest(json_keys(tags)) AS field FROM selected WHERE tags IS NOT NULL)
+    ) WHERE value IS NOT NULL AND value[1] NOT IN ('{{', '[') AND length(value) <= {_LONGEST_VALUE}
+    GROUP BY field, value
+) WHERE place <= {_MOST_VALUES} ORDER BY n DESC, value
+"""
+
+
+@dataclass(frozen=True)
+class Facets:
+    """What `facets_of` gives."""
+
+    total: int
+    facets: list[Row]
+    """field, values (value, count, where), more: how many further values there are."""
+    histograms: list[Row]
+    """field, edges, counts, missing, not_finite"""
+
+
+def facets_of(store: Store, scope: Scope) -> Facets:
+    """Counts of status, fate, flag, tool, validation and tags, and histograms, over the trajectories of a scope."""
+    selected = scope.selected()
+    by_field: dict[str, list[Row]] = {"status": [], "flag": [], "tool": [], "fate": [], "validate": []}
+    for row in selected.ask(store, _COUNTS):
+        by_field[row["field"]].append({**row, "where": _where(row["field"], row["value"])})
+    tags: dict[str, list[Row]] = {}
+    for row in selected.ask(store, _TAGS):
+        value = json.loads(row["value"])
+        if value is not None:
+            text = value if isinstance(value, str) else row["value"]
+            tag = f"tag.{_name(row['field'])}"
+            condition = f"{tag} = {full_quote(value)}"
+            tags.setdefault(tag, []).append({**row, "value": text, "where": condition})
+    frequent = sorted(tags, key=lambda tag: -sum(row["n"] for row in tags[tag]))[:_MOST_TAGS]
+    every = {**by_field, **{tag: tags[tag] for tag in frequent}}
+    histograms, total = _histograms(store, selected)
+    return Facets(total, [_facet(field, rows) for field, rows in every.items() if rows], histograms)
+
+
+def _facet(field: str, rows: list[Row]) -> Row:
+    values = [{"value": row["value"], "count": row["n"], "where": row["where"]} for row in rows]
+    return {"field": field, "values": values, "more": rows[0]["more"] - len(rows)}
+
+
+def _where(field: str, value: str) -> str:
+    return f"{field} = {value if field == 'validate' else full_quote(value)}"
+
+
+def _name(tag: str) -> str:
+    return tag if tag.isidentifier() else full_quote(tag)
+
+
+def _histograms(store: Store, selected: Selected) -> tuple[list[Row], int]:
+    figures = ", ".join(
+        f"min({name}) FILTER (isfinite({name}::DOUBLE)) AS {name}_min, "
+        f"max({name}) FILTER (isfinite({name}::DOUBLE)) AS {name}_max, "
+        f"count(*) FILTER ({name} IS NULL) AS {name}_missing, "
+        f"count(*) FILTER (NOT isfinite({name}::DOUBLE)) AS {name}_not_finite"
+        for name in HISTOGRAMS
+    )
+    (row,) = selected.ask(store, f"SELECT count(*) AS total, {figures} FROM {{rows}}")
+    known = [name for name in HISTOGRAMS if row[f"{name}_min"] is not None]
+    edges = {name: _edges(name, float(row[f"{name}_min"]), float(row[f"{name}_max"])) for name in known}
+    bins: dict[str, dict[int, int]] = {name: {} for name in known}
+    if known:
+        parts = []
+        parameters: list[Any] = []
+        for name in known:
+            low, width, last = edges[name][0], edges[name][1] - edges[name][0], len(edges[name]) - 2
+            parts.append(
+                f"SELECT '{name}' AS field, greatest(0, least({last}, floor(({name} - ?) / ?)))::INT AS bin, "
+                f"count(*) AS n FROM selected WHERE isfinite({name}::DOUBLE) GROUP BY bin"
+            )
+            parameters += [low, width]
+        for found in selected.ask(store, " UNION ALL ".join(parts), *parameters):
+            bins[found["field"]][found["bin"]] = found["n"]
+    histograms = [
+        {
+            "field": name,
+            "edges": edges.get(name, []),
+            "counts": [bins[name].get(at, 0) for at in range(len(edges[name]) - 1)] if name in edges else [],
+            "missing": row[f"{name}_missing"],
+            "not_finite": row[f"{name}_not_finite"],
+        }
+        for name in HISTOGRAMS
+    ]
+    return histograms, row["total"]
+
+
+def _edges(name: str, low: float, high: float) -> list[float]:
+    """Edges of equally wide bins; of whole numbers, bins of a whole number of them."""
+    if name in ("turns", "response_tokens"):
+        width = max(1, -(-int(high - low + 1) // _BINS))
+        count = max(1, -(-int(high - low + 1) // width))
+        return [low + width * at for at in range(count + 1)]
+    if low == high:
+        return [low - 0.5, low + 0.5]
+    return [low + (high - low) * at / _BINS for at in range(_BINS + 1)]

@@ -1,0 +1,244 @@
+"""A trajectory at a glance: its ops without payloads, its siblings, its sample over the steps, where its flags are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rolltrace.errors import NotFoundError
+from rolltrace.flags import FLAGS
+from rolltrace.query.paging import cell_of
+from rolltrace.query.pruned import Pruning, pruning_of
+from rolltrace.query.reading import summaries
+from rolltrace.query.scope import Row
+from rolltrace.query.token_sequence import CallTokens, TokenSequence, sequence_of
+from rolltrace.query.trajectory import OpTokens, as_object, as_value, parents_of
+from rolltrace.store import PRUNED
+
+if TYPE_CHECKING:
+    from rolltrace.query.dataset import Store
+
+_OPS = """
+SELECT op_id, parent_id, name, kind, status, start_ns, end_ns, error, prompt_tokens, response_tokens, policy_version,
+    finish_reason, thread, worker, list_avg(logprobs) AS logprob_mean, coalesce(strlen(payload), 0) AS payload_bytes,
+    payload IS NULL AS payload_missing
+FROM _spans WHERE trajectory_id = ? ORDER BY start_ns, op_id
+"""
+_TOKENS = """
+SELECT op_id, name, kind, start_ns, policy_version, prompt_ids, response_ids, logprobs, response_mask, prompt_text,
+    response_text, piece_chars
+FROM spans WHERE trajectory_id = ? AND tokens IS NOT NULL ORDER BY start_ns, op_id
+"""
+_FINDINGS = "SELECT flag, op_id, detail FROM flags WHERE trajectory_id = ? ORDER BY time_ns"
+_NOTES = "SELECT event, op_id, time_ns, body FROM notes WHERE trajectory_id = ? ORDER BY time_ns"
+_OVER_STEPS = """
+SELECT step, run, count(*) AS size, avg(reward) FILTER (isfinite(reward)) AS mean,
+    first(trajectory_id ORDER BY reward DESC, rollout_n, start_ns) FILTER (isfinite(reward)) AS best,
+    first(trajectory_id ORDER BY rollout_n IS NOT DISTINCT FROM ? DESC, rollout_n, start_ns) AS same_rollout
+FROM _listing t
+WHERE project = ? AND experiment = ? AND validate = ? AND sample_index = ? AND (NOT superseded OR run = ?)
+GROUP BY step, run
+QUALIFY row_number() OVER (PARTITION BY step ORDER BY run IS NOT DISTINCT FROM ? DESC) = 1
+ORDER BY step
+"""
+_SIBLINGS = """
+SELECT * FROM _listing t WHERE project = ? AND experiment = ? AND step IS NOT DISTINCT FROM ? AND validate = ?
+    AND sample_index = ? AND run IS NOT DISTINCT FROM ? ORDER BY rollout_n NULLS LAST, start_ns
+"""
+_MEANINGS = {flag.name: flag.meaning for flag in FLAGS}
+
+
+@dataclass(frozen=True)
+class TrajectoryOutline:
+    """What `outline_of` gives."""
+
+    row: Row
+    """Its row of the listing, `tags` as a dict."""
+    own: Row
+    """traceback, parent_trajectory_id, parent_op_id"""
+    children: list[str]
+    """Ids of the trajectories begun inside it."""
+    siblings: list[Row]
+    over_steps: list[Row]
+    ops: list[Row]
+    """Each before its children, with depth, turn, offset_s, duration_s, own_s and flags."""
+    scores: list[Row]
+    """name, newest, history"""
+    findings: list[Row]
+    """flag, meaning, op_id, turn, token, detail"""
+    notes: list[Row]
+    pruned: Pruning | None
+    """When payloads went, and why; None if they are there."""
+    losses: list[Row]
+    run_index: int
+    run_count: int
+    has_transitions: bool
+    token_total: int
+    """How many tokens its last model call saw and produced."""
+
+
+class Place(NamedTuple):
+    """Where a trajectory is."""
+
+    trajectory_id: str
+    step: int | None
+
+
+def find_trajectory(store: Store, trajectory_id: str) -> Place:
+    """The full id and the step of a trajectory; the first letters of its id are enough.
+
+    Raises:
+        NotFoundError: no trajectory has this id.
+        QueryError: several begin with it.
+    """
+    return Place(*store._find(trajectory_id))
+
+
+def outline_of(store: Store, trajectory_id: str) -> TrajectoryOutline:
+    """A trajectory without its payloads; the first letters of its id are enough.
+
+    Raises:
+        NotFoundError: no trajectory has this id.
+        QueryError: several begin with it.
+    """
+    full_id, step = place = find_trajectory(store, trajectory_id)
+    row = next(iter(summaries(store, [full_id], step)), None)
+    if row is None:  # pruned since we found it
+        raise NotFoundError(f"there is no trajectory {full_id} any more")
+
+    def ask(sql: str, *values: Any, everywhere: bool = False) -> list[Row]:
+        return store._ask(sql, values, None if everywhere else step).rows()
+
+    key = (row["project"], row["experiment"], row["step"], row["validate"], str(row["sample_index"]), row["run"])
+    has_group = row["sample_index"] is not None
+    own = ask(
+        "SELECT traceback, parent_trajectory_id, parent_op_id FROM _trajectories WHERE trajectory_id = ? "
+        "ORDER BY end_ns DESC NULLS LAST LIMIT 1", full_id,
+    )  # fmt: skip
+    findings = ask(_FINDINGS, full_id)
+    sequence = tokens_of(store, place) if findings else TokenSequence()
+    spans = ask(_OPS, full_id)
+    ops = _ops(spans, row["start_ns"], findings)
+    notes = [{**each, "body": as_value(each["body"])} for each in ask(_NOTES, full_id)]
+    payloads = [{"op_id": op["op_id"], "payload": None if op["payload_missing"] else ""} for op in spans]
+    turns = {op["op_id"]: op["turn"] for op in ops}
+    runs = [each["run"] for each in store.runs(project=row["project"], experiment=row["experiment"])]
+    sample = (row["rollout_n"], *key[:2], row["validate"], key[4], row["run"], row["run"])
+    return TrajectoryOutline(
+        row={**row, "tags": {} if row["tags"] is None else as_object(row["tags"], "tags")},
+        own=own[0] if own else {"traceback": None, "parent_trajectory_id": None, "parent_op_id": None},
+        children=[
+            each["trajectory_id"]
+            for each in ask(
+                "SELECT DISTINCT trajectory_id, start_ns FROM _trajectories WHERE parent_trajectory_id = ? "
+                "ORDER BY start_ns", full_id,
+            )
+        ],
+        siblings=[cell_of(each) for each in (ask(_SIBLINGS, *key) if has_group else [row])],
+        over_steps=ask(_OVER_STEPS, *sample, everywhere=True) if has_group else [],
+        ops=ops,
+        scores=_scores(ask("SELECT * FROM scores WHERE trajectory_id = ? ORDER BY time_ns, worker", full_id)),
+        findings=[_finding(each, turns, sequence) for each in findings],
+        notes=[note for note in notes if note["event"] != PRUNED],
+        pruned=pruning_of(notes, payloads, findings),
+        losses=ask(
+            "SELECT reason, sum(count)::BIGINT AS count FROM losses WHERE project = ? AND experiment = ? AND "
+            "step IS NOT DISTINCT FROM ? GROUP BY reason ORDER BY count DESC", *key[:3],
+        ),
+        run_index=runs.index(row["run"]) + 1,
+        run_count=len(runs),
+        has_transitions=bool(ask("SELECT 1 FROM transitions WHERE trajectory_id = ? LIMIT 1", full_id)),
+        token_total=_token_total(ops),
+    )  # fmt: skip
+
+
+def ops_of(store: Store, place: Place) -> list[Row]:
+    """The ops of a trajectory without payloads, as in its outline; times are from the first of them."""
+    rows = store._ask(_OPS, [place.trajectory_id], place.step).rows()
+    findings = store._ask(_FINDINGS, [place.trajectory_id], place.step).rows()
+    return _ops(rows, rows[0]["start_ns"] if rows else 0, findings)
+
+
+def tokens_of(store: Store, place: Place) -> TokenSequence:
+    """The one token sequence of a trajectory: see `query.token_sequence`."""
+    rows = store._ask(_TOKENS, [place.trajectory_id], place.step).rows()
+    calls = [row for row in rows if row["kind"] == "llm"] or rows[:1]
+    return sequence_of(
+        [
+            CallTokens(OpTokens(*(row[name] for name in OpTokens._fields)), row["policy_version"])
+            for row in calls
+        ]
+    )  # fmt: skip
+
+
+def _ops(rows: list[Row], start_ns: int, findings: list[Row]) -> list[Row]:
+    """The ops as a tree, each before its children."""
+    by_id = {row["op_id"]: row for row in rows}
+    parents = parents_of(rows, by_id)
+    children: dict[int | None, list[Row]] = {}
+    for row in rows:
+        children.setdefault(parents[row["op_id"]], []).append(row)
+    turn = -1
+    for row in rows:
+        turn += row["kind"] == "llm"
+        row["turn"] = turn if turn >= 0 else None
+    ordered: list[Row] = []
+    waiting = [(row, 0) for row in reversed(children.get(None, []))]
+    while waiting:
+        row, depth = waiting.pop()
+        inside = children.get(row["op_id"], [])
+        waiting += [(each, depth + 1) for each in reversed(inside)]
+        took = None if row["end_ns"] is None else (row["end_ns"] - row["start_ns"]) / 1e9
+        ordered.append(
+            {
+                **row,
+                "parent_id": parents[row["op_id"]],
+                "depth": depth,
+                "offset_s": (row["start_ns"] - start_ns) / 1e9,
+                "duration_s": took,
+                "own_s": None if took is None else max(0.0, took - _covered(inside)),
+                "flags": sorted({each["flag"] for each in findings if each["op_id"] == row["op_id"]}),
+            }
+        )
+    return ordered
+
+
+def _token_total(ops: list[Row]) -> int:
+    with_tokens = [op for op in ops if op["prompt_tokens"] is not None or op["response_tokens"] is not None]
+    calls = [op for op in with_tokens if op["kind"] == "llm"] or with_tokens[:1]
+    last = max(calls, key=lambda op: op["start_ns"], default=None)
+    return 0 if last is None else (last["prompt_tokens"] or 0) + (last["response_tokens"] or 0)
+
+
+def _covered(ops: list[Row]) -> float:
+    """Seconds in which at least one of these ops ran; they may overlap."""
+    covered, until = 0, 0
+    for op in ops:
+        if op["end_ns"] is not None and op["end_ns"] > until:
+            covered += op["end_ns"] - max(op["start_ns"], until)
+            until = op["end_ns"]
+    return covered / 1e9
+
+
+def _scores(rows: list[Row]) -> list[Row]:
+    names = sorted({row["name"] for row in rows}, key=lambda name: (name != "reward", name))
+    found = []
+    for name in names:
+        history = [
+            {**row, "terms": {} if row["terms"] is None else as_object(row["terms"], "terms")}
+            for row in rows
+            if row["name"] == name
+        ]
+        found.append({"name": name, "newest": history[-1], "history": history})
+    return found
+
+
+def _finding(row: Row, turns: dict[int, int | None], sequence: TokenSequence) -> Row:
+    detail = None if row["detail"] is None else as_value(row["detail"])
+    return {
+        **row,
+        "meaning": _MEANINGS.get(row["flag"], ""),
+        "turn": turns.get(row["op_id"]),
+        "token": sequence.place_of(row["flag"], row["op_id"], detail),
+        "detail": detail,
+    }

@@ -1,0 +1,122 @@
+"""A store at a glance: its state, its experiments with their curves, flags, losses and sizes."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from rolltrace.query.incomplete import Incomplete
+from rolltrace.store import Partition, list_parts
+
+if TYPE_CHECKING:
+    from rolltrace.query.dataset import Store
+
+Row = dict[str, Any]
+Key = tuple[str, str]
+State = Literal["recording", "ended", "interrupted"]
+MOST_POINTS = 60
+
+_FLAGS = """
+SELECT project, experiment, flag, count(*) AS n
+FROM (SELECT project, experiment, unnest(flags) AS flag FROM _listing WHERE NOT superseded)
+GROUP BY ALL ORDER BY n DESC, flag
+"""
+_REWARDS = """
+SELECT project, experiment, step, avg(reward) FILTER (isfinite(reward)) AS mean FROM _listing
+WHERE NOT superseded AND NOT validate AND step IS NOT NULL GROUP BY ALL HAVING mean IS NOT NULL ORDER BY step
+"""
+_INTERRUPTED = """
+SELECT project, experiment, count(*) FILTER (status = 'interrupted') AS n FROM _listing
+GROUP BY project, experiment, run
+QUALIFY row_number() OVER (PARTITION BY project, experiment ORDER BY max(start_ns) DESC) = 1
+"""
+
+
+@dataclass(frozen=True)
+class StoreStatus:
+    """What `store_status` gives."""
+
+    experiments: int
+    running: int
+    lost: int
+    recording: bool
+    """Some process writes into the store."""
+    incomplete: Incomplete
+    """What could not be read so far."""
+
+
+def store_status(store: Store) -> StoreStatus:
+    """What runs, what was lost, what cannot be read."""
+    (row,) = store._ask(
+        "SELECT count(DISTINCT (project, experiment)) AS experiments, "
+        "count(*) FILTER (status = 'running') AS running, "
+        "(SELECT coalesce(sum(count), 0)::BIGINT FROM losses) AS lost FROM _listing"
+    )
+    return StoreStatus(**row, recording=bool(store._engine.recording), incomplete=store.incomplete)
+
+
+def experiment_states(store: Store) -> dict[Key, State]:
+    """Of each experiment: some process records it; its newest run died in the middle; or neither."""
+    recording = store._engine.recording
+    states: dict[Key, State] = {}
+    for row in store._ask(_INTERRUPTED):
+        key = row["project"], row["experiment"]
+        states[key] = "recording" if key in recording else "interrupted" if row["n"] else "ended"
+    return states
+
+
+def experiment_overview(store: Store) -> list[Row]:
+    """One row per experiment, the newest first: those of `Store.experiments`, and what a list of them shows."""
+    states, now_ns = experiment_states(store), time.time_ns()
+    flags: dict[Key, dict[str, int]] = defaultdict(dict)
+    for row in store._ask(_FLAGS):
+        flags[_key(row)][row["flag"]] = row["n"]
+    rewards: dict[Key, list[float]] = defaultdict(list)
+    for row in store._ask(_REWARDS):
+        rewards[_key(row)].append(row["mean"])
+    lost: Counter[Key] = Counter()
+    for row in store.losses():
+        lost[_key(row)] += row["count"]
+    runs: dict[Key, list[Row]] = defaultdict(list)
+    for row in store.runs():
+        runs[_key(row)].append(row)
+    rows = [
+        {
+            **row,
+            "state": states[_key(row)],
+            "last_seen_ns": now_ns if states[_key(row)] == "recording" else row["end_ns"],
+            "rewards": thinned(rewards[_key(row)]),
+            "reward_last": rewards[_key(row)][-1] if rewards[_key(row)] else None,
+            "flags": flags[_key(row)],
+            "lost": lost[_key(row)],
+            "size_bytes": _size_bytes(store, _key(row)),
+            "runs": runs[_key(row)],
+        }
+        for row in store.experiments()
+    ]
+    return rows[::-1]
+
+
+def thinned(points: list[float], most: int = MOST_POINTS) -> list[float]:
+    """At most so many of the points, evenly chosen; the first and the last are kept."""
+    if len(points) <= most:
+        return points
+    return [points[round(at * (len(points) - 1) / (most - 1))] for at in range(most)]
+
+
+def _key(row: Row) -> Key:
+    return row["project"], row["experiment"]
+
+
+def _size_bytes(store: Store, key: Key) -> int:
+    folder = Partition(*key, None).folder(store.path).parent
+    total = 0
+    for part in list_parts(store.path):
+        if folder in part.parents:
+            try:
+                total += part.stat().st_size
+            except FileNotFoundError:  # compacted or pruned meanwhile
+                pass
+    return total

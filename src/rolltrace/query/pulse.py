@@ -1,0 +1,83 @@
+"""What runs right now, against what is usual: so that slow and hung can be told apart."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rolltrace.query.scope import Row
+
+if TYPE_CHECKING:
+    from rolltrace.query.dataset import Store
+
+WINDOW_SEC = 60.0
+"""Over which time rates are taken."""
+_FEWEST = 5
+"""How many ops say what is usual."""
+_RECENT_SEC = 3600
+_RUNNING = """
+SELECT t.trajectory_id, t.project, t.experiment, t.step, t.sample_index, t.rollout_n, t.validate, t.name, t.start_ns,
+    t.turns, t.tool_calls, coalesce(t.response_tokens, 0) AS tokens, t.worker, t.run, t._is_int,
+    o.current.name AS current_op, o.current.kind AS current_kind, o.current.start_ns AS _op_start_ns
+FROM _listing t LEFT JOIN (
+    SELECT trajectory_id, arg_max({'name': name, 'kind': kind, 'start_ns': start_ns}, start_ns) AS current
+    FROM _spans WHERE status = 'running' GROUP BY trajectory_id
+) o USING (trajectory_id)
+WHERE t.status = 'running' ORDER BY t.start_ns, t.trajectory_id
+"""
+_USUAL = f"""
+SELECT project, experiment, name, kind, quantile_cont((end_ns - start_ns) / 1e9, 0.95) AS p95_s
+FROM _spans s SEMI JOIN (SELECT UNNEST(?::VARCHAR[]) AS experiment) e USING (experiment)
+WHERE end_ns IS NOT NULL AND status = 'ok' AND start_ns > ? GROUP BY ALL HAVING count(*) >= {_FEWEST}
+"""
+_FINISHED = """
+SELECT worker, count(*) AS finished, coalesce(sum(response_tokens), 0)::BIGINT AS tokens,
+    coalesce(sum(tool_calls), 0)::BIGINT AS tool_calls, coalesce(sum(tool_errors), 0)::BIGINT AS tool_errors
+FROM _listing WHERE end_ns > ? GROUP BY worker
+"""
+
+
+@dataclass(frozen=True)
+class Pulse:
+    """What `pulse_of` gives."""
+
+    rows: list[Row]
+    """Trajectories in flight, the oldest first: age_s, current_op, op_age_s, op_p95_s, turns, tokens, worker, ..."""
+    workers: list[Row]
+    """worker, running, finished, tokens, tool_calls, tool_errors: within the window"""
+    trajectories_per_min: float
+    tokens_per_min: float
+    tool_error_rate: float | None
+    window_s: float = WINDOW_SEC
+
+
+def pulse_of(store: Store, *, now_ns: int | None = None) -> Pulse:
+    """What is in flight, and how fast trajectories end."""
+    now_ns = time.time_ns() if now_ns is None else now_ns
+    rows = store._ask(_RUNNING).rows()
+    usual = {}
+    if rows:
+        # Those that run now say which steps matter: what is usual is of the last hour.
+        experiments = sorted({row["experiment"] for row in rows})
+        since_ns = min(row["start_ns"] for row in rows) - int(_RECENT_SEC * 1e9)
+        for each in store._ask(_USUAL, [experiments, since_ns]):
+            usual[each["project"], each["experiment"], each["name"], each["kind"]] = each["p95_s"]
+    for row in rows:
+        started = row.pop("_op_start_ns")
+        row["age_s"] = max(0.0, (now_ns - row["start_ns"]) / 1e9)
+        row["op_age_s"] = None if started is None else max(0.0, (now_ns - started) / 1e9)
+        row["op_p95_s"] = usual.get((row["project"], row["experiment"], row["current_op"], row["current_kind"]))
+    finished = store._ask(_FINISHED, [now_ns - int(WINDOW_SEC * 1e9)]).rows()
+    workers = {row["worker"]: {**row, "running": 0} for row in finished}
+    for row in rows:
+        empty = {"worker": row["worker"], "running": 0, "finished": 0, "tokens": 0, "tool_calls": 0, "tool_errors": 0}
+        workers.setdefault(row["worker"], empty)["running"] += 1
+    calls = sum(row["tool_calls"] for row in finished)
+    return Pulse(
+        rows,
+        [workers[name] for name in sorted(workers)],
+        sum(row["finished"] for row in finished) * 60 / WINDOW_SEC,
+        sum(row["tokens"] for row in finished) * 60 / WINDOW_SEC,
+        sum(row["tool_errors"] for row in finished) / calls if calls else None,
+    )

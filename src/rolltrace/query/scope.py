@@ -1,0 +1,80 @@
+"""Which trajectories a question is about: coordinates, runs and a filter, as one value that every question takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rolltrace.query.arguments import conditions_of, whole
+from rolltrace.query.filters import compile_where
+from rolltrace.query.runs import NO_OLDER_RUNS, OlderRuns, choose_runs
+from rolltrace.query.views import chosen
+from rolltrace.record import SampleIndex
+
+if TYPE_CHECKING:
+    from rolltrace.query.dataset import Store
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Trajectories that meet all conditions; without any, all of the newest runs. As in `Store.trajectories`."""
+
+    project: str | None = None
+    experiment: str | None = None
+    step: int | None = None
+    sample_index: SampleIndex | None = None
+    validate: bool | None = None
+    run: str | None = None
+    all_runs: bool = False
+    where: str | None = None
+
+    def selected(self) -> Selected:
+        """As pieces of SQL.
+
+        Raises:
+            FilterError: the filter cannot be understood.
+        """
+        conditions, values = conditions_of(
+            project=self.project, experiment=self.experiment, step=self.step, sample_index=self.sample_index,
+            validate=self.validate,
+        )  # fmt: skip
+        predicate = compile_where(self.where)
+        runs = choose_runs("t", self.run, self.all_runs, predicate.fields)
+        before, rows = chosen(f"{conditions} AND {runs.sql}", predicate.sql)
+        step = None if self.step is None else whole("step", self.step)
+        return Selected(before, rows, [*values, *runs.parameters, *predicate.parameters], step)
+
+    def older_runs(self, store: Store) -> OlderRuns:
+        """What is left out because a newer run reached the same step."""
+        predicate = compile_where(self.where)
+        if not choose_runs("t", self.run, self.all_runs, predicate.fields).hides:
+            return NO_OLDER_RUNS
+        every = replace(self, all_runs=True).selected()
+        (row,) = every.ask(
+            store, "SELECT count(*) AS n, count(DISTINCT coalesce(t.run, '')) AS runs FROM {rows} AND t.superseded"
+        )
+        return OlderRuns(row["n"], row["runs"])
+
+
+class Selected(NamedTuple):
+    """The trajectories of a scope: `SELECT ... FROM {rows}`, in which they are called `t`."""
+
+    before: list[str]
+    rows: str
+    parameters: list[Any]
+    step: int | None
+
+    def ask(self, store: Store, sql: str, *more: Any, before: tuple[str, ...] = ()) -> list[Row]:
+        """The rows of a question.
+
+        `{rows}` in it stands for the trajectories, once. A question that needs them several times reads the table
+        `selected` instead. `more` are the values of its own `?`, `before` further pieces of its WITH.
+        """
+        once = [*self.before]
+        if "{rows}" not in sql:
+            once.append(f"selected AS MATERIALIZED (SELECT t.* FROM {self.rows})")
+        once += before
+        clause = f"WITH {', '.join(once)} " if once else ""
+        return store._ask(clause + sql.replace("{rows}", self.rows), [*self.parameters, *more], self.step).rows()

@@ -1,0 +1,7 @@
+"""Show: a local web server over `query`. No business logic here."""
+
+from rolltrace.view.listen import Listening, listen, serve
+from rolltrace.view.security import access_for, is_loopback
+from rolltrace.view.server import application
+
+__all__ = ["Listening", "access_for", "application", "is_loopback", "listen", "serve"]

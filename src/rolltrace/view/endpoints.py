@@ -1,0 +1,57 @@
+"""Every endpoint once: its path, what it is asked, what it answers. Routes and OpenAPI are made from this table."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from rolltrace.view import requests, wire
+
+
+class Endpoint(NamedTuple):
+    """One GET endpoint."""
+
+    name: str
+    """Of the handler in `view.api`, and the operationId."""
+    path: str
+    request: type[Struct]
+    answer: type[Struct] | str
+    """A response type; or a media type, for what is no typed JSON."""
+    summary: str
+
+
+_T = "/api/trajectory/{trajectory_id}"
+ENDPOINTS = (
+    Endpoint("status", "/api/status", requests.Nothing, wire.Status, "The store as a whole"),
+    Endpoint("experiments", "/api/experiments", requests.Nothing, wire.Experiments, "All experiments"),
+    Endpoint("experiment", "/api/experiment", requests.ExperimentRequest, wire.Experiment, "Series over the steps"),
+    Endpoint("groups", "/api/groups", requests.PageRequest, wire.Groups, "A page of groups"),
+    Endpoint("trajectories", "/api/trajectories", requests.PageRequest, wire.Trajectories, "A page of trajectories"),
+    Endpoint("facets", "/api/facets", requests.Scope, wire.Facets, "Counts and histograms"),
+    Endpoint(
+        "filter_check", "/api/filter/check", requests.FilterCheckRequest, wire.FilterCheck, "Is this filter right?"
+    ),
+    Endpoint(
+        "filter_complete",
+        "/api/filter/complete",
+        requests.FilterCompleteRequest,
+        wire.Completion,
+        "What could stand at the cursor of a filter",
+    ),
+    Endpoint("trajectory", _T, requests.Nothing, wire.TrajectoryHead, "A trajectory without its payloads"),
+    Endpoint("conversation", f"{_T}/conversation", requests.Nothing, wire.Conversation, "Its messages"),
+    Endpoint("message", f"{_T}/message/{{index}}", requests.Nothing, wire.Message, "One message, nothing cut"),
+    Endpoint("tokens", f"{_T}/tokens", requests.TokensRequest, wire.TokenRange, "A range of its token sequence"),
+    Endpoint("op", f"{_T}/op/{{op_id}}", requests.Nothing, wire.OpDetail, "One op with its payload, bounded"),
+    Endpoint("branch", f"{_T}/op/{{op_id}}/branch", requests.BranchRequest, wire.Branch, "A part of a payload"),
+    Endpoint("op_raw", f"{_T}/op/{{op_id}}/raw", requests.Nothing, "application/json", "The whole op, to download"),
+    Endpoint("transitions", f"{_T}/transitions", requests.Nothing, wire.Transitions, "Its environment steps"),
+    Endpoint("raw", f"{_T}/raw", requests.Nothing, "application/json", "Its record as JSON, bounded"),
+    Endpoint("blob", "/api/blob/{hash}", requests.Nothing, "image/*", "An image"),
+    Endpoint("compare", "/api/compare", requests.CompareRequest, wire.Comparison, "Trajectories side by side"),
+    Endpoint("live", "/api/live", requests.Nothing, wire.Live, "What runs right now"),
+    Endpoint("events", "/api/events", requests.Nothing, "text/event-stream", "`live` events, each a Live as JSON"),
+    Endpoint("search", "/api/search", requests.SearchRequest, wire.Search, "Where a text occurs"),
+    Endpoint("jump", "/api/jump", requests.JumpRequest, wire.Jump, "Where a few letters could lead"),
+)

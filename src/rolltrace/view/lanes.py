@@ -1,0 +1,86 @@
+"""Questions in worker threads: with limits, and stopped when the client goes away.
+
+A store answers one question at a time. So that a search through all text does not hold up a page, there are two of it:
+one for what is quick, one for what reads payloads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from rolltrace.errors import StoreError
+from rolltrace.query import Limit, Store, open_store
+from rolltrace.view.answers import Answers
+from rolltrace.view.loaded import Loaded
+
+T = TypeVar("T")
+_THREADS = 8
+_MEMORY = "2GB"
+"""How much a question may take."""
+QUICK_SEC, SLOW_SEC = 20.0, 120.0
+
+
+class Opened(NamedTuple):
+    """A store, and what was read of it."""
+
+    store: Store
+    loaded: Loaded
+    answers: Answers
+
+
+class Lane:
+    """One of the two: a store of its own, opened when it is needed first."""
+
+    def __init__(self, path: Path, seconds: float) -> None:
+        self._path = path
+        self.seconds = seconds
+        self._lock = threading.Lock()
+        self._opened: Opened | None = None
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="rolltrace-view")
+
+    def opened(self) -> Opened:
+        """The store.
+
+        Raises:
+            StoreError: its folder is gone.
+        """
+        with self._lock:
+            if not self._path.is_dir():
+                self._opened = None
+                raise StoreError(f"there is no store at {str(self._path)!r} any more")
+            if self._opened is None:
+                store = open_store(self._path, memory_limit=_MEMORY)
+                self._opened = Opened(store, Loaded(store), Answers())
+            return self._opened
+
+    async def ask(self, question: Callable[[Opened], T], gone: Callable[[], Awaitable[object]]) -> T:
+        """The answer to a question; it is stopped when `gone` returns first, or after some time.
+
+        Raises:
+            StoppedError: it was stopped.
+        """
+        limit = Limit(self.seconds)
+
+        def work() -> T:
+            with limit:
+                return question(self.opened())
+
+        answering = asyncio.get_running_loop().run_in_executor(self._threads, work)
+        leaving = asyncio.ensure_future(gone())
+        try:
+            waited: set[asyncio.Future[Any]] = {answering, leaving}
+            await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+            if not answering.done():
+                limit.stop("the client went away")
+            return await answering
+        finally:
+            leaving.cancel()
+            limit.stop("the server stops")  # if we were cancelled while it runs
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)

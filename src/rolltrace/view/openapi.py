@@ -1,0 +1,89 @@
+"""The OpenAPI document of the server, made from the table of endpoints and from the types."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from types import ModuleType
+from typing import Any
+
+import msgspec
+
+from rolltrace.view import requests, wire
+from rolltrace.view.endpoints import ENDPOINTS, Endpoint
+
+_REFERENCE = "#/components/schemas/{name}"
+
+
+def document() -> dict[str, Any]:
+    """The OpenAPI document."""
+    answers = [each.answer for each in ENDPOINTS if not isinstance(each.answer, str)]
+    _, schemas = msgspec.json.schema_components([*answers, wire.Problem], ref_template=_REFERENCE)
+    _describe(schemas, wire)
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "rolltrace view", "version": "1"},
+        "paths": {each.path: {"get": _operation(each)} for each in ENDPOINTS},
+        "components": {"schemas": schemas},
+    }
+
+
+def _operation(endpoint: Endpoint) -> dict[str, Any]:
+    if isinstance(endpoint.answer, str):
+        content: dict[str, Any] = {endpoint.answer: {}}
+    else:
+        content = {"application/json": {"schema": {"$ref": _REFERENCE.format(name=endpoint.answer.__name__)}}}
+    problem = {"application/json": {"schema": {"$ref": _REFERENCE.format(name="Problem")}}}
+    return {
+        "operationId": endpoint.name,
+        "summary": endpoint.summary,
+        "parameters": [*_path_parameters(endpoint.path), *_query_parameters(endpoint)],
+        "responses": {
+            "200": {"description": "the answer", "content": content},
+            "default": {"description": "why there is none", "content": problem},
+        },
+    }
+
+
+def _path_parameters(path: str) -> list[dict[str, Any]]:
+    names = re.findall(r"\{(\w+)\}", path)
+    return [{"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in names]
+
+
+def _query_parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
+    _, schemas = msgspec.json.schema_components([endpoint.request], ref_template=_REFERENCE)
+    _describe(schemas, requests)
+    schema = schemas[endpoint.request.__name__]
+    required = schema.get("required", [])
+    return [
+        {"name": name, "in": "query", "required": name in required, "schema": field}
+        for name, field in schema["properties"].items()
+    ]
+
+
+def _describe(schemas: dict[str, Any], module: ModuleType) -> None:
+    """Put the docstrings under the fields into the schemas; msgspec knows those of classes only."""
+    documented = _field_docs(module)
+    for name, schema in schemas.items():
+        for base in getattr(module, name).__mro__:
+            for field, text in documented.get(base.__name__, {}).items():
+                described = schema["properties"][field]
+                if "$ref" in described:  # stands alone in a schema
+                    schema["properties"][field] = {"allOf": [described], "description": text}
+                else:
+                    described["description"] = text
+
+
+def _field_docs(module: ModuleType) -> dict[str, dict[str, str]]:
+    found: dict[str, dict[str, str]] = {}
+    for node in ast.parse(inspect.getsource(module)).body:
+        if isinstance(node, ast.ClassDef):
+            found[node.name] = {
+                field.target.id: after.value.value
+                for field, after in zip(node.body, node.body[1:])
+                if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+                if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)
+                if isinstance(after.value.value, str)
+            }
+    return found

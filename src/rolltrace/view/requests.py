@@ -1,0 +1,108 @@
+"""What the server is asked: the arguments of every endpoint once. OpenAPI's parameters are generated from here.
+
+Arguments come as text; `msgspec.convert(..., strict=False)` makes them numbers and booleans and says what is wrong.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+Limit = Annotated[int, Meta(ge=1, le=1000)]
+
+
+class Nothing(Struct, forbid_unknown_fields=True):
+    """No arguments."""
+
+
+class Scope(Struct, forbid_unknown_fields=True, kw_only=True):
+    """Which trajectories are meant."""
+
+    project: str | None = None
+    experiment: str | None = None
+    step: int | None = None
+    sample_index: str | None = None
+    validate: bool | None = None
+    run: str | None = None
+    """Only this run."""
+    all_runs: bool = False
+    """Older attempts at a step too."""
+    where: str | None = None
+    """A filter (docs/reference/filter.md)."""
+
+
+class ExperimentRequest(Struct, forbid_unknown_fields=True, kw_only=True):
+    """One experiment."""
+
+    project: str
+    experiment: str
+    run: str | None = None
+    all_runs: bool = False
+
+
+class PageRequest(Scope, kw_only=True):
+    """A page of a listing."""
+
+    order: str | None = None
+    """Columns to sort by, `-` before one for descending order: `-reward,step`."""
+    after: str | None = None
+    """`next` of the page before."""
+    limit: Limit = 200
+
+
+class FilterCheckRequest(Scope, kw_only=True):
+    """A filter to check."""
+
+    count: bool = False
+    """Say how many trajectories match."""
+
+
+class FilterCompleteRequest(Scope, kw_only=True):
+    """A filter and where the cursor stands in it."""
+
+    text: str = ""
+    cursor: int | None = None
+    """Characters (code points) before the cursor; the end if it is not given."""
+
+
+class TokensRequest(Struct, forbid_unknown_fields=True, kw_only=True):
+    """A range of tokens."""
+
+    start: Annotated[int, Meta(ge=0)] = 0
+    end: Annotated[int, Meta(ge=0)] | None = None
+    """To the end of the sequence if it is not given, at most 50,000 tokens at once."""
+
+
+class BranchRequest(Struct, forbid_unknown_fields=True, kw_only=True):
+    """A part of a payload."""
+
+    part: Literal["inputs", "outputs"]
+    path: str = "[]"
+    """A JSON list of keys and indexes."""
+    offset: Annotated[int, Meta(ge=0)] = 0
+    """Of a long list or text: leave out so many items or characters."""
+
+
+class CompareRequest(Struct, forbid_unknown_fields=True, kw_only=True):
+    """Trajectories to compare."""
+
+    ids: str
+    """Two to eight ids, with commas between them."""
+
+
+class SearchRequest(Scope, kw_only=True):
+    """A text to search for."""
+
+    q: str
+    after: str | None = None
+    limit: Limit = 20
+
+
+class JumpRequest(Struct, forbid_unknown_fields=True, kw_only=True):
+    """What was typed into the jump box, and where one is."""
+
+    q: str = ""
+    project: str | None = None
+    experiment: str | None = None
+    step: int | None = None

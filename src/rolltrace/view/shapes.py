@@ -1,0 +1,135 @@
+"""Answers of `query` in the shape of the wire, where they are not so already: only names and cuts, no decisions."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from urllib.parse import quote
+
+from rolltrace.query import JumpTarget, MessagePart, Op, PairedCall, ShownMessage, TokenSequence
+from rolltrace.view.encoding import recorded
+
+Shape = dict[str, Any]
+LONGEST_TEXT = 3_000
+"""How many characters of a text stand in a conversation."""
+_LEAST_LIKELY = 50
+_MINIMAP = 1_000
+
+
+def listing_row(row: Shape) -> Shape:
+    """A row of the listing; its tags may still be JSON text."""
+    tags = row["tags"]
+    if isinstance(tags, str):
+        tags = json.loads(tags)
+    return {**row, "tags": {} if not isinstance(tags, dict) else {key: recorded(each) for key, each in tags.items()}}
+
+
+def detail(value: Any) -> Any:
+    """What a check found; ids of ops in it as text, like all of them."""
+    if isinstance(value, dict):
+        value = {key: str(item) if key.endswith("op_id") else item for key, item in value.items()}
+    return recorded(value)
+
+
+def message(index: int, shown: ShownMessage, ops: dict[int, Shape], most: int | None = LONGEST_TEXT) -> Shape:
+    """A message with the figures of its op; texts cut at so many characters."""
+    op = ops.get(shown.op.op_id, {}) if shown.op is not None else {}
+    return {
+        "index": index,
+        "role": shown.role,
+        "name": shown.name,
+        "parts": [part(each, most) for each in shown.parts],
+        "calls": [tool_call(each, most) for each in shown.calls],
+        "op_id": None if shown.op is None else shown.op.op_id,
+        "turn": shown.turn,
+        "tokens": op.get("response_tokens"),
+        "duration_s": op.get("duration_s"),
+        "logprob_mean": op.get("logprob_mean"),
+        "policy_version": op.get("policy_version"),
+        "finish_reason": op.get("finish_reason"),
+        "flags": op.get("flags", []),
+    }
+
+
+def part(shown: MessagePart, most: int | None) -> Shape:
+    return {
+        "kind": shown.kind,
+        "text": shown.text[:most],
+        "chars": len(shown.text),
+        "blob": shown.blob,
+        "detail": shown.detail,
+    }
+
+
+def tool_call(call: PairedCall, most: int | None) -> Shape:
+    op = call.op
+    return {
+        "name": call.name,
+        "arguments": part(call.arguments, most),
+        "call_id": call.call_id,
+        "result": [part(each, most) for each in call.result],
+        "error": call.error,
+        "status": None if op is None else op.status,
+        "duration_s": None if op is None else op.duration_s,
+        "op_id": None if op is None else op.op_id,
+    }
+
+
+def token_range(sequence: TokenSequence, start: int, end: int) -> Shape:
+    """Tokens start to end, and what is known of all of them."""
+    end = min(end, len(sequence))
+    start = min(start, end)
+    offsets = sequence.char_offsets()
+    has_text = any(each.has_text for each in sequence.segments)
+    least = sequence.least_likely(_LEAST_LIKELY)
+    return {
+        "start": start,
+        "end": end,
+        "total": len(sequence),
+        "responses": sequence.responses,
+        "trained": sequence.trained,
+        "ids": sequence.ids[start:end],
+        "text": sequence.text[offsets[start] : offsets[end]] if has_text else None,
+        "piece_chars": sequence.piece_chars[start:end] if has_text else None,
+        "logprobs": sequence.logprobs[start:end],
+        "mask": sequence.mask[start:end],
+        "segments": sequence.segments,
+        "breaks": sequence.breaks,
+        "minimap": sequence.minimap(_MINIMAP),
+        "least_likely": [
+            {
+                "index": at,
+                "logprob": sequence.logprobs[at],
+                "text": sequence.text[offsets[at] : offsets[at + 1]] if has_text else None,
+            }
+            for at in least
+        ],
+        "has_logprobs": any(each is not None for each in sequence.logprobs),
+        "has_mask": any(each is not None for each in sequence.mask),
+        "has_text": has_text,
+    }
+
+
+def op_record(op: Op) -> Shape:
+    """All that was recorded of an op, as plain values."""
+    names = ("op_id", "name", "kind", "status", "start_ns", "end_ns", "error", "traceback", "policy_version",
+             "finish_reason", "worker", "inputs", "outputs", "prompt_text", "response_text")  # fmt: skip
+    return {name: getattr(op, name) for name in names}
+
+
+def place_of(target: JumpTarget) -> str:
+    """The address of the page that a target is on."""
+    if target.kind == "trajectory":
+        return f"/t/{target.trajectory_id}"
+    if target.kind == "search":
+        scope = {"project": target.project, "experiment": target.experiment}
+        more = "".join(f"&{key}={quote(value, safe='')}" for key, value in scope.items() if value is not None)
+        return f"/search?q={quote(target.text or '', safe='')}{more}"
+    if target.experiment is None:
+        return f"/?where={quote(target.text or '', safe='')}"
+    address = f"/e/{quote(target.project or '', safe='')}/{quote(target.experiment, safe='')}"
+    if target.step is not None:
+        address += f"/step/{target.step}"
+    if target.kind == "sample":
+        address += f"/sample/{quote(target.sample_index or '', safe='')}"
+    return f"{address}?where={quote(target.text or '', safe='')}" if target.kind == "filter" else address

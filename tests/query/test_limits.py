@@ -1,0 +1,64 @@
+"""Questions that take too long, or that nobody waits for, are stopped."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from rolltrace.query import Limit, Scope, StoppedError, Store, trajectory_page
+
+SLOW = "SELECT count(*) FROM range(10_000_000) a, range(10_000_000) b"
+
+
+def test_a_question_that_takes_too_long_is_stopped(demo: Store) -> None:
+    with pytest.raises(StoppedError, match=r"longer than 0\.2 s"), Limit(0.2):
+        demo.sql(SLOW)
+    assert demo.experiments().rows()  # and the store goes on
+
+
+def test_a_question_can_be_stopped_from_another_thread(demo: Store) -> None:
+    limit = Limit(60)
+    began = threading.Event()
+
+    def ask() -> None:
+        with limit:
+            demo.experiments()
+            began.set()
+            demo.sql(SLOW)
+
+    with ThreadPoolExecutor() as threads:
+        asked = threads.submit(ask)
+        began.wait()
+        limit.stop("nobody waits")
+        with pytest.raises(StoppedError, match="nobody waits"):
+            asked.result()
+
+
+def test_a_question_that_waits_for_another_can_be_stopped(demo: Store) -> None:
+    first, second = Limit(60), Limit(0.1)
+
+    def ask(limit: Limit, sql: str) -> None:
+        with limit:
+            demo.sql(sql)
+
+    with ThreadPoolExecutor() as threads:
+        running = threads.submit(ask, first, SLOW)
+        waiting = threads.submit(ask, second, "SELECT 1")
+        with pytest.raises(StoppedError, match="longer than"):
+            waiting.result()
+        first.stop("enough")
+        with pytest.raises(StoppedError, match="enough"):
+            running.result()
+
+
+def test_what_was_stopped_stays_stopped(demo: Store) -> None:
+    limit = Limit(60)
+    limit.stop("nobody waits")
+    with pytest.raises(StoppedError), limit:
+        trajectory_page(demo, Scope())
+
+
+def test_without_a_limit_nothing_is_stopped(demo: Store) -> None:
+    assert demo.sql("SELECT 42 AS n").rows() == [{"n": 42}]
