@@ -52,7 +52,8 @@ def test_two_columns_of_one_name_are_both_shown(store: Path, capsys: pytest.Capt
 
 
 def test_no_rows_is_no_error(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert ask(capsys, "select step from trajectories where false", store) == f"step\n0 rows in the store {str(store)!r}\n"
+    answer = ask(capsys, "select step from trajectories where false", store)
+    assert answer == f"step\n0 rows in the store {str(store)!r}\n"
     assert ask(capsys, "select step from trajectories where false", store, "--json") == ""
 
 
