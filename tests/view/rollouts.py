@@ -1,4 +1,4 @@
-"""Rollouts for the viewer's stores: a model that learns, tools that fail, and whatever else may go wrong, all seeded."""
+"""Rollouts for the stores of the viewer: a model that learns, tools that fail, and whatever else goes wrong; seeded."""
 
 from __future__ import annotations
 
