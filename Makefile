@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Written last, so that an interrupted installation is done again.
 READY := $(VENV)/.ready
+NODE_READY := viewer/node_modules/.ready
 # With the real frameworks and vendors, each in an environment of its own.
 VERL_RELEASES := 0.7.1 0.8.0 0.9.0
 ENVIRONMENTS := verl $(VERL_RELEASES:%=verl-%) weave weave-server mlflow phoenix trackio
@@ -15,7 +16,7 @@ TIMEOUT := --timeout 300
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-matrix nightly check bench bench-verl gen test-integrations environments build clean \
+.PHONY: help demo viewer test test-viewer test-matrix nightly check check-viewer bench bench-verl gen test-integrations environments build clean \
   $(ENVIRONMENTS:%=environment-%)
 
 help: ## list the commands
@@ -41,12 +42,31 @@ test-matrix: ## run the tests on other Pythons and with the oldest dependencies 
 nightly: $(READY) ## the same with long series: more kills, more examples (an hour)
 	ROLLTRACE_NIGHTLY=1 $(BIN)/python -m pytest -n auto --dist worksteal --timeout 3600
 
-check: $(READY) ## formatting, lint, types, layers, spelling
+check: $(READY) check-viewer ## formatting, lint, types, layers, spelling, and the same for the viewer
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/codespell src tests docs benchmarks examples README.md CONTRIBUTING.md CHANGELOG.md
+
+# What is committed under view/static must be what the source builds, so that an installation needs no Node.
+check-viewer: $(NODE_READY)
+	cd viewer && npm run --silent types -- --check
+	cd viewer && npm run --silent check
+	cd viewer && VIEWER_OUT=build/static npm run --silent build -- --logLevel warn
+	diff -r viewer/build/static src/rolltrace/view/static || { echo "run: make viewer"; exit 1; }
+
+$(NODE_READY): viewer/package.json viewer/package-lock.json
+	@node -e 'process.exit(process.versions.node.split(".")[0] < 20)' || { echo "the viewer is built with Node 20 or newer"; exit 1; }
+	cd viewer && npm ci --loglevel=error
+	@touch $@
+
+viewer: $(NODE_READY) ## build the viewer's pages into the package
+	cd viewer && npm run --silent build -- --logLevel warn
+
+test-viewer: $(READY) $(NODE_READY) .venvs/chromium ## test the viewer in a real browser
+	$(BIN)/python -m pip install --quiet --group browser
+	$(BIN)/python -m pytest -n 2 --dist worksteal tests/browser
 
 bench: $(READY) ## measure, with the peers in the same run
 	$(BIN)/python -m benchmarks.hot_path
@@ -63,9 +83,10 @@ bench-verl: environment-verl ## the same rollouts of verl with each tracing back
 	.venvs/verl/bin/python -m pip install --quiet trackio
 	.venvs/verl/bin/python -m benchmarks.verl_cost
 
-gen: $(READY) ## write what is derived from code: docs, the viewer's API
+gen: $(READY) $(NODE_READY) ## write what is derived from code: docs, the viewer's API
 	$(BIN)/python tools/gen_docs.py
 	$(BIN)/python tools/gen_openapi.py
+	cd viewer && npm run --silent types
 
 # Those with Ray are busy; those with vendors mostly wait for servers and can do so beside them.
 test-integrations: environments .venvs/chromium ## test with the real frameworks and vendors (slow, large downloads)
@@ -102,4 +123,4 @@ build: $(READY) ## build the wheel and the source archive
 	$(BIN)/python -m build
 
 clean: ## remove the environments and caches
-	rm -rf $(VENV) .venvs dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venvs viewer/node_modules viewer/build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,125 @@
+"""A trajectory: siblings, tokens, ops, and text that means harm."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import Watch
+from tests.browser.places import LAST_STEP, of_sample, with_flag
+from tests.view.texts import HOSTILE
+
+Ask = Callable[..., Any]
+
+
+def test_keys_walk_through_the_siblings_and_over_the_steps(address: str, ask: Ask, page: Page) -> None:
+    ids = of_sample(ask, "0")
+    page.goto(f"{address}/t/{ids[0]}?tab=ops")
+    page.wait_for_selector(".pill")
+    page.keyboard.press("l")
+    page.wait_for_url(f"**/t/{ids[1]}?tab=ops")
+    expect(page.locator(".pill[aria-current]")).to_contain_text("n1")
+    page.keyboard.press("h")
+    page.wait_for_url(f"**/t/{ids[0]}?tab=ops")
+    expect(page.locator(".pill[aria-current]")).to_contain_text("n0")
+    page.keyboard.press("[")
+    page.wait_for_url(f"**/t/{of_sample(ask, '0', LAST_STEP - 1)[0]}?tab=ops")
+
+
+def test_a_token_tells_what_it_is_when_hovered_and_by_arrow_keys(address: str, ask: Ask, page: Page) -> None:
+    trajectory = with_flag(ask, "prefix_break")
+    tokens = ask(f"trajectory/{trajectory}/tokens")
+    first = next(each for each in tokens["segments"] if each["kind"] == "response")
+    page.goto(f"{address}/t/{trajectory}?tab=tokens")
+    page.wait_for_selector(".token-block")
+    page.hover(f'[data-tip="{first["start"]}"]')
+    tip = page.get_by_role("tooltip")
+    expect(tip).to_contain_text(f"id {tokens['ids'][first['start']]}")
+    expect(tip).to_contain_text("logprob")
+    page.locator(f'[data-tip="{first["start"]}"]').click()
+    page.locator(".tokens-scroll").press("ArrowRight")
+    page.wait_for_url(f"**#tok={first['start'] + 1}")
+    expect(page.locator(".token-line")).to_contain_text(f"position {first['start'] + 1}")
+
+
+def test_a_break_of_the_prefix_shows_both_versions(address: str, ask: Ask, page: Page) -> None:
+    trajectory = with_flag(ask, "prefix_break")
+    page.goto(f"{address}/t/{trajectory}")
+    page.get_by_role("complementary", name="Facts").get_by_role("link", name="prefix_break").click()
+    page.wait_for_url("**tab=tokens#*tok=*")
+    note = page.get_by_role("note")
+    expect(note.first).to_contain_text("tokenised anew")
+    expect(note.first).to_contain_text("the next prompt has")
+
+
+def test_the_least_likely_tokens_are_a_key_away(address: str, ask: Ask, page: Page) -> None:
+    trajectory = of_sample(ask, "d5f1c2aa-uuid")[0]
+    least = ask(f"trajectory/{trajectory}/tokens")["least_likely"][0]["index"]
+    page.goto(f"{address}/t/{trajectory}?tab=tokens")
+    page.wait_for_selector(".token-block")
+    page.keyboard.press("u")
+    page.wait_for_url(f"**#tok={least}")
+    expect(page.locator(".k.at")).to_be_in_viewport()
+
+
+def test_errors_are_found_with_a_key_and_shown_in_the_conversation(address: str, ask: Ask, page: Page) -> None:
+    page.goto(f"{address}/t/{with_flag(ask, 'tool_error')}")
+    page.wait_for_selector(".message")
+    page.keyboard.press("e")
+    page.wait_for_url("**#op=*")
+    expect(page.locator(".message.here .call.failed")).to_contain_text("fare_new")
+
+
+def test_an_op_shows_its_inputs_and_the_waterfall_zooms(address: str, ask: Ask, page: Page) -> None:
+    page.goto(f"{address}/t/{of_sample(ask, '0')[0]}?tab=ops")
+    page.locator(".op-button", has_text="generate").first.click()
+    expect(page.get_by_role("tree", name="inputs")).to_contain_text("messages")
+    page.get_by_role("button", name="Zoom in").click()
+    page.wait_for_url("**t=*")
+    page.get_by_role("button", name="Whole trajectory").click()
+    page.wait_for_url(lambda url: "t=0" not in url)
+
+
+def test_panes_are_closed_and_opened(address: str, ask: Ask, page: Page) -> None:
+    page.goto(f"{address}/t/{of_sample(ask, '0')[0]}")
+    facts = page.get_by_role("complementary", name="Facts")
+    expect(facts).to_be_visible()
+    page.keyboard.press("i")
+    expect(facts).to_have_count(0)
+    page.get_by_role("button", name="Show the facts").click()
+    expect(facts).to_be_visible()
+
+
+@pytest.mark.parametrize("tab", ["", "?tab=tokens", "?tab=ops", "?tab=raw"])
+def test_hostile_text_is_shown_as_text(tab: str, address: str, ask: Ask, page: Page, watch: Watch) -> None:
+    for trajectory in of_sample(ask, "hostile-<b>"):
+        page.goto(f"{address}/t/{trajectory}{tab}")
+        page.wait_for_selector(".message, .token-block, .op-track i, .json")
+        for fold in page.locator(".fold, .j-toggle[aria-label^=Expand]").all()[:6]:
+            fold.click()
+        assert page.evaluate("document.querySelectorAll('main script, main iframe, main style, main a[href^=java]').length") == 0
+        assert page.evaluate("document.querySelectorAll('main svg[onload], main img[src=x]').length") == 0
+    assert watch.problems() == []
+
+
+def test_hostile_names_are_shown_as_text_in_lists_and_search(address: str, ask: Ask, page: Page) -> None:
+    page.goto(f"{address}/e/maths/grpo-7b/step/{LAST_STEP}?view=list&cols=name,sample_index,tags,error")
+    expect(page.get_by_text(HOSTILE[0]).first).to_be_visible()
+    page.goto(f"{address}/search?q=onerror")
+    expect(page.locator("mark").first).to_have_text("onerror")
+    ids = of_sample(ask, "hostile-<b>")
+    page.goto(f"{address}/compare?ids={','.join(ids)}")
+    page.wait_for_selector(".compare-row")
+    assert page.evaluate("document.querySelectorAll('main script, main iframe, main style').length") == 0
+
+
+def test_markdown_is_drawn_on_demand_and_its_links_do_nothing(address: str, ask: Ask, page: Page) -> None:
+    page.goto(f"{address}/t/{of_sample(ask, 'hostile-<b>')[2]}")
+    message = page.locator(".message", has_text="click me").first
+    message.hover()
+    message.get_by_role("button", name="Markdown").click()
+    expect(message.locator(".markdown")).to_contain_text("javascript:alert(1)")
+    assert message.locator(".markdown a").count() == 0

@@ -1,0 +1,24 @@
+import { expect, test } from "vitest";
+import { type DiffPiece, wordDiff } from "./diff";
+
+const marked = (pieces: readonly DiffPiece[]) =>
+  pieces.map((piece) => (piece.differs ? `[${piece.text}]` : piece.text)).join("");
+
+test("words that differ are marked, runs of them as one", () => {
+  const diff = wordDiff("The certificate is expired. I pay.", "The certificate is still valid. I compute.");
+  expect(marked(diff.left)).toBe("The certificate is [expired]. I [pay].");
+  expect(marked(diff.right)).toBe("The certificate is [still valid]. I [compute].");
+});
+
+test("Chinese is compared by character", () => {
+  expect(marked(wordDiff("我想改签到明天", "我想改签到后天").right)).toBe("我想改签到[后]天");
+});
+
+test("both sides keep all of their text, however long it is", () => {
+  const left = "a b ".repeat(40_000);
+  const right = `${"a b ".repeat(20_000)}c ${"a b ".repeat(20_000)}`;
+  const diff = wordDiff(left, right);
+  expect(diff.left.map((piece) => piece.text).join("")).toBe(left);
+  expect(diff.right.map((piece) => piece.text).join("")).toBe(right);
+  expect(wordDiff("", "x").left).toEqual([]);
+});

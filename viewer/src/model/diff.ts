@@ -1,0 +1,60 @@
+/** Word differences between two texts. */
+import { diffArrays } from "diff";
+
+export interface DiffPiece {
+  readonly text: string;
+  readonly differs: boolean;
+}
+
+export interface Diff {
+  readonly left: readonly DiffPiece[];
+  readonly right: readonly DiffPiece[];
+}
+
+/** Words, runs of space, and single signs; Chinese and Japanese go character by character, as they have no spaces. */
+const WORDS = /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}]|[\p{L}\p{N}_]+|\s+|[\s\S]/gu;
+const LONGEST = 200_000;
+const TIME_MS = 150;
+
+export function wordDiff(left: string, right: string): Diff {
+  if (left === right) return { left: [{ text: left, differs: false }], right: [{ text: right, differs: false }] };
+  const [a, b] = [left.match(WORDS) ?? [], right.match(WORDS) ?? []];
+  if (left.length + right.length > LONGEST) return byEnds(a, b);
+  const changes = diffArrays(a, b, { timeout: TIME_MS });
+  if (!changes) return byEnds(a, b);
+  const pieces: { left: DiffPiece[]; right: DiffPiece[] } = { left: [], right: [] };
+  for (const { value, added, removed } of changes) {
+    const text = value.join("");
+    if (!added) pieces.left.push({ text, differs: removed });
+    if (!removed) pieces.right.push({ text, differs: added });
+  }
+  return { left: joinedOverSpace(pieces.left), right: joinedOverSpace(pieces.right) };
+}
+
+/** Where a full comparison would take too long: what is the same at both ends, and the rest. */
+function byEnds(a: readonly string[], b: readonly string[]): Diff {
+  let start = 0;
+  while (start < Math.min(a.length, b.length) && a[start] === b[start]) start += 1;
+  let end = 0;
+  while (end < Math.min(a.length, b.length) - start && a[a.length - 1 - end] === b[b.length - 1 - end]) end += 1;
+  const cut = (words: readonly string[]): DiffPiece[] =>
+    [
+      { text: words.slice(0, start).join(""), differs: false },
+      { text: words.slice(start, words.length - end).join(""), differs: true },
+      { text: words.slice(words.length - end).join(""), differs: false },
+    ].filter((piece) => piece.text !== "");
+  return { left: cut(a), right: cut(b) };
+}
+
+/** Two differences with nothing but a space between them read better as one. */
+function joinedOverSpace(pieces: readonly DiffPiece[]): DiffPiece[] {
+  const result: DiffPiece[] = [];
+  pieces.forEach((piece, index) => {
+    const last = result.at(-1);
+    const bridges = !piece.differs && last?.differs && pieces[index + 1]?.differs && piece.text.trim() === "";
+    const differs = piece.differs || Boolean(bridges);
+    if (last && last.differs === differs) result[result.length - 1] = { text: last.text + piece.text, differs };
+    else result.push({ text: piece.text, differs });
+  });
+  return result;
+}

@@ -1,0 +1,65 @@
+import { lazy, Suspense } from "react";
+import { type Page, pageOf } from "../model/route";
+import { useText } from "../text";
+import { ErrorBoundary } from "../ui/ErrorBoundary";
+import { Link } from "../ui/Link";
+import { useUrl } from "../ui/url";
+import { Experiments } from "./experiments/Experiments";
+import { Frame } from "./frame/Frame";
+import { StepPage } from "./step/StepPage";
+
+// Each of these brings a chart, a diff or a token layout along: they load when they are opened.
+const ExperimentPage = lazy(() => import("./experiment/ExperimentPage"));
+const TrajectoryPage = lazy(() => import("./trajectory/TrajectoryPage"));
+const ComparePage = lazy(() => import("./compare/ComparePage"));
+const LivePage = lazy(() => import("./live/LivePage"));
+const SearchPage = lazy(() => import("./search/SearchPage"));
+
+export function App() {
+  const url = useUrl();
+  const page = pageOf(url.path);
+  const t = useText();
+  return (
+    <Frame page={page}>
+      <ErrorBoundary key={url.path} message={t.problem.crashed} again={t.problem.again}>
+        <Suspense fallback={null}>
+          <PageBody page={page} />
+        </Suspense>
+      </ErrorBoundary>
+    </Frame>
+  );
+}
+
+function PageBody({ page }: { page: Page }) {
+  switch (page.name) {
+    case "experiments":
+      return <Experiments />;
+    case "experiment":
+      return <ExperimentPage project={page.project} experiment={page.experiment} />;
+    case "step":
+      return <StepPage key={`${page.project}/${page.experiment}`} {...page} />;
+    case "trajectory":
+      return <TrajectoryPage id={page.id} />;
+    case "compare":
+      return <ComparePage />;
+    case "live":
+      return <LivePage />;
+    case "search":
+      return <SearchPage />;
+    case "unknown":
+      return <Unknown path={page.path} />;
+  }
+}
+
+function Unknown({ path }: { path: string }) {
+  const t = useText();
+  return (
+    <div className="empty">
+      <h1>{t.empty.notFoundTitle}</h1>
+      <p className="mono traced">{path}</p>
+      <Link className="button" href="/">
+        {t.empty.toExperiments}
+      </Link>
+    </div>
+  );
+}

@@ -1,0 +1,125 @@
+import { useQueryClient } from "@tanstack/react-query";
+import { type ReactNode, useEffect, useRef, useState } from "react";
+import { useAnswer } from "../../api/hooks";
+import type { Page } from "../../model/route";
+import { useLanguage, useText } from "../../text";
+import { useKeys } from "../../ui/keys";
+import { Link } from "../../ui/Link";
+import { store, useStored } from "../../ui/stored";
+import { Tip } from "../../ui/Tip";
+import { navigate } from "../../ui/url";
+import { Banners } from "./Banners";
+import { Breadcrumb } from "./Breadcrumb";
+import "./frame.css";
+import { Help } from "./Help";
+import { JumpBox } from "./JumpBox";
+
+const STATUS_EVERY_MS = 3000;
+
+/** What stands around every page: where one is, the jump box, how the store is doing. */
+export function Frame({ page, children }: { page: Page; children: ReactNode }) {
+  const t = useText();
+  const [language, setLanguage] = useLanguage();
+  const [helpOpen, setHelpOpen] = useState(false);
+  const status = useAnswer("/api/status", { every: STATUS_EVERY_MS });
+  const jump = useRef<HTMLInputElement>(null);
+  const toggleTheme = useTheme();
+  useRecovery(status.isError);
+  useEffect(() => {
+    document.documentElement.lang = t.lang;
+  }, [t.lang]);
+  const focusJump = () => jump.current?.focus();
+  useKeys([
+    { keys: "/", label: t.keys.jump, run: focusJump },
+    { keys: "mod+k", label: t.keys.jump, run: focusJump },
+    { keys: "?", label: t.keys.help, run: () => setHelpOpen(true) },
+    { keys: "g h", label: t.keys.home, run: () => navigate("/") },
+    { keys: "g l", label: t.keys.live, run: () => navigate("/live") },
+    { keys: "g s", label: t.keys.searchPage, run: () => navigate(searchPath(page)) },
+    { keys: "g d", label: t.keys.theme, run: toggleTheme },
+  ]);
+  return (
+    <div className="frame">
+      <button type="button" className="skip" onClick={focusMain}>
+        {t.frame.skip}
+      </button>
+      <header className="header">
+        <Link href="/" className="brand">
+          rolltrace
+        </Link>
+        <Breadcrumb page={page} />
+        <JumpBox input={jump} page={page} />
+        <Tip text={t.frame.live}>
+          <Link
+            href="/live"
+            className="state"
+            aria-label={`${t.frame.running(status.data?.running ?? 0)}. ${t.frame.live}`}
+          >
+            <span className={`dot${status.data?.recording ? " on" : ""}`} />
+            {t.frame.running(status.data?.running ?? 0)}
+          </Link>
+        </Tip>
+        <span className={`state${status.data?.lost ? " err" : ""}`}>{t.frame.lost(status.data?.lost ?? 0)}</span>
+        <button
+          type="button"
+          className="button bare icon small"
+          lang={language === "zh" ? "en" : "zh"}
+          aria-label={t.frame.languageLabel}
+          onClick={() => setLanguage(language === "zh" ? "en" : "zh")}
+        >
+          {language === "zh" ? "EN" : "中"}
+        </button>
+        <button type="button" className="button bare icon small" aria-label={t.frame.theme} onClick={toggleTheme}>
+          <span aria-hidden>◐</span>
+        </button>
+        <button
+          type="button"
+          className="button bare icon small"
+          aria-label={t.frame.keys}
+          onClick={() => setHelpOpen(true)}
+        >
+          <span aria-hidden>?</span>
+        </button>
+      </header>
+      <Banners status={status.data} problem={status.error} />
+      <main id="main" className="main" tabIndex={-1}>
+        {children}
+      </main>
+      <Help open={helpOpen} onClose={() => setHelpOpen(false)} />
+    </div>
+  );
+}
+
+/** Searching begins where one is. */
+function searchPath(page: Page): string {
+  if (page.name !== "experiment" && page.name !== "step") return "/search";
+  const place = new URLSearchParams({ project: page.project, experiment: page.experiment });
+  if (page.name === "step" && /^\d+$/.test(page.step)) place.set("step", page.step);
+  return `/search?${place}`;
+}
+
+function focusMain() {
+  document.getElementById("main")?.focus();
+}
+
+function useTheme(): () => void {
+  const [theme] = useStored("theme");
+  useEffect(() => {
+    const system = matchMedia("(prefers-color-scheme: dark)");
+    const apply = () => document.documentElement.classList.toggle("dark", theme ? theme === "dark" : system.matches);
+    apply();
+    system.addEventListener("change", apply);
+    return () => system.removeEventListener("change", apply);
+  }, [theme]);
+  return () => store("theme", document.documentElement.classList.contains("dark") ? "light" : "dark");
+}
+
+/** Once the server is back, everything that was asked meanwhile is asked again. */
+function useRecovery(failing: boolean): void {
+  const client = useQueryClient();
+  const failed = useRef(false);
+  useEffect(() => {
+    if (failed.current && !failing) client.invalidateQueries();
+    failed.current = failing;
+  }, [failing, client]);
+}

@@ -1,0 +1,32 @@
+import { useEffect, useState } from "react";
+import { useAnswer } from "../../api/hooks";
+import { asCommand, asFilter, asPython, asSql, type Listing, type Scope } from "../../model/scope";
+import { useText } from "../../text";
+import { copy } from "../../ui/clipboard";
+import { Menu } from "../../ui/Menu";
+
+/** The question behind a table, to be asked again elsewhere. */
+export function CopyAs({ listing, scope }: { listing: Listing; scope: Scope }) {
+  const t = useText();
+  const status = useAnswer("/api/status");
+  const [copied, setCopied] = useState(false);
+  useEffect(() => {
+    if (!copied) return;
+    const timer = setTimeout(() => setCopied(false), 1500);
+    return () => clearTimeout(timer);
+  }, [copied]);
+  const path = status.data?.store_path ?? "";
+  const choice = (label: string, text: string) => ({ label, run: () => void copy(text).then(setCopied) });
+  return (
+    <Menu
+      label={copied ? t.copy.copied : t.copy.menu}
+      title={t.copy.menu}
+      choices={[
+        choice(t.copy.filter, asFilter(scope)),
+        choice(t.copy.sql, asSql(listing, scope)),
+        choice(t.copy.python, asPython(listing, scope, path)),
+        choice(t.copy.cli, asCommand(listing, scope, path)),
+      ]}
+    />
+  );
+}

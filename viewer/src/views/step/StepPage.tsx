@@ -1,0 +1,147 @@
+import { useCallback, useRef, useState } from "react";
+import { useAnswer } from "../../api/hooks";
+import type { Groups, OlderRuns, Trajectories } from "../../api/types.gen";
+import { rangeFrom } from "../../model/cells";
+import { NO_STEP, stepPath } from "../../model/route";
+import type { Scope } from "../../model/scope";
+import { useText } from "../../text";
+import { useKeys } from "../../ui/keys";
+import { Segments } from "../../ui/Segments";
+import { useStored } from "../../ui/stored";
+import { navigate, setQuery, useUrl } from "../../ui/url";
+import { OlderRunsNote } from "../parts/OlderRunsNote";
+import { Facets } from "./Facets";
+import { FilterBar } from "./FilterBar";
+import { GroupsGrid } from "./GroupsGrid";
+import "./step.css";
+import { Summary } from "./Summary";
+import { useSelection } from "./selection";
+import { TrajectoryList } from "./TrajectoryList";
+
+interface Props {
+  project: string;
+  experiment: string;
+  step: string;
+  sample: string | null;
+}
+
+const RECORDING_EVERY_MS = 4000;
+
+export interface Totals {
+  readonly groups: number | null;
+  readonly trajectories: number;
+  readonly older: OlderRuns;
+  readonly page: Groups | Trajectories;
+}
+
+/** One training step: facets, and its trajectories as groups or as a list. */
+export function StepPage({ project, experiment, step, sample }: Props) {
+  const t = useText();
+  const { query } = useUrl();
+  const where = query.get("where") ?? "";
+  const allRuns = query.get("runs") === "all";
+  const view = query.get("view") ?? (sample === null ? "groups" : "list");
+  const number = step === NO_STEP ? null : Number(step);
+  const scope: Scope = {
+    project,
+    experiment,
+    step: number,
+    sample,
+    where,
+    allRuns,
+    run: query.get("run"),
+    order: query.get("sort"),
+  };
+  const series = useAnswer("/api/experiment", { query: { project, experiment, all_runs: allRuns || undefined } });
+  const check = useAnswer("/api/filter/check", { query: { where }, enabled: where !== "", keep: false });
+  const usable = where === "" || check.data?.valid === true;
+  // While a filter is looked at, and if it is wrong, what was there stays.
+  const lastUsable = useRef<string | null>(null);
+  if (usable) lastUsable.current = where;
+  const shownScope: Scope | null = lastUsable.current === null ? null : { ...scope, where: lastUsable.current };
+  const recording = series.data?.state === "recording";
+  const every = recording ? RECORDING_EVERY_MS : false;
+  const selection = useSelection();
+  const filter = useRef<HTMLInputElement>(null);
+  const [dimStored, setDim] = useStored("dim-zero-variance");
+  const dim = dimStored !== "no";
+  const [totals, setTotals] = useState<Totals | null>(null);
+  const ofGroups = useCallback(
+    (page: Groups) =>
+      setTotals({ groups: page.totals.groups, trajectories: page.totals.trajectories, older: page.older_runs, page }),
+    [],
+  );
+  const ofList = useCallback(
+    (page: Trajectories) => setTotals({ groups: null, trajectories: page.total, older: page.older_runs, page }),
+    [],
+  );
+  const steps = (series.data?.training.step ?? []).concat(series.data?.validation.step ?? []);
+  const known = [...new Set(steps.filter((each) => each !== null))].sort((a, b) => a - b);
+  const neighbourStep = (by: number) => {
+    if (number === null) return undefined;
+    return by > 0 ? known.find((each) => each > number) : known.findLast((each) => each < number);
+  };
+  const goTo = (by: number) => {
+    const next = neighbourStep(by);
+    if (next === undefined) return;
+    const search = new URLSearchParams(query);
+    search.delete("sel");
+    navigate(`${stepPath(project, experiment, next, sample)}${search.size ? `?${search}` : ""}`);
+  };
+  const toggleView = () => setQuery({ view: view === "groups" ? "list" : "groups", sort: null });
+  useKeys([
+    { keys: "f", label: t.keys.filter, run: () => filter.current?.focus() },
+    { keys: "v", label: t.keys.groups, run: toggleView },
+    { keys: "[", label: t.keys.previousStep, run: () => goTo(-1) },
+    { keys: "]", label: t.keys.nextStep, run: () => goTo(1) },
+  ]);
+  const range = rangeFrom(series.data?.reward_range);
+  return (
+    <div className="step-page">
+      <Facets scope={scope} enabled={usable} every={every} />
+      <div className="step-main">
+        <OlderRunsNote older={totals?.older} allRuns={allRuns} />
+        <div className="step-bar">
+          <FilterBar
+            where={where}
+            place={{ project, experiment, step: number ?? undefined }}
+            inputRef={filter}
+            onApply={(next) => setQuery({ where: next })}
+          />
+          <Segments
+            label={t.step.view}
+            value={view === "list" ? "list" : "groups"}
+            options={[
+              { value: "groups", label: t.step.groups },
+              { value: "list", label: t.step.list },
+            ]}
+            onChange={(next) => setQuery({ view: next, sort: null })}
+          />
+        </div>
+        <Summary
+          scope={scope}
+          totals={totals}
+          series={series.data?.training}
+          view={view}
+          dim={dim}
+          onDim={() => setDim(dim ? "no" : null)}
+          selection={selection}
+          onStep={goTo}
+          hasStep={(by) => neighbourStep(by) !== undefined}
+        />
+        {shownScope === null ? null : view === "list" ? (
+          <TrajectoryList scope={shownScope} range={range} selection={selection} every={every} onFirst={ofList} />
+        ) : (
+          <GroupsGrid
+            scope={shownScope}
+            range={range}
+            selection={selection}
+            dim={dim}
+            every={every}
+            onFirst={ofGroups}
+          />
+        )}
+      </div>
+    </div>
+  );
+}

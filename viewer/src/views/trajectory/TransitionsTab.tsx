@@ -1,0 +1,133 @@
+import { useVirtualizer } from "@tanstack/react-virtual";
+import { useRef } from "react";
+import { useAnswer } from "../../api/hooks";
+import { numberOf } from "../../api/number";
+import type { TrajectoryHead, Transition } from "../../api/types.gen";
+import { measure } from "../../model/format";
+import { preview } from "../../model/json";
+import { useText } from "../../text";
+import { JsonTree } from "../../ui/JsonTree";
+import { ProblemPanel } from "../parts/Problem";
+import { Bars } from "./Scores";
+
+const EXAMPLE = `trajectory.transition(
+    rolltrace.RolloutTrace(prompt=prompt, policy_response=action, env_state=state),
+    reward=reward, episode_done=done,
+)`;
+
+/** Fields that stand in the head of a card. */
+const SHOWN = new Set(["reward", "episode_done", "stop_reason"]);
+
+/** One card an environment step: what was seen, done and got, and what changed. */
+export default function TransitionsTab({ head }: { head: TrajectoryHead }) {
+  const t = useText();
+  const answer = useAnswer("/api/trajectory/{trajectory_id}/transitions", {
+    path: { trajectory_id: head.row.trajectory_id },
+    enabled: head.has_transitions,
+  });
+  const rows = answer.data?.transitions ?? [];
+  const box = useRef<HTMLDivElement>(null);
+  const virtual = useVirtualizer({
+    count: rows.length,
+    getScrollElement: () => box.current,
+    estimateSize: () => 220,
+    overscan: 4,
+  });
+  if (!head.has_transitions)
+    return (
+      <div className="empty">
+        <h1>{t.empty.noTransitions}</h1>
+        <p>{t.empty.noTransitionsText}</p>
+        <pre>{EXAMPLE}</pre>
+      </div>
+    );
+  if (answer.error && !answer.data)
+    return <ProblemPanel problem={answer.error} onRetry={() => void answer.refetch()} />;
+  return (
+    <div className="conversation" ref={box}>
+      <div style={{ height: virtual.getTotalSize(), position: "relative" }}>
+        {virtual.getVirtualItems().map((item) => (
+          <div
+            key={item.key}
+            ref={virtual.measureElement}
+            data-index={item.index}
+            className="virtual-item"
+            style={{ transform: `translateY(${item.start}px)` }}
+          >
+            <Card step={rows[item.index]!} />
+          </div>
+        ))}
+      </div>
+    </div>
+  );
+}
+
+function Card({ step }: { step: Transition }) {
+  const t = useText();
+  const w = t.transitions;
+  const reward = numberOf(step.reward);
+  const data = step.reward_data as unknown;
+  return (
+    <article className="transition" aria-label={w.step(step.index)}>
+      <header className="message-head">
+        <b className="role">{w.step(step.index)}</b>
+        {reward !== null && <span className="mono">{`${w.reward} ${measure(reward)}`}</span>}
+        {step.episode_done && <span className="chip blue">{w.done}</span>}
+        {step.stop_reason && <bdi className="dim">{w.stop(step.stop_reason)}</bdi>}
+      </header>
+      <div className="transition-body">
+        <Value name={w.prompt} value={step.prompt} />
+        <Value name={w.response} value={step.policy_response} />
+        {isObject(data) && (
+          <section>
+            <h3 className="label">{w.rewardData}</h3>
+            <Bars values={data} />
+          </section>
+        )}
+        {step.env_state !== null && (
+          <section>
+            <h3 className="label">
+              {w.state}
+              {step.index === 0 ? "" : ` · ${step.changes.length ? w.changes(step.changes.length) : w.unchanged}`}
+            </h3>
+            {step.changes.map((change) => (
+              <div key={change.path} className="mono change traced">
+                <span className="j-key">{change.path}</span> <del>{preview(change.before)}</del>{" "}
+                <span aria-hidden>→</span> <ins>{preview(change.after)}</ins>
+              </div>
+            ))}
+            <details open={step.index === 0}>
+              <summary className="dim">{w.whole}</summary>
+              <JsonTree value={step.env_state} words={t.ops} label={w.state} />
+            </details>
+          </section>
+        )}
+        {isObject(step.extra) && <Value name={w.extra} value={step.extra} />}
+        {Object.entries(step.fields as Record<string, unknown>)
+          .filter(([name]) => !SHOWN.has(name))
+          .map(([name, value]) => (
+            <Value key={name} name={name} value={value} />
+          ))}
+      </div>
+    </article>
+  );
+}
+
+function Value({ name, value }: { name: string; value: unknown }) {
+  const t = useText();
+  if (value === null || value === undefined) return null;
+  return (
+    <section>
+      <h3 className="label">{name}</h3>
+      {typeof value === "string" ? (
+        <div className="traced">{value}</div>
+      ) : (
+        <JsonTree value={value} words={t.ops} label={name} open={1} />
+      )}
+    </section>
+  );
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value) && Object.keys(value).length > 0;
+}
