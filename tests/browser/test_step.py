@@ -129,6 +129,7 @@ def test_a_permalink_shows_the_same_in_a_fresh_browser(step: Page, browse: Calla
     step.get_by_role("columnheader", name="mean").get_by_role("button").click()
     step.get_by_role("complementary", name="Facets").get_by_role("button", name="trained").click()
     step.wait_for_url("**where=fate*")
+    expect(step.get_by_role("table", name="Groups")).to_have_attribute("aria-busy", "false")
     for key in ("j", "x", "j"):
         step.keyboard.press(key)
     step.wait_for_url("**sel=*#at=*")

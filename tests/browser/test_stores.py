@@ -13,7 +13,7 @@ from pathlib import Path
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import NO_ANSWER, Watch, viewing
-from tests.browser.places import EXPERIMENT, READY, STEP
+from tests.browser.places import EXPERIMENT, LAST_STEP, READY, STEP
 
 View = Callable[[Path], str]
 
@@ -105,11 +105,12 @@ def test_an_empty_store_says_what_to_type(view: View, tmp_path: Path, page: Page
 
 
 def test_a_damaged_part_is_told_and_the_rest_is_shown(view: View, copy: Path, page: Page) -> None:
-    part = next(copy.glob("data/project=maths/experiment=grpo-7b/step=0/spans*.parquet"))
+    part = next(copy.glob(f"data/project=maths/experiment=grpo-7b/step={LAST_STEP}/spans--compact*.parquet"))
     part.write_bytes(part.read_bytes()[:100])
     address = view(copy)
+    page.goto(address + EXPERIMENT)
+    page.wait_for_selector(READY["experiment"])
     page.goto(address + STEP)
-    page.wait_for_selector(READY["groups"])
     banner = page.get_by_role("status").filter(has_text="cannot be read")
     expect(banner).to_be_visible()
     banner.get_by_role("button", name="Details").click()

@@ -104,6 +104,7 @@ export function GroupsGrid({ scope, range, selection, dim, every, onFirst }: Pro
       role="table"
       aria-rowcount={first?.totals.groups ?? -1}
       aria-label={t.step.groups}
+      aria-busy={pages.isPlaceholderData}
       style={{ "--widest": widest, "--cell": `${cellSize(widest)}px` } as React.CSSProperties}
     >
       <div className="grid-head group-row" role="row">

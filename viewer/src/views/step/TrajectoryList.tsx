@@ -77,6 +77,7 @@ export function TrajectoryList({ scope, range, selection, every, onFirst }: Prop
         role="table"
         aria-rowcount={first?.total ?? -1}
         aria-label={t.step.list}
+        aria-busy={pages.isPlaceholderData}
       >
         <div className="grid-head list-row sticky" role="row" style={{ gridTemplateColumns: template }}>
           <span role="columnheader" tabIndex={-1}>
