@@ -123,7 +123,6 @@ def test_a_step_that_is_pruned_says_so(view: View, copy: Path, page: Page) -> No
     page.wait_for_selector(READY["groups"])
     command = [sys.executable, "-m", "rolltrace", "prune", str(copy), "--where", "step = 0", "--yes"]
     subprocess.run(command, check=True, capture_output=True)
-    page.reload()
     expect(page.get_by_role("heading", name="Step 0 has no trajectories")).to_be_visible()
     page.get_by_role("link", name="All steps of the experiment").click()
     page.wait_for_selector(READY["experiment"])

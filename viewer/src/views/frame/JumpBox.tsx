@@ -12,6 +12,14 @@ export function JumpBox({ input, page }: { input: RefObject<HTMLInputElement | n
   const t = useText();
   const [text, setText] = useState("");
   const [open, setOpen] = useState(false);
+  const combobox = Ariakit.useComboboxStore({
+    value: text,
+    setValue: setText,
+    open: open && text.trim() !== "",
+    setOpen,
+    resetValueOnHide: false,
+    includesBaseElement: false,
+  });
   const scope = page.name === "experiment" || page.name === "step" ? page : null;
   const asked = useSettled(text.trim(), 80);
   const step = page.name === "step" && /^\d+$/.test(page.step) ? Number(page.step) : undefined;
@@ -37,14 +45,7 @@ export function JumpBox({ input, page }: { input: RefObject<HTMLInputElement | n
     navigate(href);
   };
   return (
-    <Ariakit.ComboboxProvider
-      value={text}
-      setValue={setText}
-      open={open && text.trim() !== ""}
-      setOpen={setOpen}
-      resetValueOnHide={false}
-      includesBaseElement={false}
-    >
+    <Ariakit.ComboboxProvider store={combobox}>
       <div className="jump">
         <Ariakit.Combobox
           ref={input}
@@ -55,10 +56,11 @@ export function JumpBox({ input, page }: { input: RefObject<HTMLInputElement | n
           onFocus={() => setOpen(true)}
           onKeyDown={(event) => {
             if (event.key === "Escape") input.current?.blur();
-            if (event.key === "Enter" && !isFresh && text.trim()) {
-              event.preventDefault();
-              void goToFirst();
-            }
+            if (event.key !== "Enter" || !text.trim()) return;
+            event.preventDefault();
+            const active = candidates.find((candidate) => candidate.href === combobox.getState().activeValue);
+            if (isFresh) go((active ?? candidates[0]!).href);
+            else void goToFirst();
           }}
         />
         <kbd aria-hidden>/</kbd>

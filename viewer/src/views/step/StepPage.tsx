@@ -26,6 +26,8 @@ interface Props {
 }
 
 const RECORDING_EVERY_MS = 4000;
+/** An ended experiment changes too: it is pruned, scored, resumed. Asking is cheap, since answers have ETags. */
+const ENDED_EVERY_MS = 10_000;
 
 export interface Totals {
   readonly groups: number | null;
@@ -60,7 +62,7 @@ export function StepPage({ project, experiment, step, sample }: Props) {
   if (usable) lastUsable.current = where;
   const shownScope: Scope | null = lastUsable.current === null ? null : { ...scope, where: lastUsable.current };
   const recording = series.data?.state === "recording";
-  const every = recording ? RECORDING_EVERY_MS : false;
+  const every = recording ? RECORDING_EVERY_MS : ENDED_EVERY_MS;
   const selection = useSelection();
   const filter = useRef<HTMLInputElement>(null);
   const [dimStored, setDim] = useStored("dim-zero-variance");

@@ -28,11 +28,11 @@ export const TokenBlock = memo(function TokenBlock({ tokens, block, metric, at, 
           <span className="dim">{t.tokens.breakTotals(block.break.before_total, block.break.after_total)}</span>
           <dl>
             <dt>{t.tokens.breakBefore}</dt>
-            <dd className="mono">
+            <dd className="mono" tabIndex={0}>
               <Version text={block.break.before_text} ids={block.break.before_ids} />
             </dd>
             <dt>{t.tokens.breakAfter}</dt>
-            <dd className="mono">
+            <dd className="mono" tabIndex={0}>
               <Version text={block.break.after_text} ids={block.break.after_ids} />
             </dd>
           </dl>
