@@ -43,7 +43,16 @@ from rolltrace.journal import (
     replace_file,
     tokenizers_pending,
 )
-from rolltrace.record import Blob, OpEnd, OpStart, TrajectoryEnd, TrajectoryStart, decode_record, encode_record
+from rolltrace.record import (
+    Blob,
+    OpEnd,
+    OpStart,
+    Record,
+    TrajectoryEnd,
+    TrajectoryStart,
+    decode_record,
+    encode_record,
+)
 from rolltrace.record.partial import read_partly
 from rolltrace.record.tables import FLAGS, LOSSES, TRAJECTORIES
 from rolltrace.record.values import BLOB_NAME
@@ -174,20 +183,21 @@ class Drainer:
         maker = RowMaker(segment.meta, self._redactor, self._memory, Checks.of(segment.meta, past))
         rows: list[Row] = []
         damaged = unreadable = 0
+        source = path.stem
         for item in segment:
-            place = f"{path.stem}-{item.offset}"
+            place = f"{source}-{item.offset}"
             if isinstance(item, Entry):
-                shaped = self._take(item, maker, still_open, place)
-                body = segment.data[item.body_at : item.body_at + item.size_bytes]
+                shaped = self._take(item.record, maker, still_open, place)
             elif isinstance(item, Unread):
                 note_unread(item.body, still_open)
-                shaped, body = maker.shape_unread(item.body, place, item.reason.partition(":")[0]), item.body
+                shaped = maker.shape_unread(item.body, place, item.reason.partition(":")[0])
             else:
                 damaged += 1
                 continue
             rows += shaped.rows
             if not shaped.is_whole:
                 unreadable += 1
+                body = item.body if isinstance(item, Unread) else segment.data[item.body_at :][: item.size_bytes]
                 self._aside.keep(f"{place}.msgpack", body)
         if is_last(path):  # its writer has closed the journal or was killed: nothing will end these any more
             for record in still_open.values():
@@ -225,8 +235,7 @@ class Drainer:
             self._aside.keep(f"{before.stem}-open.msgpack", _bytes_of(before))
             return Carried({}, Past())
 
-    def _take(self, item: Entry, maker: RowMaker, still_open: OpenRecords, place: str) -> Shaped:
-        record = item.record
+    def _take(self, record: Record, maker: RowMaker, still_open: OpenRecords, place: str) -> Shaped:
         if isinstance(record, Blob):
             if self._keep_blob(record):
                 return Shaped([], is_whole=True)
@@ -235,8 +244,8 @@ class Drainer:
         return maker.shape(record, place)
 
     def _write(self, segment: SegmentReader, maker: RowMaker, rows: list[Row]) -> None:
-        told = [row for row in rows if row.table in (FLAGS, LOSSES)]
-        for group in grouped(row for row in rows if row.table not in (FLAGS, LOSSES)):
+        told = [row for row in rows if row.table is FLAGS or row.table is LOSSES]
+        for group in grouped(row for row in rows if row.table is not FLAGS and row.table is not LOSSES):
             told += self._write_group(segment, maker, group)
         for group in grouped(told):
             self._write_group(segment, maker, group)
@@ -278,15 +287,20 @@ def _order(row: Row) -> tuple[str, int]:
 
 def note_open(record: object, still_open: OpenRecords) -> OpenKey | None:
     """Remember what a record begins and forget what it ends; its key, if it ends what was not known to be open."""
+    key: OpenKey
     if isinstance(record, OpStart):
         still_open["op", record.op_id] = record
+        return None
+    if isinstance(record, OpEnd):
+        key = "op", record.op_id
     elif isinstance(record, TrajectoryStart):
         still_open["trajectory", record.trajectory_id] = record
-    elif isinstance(record, OpEnd | TrajectoryEnd):
-        key: OpenKey = ("op", record.op_id) if isinstance(record, OpEnd) else ("trajectory", record.trajectory_id)
-        if still_open.pop(key, None) is None:
-            return key
-    return None
+        return None
+    elif isinstance(record, TrajectoryEnd):
+        key = "trajectory", record.trajectory_id
+    else:
+        return None
+    return key if still_open.pop(key, None) is None else None
 
 
 def note_unread(body: bytes, still_open: OpenRecords) -> OpenKey | None:

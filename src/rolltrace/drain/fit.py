@@ -17,7 +17,7 @@ from rolltrace.record.tables import SPANS, TABLES, TRAJECTORIES, ColumnType, Tab
 _SAFE_TO_SUBTRACT = 1 << 62
 _MOST_COUNTED = 1 << 53
 _LISTS: dict[ColumnType, pa.DataType] = {"int32[]": pa.int32(), "float32[]": pa.float32(), "int8[]": pa.int8()}
-NEEDED = {TRAJECTORIES: ("trajectory_id",), SPANS: ("trajectory_id", "op_id")}
+NEEDED = {TRAJECTORIES.name: ("trajectory_id",), SPANS.name: ("trajectory_id", "op_id")}
 """Without these a row of the table is of no use to anybody."""
 INSTEAD: dict[str, Any] = {
     "start_ns": 0, "time_ns": 0, "validate": False, "sample_is_int": False, "name": "unreadable", "kind": "other",
@@ -29,11 +29,11 @@ INSTEAD: dict[str, Any] = {
 def fit(table: Table, fields: dict[str, Any]) -> list[str]:
     """Take out of a row what its columns cannot hold; the names of those columns."""
     unfit = []
-    for name, fitting in _FITTING[table.name].items():
-        value = fields.get(name)
-        if value is None:
+    fitting_of = _FITTING[table.name]
+    for name, value in fields.items():
+        if value is None or (fitting := fitting_of.get(name)) is None:
             continue
-        if type(value) is str and value.isascii() and fitting is _text:
+        if type(value) is str and fitting is _text and value.isascii():
             continue  # nearly all texts are
         kept = fitting(value)
         if kept is None:
@@ -46,7 +46,10 @@ def fit(table: Table, fields: dict[str, Any]) -> list[str]:
 
 def is_needed(table: Table, fields: Mapping[str, Any]) -> bool:
     """Whether a row has what makes it worth keeping."""
-    return all(fields.get(name) is not None for name in NEEDED.get(table, ()))
+    for name in NEEDED.get(table.name, ()):
+        if fields.get(name) is None:
+            return False
+    return True
 
 
 def _text(value: Any) -> str | None:

@@ -6,6 +6,7 @@ Token ids are numbers and are never touched. What is taken out leaves a mark: `[
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, replace
@@ -15,7 +16,7 @@ from typing import Any
 import msgspec
 
 from rolltrace.drain.secret_names import Strength, is_secret, strength
-from rolltrace.drain.secret_streams import without_spread_secrets
+from rolltrace.drain.secret_streams import put_together, without_spread_secrets
 from rolltrace.drain.secret_texts import Secret, find_secrets, merged
 from rolltrace.errors import ConfigError
 from rolltrace.journal import SegmentReader
@@ -24,27 +25,27 @@ from rolltrace.record.tables import TABLES, Table
 from rolltrace.record.values import Marker
 
 _SHORTEST_KEPT = 256
-_MOST_KEPT = 1024
+_MOST_KEPT_CHARS = 16_000_000
 _MOST_SHORT = 8192
+_MOST_PLAIN_LEVELS = 32
 _MOST_LEVELS = 256
 """As deep as JSON may be nested in the store."""
 _PLAIN = frozenset({int, float, bool, type(None)})
+_JSON_TYPES = _PLAIN | {str, dict, list}
 _NAME_KEYS = ("name", "key", "header", "field", "k")
 _VALUE_KEYS = ("value", "val", "v")
 _USER_KEYS = frozenset({"user", "username", "user_name", "login", "email", "uid", "user_id", "host"})
 _OUR_COLUMNS = frozenset({"trajectory_id", "parent_trajectory_id", "tokenizer"})
 """Ids that we made."""
-_TEXT_COLUMNS = {
-    table.name: tuple(
-        column.name
+_IS_JSON = {
+    table.name: {
+        column.name: column.type == "json"
         for column in table.columns
-        if column.type in ("text", "long text") and column.name not in _OUR_COLUMNS
-    )
+        if column.type in ("text", "long text", "json") and column.name not in _OUR_COLUMNS
+    }
     for table in TABLES
 }
-_JSON_COLUMNS = {
-    table.name: tuple(column.name for column in table.columns if column.type == "json") for table in TABLES
-}
+"""The columns of each table that may hold secrets, and whether they are JSON."""
 _encode_json = msgspec.json.Encoder().encode
 _decode_json = msgspec.json.decode
 
@@ -85,7 +86,12 @@ class Redactor:
         """What became of long texts: a conversation says the same again at each turn."""
         self._short: dict[str, str] = {}
         """What became of short ones: names, roles, statuses."""
+        self._seen_chars = 0
         self._strengths: dict[str, Strength | None] = {}
+        self._plain_keys: set[str] = set()
+        """Names that are no secrets and belong to none."""
+        self._clean_runs: set[str] = set()
+        """Texts of several items, put together, in which no secret is spread."""
         self.count = 0
         """How many secrets were taken out."""
 
@@ -112,19 +118,22 @@ class Redactor:
         before (`clean`), because its tokens must fit.
         """
         clean = dict(values)
-        for name in _TEXT_COLUMNS[table.name]:
-            text = clean.get(name)
-            if text is not None and not (name == "text" and "piece_chars" in clean):
-                clean[name] = self.text(text)
-        for name in _JSON_COLUMNS[table.name]:
-            if clean.get(name) is not None:
-                clean[name] = _encode_json(to_json(self.value(clean[name]))).decode()
+        is_json = _IS_JSON[table.name]
+        for name, value in values.items():
+            if value is None or name not in is_json:
+                continue
+            if is_json[name]:
+                clean[name] = self.json(value)
+            elif name != "text" or "piece_chars" not in clean:
+                clean[name] = self.text(value)
         return clean
 
     def encoded_row(self, table: Table, values: Mapping[str, Any]) -> dict[str, Any]:
         """As `row`, for one whose JSON columns are encoded already."""
         opened = {
-            name: _decode_json(values[name]) for name in _JSON_COLUMNS[table.name] if values.get(name) is not None
+            name: _decode_json(values[name])
+            for name, is_json in _IS_JSON[table.name].items()
+            if is_json and values.get(name) is not None
         }
         return self.row(table, {**values, **opened})
 
@@ -134,6 +143,72 @@ class Redactor:
         if "run" in segment.meta:
             named["run"] = self.text(segment.meta["run"])
         return replace(segment, meta={**segment.meta, **named})
+
+    def json(self, value: Any) -> str:
+        """The value as JSON without secrets. Nearly all are what JSON can hold and have none: these are not copied."""
+        try:
+            if self._is_clean(value, _MOST_PLAIN_LEVELS):
+                return _encode_json(value).decode()
+        except (OverflowError, ValueError):  # integers over 64 bits, lone surrogates
+            pass
+        return _encode_json(to_json(self.value(value))).decode()
+
+    def _is_clean(self, value: Any, levels: int) -> bool:
+        """Whether `value` and `to_json` would change nothing in it. If that takes a closer look: no."""
+        kind = type(value)
+        if kind is dict:
+            plain_keys = self._plain_keys
+            for key in value:
+                if key not in plain_keys and not self._is_plain_key(key):
+                    return False
+            items = value.values()
+        elif kind is list:
+            kinds = set(map(type, value))
+            if kinds <= _PLAIN:
+                return float not in kinds or all([math.isfinite(each) for each in value if type(each) is float])
+            if not kinds <= _JSON_TYPES or (len(value) > 1 and self._may_be_one(value)):
+                return False
+            items = value
+        elif kind is str:
+            return self.text(value) == value
+        else:
+            return kind is float and math.isfinite(value) or kind in _PLAIN
+        for item in items:
+            kind = type(item)
+            if kind is str:
+                if self.text(item) != item:
+                    return False
+            elif kind is dict or kind is list:
+                if not levels or not self._is_clean(item, levels - 1):
+                    return False
+            elif kind not in _PLAIN or (kind is float and not math.isfinite(item)):
+                return False
+        return True
+
+    def _is_plain_key(self, key: Any) -> bool:
+        if type(key) is not str or key in _VALUE_KEYS or self._strength(key) is not Strength.NONE:
+            return False
+        if self.text(key) != key:
+            return False
+        if len(self._plain_keys) >= _MOST_SHORT:
+            self._plain_keys.clear()
+        self._plain_keys.add(key)
+        return True
+
+    def _may_be_one(self, items: list[Any]) -> bool:
+        """Whether items of a list may be a secret together: a name and its value, or the pieces of a stream."""
+        if self._usual:
+            for item in items:
+                if type(item) is str and len(item) <= 80 and self._strength(item.strip("-: =")):
+                    return True
+        for text in put_together(items):
+            if text not in self._clean_runs:
+                if self._find(text):
+                    return True
+                if len(self._clean_runs) >= _MOST_SHORT:
+                    self._clean_runs.clear()
+                self._clean_runs.add(text)
+        return False
 
     def value(self, value: Any) -> Any:
         """The value without secrets; numbers, and lists of them, as they are."""
@@ -287,11 +362,17 @@ class Redactor:
 
     def text(self, text: str) -> str:
         """The text with a mark in the place of every secret."""
-        kept, most = (self._short, _MOST_SHORT) if len(text) < _SHORTEST_KEPT else (self._seen, _MOST_KEPT)
+        kept = self._short if len(text) < _SHORTEST_KEPT else self._seen
         clean = kept.get(text)
         if clean is None:
-            if len(kept) >= most:
-                kept.clear()
+            if kept is self._short:
+                if len(kept) >= _MOST_SHORT:
+                    kept.clear()
+            else:
+                self._seen_chars += len(text)
+                if self._seen_chars > _MOST_KEPT_CHARS:
+                    kept.clear()
+                    self._seen_chars = len(text)
             clean = kept[text] = self._cleaned(text)
         return clean
 

@@ -38,13 +38,8 @@ def without_spread_secrets(items: list[Any], find: Callable[[str], list[Secret]]
 
     What stands for a secret stands where it began; the rest of it is gone.
     """
-    places: dict[Place, list[tuple[int, str]]] = {}
-    for number, item in enumerate(items):
-        if type(item) not in _DONE:
-            for place, text in _texts(item, (), _MOST_LEVELS):
-                places.setdefault(place, []).append((number, text))
     count, clean = 0, items
-    for place, texts in places.items():
+    for place, texts in _places(items).items():
         if len(texts) < 2:
             continue
         changes: dict[int, list[_Change]] = {}
@@ -60,16 +55,37 @@ def without_spread_secrets(items: list[Any], find: Callable[[str], list[Secret]]
     return clean, count
 
 
-def _texts(item: Any, place: Place, levels: int) -> Iterator[tuple[Place, str]]:
-    if type(item) is str:
+def put_together(items: list[Any]) -> Iterator[str]:
+    """The texts in which a secret that is spread over these items must stand; it may also stand in one item alone."""
+    for texts in _places(items).values():
+        if len(texts) > 1:
+            for run in _runs(texts):
+                if len(run) > 1:
+                    yield "".join([piece.text for piece in run])
+
+
+def _places(items: list[Any]) -> dict[Place, list[tuple[int, str]]]:
+    """The texts at each place of the items, and which items they stand in."""
+    places: dict[Place, list[tuple[int, str]]] = {}
+    for number, item in enumerate(items):
+        if type(item) not in _DONE:
+            _note_texts(places, number, item, (), _MOST_LEVELS)
+    return places
+
+
+def _note_texts(
+    places: dict[Place, list[tuple[int, str]]], number: int, item: Any, place: Place, levels: int
+) -> None:
+    kind = type(item)
+    if kind is str:
         if item:
-            yield place, item
-    elif levels and type(item) is dict:
+            places.setdefault(place, []).append((number, item))
+    elif levels and kind is dict:
         for key, inner in item.items():
             if type(inner) not in _DONE:
-                yield from _texts(inner, (*place, key), levels - 1)
-    elif levels and type(item) is list and len(item) == 1:
-        yield from _texts(item[0], (*place, 0), levels - 1)
+                _note_texts(places, number, inner, (*place, key), levels - 1)
+    elif levels and kind is list and len(item) == 1:
+        _note_texts(places, number, item[0], (*place, 0), levels - 1)
 
 
 def _runs(texts: list[tuple[int, str]]) -> Iterator[list[_Piece]]:

@@ -69,7 +69,8 @@ def find_secrets(text: str) -> list[Secret]:
         found += _private_keys(text)
     if _A_NAME_AND_ITS_VALUE.search(flat.translate(_SQUEEZED, _SQUEEZED_OUT)):
         found += _named_values(text, flat.translate(_LOWER))
-    found += _flags(text)
+    if "--" in text:
+        found += _flags(text)
     if "password" in text and "login" in text:
         found += (Secret(*match.span(1), "password") for match in _NETRC.finditer(text) if not is_placeholder(match[1]))
     if "curl -" in text:

@@ -39,6 +39,8 @@ from rolltrace.record import Record, decode_record
 from rolltrace.record.partial import read_deep
 
 State = Literal["live", "sealed", "abandoned"]
+_FRAME_BYTES = FRAME.size
+_read_frame = FRAME.unpack_from
 _MAGIC_BYTES = FRAME_MAGIC.to_bytes(4, "little")
 _SEGMENT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*-[0-9]{6,15}\.seg", re.ASCII)
 """WRITER-NNNNNN.seg: other files, such as copies that a file manager made, are not ours."""
@@ -54,8 +56,7 @@ _MOST_LOST = 1 << 53
 _MOST_STEP = 1 << 62
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(msgspec.Struct, frozen=True, gc=False):
     """One record and where it stands."""
 
     offset: int
@@ -130,10 +131,14 @@ class SegmentReader:
 
     def read_from(self, offset: int, *, read_again_at: int = -1) -> Iterator[Entry | Damage]:
         """As iteration, from the offset where an earlier reading ended."""
-        budget = [_SEARCHED_OVER * len(self.data)]
-        while offset + FRAME.size <= len(self.data):
-            end = self._frame_end(offset)
-            if end is None:
+        data, salt = self.data, self.salt
+        budget, size = [_SEARCHED_OVER * len(data)], len(data)
+        while offset + _FRAME_BYTES <= size:
+            magic, checksum, length = _read_frame(data, offset)
+            start = offset + _FRAME_BYTES
+            end = start + length
+            body = data[start:end] if magic == FRAME_MAGIC and 0 < length <= size - start else b""
+            if not body or xxh3_64_intdigest(body, salt + offset) != checksum:
                 found = self._next_frame(offset + 8, budget)
                 if found is None:
                     yield from self._tail(offset)
@@ -145,8 +150,12 @@ class SegmentReader:
                 yield Damage(offset, found - offset, "checksum mismatch")
                 offset = found
                 continue
-            body = self.data[offset + FRAME.size : end]
-            yield _opened(offset, body)
+            item: Entry | Damage
+            try:
+                item = Entry(offset, decode_record(body), length)
+            except Exception as fault:  # no record of ours, text that is no UTF-8, nesting that the stack cannot hold
+                item = _unread(offset, body, fault)
+            yield item
             offset = (end + 7) & ~7
         yield from self._tail(offset)
 
@@ -184,15 +193,12 @@ class SegmentReader:
             yield Damage(offset, rest, "torn: the writer was stopped in the middle of a record, or the file was cut")
 
 
-def _opened(offset: int, body: bytes) -> Entry | Damage:
-    try:
-        return Entry(offset, decode_record(body), len(body))
-    except Exception as fault:  # no record of ours, text that is no UTF-8, nesting that the stack cannot hold
-        deep = read_deep(body) if isinstance(fault, RecursionError) else None
-        if deep is not None:
-            return Entry(offset, deep, len(body))
-        reason = f"unknown record: {fault}" if isinstance(fault, msgspec.DecodeError) else type(fault).__name__
-        return Unread(offset, FRAME.size + len(body), reason, body)
+def _unread(offset: int, body: bytes, fault: Exception) -> Entry | Damage:
+    deep = read_deep(body) if isinstance(fault, RecursionError) else None
+    if deep is not None:
+        return Entry(offset, deep, len(body))
+    reason = f"unknown record: {fault}" if isinstance(fault, msgspec.DecodeError) else type(fault).__name__
+    return Unread(offset, FRAME.size + len(body), reason, body)
 
 
 def open_private(path: Path) -> Any:
@@ -234,7 +240,7 @@ def _read_meta(body: bytes) -> dict[str, Any]:
     """What the header says of the writer, as far as it makes sense."""
     try:
         meta = msgspec.msgpack.decode(body, type=dict[str, Any]) if body else {}
-    except Exception:  # as in `_opened`
+    except Exception:  # as in `read_from`
         return {}
     sound = {name: value for name, value in meta.items() if isinstance(value, _META_TYPES.get(name, ()))}
     backends = meta.get("backends")
@@ -253,7 +259,7 @@ def _read_losses(data: bytes) -> Losses:
     losses: Losses = {}
     try:
         counted = msgspec.msgpack.decode(body, type=dict[str, dict[str, Any]])
-    except Exception:  # as in `_opened`
+    except Exception:  # as in `read_from`
         return {"unreadable": {"": 1}}
     for reason, steps in counted.items():
         for label, count in steps.items():

@@ -57,7 +57,8 @@ def _is_deep(value: Any) -> bool:
     for _ in range(MAX_DEPTH):
         if not level:
             return False
-        level = [item for each in level for item in _inside(each) if type(item) in _HOLDERS]
+        inside = [items for each in level if not _HOLDERS.isdisjoint(map(type, items := _inside(each)))]
+        level = [item for items in inside for item in items if type(item) in _HOLDERS]
     return bool(level)
 
 
