@@ -13,8 +13,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from operator import itemgetter
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import xxhash
@@ -54,7 +55,7 @@ from rolltrace.record import (
     encode_record,
 )
 from rolltrace.record.partial import read_partly
-from rolltrace.record.tables import FLAGS, LOSSES, TRAJECTORIES
+from rolltrace.record.tables import FLAGS, LOSSES, SPANS, TRAJECTORIES
 from rolltrace.record.values import BLOB_NAME
 from rolltrace.store import Partition, blob_path, note_routes, prepare, write_table
 
@@ -252,7 +253,7 @@ class Drainer:
 
     def _write_group(self, segment: SegmentReader, maker: RowMaker, group: list[Row]) -> list[Row]:
         """Write one part; what stands for rows that could not be written."""
-        group.sort(key=_order)
+        group.sort(key=_begun if group[0].table in (SPANS, TRAJECTORIES) else _order)
         project, experiment = (str(segment.meta.get(name, "unknown")) for name in ("project", "experiment"))
         partition, table, source = Partition(project, experiment, group[0].step), group[0].table, segment.path.stem
         try:
@@ -278,6 +279,14 @@ class Drainer:
             return False
         replace_file(path, encode_record(blob), durable=True)
         return True
+
+
+_when = itemgetter("trajectory_id", "start_ns")
+
+
+def _begun(row: Row) -> Any:
+    """As `_order`, of tables in which every row has both."""
+    return _when(row.fields)
 
 
 def _order(row: Row) -> tuple[str, int]:

@@ -39,6 +39,7 @@ from rolltrace.record.tables import (
     NOTES,
     SCORES,
     SPANS,
+    TABLES,
     TEXTS,
     TRAJECTORIES,
     TRANSITIONS,
@@ -52,6 +53,8 @@ _encode_json = msgspec.json.Encoder().encode
 _parts_decoder = msgspec.msgpack.Decoder(dict[str, msgspec.Raw])
 _LONGEST_KNOWN = 200
 """Of a text in a record that could not be shaped."""
+_MOST_PLACES = 4096
+_EMPTY: dict[str, dict[str, Any]] = {table.name: dict.fromkeys(each.name for each in table.columns) for table in TABLES}
 
 
 class Row(NamedTuple):
@@ -60,6 +63,7 @@ class Row(NamedTuple):
     table: Table
     step: int | None
     fields: dict[str, Any]
+    """A value for each column of the table."""
 
 
 class Shaped(NamedTuple):
@@ -68,6 +72,16 @@ class Shaped(NamedTuple):
     rows: list[Row]
     is_whole: bool
     """Not, if some of the record is in no row: its bytes are worth keeping."""
+
+
+_NO_ROWS = Shaped([], is_whole=True)
+
+
+class _Place(NamedTuple):
+    """The columns of some coordinates and of their writer, and those of them that did not fit."""
+
+    fields: dict[str, Any]
+    unfit: list[str]
 
 
 class RowMaker:
@@ -85,6 +99,8 @@ class RowMaker:
         self._memory = memory
         self._checks = checks
         self._prefixes = Prefixes()
+        self._places: dict[bytes, _Place] = {}
+        """By the bytes of their coordinates: all records of a trajectory have the same."""
         self._unfit: list[str] = []
         """Columns that the record now being shaped has no fitting value for."""
 
@@ -97,11 +113,13 @@ class RowMaker:
             record: The record.
             place: Where it stands: the segment and the offset in it, for the detail of the flag.
         """
-        return self._shaped(record, place, lambda: self._rows(record))
+        if type(record) is OpStart or type(record) is TrajectoryStart:
+            return _NO_ROWS
+        return self._shaped(record, place, self._rows)
 
     def shape_unfinished(self, record: OpStart | TrajectoryStart, status: str, place: str) -> Shaped:
         """The rows of an op or trajectory that began and has no end: `running`, or `interrupted` by a kill."""
-        return self._shaped(record, place, lambda: self._unfinished(record, status), status)
+        return self._shaped(record, place, lambda _: self._unfinished(record, status), status)
 
     def shape_unread(self, body: bytes, place: str, why: str) -> Shaped:
         """The rows of bytes that are no record which this version can read."""
@@ -126,11 +144,11 @@ class RowMaker:
         return self._flagged(kept, row.fields, {"error": f"a row of {row.table.name} that cannot be written"})
 
     def _shaped(
-        self, record: Record, place: str, make: Callable[[], Iterable[Row]], status: str | None = None
+        self, record: Record, place: str, make: Callable[[Record], list[Row]], status: str | None = None
     ) -> Shaped:
         self._unfit = []
         try:
-            rows = list(make())
+            rows = make(record)
         except Exception as fault:  # whatever is in a record, it is not to stop the others
             if strict():
                 raise
@@ -142,14 +160,21 @@ class RowMaker:
         known = known_of(record).fields
         return Shaped([*rows, *self._flagged(self._known_place(known), known, detail)], is_whole=False)
 
-    def _row(self, table: Table, fields: dict[str, Any]) -> list[Row]:
-        """The row of these fields, if enough of them fits to be of use, without secrets."""
-        return self._fitted(table, self._redactor.row(table, fields))
+    def _row(self, table: Table, where: dict[str, Any], fields: dict[str, Any]) -> list[Row]:
+        """The row of these fields, if enough of them fits to be of use, without secrets.
+
+        Where it stands is without secrets and fits already: see `_where`.
+        """
+        clean = self._redactor.row(table, fields)
+        self._unfit += fit(table, clean)
+        made = {**_EMPTY[table.name], **clean, **where}
+        return [Row(table, made["step"], made)] if is_needed(table, made) else []
 
     def _fitted(self, table: Table, fields: dict[str, Any]) -> list[Row]:
-        """Every row is made here. Nothing in it is redacted any more."""
+        """The row of fields that are not redacted any more."""
         self._unfit += fit(table, fields)
-        return [Row(table, fields.get("step"), fields)] if is_needed(table, fields) else []
+        made = {**_EMPTY[table.name], **fields}
+        return [Row(table, made["step"], made)] if is_needed(table, made) else []
 
     def _known_rows(self, known: Partial, place: str, why: dict[str, Any], status: str | None = None) -> list[Row]:
         """What is known of a record that cannot be shaped, and the flag and count that say so."""
@@ -191,32 +216,45 @@ class RowMaker:
             *self._fitted(LOSSES, {**lost, "reason": UNREADABLE.name, "count": 1}),
         ]
 
-    def _rows(self, record: Record) -> Iterator[Row]:
+    def _rows(self, record: Record) -> list[Row]:
         if isinstance(record, OpEnd):
-            yield from self._span(record, record.status, record.end_ns, record.error, record.outputs)
-        elif isinstance(record, TrajectoryEnd):
-            yield from self._trajectory(record, record.status, record.end_ns, record.error)
-        elif isinstance(record, Event):
-            yield from self._event(record)
+            return self._span(record, record.status, record.end_ns, record.error, record.outputs)
+        if isinstance(record, TrajectoryEnd):
+            return self._trajectory(record, record.status, record.end_ns, record.error)
+        return list(self._event(record)) if isinstance(record, Event) else []
 
-    def _unfinished(self, record: OpStart | TrajectoryStart, status: str) -> Iterator[Row]:
+    def _unfinished(self, record: OpStart | TrajectoryStart, status: str) -> list[Row]:
         if isinstance(record, OpStart):
-            yield from self._span(record, status, None, None, None)
-        else:
-            yield from self._trajectory(record, status, None, None)
+            return self._span(record, status, None, None, None)
+        return self._trajectory(record, status, None, None)
 
     def _where(self, record: Any) -> dict[str, Any]:
-        at, are_whole = read_coordinates(record.coordinates)
-        if not are_whole:
-            self._unfit.append("coordinates")
-        return {
+        """The columns that say where a record stands: without secrets, and such that they fit."""
+        raw = bytes(record.coordinates)
+        known = self._places.get(raw)
+        if known is None:
+            if len(self._places) >= _MOST_PLACES:
+                self._places.clear()
+            known = self._places[raw] = self._place(record.coordinates)
+        if known.unfit:
+            self._unfit += known.unfit
+        trajectory_id = record.trajectory_id.hex() or None
+        if trajectory_id is not None and len(trajectory_id) != 32:
+            self._unfit.append("trajectory_id")
+            trajectory_id = None
+        return {**known.fields, "trajectory_id": trajectory_id}
+
+    def _place(self, raw: msgspec.Raw) -> _Place:
+        at, are_whole = read_coordinates(raw)
+        fields = {
             **self._origin,
-            "trajectory_id": record.trajectory_id.hex() or None,
             "step": at.step,
             **sample_columns(at.sample_index),
             "rollout_n": at.rollout_n,
             "validate": at.validate,
         }
+        clean = self._redactor.row(SPANS, fields)  # as in every table
+        return _Place(clean, [*fit(SPANS, clean), *([] if are_whole else ["coordinates"])])
 
     def _ending(self, record: Any, status: str, end_ns: int | None, error: Error | None) -> dict[str, Any]:
         return {
@@ -230,35 +268,39 @@ class RowMaker:
 
     def _span(
         self, record: OpStart | OpEnd, status: str, end_ns: int | None, error: Error | None, outputs: Any
-    ) -> Iterator[Row]:
-        fields = self._where(record)
+    ) -> list[Row]:
+        where = self._where(record)
         given = self._inputs(record)
         result = None if outputs is None else decode_value(outputs)
-        fields.update(self._ending(record, status, end_ns, error))
+        fields = self._ending(record, status, end_ns, error)
+        fields["op_id"] = record.op_id
+        fields["parent_id"] = record.parent_id or None
+        fields["kind"] = record.kind
+        fields["payload"] = {"inputs": given, "outputs": result}
+        if isinstance(record, OpEnd) and record.thread:
+            fields["thread"] = record.thread
         fields.update(take_columns(given, result))
         if isinstance(given, dict):  # a second list of prompt ids, which has no column
             given.update({name: ids.to_pylist() for name, ids in given.items() if isinstance(ids, pa.Array)})
-        fields.update(
-            op_id=record.op_id,
-            parent_id=record.parent_id or None,
-            kind=record.kind,
-            thread=getattr(record, "thread", "") or None,
-            payload={"inputs": given, "outputs": result},
-        )
         if tokenizer := getattr(record, "tokenizer", ""):
             fields["tokenizer"] = tokenizer
             fields.update(self._memory.texts.columns(tokenizer, record.trajectory_id, fields, self._redactor))
         if isinstance(record, OpEnd):
             self._memory.shared.remember(record)
-        yield from self._row(SPANS, fields)
-        yield from self._flags(fields, self._checks.of_op(OpFacts(fields, given, result)), record.op_id)
+        rows = self._row(SPANS, where, fields)
+        fields.update(where)
+        findings = self._checks.of_op(OpFacts(fields, given, result))
+        return rows + self._flags(where, record.start_ns or None, findings, record.op_id)
 
-    def _flags(self, fields: dict[str, Any], findings: Iterable[Finding], op_id: int | None) -> Iterator[Row]:
+    def _flags(
+        self, where: dict[str, Any], time_ns: int | None, findings: Iterable[Finding], op_id: int | None
+    ) -> list[Row]:
+        rows: list[Row] = []
         for finding in findings:
-            made = {column.name: fields[column.name] for column in WHERE}
-            made["time_ns"] = fields.get("start_ns") or fields.get("time_ns")
-            made.update(flag=finding.flag, op_id=finding.op_id or op_id or None, detail=finding.detail)
-            yield from self._row(FLAGS, made)
+            op = finding.op_id or op_id or None
+            fields = {"time_ns": time_ns, "flag": finding.flag, "op_id": op, "detail": finding.detail}
+            rows += self._row(FLAGS, where, fields)
+        return rows
 
     def _inputs(self, record: OpStart | OpEnd) -> Any:
         """The inputs as values; token ids that repeat those of the turn before come as an Arrow array."""
@@ -274,21 +316,21 @@ class RowMaker:
 
     def _trajectory(
         self, record: TrajectoryStart | TrajectoryEnd, status: str, end_ns: int | None, error: Error | None
-    ) -> Iterator[Row]:
-        fields = self._where(record)
-        fields.update(self._ending(record, status, end_ns, error))
+    ) -> list[Row]:
+        where = self._where(record)
+        fields = self._ending(record, status, end_ns, error)
         fields.update(
             parent_trajectory_id=record.parent_trajectory_id.hex() if record.parent_trajectory_id else None,
             parent_op_id=record.parent_op_id or None,
             tags=decode_value(record.tags),
         )
-        yield from self._row(TRAJECTORIES, fields)
-        yield from self._flags(fields, self._checks.of_trajectory(fields), None)
+        rows = self._row(TRAJECTORIES, where, fields)
+        findings = self._checks.of_trajectory({**fields, **where})
+        return rows + self._flags(where, record.start_ns or None, findings, None)
 
     def _event(self, record: Event) -> Iterator[Row]:
-        fields = self._where(record)
-        fields["time_ns"] = record.time_ns
-        fields["op_id"] = record.op_id or None
+        where = self._where(record)
+        fields: dict[str, Any] = {"time_ns": record.time_ns, "op_id": record.op_id or None}
         if record.event == "transition":
             body = self._memory.shared.transition(record)
             trace = body.pop("trace", None)
@@ -301,8 +343,8 @@ class RowMaker:
                 trace=trace,
                 fields=body,
             )
-            yield from self._row(TRANSITIONS, fields)
-            yield from self._flags(fields, self._checks.of_transition(trace, body), record.op_id)
+            yield from self._row(TRANSITIONS, where, fields)
+            yield from self._flags(where, record.time_ns, self._checks.of_transition(trace, body), record.op_id)
             return
         body = decode_value(record.body)
         if record.event in ("reward", "score") and isinstance(body, dict):
@@ -314,20 +356,22 @@ class RowMaker:
                 terms=self._terms(body.get("terms")),
                 reason=_said(body.get("reason")),
             )
-            yield from self._row(SCORES, fields)
+            yield from self._row(SCORES, where, fields)
         elif record.event == "text" and isinstance(body, dict):
             if body.get("text") is None:
-                yield from self._flags(fields, self._checks.of_lost_text(body.get("why")), record.op_id)
+                findings = self._checks.of_lost_text(body.get("why"))
+                yield from self._flags(where, record.time_ns, findings, record.op_id)
             else:
                 fields.update(self._memory.texts.late(record.trajectory_id, body, self._redactor))
-                yield from self._row(TEXTS, fields)
+                yield from self._row(TEXTS, where, fields)
         elif record.event == "drop" and isinstance(body, dict):
+            around = {name: value for name, value in where.items() if name != "trajectory_id"}
             for dropped in body.get("trajectories", ()):
                 lost = {"reason": _as_text(body.get("reason")), "count": 1, "trajectory_id": dropped}
-                yield from self._row(LOSSES, {**fields, **lost})
+                yield from self._row(LOSSES, around, {**fields, **lost})
         else:
             fields.update(event=record.event, body=body)
-            yield from self._row(NOTES, fields)
+            yield from self._row(NOTES, where, fields)
 
     def _terms(self, terms: Any) -> dict[Any, Any] | None:
         if terms is not None and not isinstance(terms, dict):

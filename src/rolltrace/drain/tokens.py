@@ -13,7 +13,7 @@ import pyarrow as pa
 from rolltrace.record import Array
 from rolltrace.record.streams import put_together
 from rolltrace.record.tokens import NAMES, SCALARS, flat_list, places, sides, spelt_out
-from rolltrace.record.usage import usage_of
+from rolltrace.record.usage import may_tell, usage_of
 
 _TYPES = {
     "prompt_ids": pa.int32(),
@@ -26,6 +26,8 @@ _TYPES = {
 def take_columns(inputs: Any, outputs: Any) -> dict[str, Any]:
     """The token columns and scalars of an op. Replaces what it takes in `inputs` and `outputs`."""
     found: dict[str, Any] = {}
+    if not may_tell(inputs) and not may_tell(outputs):
+        return found
     whole = put_together(outputs)
     answered = places(whole)
     standing = [*answered, *places(inputs)]

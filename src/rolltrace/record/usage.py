@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from rolltrace.record.streams import put_together
+from rolltrace.record.tokens import COLUMN_OF, SCALARS, SIDES, WRAPPERS
 
 
 class Usage(NamedTuple):
@@ -36,6 +37,20 @@ _DETAILS = {
 _CACHE_OF_ANTHROPIC = ("cache_read_input_tokens", "cache_creation_input_tokens")
 """What Anthropic does not count among the tokens of the input."""
 _DEEPEST = 4
+
+
+_PLAIN = frozenset({str, int, float, bool, type(None)})
+_TELLING = frozenset(
+    {*_PLACES, *_AROUND, *_LISTS, *WRAPPERS, *SIDES, *COLUMN_OF, "items", "num_cached_tokens", "object"}
+).union(*SCALARS.values())
+
+
+def may_tell(value: Any) -> bool:
+    """Whether tokens or anything about them may be found in a value. Most ops of tools have none of the names."""
+    kind = type(value)
+    if kind is dict:
+        return not _TELLING.isdisjoint(value)
+    return not _PLAIN.issuperset(map(type, value)) if kind is list else kind not in _PLAIN
 
 
 def usage_of(outputs: Any) -> Usage:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -25,36 +23,38 @@ class Finding(NamedTuple):
     """The op that has it, when that is not the one that was looked at."""
 
 
-@dataclass(frozen=True)
 class OpFacts:
     """An op as a check sees it."""
 
-    fields: Mapping[str, Any]
-    """Its row of `spans`; token columns as Arrow arrays."""
-    inputs: Any
-    outputs: Any
+    __slots__ = ("_replies", "fields", "inputs", "is_model_call", "outputs")
 
-    @cached_property
-    def replies(self) -> list[Message]:
-        """What a model answered in it."""
-        return replies_of(self.outputs)
-
-    @property
-    def response_ids_count(self) -> int | None:
-        """How many ids of response tokens there are; None if they are not known, or only as a number."""
-        return None if self.fields.get("tokens") is None else self.fields.get("response_tokens")
-
-    @cached_property
-    def is_model_call(self) -> bool:
+    def __init__(self, fields: Mapping[str, Any], inputs: Any, outputs: Any) -> None:
+        self.fields = fields
+        """Its row of `spans`; token columns as Arrow arrays."""
+        self.inputs = inputs
+        self.outputs = outputs
+        self._replies: list[Message] | None = None
+        kind = fields["kind"]
+        self.is_model_call: bool = kind == "llm" or (
+            kind == "other" and fields.get("response_tokens") is not None and _gives_back(outputs, depth=1)
+        )
         """Whether a model answered in it: it is said to, or it gives back token ids.
 
         Ops of no declared kind count, because verl's own decorator has none; what only takes tokens, such as a parser
         of tool calls, does not.
         """
-        kind = self.fields["kind"]
-        if kind == "other" and self.fields.get("response_tokens") is not None:
-            return _gives_back(self.outputs, depth=1)
-        return bool(kind == "llm")
+
+    @property
+    def replies(self) -> list[Message]:
+        """What a model answered in it."""
+        if self._replies is None:
+            self._replies = replies_of(self.outputs)
+        return self._replies
+
+    @property
+    def response_ids_count(self) -> int | None:
+        """How many ids of response tokens there are; None if they are not known, or only as a number."""
+        return None if self.fields.get("tokens") is None else self.fields.get("response_tokens")
 
 
 def _gives_back(outputs: Any, depth: int) -> bool:

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from rolltrace.drain.checks.check import Finding, OpFacts
 from rolltrace.record.tokens import OWN_PROCESS
 
 
-def no_text(op: OpFacts, meta: Mapping[str, Any]) -> Iterator[Finding]:
+def no_text(op: OpFacts, meta: Mapping[str, Any]) -> Finding | None:
     """No tokenizer was found for the op, or the one it has could not be saved or read.
 
     An op that its own process decodes is not looked at: its text comes later, or that process says why not.
     """
     fields = op.fields
-    has_tokens = fields.get("tokens") is not None and fields.get("end_ns") is not None
-    if meta.get("token2text") and has_tokens and fields.get("text") is None and fields.get("tokenizer") != OWN_PROCESS:
-        tokenizer = fields.get("tokenizer")
-        reason = "no tokenizer was found" if tokenizer is None else f"the tokenizer {tokenizer} could not be read"
-        yield Finding("no_text", {"reason": reason})
+    if not meta.get("token2text") or fields.get("tokens") is None or fields.get("end_ns") is None:
+        return None
+    tokenizer = fields.get("tokenizer")
+    if fields.get("text") is not None or tokenizer == OWN_PROCESS:
+        return None
+    reason = "no tokenizer was found" if tokenizer is None else f"the tokenizer {tokenizer} could not be read"
+    return Finding("no_text", {"reason": reason})

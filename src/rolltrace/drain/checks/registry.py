@@ -48,6 +48,15 @@ OF_OP_AND_PAST: dict[str, Callable[[OpFacts, Known], Found]] = {
 }
 """Checks that remember something of the ops before."""
 
+OF_MODEL_CALLS = frozenset({"empty_response", "cut_by_length", "repetition", "prefix_break"})
+"""Checks that have nothing to say of other ops, and so are not asked."""
+
+OF_NUMBERS = frozenset({"length_mismatch", "zero_logprobs"})
+"""Checks that have nothing to say of an op without logprobs and mask."""
+
+_Kind = tuple[bool, bool]
+"""Of an op: whether it is a model call, and whether it has logprobs or a mask."""
+
 OF_OP_AND_META: dict[str, Callable[[OpFacts, Mapping[str, Any]], Found]] = {"no_text": no_text}
 """Checks that ask what the writer was set up to do."""
 
@@ -66,9 +75,9 @@ class Checks:
     def __init__(self, selection: str, past: Past, meta: Mapping[str, Any] | None = None) -> None:
         self._past = past
         self._meta = meta or {}
-        self._of_op = _chosen(OF_OP, selection)
+        self._of_op = _by_kind(_chosen(OF_OP, selection))
         self._of_op_and_meta = _chosen(OF_OP_AND_META, selection)
-        self._of_op_and_past = _chosen(OF_OP_AND_PAST, selection)
+        self._of_op_and_past = _by_kind(_chosen(OF_OP_AND_PAST, selection))
         self._of_transition = _chosen(OF_TRANSITION, selection)
         self._of_trajectory = _chosen(OF_TRAJECTORY, selection)
 
@@ -77,45 +86,65 @@ class Checks:
         """Those that the writer of a journal asked for."""
         return cls(str(meta.get("checks", ALL)), past, meta)
 
-    def of_op(self, op: OpFacts) -> Iterator[Finding]:
-        status = op.fields["status"]
+    def of_op(self, op: OpFacts) -> Iterable[Finding]:
+        fields = op.fields
+        status = fields["status"]
         if status == "running":
-            return
-        yield from _run(self._of_op, op)
-        yield from _run(self._of_op_and_meta, op, self._meta)
-        if status == "interrupted" or not self._of_op_and_past:
-            return  # a reader of live journals asks again and again about what has no end: nothing is remembered of it
-        trajectory_id = op.fields["trajectory_id"] or ""
+            return ()
+        kind = op.is_model_call, "logprobs" in fields or "response_mask" in fields
+        findings = _run(self._of_op[kind], op)
+        findings += _run(self._of_op_and_meta, op, self._meta)
+        of_past = self._of_op_and_past[kind]
+        if status == "interrupted" or not of_past:
+            return findings  # a reader of live journals asks again and again about what has no end: it is forgotten
+        trajectory_id = fields["trajectory_id"] or ""
         known = self._past.of(trajectory_id)
-        yield from _run(self._of_op_and_past, op, known)
+        findings += _run(of_past, op, known)
         self._past.keep(trajectory_id, known)
+        return findings
 
     def of_lost_text(self, why: Any) -> Iterator[Finding]:
         """An op's own process could not decode its tokens, and says so."""
         if any(name == "no_text" for name, _ in self._of_op_and_meta):
             yield Finding("no_text", {"reason": why})
 
-    def of_transition(self, trace: Any, body: Mapping[str, Any]) -> Iterator[Finding]:
+    def of_transition(self, trace: Any, body: Mapping[str, Any]) -> Iterable[Finding]:
         return _run(self._of_transition, trace, body)
 
-    def of_trajectory(self, fields: Mapping[str, Any]) -> Iterator[Finding]:
+    def of_trajectory(self, fields: Mapping[str, Any]) -> Iterable[Finding]:
         if fields["status"] == "running":
-            return
-        yield from _run(self._of_trajectory, fields)
+            return ()
+        findings = _run(self._of_trajectory, fields)
         if fields["status"] != "interrupted":
             self._past.forget(fields["trajectory_id"] or "")
+        return findings
 
 
 def _chosen(checks: Mapping[str, Any], selection: str) -> list[tuple[str, Any]]:
     return [(name, check) for name, check in checks.items() if is_on(selection, name)]
 
 
-def _run(checks: list[tuple[str, Any]], *facts: Any) -> Iterator[Finding]:
+def _by_kind(checks: list[tuple[str, Any]]) -> dict[_Kind, list[tuple[str, Any]]]:
+    """The checks that can find something in each kind of op."""
+    return {
+        (is_model_call, has_numbers): [
+            (name, check)
+            for name, check in checks
+            if (is_model_call or name not in OF_MODEL_CALLS) and (has_numbers or name not in OF_NUMBERS)
+        ]
+        for is_model_call in (False, True)
+        for has_numbers in (False, True)
+    }
+
+
+def _run(checks: list[tuple[str, Any]], *facts: Any) -> list[Finding]:
+    findings: list[Finding] = []
     for name, check in checks:
         try:
             found: Found = check(*facts)
             if found is not None:
-                yield from [found] if isinstance(found, Finding) else list(found)
+                findings += [found] if isinstance(found, Finding) else list(found)
         except Exception as fault:
             caught(f"check {name}")
-            yield Finding(CHECK_FAILED.name, {"check": name, "error": f"{type(fault).__name__}: {fault}"})
+            findings.append(Finding(CHECK_FAILED.name, {"check": name, "error": f"{type(fault).__name__}: {fault}"}))
+    return findings
