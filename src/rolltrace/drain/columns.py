@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from operator import itemgetter
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -19,14 +18,11 @@ from rolltrace.store import SCHEMAS
 from rolltrace.store.parts import arrow_column
 
 
-_FIELDS = {name: itemgetter(*schema.names) for name, schema in SCHEMAS.items()}
-
-
 def arrow_of(rows: list[Row]) -> pa.Table:
     """The rows of one table."""
-    schema, fields_of = SCHEMAS[rows[0].table.name], _FIELDS[rows[0].table.name]
-    columns = zip(*[fields_of(row.fields) for row in rows])
-    arrays = [arrow_column(list(values), field.type) for values, field in zip(columns, schema)]
+    schema = SCHEMAS[rows[0].table.name]
+    columns = zip(*[row.values for row in rows])
+    arrays = [arrow_column(values, field.type) for values, field in zip(columns, schema)]
     return pa.Table.from_arrays(arrays, schema=schema)
 
 

@@ -13,9 +13,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from operator import itemgetter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 import xxhash
@@ -55,7 +54,7 @@ from rolltrace.record import (
     encode_record,
 )
 from rolltrace.record.partial import read_partly
-from rolltrace.record.tables import FLAGS, LOSSES, SPANS, TRAJECTORIES
+from rolltrace.record.tables import FLAGS, LOSSES, TRAJECTORIES
 from rolltrace.record.values import BLOB_NAME
 from rolltrace.store import Partition, blob_path, note_routes, prepare, write_table
 
@@ -253,7 +252,7 @@ class Drainer:
 
     def _write_group(self, segment: SegmentReader, maker: RowMaker, group: list[Row]) -> list[Row]:
         """Write one part; what stands for rows that could not be written."""
-        group.sort(key=_begun if group[0].table in (SPANS, TRAJECTORIES) else _order)
+        _sort(group)
         project, experiment = (str(segment.meta.get(name, "unknown")) for name in ("project", "experiment"))
         partition, table, source = Partition(project, experiment, group[0].step), group[0].table, segment.path.stem
         try:
@@ -281,17 +280,15 @@ class Drainer:
         return True
 
 
-_when = itemgetter("trajectory_id", "start_ns")
-
-
-def _begun(row: Row) -> Any:
-    """As `_order`, of tables in which every row has both."""
-    return _when(row.fields)
-
-
-def _order(row: Row) -> tuple[str, int]:
+def _sort(rows: list[Row]) -> None:
     """Rows of one trajectory together, oldest first."""
-    return row.fields.get("trajectory_id") or "", row.fields.get("start_ns") or row.fields.get("time_ns") or 0
+    columns = [column.name for column in rows[0].table.columns]
+    whose = columns.index("trajectory_id")
+    when = next((columns.index(name) for name in ("start_ns", "time_ns") if name in columns), None)
+    if when is None:
+        rows.sort(key=lambda row: row.values[whose] or "")
+    else:
+        rows.sort(key=lambda row: (row.values[whose] or "", row.values[when] or 0))
 
 
 def note_open(record: object, still_open: OpenRecords) -> OpenKey | None:

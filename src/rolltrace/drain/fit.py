@@ -14,7 +14,7 @@ import pyarrow as pa
 from rolltrace.record import clean_text
 from rolltrace.record.tables import SPANS, TABLES, TRAJECTORIES, ColumnType, Table
 
-_SAFE_TO_SUBTRACT = 1 << 62
+LATEST_NS = _SAFE_TO_SUBTRACT = 1 << 62
 _MOST_COUNTED = 1 << 53
 _LISTS: dict[ColumnType, pa.DataType] = {"int32[]": pa.int32(), "float32[]": pa.float32(), "int8[]": pa.int8()}
 NEEDED = {TRAJECTORIES.name: ("trajectory_id",), SPANS.name: ("trajectory_id", "op_id")}
@@ -33,7 +33,7 @@ def fit(table: Table, fields: dict[str, Any]) -> list[str]:
     for name, value in fields.items():
         if value is None or (fitting := fitting_of.get(name)) is None:
             continue
-        if type(value) is str and fitting is _text and value.isascii():
+        if fitting is _text and type(value) is str and value.isascii():
             continue  # nearly all texts are
         kept = fitting(value)
         if kept is None:

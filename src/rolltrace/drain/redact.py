@@ -145,13 +145,16 @@ class Redactor:
         return replace(segment, meta={**segment.meta, **named})
 
     def json(self, value: Any) -> str:
-        """The value as JSON without secrets. Nearly all are what JSON can hold and have none: these are not copied."""
+        """The value as JSON without secrets."""
+        clean = self.clean_json(value)
+        return _encode_json(to_json(self.value(value))).decode() if clean is None else clean
+
+    def clean_json(self, value: Any) -> str | None:
+        """As `json`, without copying the value: nearly all have no secrets and are what JSON can hold. None if not."""
         try:
-            if self._is_clean(value, _MOST_PLAIN_LEVELS):
-                return _encode_json(value).decode()
+            return _encode_json(value).decode() if self._is_clean(value, _MOST_PLAIN_LEVELS) else None
         except (OverflowError, ValueError):  # integers over 64 bits, lone surrogates
-            pass
-        return _encode_json(to_json(self.value(value))).decode()
+            return None
 
     def _is_clean(self, value: Any, levels: int) -> bool:
         """Whether `value` and `to_json` would change nothing in it. If that takes a closer look: no."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import msgspec
@@ -15,6 +16,7 @@ from rolltrace.drain.fit import INSTEAD, fit, is_needed
 from rolltrace.drain.known import known_columns, known_of
 from rolltrace.drain.memory import Memory
 from rolltrace.drain.prefix import Prefixes
+from rolltrace.drain.quick import QuickSpans, Template
 from rolltrace.drain.redact import Redactor
 from rolltrace.drain.tokens import take_columns
 from rolltrace.flags import UNREADABLE
@@ -55,6 +57,10 @@ _LONGEST_KNOWN = 200
 """Of a text in a record that could not be shaped."""
 _MOST_PLACES = 4096
 _EMPTY: dict[str, dict[str, Any]] = {table.name: dict.fromkeys(each.name for each in table.columns) for table in TABLES}
+_STEP = list(_EMPTY[SPANS.name]).index("step")
+_values: dict[str, Callable[[Mapping[str, Any]], tuple[Any, ...]]] = {
+    name: itemgetter(*columns) for name, columns in _EMPTY.items()
+}
 
 
 class Row(NamedTuple):
@@ -62,8 +68,18 @@ class Row(NamedTuple):
 
     table: Table
     step: int | None
-    fields: dict[str, Any]
-    """A value for each column of the table."""
+    values: tuple[Any, ...]
+    """Of each column of the table. A segment may have a hundred thousand rows: as dicts they would take much memory."""
+
+    @classmethod
+    def of(cls, table: Table, fields: Mapping[str, Any]) -> Row:
+        """The row of these columns; those that are not named are null."""
+        return cls(table, fields.get("step"), _values[table.name]({**_EMPTY[table.name], **fields}))
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The values by the names of their columns."""
+        return dict(zip(_EMPTY[self.table.name], self.values))
 
 
 class Shaped(NamedTuple):
@@ -99,8 +115,10 @@ class RowMaker:
         self._memory = memory
         self._checks = checks
         self._prefixes = Prefixes()
+        self._quick = QuickSpans(self._template, redactor, memory, checks)
         self._places: dict[bytes, _Place] = {}
         """By the bytes of their coordinates: all records of a trajectory have the same."""
+        self._names: dict[tuple[str, str, str | None], dict[str, Any]] = {}
         self._unfit: list[str] = []
         """Columns that the record now being shaped has no fitting value for."""
 
@@ -140,8 +158,9 @@ class RowMaker:
 
     def replaced(self, row: Row) -> list[Row]:
         """What stands for a row that its table does not take, which `fit` should have seen."""
-        kept = {column.name: row.fields.get(column.name) for column in WHERE}
-        return self._flagged(kept, row.fields, {"error": f"a row of {row.table.name} that cannot be written"})
+        fields = row.fields
+        kept = {column.name: fields.get(column.name) for column in WHERE}
+        return self._flagged(kept, fields, {"error": f"a row of {row.table.name} that cannot be written"})
 
     def _shaped(
         self, record: Record, place: str, make: Callable[[Record], list[Row]], status: str | None = None
@@ -161,20 +180,22 @@ class RowMaker:
         return Shaped([*rows, *self._flagged(self._known_place(known), known, detail)], is_whole=False)
 
     def _row(self, table: Table, where: dict[str, Any], fields: dict[str, Any]) -> list[Row]:
-        """The row of these fields, if enough of them fits to be of use, without secrets.
+        """The row of these fields, if enough of them fits to be of use, without secrets."""
+        made = self._made(table, where, fields)
+        return [Row.of(table, made)] if is_needed(table, made) else []
 
-        Where it stands is without secrets and fits already: see `_where`.
-        """
+    def _made(self, table: Table, shared: dict[str, Any], fields: dict[str, Any]) -> dict[str, Any]:
+        """The columns of a row. What it shares with others is without secrets and fits already."""
         clean = self._redactor.row(table, fields)
-        self._unfit += fit(table, clean)
-        made = {**_EMPTY[table.name], **clean, **where}
-        return [Row(table, made["step"], made)] if is_needed(table, made) else []
+        if unfit := fit(table, clean):
+            self._unfit += unfit
+        clean.update(shared)
+        return clean
 
     def _fitted(self, table: Table, fields: dict[str, Any]) -> list[Row]:
         """The row of fields that are not redacted any more."""
         self._unfit += fit(table, fields)
-        made = {**_EMPTY[table.name], **fields}
-        return [Row(table, made["step"], made)] if is_needed(table, made) else []
+        return [Row.of(table, fields)] if is_needed(table, fields) else []
 
     def _known_rows(self, known: Partial, place: str, why: dict[str, Any], status: str | None = None) -> list[Row]:
         """What is known of a record that cannot be shaped, and the flag and count that say so."""
@@ -218,6 +239,9 @@ class RowMaker:
 
     def _rows(self, record: Record) -> list[Row]:
         if isinstance(record, OpEnd):
+            values = self._quick.values(record)
+            if values is not None:
+                return [Row(SPANS, values[_STEP], values)]
             return self._span(record, record.status, record.end_ns, record.error, record.outputs)
         if isinstance(record, TrajectoryEnd):
             return self._trajectory(record, record.status, record.end_ns, record.error)
@@ -256,41 +280,57 @@ class RowMaker:
         clean = self._redactor.row(SPANS, fields)  # as in every table
         return _Place(clean, [*fit(SPANS, clean), *([] if are_whole else ["coordinates"])])
 
-    def _ending(self, record: Any, status: str, end_ns: int | None, error: Error | None) -> dict[str, Any]:
-        return {
-            "name": record.name,
-            "start_ns": record.start_ns,
-            "end_ns": end_ns,
-            "status": status,
-            "error": f"{error.type}: {error.message}" if error else None,
-            "traceback": error.traceback if error else None,
-        }
+    def _template(self, record: OpEnd) -> Template | None:
+        """What ops of one name in one trajectory have in common, if nothing about that is odd."""
+        where = self._where(record)
+        if self._unfit:
+            return None
+        called = self._called(record.name, record.status, record.kind)
+        return list(Row.of(SPANS, {**where, **called}).values)
+
+    def _called(self, name: str, status: str, kind: str | None) -> dict[str, str]:
+        """The columns that few values are in, without secrets, and such that they fit."""
+        key = name, status, kind
+        known = self._names.get(key)
+        if known is None:
+            if len(self._names) >= _MOST_PLACES:
+                self._names.clear()
+            fields = {"name": name, "status": status} if kind is None else {"name": name, "status": status, "kind": kind}
+            known = self._redactor.row(SPANS, fields)
+            if fit(SPANS, known):
+                raise ValueError("a name, status or kind that is no text")
+            self._names[key] = known
+        return known
 
     def _span(
         self, record: OpStart | OpEnd, status: str, end_ns: int | None, error: Error | None, outputs: Any
     ) -> list[Row]:
-        where = self._where(record)
+        shared = self._where(record)
+        shared.update(self._called(record.name, status, record.kind))
         given = self._inputs(record)
         result = None if outputs is None else decode_value(outputs)
-        fields = self._ending(record, status, end_ns, error)
-        fields["op_id"] = record.op_id
-        fields["parent_id"] = record.parent_id or None
-        fields["kind"] = record.kind
-        fields["payload"] = {"inputs": given, "outputs": result}
-        if isinstance(record, OpEnd) and record.thread:
-            fields["thread"] = record.thread
-        fields.update(take_columns(given, result))
+        fields: dict[str, Any] = {
+            "start_ns": record.start_ns,
+            "end_ns": end_ns,
+            "op_id": record.op_id,
+            "parent_id": record.parent_id or None,
+            "payload": {"inputs": given, "outputs": result},
+            **_failure(error),
+            **take_columns(given, result),
+        }
         if isinstance(given, dict):  # a second list of prompt ids, which has no column
             given.update({name: ids.to_pylist() for name, ids in given.items() if isinstance(ids, pa.Array)})
-        if tokenizer := getattr(record, "tokenizer", ""):
-            fields["tokenizer"] = tokenizer
-            fields.update(self._memory.texts.columns(tokenizer, record.trajectory_id, fields, self._redactor))
         if isinstance(record, OpEnd):
+            if record.thread:
+                fields["thread"] = record.thread
+            if tokenizer := record.tokenizer:
+                fields["tokenizer"] = tokenizer
+                fields.update(self._memory.texts.columns(tokenizer, record.trajectory_id, fields, self._redactor))
             self._memory.shared.remember(record)
-        rows = self._row(SPANS, where, fields)
-        fields.update(where)
-        findings = self._checks.of_op(OpFacts(fields, given, result))
-        return rows + self._flags(where, record.start_ns or None, findings, record.op_id)
+        made = self._made(SPANS, shared, fields)
+        rows = [Row.of(SPANS, made)] if is_needed(SPANS, made) else []
+        findings = self._checks.of_op(OpFacts(made, given, result))
+        return rows + self._flags(shared, record.start_ns or None, findings, record.op_id) if findings else rows
 
     def _flags(
         self, where: dict[str, Any], time_ns: int | None, findings: Iterable[Finding], op_id: int | None
@@ -299,7 +339,7 @@ class RowMaker:
         for finding in findings:
             op = finding.op_id or op_id or None
             fields = {"time_ns": time_ns, "flag": finding.flag, "op_id": op, "detail": finding.detail}
-            rows += self._row(FLAGS, where, fields)
+            rows += self._row(FLAGS, {column.name: where[column.name] for column in WHERE}, fields)
         return rows
 
     def _inputs(self, record: OpStart | OpEnd) -> Any:
@@ -317,16 +357,19 @@ class RowMaker:
     def _trajectory(
         self, record: TrajectoryStart | TrajectoryEnd, status: str, end_ns: int | None, error: Error | None
     ) -> list[Row]:
-        where = self._where(record)
-        fields = self._ending(record, status, end_ns, error)
-        fields.update(
-            parent_trajectory_id=record.parent_trajectory_id.hex() if record.parent_trajectory_id else None,
-            parent_op_id=record.parent_op_id or None,
-            tags=decode_value(record.tags),
-        )
-        rows = self._row(TRAJECTORIES, where, fields)
-        findings = self._checks.of_trajectory({**fields, **where})
-        return rows + self._flags(where, record.start_ns or None, findings, None)
+        shared = self._where(record)
+        shared.update(self._called(record.name, status, None))
+        fields: dict[str, Any] = {
+            "start_ns": record.start_ns,
+            "end_ns": end_ns,
+            "parent_trajectory_id": record.parent_trajectory_id.hex() if record.parent_trajectory_id else None,
+            "parent_op_id": record.parent_op_id or None,
+            "tags": decode_value(record.tags),
+            **_failure(error),
+        }
+        made = self._made(TRAJECTORIES, shared, fields)
+        rows = [Row.of(TRAJECTORIES, made)] if is_needed(TRAJECTORIES, made) else []
+        return rows + self._flags(shared, record.start_ns or None, self._checks.of_trajectory(made), None)
 
     def _event(self, record: Event) -> Iterator[Row]:
         where = self._where(record)
@@ -377,6 +420,10 @@ class RowMaker:
         if terms is not None and not isinstance(terms, dict):
             self._unfit.append("terms")
         return terms if isinstance(terms, dict) else None
+
+
+def _failure(error: Error | None) -> dict[str, str]:
+    return {} if error is None else {"error": f"{error.type}: {error.message}", "traceback": error.traceback}
 
 
 def _said(value: Any) -> str | None:

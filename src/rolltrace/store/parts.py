@@ -10,7 +10,7 @@ per column chunk and no dictionary for token columns, so that zstd sees the pref
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -48,6 +48,7 @@ _ARROW: dict[ColumnType, pa.DataType] = {
 }
 BULKY = frozenset({"long text", "json", "int32[]", "float32[]", "int8[]"})
 """The types of columns that hold payloads."""
+_REPEATED = frozenset({str, int, bool})
 _ROWS_PER_GROUP = 4096
 _PAGE_BYTES = 8 << 20
 _UNREADABLE = (OSError, ValueError, pa.ArrowException, msgspec.MsgspecError)
@@ -93,7 +94,14 @@ def write_part(store: Path, partition: Partition, table: Table, source: str, row
     return write_table(store, partition, table, source, pa.Table.from_arrays(columns, schema=schema))
 
 
-def arrow_column(values: list[Any], kind: pa.DataType) -> pa.Array:
+def arrow_column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    """The values of one column. Most columns of a part hold the same everywhere, which is soon told."""
+    if values and values.count(values[0]) == len(values):
+        first = values[0]
+        if first is None:
+            return pa.nulls(len(values), kind)
+        if type(first) in _REPEATED:
+            return pa.repeat(pa.scalar(first, type=kind), len(values))
     if not pa.types.is_list(kind):
         return pa.array(values, type=kind)
     # Lists come as Arrow arrays already: they are put behind each other without a look at their items.

@@ -26,6 +26,8 @@ _IMAGE_KEYS = frozenset(
     {"image", "images", "image_data", "image_url", "image_urls", "image_path", "image_paths", "input_image",
      "multi_modal_data", "multi_modal_inputs", "mm_data", "pixel_values", "video", "videos", "video_data", "video_url"}
 )  # fmt: skip
+IMAGE_WORDS = ("image", "video", "pixel_values", "multi_modal", "mm_data")
+"""One of these stands in every value in which `look` finds an image, if it is short and JSON can hold it."""
 _PART_TYPES = frozenset({"image", "image_url", "input_image"})
 _PART_DATA = frozenset({"url", "source", "data", "path", "file_id", "bytes"})
 _OTHERS_WORDS = ("assistant", "tool", "function")
@@ -80,6 +82,8 @@ def placeholder_in(text: str) -> str:
 
 def look(value: Any, *, is_prompt: bool) -> Seen:
     """Whether there is an image in a value, and a placeholder in those words of a prompt that no model or tool said."""
+    if not is_prompt and type(value) is str:
+        return Seen(value.startswith("data:image/"))
     placeholder, left = "", _MOST_VALUES
     waiting = [([value], is_prompt)]
     while waiting:

@@ -8,6 +8,9 @@ from rolltrace.drain.checks.check import Finding, OpFacts
 from rolltrace.drain.checks.past import Known
 
 
+VERSION_NAMES = ("param_version_start", "param_version_end")
+
+
 def mixed_policy(op: OpFacts, known: Known) -> Finding | None:
     version = op.fields.get("policy_version")
     first, last = _span(op.outputs) or (version, version)
@@ -26,7 +29,7 @@ def _span(outputs: Any) -> tuple[int, int] | None:
     """From which to which version one op went: verl's fully asynchronous rollouts go on with newer weights."""
     for place in (outputs, outputs.get("extra_fields")) if isinstance(outputs, dict) else ():
         if isinstance(place, dict):
-            versions = place.get("param_version_start"), place.get("param_version_end")
-            if type(versions[0]) is int and type(versions[1]) is int:
-                return versions[0], versions[1]
+            first, last = map(place.get, VERSION_NAMES)
+            if type(first) is int and type(last) is int:
+                return first, last
     return None

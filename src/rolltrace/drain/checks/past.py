@@ -57,6 +57,9 @@ class Past:
     def __len__(self) -> int:
         return len(self._known)
 
+    def __contains__(self, trajectory_id: str) -> bool:
+        return trajectory_id in self._known
+
     def of(self, trajectory_id: str) -> Known:
         """What is known of a trajectory; `keep` it after a change."""
         return self._known.get(trajectory_id) or Known()

@@ -6,22 +6,22 @@ A new check is a file here with one function, a line in one of these tables, and
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from rolltrace._guard import caught
 from rolltrace.drain.checks.check import Finding, OpFacts
 from rolltrace.drain.checks.cut_by_length import cut_by_length
 from rolltrace.drain.checks.empty_response import empty_response
-from rolltrace.drain.checks.image_missing import image_missing
+from rolltrace.drain.checks.image_missing import IMAGE_WORDS, image_missing
 from rolltrace.drain.checks.interrupted import op_interrupted, trajectory_interrupted
 from rolltrace.drain.checks.length_mismatch import length_mismatch
-from rolltrace.drain.checks.mixed_policy import mixed_policy
+from rolltrace.drain.checks.mixed_policy import VERSION_NAMES, mixed_policy
 from rolltrace.drain.checks.no_text import no_text
 from rolltrace.drain.checks.number_as_text import number_as_text
 from rolltrace.drain.checks.past import Known, Past
 from rolltrace.drain.checks.prefix_break import prefix_break
 from rolltrace.drain.checks.repetition import repetition
-from rolltrace.drain.checks.tool_error import tool_error
+from rolltrace.drain.checks.tool_error import ERROR_NAMES, tool_error
 from rolltrace.drain.checks.unread_reply import unread_reply
 from rolltrace.drain.checks.zero_logprobs import zero_logprobs
 from rolltrace.flags import ALL, CHECK_FAILED, is_on
@@ -48,14 +48,28 @@ OF_OP_AND_PAST: dict[str, Callable[[OpFacts, Known], Found]] = {
 }
 """Checks that remember something of the ops before."""
 
-OF_MODEL_CALLS = frozenset({"empty_response", "cut_by_length", "repetition", "prefix_break"})
-"""Checks that have nothing to say of other ops, and so are not asked."""
+_Check = tuple[str, Any]
+_Kind = tuple[bool, bool, bool, bool]
+"""Of an op: whether it is a model call, has logprobs or a mask, is of a tool, was interrupted."""
+ONLY_FOR: tuple[frozenset[str], ...] = (
+    frozenset({"empty_response", "unread_reply", "cut_by_length", "repetition", "prefix_break"}),
+    frozenset({"length_mismatch", "zero_logprobs"}),
+    frozenset({"tool_error"}),
+    frozenset({"interrupted"}),
+)
+"""For each of these, the checks that have nothing to say of other ops, and so are not asked about them."""
 
-OF_NUMBERS = frozenset({"length_mismatch", "zero_logprobs"})
-"""Checks that have nothing to say of an op without logprobs and mask."""
 
-_Kind = tuple[bool, bool]
-"""Of an op: whether it is a model call, and whether it has logprobs or a mask."""
+TELLING = frozenset({*ERROR_NAMES, *VERSION_NAMES})
+"""Names in the outputs of an op without tokens that `tool_error` and `mixed_policy` look for."""
+_USUAL = frozenset({*OF_OP, *OF_OP_AND_PAST, "no_text"})
+
+
+class _Asked(NamedTuple):
+    of_op: list[_Check]
+    of_op_and_meta: list[_Check]
+    of_op_and_past: list[_Check]
+
 
 OF_OP_AND_META: dict[str, Callable[[OpFacts, Mapping[str, Any]], Found]] = {"no_text": no_text}
 """Checks that ask what the writer was set up to do."""
@@ -75,9 +89,10 @@ class Checks:
     def __init__(self, selection: str, past: Past, meta: Mapping[str, Any] | None = None) -> None:
         self._past = past
         self._meta = meta or {}
-        self._of_op = _by_kind(_chosen(OF_OP, selection))
-        self._of_op_and_meta = _chosen(OF_OP_AND_META, selection)
-        self._of_op_and_past = _by_kind(_chosen(OF_OP_AND_PAST, selection))
+        self._of_ops = [_chosen(checks, selection) for checks in (OF_OP, OF_OP_AND_META, OF_OP_AND_PAST)]
+        self._are_usual = all(name in _USUAL for checks in self._of_ops for name, _ in checks)
+        self._asked: dict[_Kind, _Asked] = {}
+        """Those that may have something to say, for each kind of op."""
         self._of_transition = _chosen(OF_TRANSITION, selection)
         self._of_trajectory = _chosen(OF_TRAJECTORY, selection)
 
@@ -91,21 +106,39 @@ class Checks:
         status = fields["status"]
         if status == "running":
             return ()
-        kind = op.is_model_call, "logprobs" in fields or "response_mask" in fields
-        findings = _run(self._of_op[kind], op)
-        findings += _run(self._of_op_and_meta, op, self._meta)
-        of_past = self._of_op_and_past[kind]
-        if status == "interrupted" or not of_past:
+        has_numbers = fields.get("logprobs") is not None or fields.get("response_mask") is not None
+        kind = op.is_model_call, has_numbers, fields["kind"] == "tool", status == "interrupted"
+        asked = self._asked.get(kind)
+        if asked is None:
+            asked = self._asked[kind] = _Asked(*(_of_kind(checks, kind) for checks in self._of_ops))
+        findings = _run(asked.of_op, op) + _run(asked.of_op_and_meta, op, self._meta)
+        if status == "interrupted" or not asked.of_op_and_past:
             return findings  # a reader of live journals asks again and again about what has no end: it is forgotten
         trajectory_id = fields["trajectory_id"] or ""
         known = self._past.of(trajectory_id)
-        findings += _run(of_past, op, known)
+        findings += _run(asked.of_op_and_past, op, known)
         self._past.keep(trajectory_id, known)
         return findings
 
+    def are_silent(self, kind: str, status: str, trajectory_id: str, outputs: Any, payload: str) -> bool:
+        """Whether it is plain that no check has anything to say of an op without tokens, or to remember of it.
+
+        Args:
+            kind, status, trajectory_id, outputs: Of the op.
+            payload: Its inputs and outputs as JSON: an image in them has a name that says so.
+        """
+        return (
+            self._are_usual
+            and kind != "llm"
+            and status == "ok"
+            and trajectory_id not in self._past
+            and (type(outputs) is not dict or TELLING.isdisjoint(outputs))
+            and not any([word in payload for word in IMAGE_WORDS])
+        )
+
     def of_lost_text(self, why: Any) -> Iterator[Finding]:
         """An op's own process could not decode its tokens, and says so."""
-        if any(name == "no_text" for name, _ in self._of_op_and_meta):
+        if any(name == "no_text" for checks in self._of_ops for name, _ in checks):
             yield Finding("no_text", {"reason": why})
 
     def of_transition(self, trace: Any, body: Mapping[str, Any]) -> Iterable[Finding]:
@@ -120,24 +153,17 @@ class Checks:
         return findings
 
 
-def _chosen(checks: Mapping[str, Any], selection: str) -> list[tuple[str, Any]]:
+def _chosen(checks: Mapping[str, Any], selection: str) -> list[_Check]:
     return [(name, check) for name, check in checks.items() if is_on(selection, name)]
 
 
-def _by_kind(checks: list[tuple[str, Any]]) -> dict[_Kind, list[tuple[str, Any]]]:
-    """The checks that can find something in each kind of op."""
-    return {
-        (is_model_call, has_numbers): [
-            (name, check)
-            for name, check in checks
-            if (is_model_call or name not in OF_MODEL_CALLS) and (has_numbers or name not in OF_NUMBERS)
-        ]
-        for is_model_call in (False, True)
-        for has_numbers in (False, True)
-    }
+def _of_kind(checks: list[_Check], kind: _Kind) -> list[_Check]:
+    """The checks that can find something in such an op."""
+    skipped = {name for names, has in zip(ONLY_FOR, kind) if not has for name in names}
+    return [(name, check) for name, check in checks if name not in skipped]
 
 
-def _run(checks: list[tuple[str, Any]], *facts: Any) -> list[Finding]:
+def _run(checks: list[_Check], *facts: Any) -> list[Finding]:
     findings: list[Finding] = []
     for name, check in checks:
         try:

@@ -9,12 +9,15 @@ from __future__ import annotations
 from rolltrace.drain.checks.check import Finding, OpFacts
 
 
+ERROR_NAMES = ("isError", "is_error")
+
+
 def tool_error(op: OpFacts) -> Finding | None:
     if op.fields["kind"] != "tool":
         return None
     if op.fields["status"] == "error":
         return Finding("tool_error", {"error": op.fields["error"]})
     outputs = op.outputs
-    if isinstance(outputs, dict) and (outputs.get("isError") is True or outputs.get("is_error") is True):
+    if isinstance(outputs, dict) and any(outputs.get(name) is True for name in ERROR_NAMES):
         return Finding("tool_error", {})
     return None
