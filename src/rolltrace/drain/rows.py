@@ -15,7 +15,7 @@ from rolltrace.drain.checks import Checks, Finding, OpFacts
 from rolltrace.drain.fit import INSTEAD, fit, is_needed
 from rolltrace.drain.known import known_columns, known_of
 from rolltrace.drain.memory import Memory
-from rolltrace.drain.prefix import Prefixes
+from rolltrace.drain.numbers import NumberLists
 from rolltrace.drain.quick import QuickSpans, Template
 from rolltrace.drain.redact import Redactor
 from rolltrace.drain.tokens import take_columns
@@ -49,13 +49,14 @@ from rolltrace.record.tables import (
     Table,
     sample_columns,
 )
-from rolltrace.record.tokens import PROMPT_NAMES
+from rolltrace.record.tokens import COLUMN_OF
 
 _encode_json = msgspec.json.Encoder().encode
 _parts_decoder = msgspec.msgpack.Decoder(dict[str, msgspec.Raw])
 _LONGEST_KNOWN = 200
 """Of a text in a record that could not be shaped."""
 _MOST_PLACES = 4096
+_SHORTEST_TAKEN_APART = 512
 _EMPTY: dict[str, dict[str, Any]] = {table.name: dict.fromkeys(each.name for each in table.columns) for table in TABLES}
 _STEP = list(_EMPTY[SPANS.name]).index("step")
 _values: dict[str, Callable[[Mapping[str, Any]], tuple[Any, ...]]] = {
@@ -114,7 +115,7 @@ class RowMaker:
         self._redactor = redactor
         self._memory = memory
         self._checks = checks
-        self._prefixes = Prefixes()
+        self._numbers = NumberLists()
         self._quick = QuickSpans(self._template, redactor, memory, checks)
         self._places: dict[bytes, _Place] = {}
         """By the bytes of their coordinates: all records of a trajectory have the same."""
@@ -307,8 +308,11 @@ class RowMaker:
     ) -> list[Row]:
         shared = self._where(record)
         shared.update(self._called(record.name, status, record.kind))
-        given = self._inputs(record)
-        result = None if outputs is None else decode_value(outputs)
+        given = self._opened(record.trajectory_id, record.inputs)
+        result = None if outputs is None else self._opened(record.trajectory_id, outputs)
+        columns = take_columns(given, result)
+        _put_back(given, record.inputs)
+        _put_back(result, outputs)
         fields: dict[str, Any] = {
             "start_ns": record.start_ns,
             "end_ns": end_ns,
@@ -316,10 +320,8 @@ class RowMaker:
             "parent_id": record.parent_id or None,
             "payload": {"inputs": given, "outputs": result},
             **_failure(error),
-            **take_columns(given, result),
+            **columns,
         }
-        if isinstance(given, dict):  # a second list of prompt ids, which has no column
-            given.update({name: ids.to_pylist() for name, ids in given.items() if isinstance(ids, pa.Array)})
         if isinstance(record, OpEnd):
             if record.thread:
                 fields["thread"] = record.thread
@@ -342,17 +344,24 @@ class RowMaker:
             rows += self._row(FLAGS, {column.name: where[column.name] for column in WHERE}, fields)
         return rows
 
-    def _inputs(self, record: OpStart | OpEnd) -> Any:
-        """The inputs as values; token ids that repeat those of the turn before come as an Arrow array."""
+    def _opened(self, trajectory_id: bytes, raw: msgspec.Raw) -> Any:
+        """A payload as values; lists of numbers under the names of token columns come as Arrow arrays."""
+        if len(raw) < _SHORTEST_TAKEN_APART:
+            return decode_value(raw)
         try:
-            parts = _parts_decoder.decode(record.inputs)
-        except (ValueError, RecursionError):  # no dict with names: inputs that the user made
-            return decode_value(record.inputs)
-        given: dict[str, Any] = {}
+            parts = _parts_decoder.decode(raw)
+        except (ValueError, RecursionError):  # no dict with names
+            return decode_value(raw)
+        fields: dict[str, Any] = {}
+        are_spelt_out = False
         for name, part in parts.items():
-            ids = self._prefixes.read(record.trajectory_id, bytes(part)) if name in PROMPT_NAMES else None
-            given[name] = decode_value(part) if ids is None else ids
-        return given
+            column = COLUMN_OF.get(name)
+            numbers = None if column is None else self._numbers.read(column, trajectory_id, bytes(part))
+            fields[name] = decode_value(part) if numbers is None else numbers
+            are_spelt_out |= column == "logprobs" and numbers is None
+        if are_spelt_out:  # perhaps a dict for each token: which of them is meant is told by the ids
+            _put_back(fields, raw)
+        return fields
 
     def _trajectory(
         self, record: TrajectoryStart | TrajectoryEnd, status: str, end_ns: int | None, error: Error | None
@@ -420,6 +429,15 @@ class RowMaker:
         if terms is not None and not isinstance(terms, dict):
             self._unfit.append("terms")
         return terms if isinstance(terms, dict) else None
+
+
+def _put_back(payload: Any, raw: msgspec.Raw) -> None:
+    """Lists of numbers for which there was no column, as they were given: a second list of prompt ids, say."""
+    if isinstance(payload, dict) and any([isinstance(value, pa.Array) for value in payload.values()]):
+        parts = _parts_decoder.decode(raw)
+        payload.update(
+            {name: decode_value(parts[name]) for name, value in payload.items() if isinstance(value, pa.Array)}
+        )
 
 
 def _failure(error: Error | None) -> dict[str, str]:

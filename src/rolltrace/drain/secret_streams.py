@@ -58,10 +58,16 @@ def without_spread_secrets(items: list[Any], find: Callable[[str], list[Secret]]
 def put_together(items: list[Any]) -> Iterator[str]:
     """The texts in which a secret that is spread over these items must stand; it may also stand in one item alone."""
     for texts in _places(items).values():
-        if len(texts) > 1:
-            for run in _runs(texts):
-                if len(run) > 1:
-                    yield "".join([piece.text for piece in run])
+        run: list[str] = []
+        for _, text in texts if len(texts) > 1 else ():
+            if len(text) <= _LONGEST_PIECE:
+                run.append(text)
+                continue
+            if run:
+                yield "".join([*run, text[:_LONGEST_PIECE]])
+            run = [text[-_LONGEST_PIECE:]]
+        if len(run) > 1:
+            yield "".join(run)
 
 
 def _places(items: list[Any]) -> dict[Place, list[tuple[int, str]]]:
@@ -82,7 +88,11 @@ def _note_texts(
             places.setdefault(place, []).append((number, item))
     elif levels and kind is dict:
         for key, inner in item.items():
-            if type(inner) not in _DONE:
+            kind = type(inner)
+            if kind is str:
+                if inner:
+                    places.setdefault((*place, key), []).append((number, inner))
+            elif kind not in _DONE:
                 _note_texts(places, number, inner, (*place, key), levels - 1)
     elif levels and kind is list and len(item) == 1:
         _note_texts(places, number, item[0], (*place, 0), levels - 1)

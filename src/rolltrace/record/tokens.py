@@ -24,7 +24,6 @@ NAMES: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 """Column -> the keys that verl, tinker, vLLM, SGLang and OpenAI-style outputs have for it."""
 
-PROMPT_NAMES = frozenset(NAMES["prompt_ids"])
 COLUMN_OF = {name: column for column, names in NAMES.items() for name in names}
 
 SCALARS: dict[str, tuple[str, ...]] = {

@@ -13,7 +13,8 @@ ON = {"token2text": True}
 
 
 def found(meta: dict[str, Any], **fields: Any) -> list[Finding]:
-    return list(no_text(OpFacts({"end_ns": 5, "tokens": [1, 2], **fields}, None, None), meta))
+    finding = no_text(OpFacts({"kind": "llm", "end_ns": 5, "tokens": [1, 2], **fields}, None, None), meta)
+    return [] if finding is None else [finding]
 
 
 def test_tokens_without_text_are_flagged_with_the_reason() -> None:

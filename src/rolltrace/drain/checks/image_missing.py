@@ -6,6 +6,7 @@ images, ends after it, so the question is answered when the top op ends.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 from rolltrace.drain.checks.check import Finding, OpFacts
@@ -30,6 +31,7 @@ IMAGE_WORDS = ("image", "video", "pixel_values", "multi_modal", "mm_data")
 """One of these stands in every value in which `look` finds an image, if it is short and JSON can hold it."""
 _PART_TYPES = frozenset({"image", "image_url", "input_image"})
 _PART_DATA = frozenset({"url", "source", "data", "path", "file_id", "bytes"})
+_TOLD_BY = _IMAGE_KEYS | {"type"}
 _OTHERS_WORDS = ("assistant", "tool", "function")
 _OTHERS_TYPES = ("ai", "AIMessageChunk", "tool", "function")
 """What LangChain calls them."""
@@ -85,32 +87,34 @@ def look(value: Any, *, is_prompt: bool) -> Seen:
     if not is_prompt and type(value) is str:
         return Seen(value.startswith("data:image/"))
     placeholder, left = "", _MOST_VALUES
-    waiting = [([value], is_prompt)]
+    waiting: list[tuple[Collection[Any], bool]] = [((value,), is_prompt)]
     while waiting:
         values, is_given = waiting.pop()
         left -= len(values)
         if left < 0:
             return Seen(has_image=True)
         for each in values:
-            if isinstance(each, str):
+            kind = type(each)
+            if kind is str:
                 if each.startswith("data:image/"):
                     return Seen(has_image=True)
                 if is_given and not placeholder:
                     placeholder = placeholder_in(each)
-            elif isinstance(each, dict):
-                if _shows_image(each):
-                    return Seen(has_image=True)
-                if is_prompt and "type" in each:
-                    placeholder = placeholder or _part_type(each)
-                waiting.append((list(each.values()), is_given and not _is_of_others(each)))
-            elif isinstance(each, list):
+            elif kind is dict:
+                if not _TOLD_BY.isdisjoint(each):
+                    if _shows_image(each):
+                        return Seen(has_image=True)
+                    if is_prompt and "type" in each:
+                        placeholder = placeholder or _part_type(each)
+                waiting.append((each.values(), is_given and not _is_of_others(each)))
+            elif kind is list:
                 if each and not isinstance(each[0], int | float):
                     waiting.append((each, is_given))
             elif isinstance(each, Marker):
                 if _is_image(each):
                     return Seen(has_image=True)
                 if isinstance(each, Cut):
-                    waiting.append(([each.kept], is_given))
+                    waiting.append(((each.kept,), is_given))
     return Seen(False, placeholder)
 
 

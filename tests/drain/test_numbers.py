@@ -6,7 +6,7 @@ import random
 
 import msgspec
 
-from rolltrace.drain.prefix import Prefixes
+from rolltrace.drain.numbers import NumberLists
 
 
 def packed(ids: object) -> bytes:
@@ -15,7 +15,7 @@ def packed(ids: object) -> bytes:
 
 def test_prompts_that_grow_shrink_and_change_are_read_right() -> None:
     chance = random.Random(1)
-    prefixes = Prefixes()
+    lists = NumberLists()
     prompts: dict[bytes, list[int]] = {bytes([n]) * 16: [] for n in range(5)}
     for _ in range(400):
         name = chance.choice(list(prompts))
@@ -23,20 +23,20 @@ def test_prompts_that_grow_shrink_and_change_are_read_right() -> None:
         keep = chance.choice([len(ids), len(ids), chance.randrange(len(ids) + 1), 0])
         ids = ids[:keep] + [chance.randrange(chance.choice([100, 1000, 150_000])) for _ in range(chance.randrange(300))]
         prompts[name] = ids
-        found = prefixes.read(name, packed(ids))
+        found = lists.read("prompt_ids", name, packed(ids))
         assert found is None or found.to_pylist() == ids
         assert found is not None or len(packed(ids)) < 512
 
 
 def test_what_is_no_list_of_token_ids_is_left_alone() -> None:
-    prefixes = Prefixes()
+    lists = NumberLists()
     name = b"x" * 16
-    assert prefixes.read(name, packed(list(range(1000)))) is not None
+    assert lists.read("prompt_ids", name, packed(list(range(1000)))) is not None
     for value in ([*range(1000), "a"], [0.5] * 1000, [[1]] * 1000, [1 << 40] * 1000, "x" * 1000, {"a": [1] * 1000}):
-        assert prefixes.read(name, packed(value)) is None
-    assert prefixes.read(name, packed(list(range(1000)))).to_pylist() == list(range(1000))
+        assert lists.read("prompt_ids", name, packed(value)) is None
+    assert lists.read("prompt_ids", name, packed(list(range(1000)))).to_pylist() == list(range(1000))
 
 
 def test_bytes_that_end_too_early_are_left_alone() -> None:
     raw = packed(list(range(1000)))
-    assert Prefixes().read(b"x" * 16, raw[:-1]) is None
+    assert NumberLists().read("prompt_ids", b"x" * 16, raw[:-1]) is None
