@@ -92,7 +92,9 @@ def measure(sizes: list[int], trajectories: int, rounds: int) -> Iterator[Row]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
-    parser.add_argument("--ops", type=int, nargs="+", default=[10_000, 100_000], help="how many small ops, each in turn")
+    parser.add_argument(
+        "--ops", type=int, nargs="+", default=[10_000, 100_000], help="how many small ops, each in turn"
+    )
     parser.add_argument("--trajectories", type=int, default=200, help="how many of the realistic workload")
     parser.add_argument("--quick", action="store_true", help="a few seconds, figures mean little")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures as JSON")

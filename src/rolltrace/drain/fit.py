@@ -46,10 +46,7 @@ def fit(table: Table, fields: dict[str, Any]) -> list[str]:
 
 def is_needed(table: Table, fields: Mapping[str, Any]) -> bool:
     """Whether a row has what makes it worth keeping."""
-    for name in NEEDED.get(table.name, ()):
-        if fields.get(name) is None:
-            return False
-    return True
+    return all(fields.get(name) is not None for name in NEEDED.get(table.name, ()))
 
 
 def _text(value: Any) -> str | None:

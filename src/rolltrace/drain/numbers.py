@@ -24,7 +24,7 @@ _NO_IDS = (struct.error, msgspec.DecodeError, TypeError, OverflowError, ValueErr
 class _Ids(NamedTuple):
     """Some token ids."""
 
-    count: int
+    length: int
     body: bytes
     """The msgpack of the items, without the head of the array."""
     ids: pa.Array
@@ -74,8 +74,8 @@ class NumberLists:
 
 def _prompt(seen: _Seen, count: int, body: bytes) -> pa.Array:
     before = seen.prompt
-    if count < before.count and before.body.startswith(body):
-        seen.rest = _Ids(before.count - count, before.body[len(body) :], before.ids.slice(count))
+    if count < before.length and before.body.startswith(body):
+        seen.rest = _Ids(before.length - count, before.body[len(body) :], before.ids.slice(count))
         return before.ids.slice(0, count)
     seen.rest = _NONE
     found = _extended(before, count, body)
@@ -84,7 +84,7 @@ def _prompt(seen: _Seen, count: int, body: bytes) -> pa.Array:
 
 
 def _response(seen: _Seen, count: int, body: bytes) -> pa.Array:
-    if count == seen.response.count and body == seen.response.body:
+    if count == seen.response.length and body == seen.response.body:
         return seen.response.ids
     found = _extended(seen.rest, count, body)
     seen.response = _Ids(count, body, found)
@@ -93,8 +93,8 @@ def _response(seen: _Seen, count: int, body: bytes) -> pa.Array:
 
 def _extended(before: _Ids, count: int, body: bytes) -> pa.Array:
     """The ids, of which only those are decoded that were not known before."""
-    if before.count and count >= before.count and body.startswith(before.body):
-        rest = _decode(count - before.count, body[len(before.body) :])
+    if before.length and count >= before.length and body.startswith(before.body):
+        rest = _decode(count - before.length, body[len(before.body) :])
         return pa.concat_arrays([before.ids, rest])
     return _decode(count, body)
 

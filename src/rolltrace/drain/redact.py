@@ -31,6 +31,7 @@ _MOST_PLAIN_LEVELS = 32
 _MOST_LEVELS = 256
 """As deep as JSON may be nested in the store."""
 _PLAIN = frozenset({int, float, bool, type(None)})
+_SMALLEST, _LARGEST = -(1 << 63), (1 << 64) - 1
 _JSON_TYPES = _PLAIN | {str, dict, list}
 _NAME_KEYS = ("name", "key", "header", "field", "k")
 _VALUE_KEYS = ("value", "val", "v")
@@ -153,11 +154,12 @@ class Redactor:
         """As `json`, without copying the value: nearly all have no secrets and are what JSON can hold. None if not."""
         try:
             return _encode_json(value).decode() if self._is_clean(value, _MOST_PLAIN_LEVELS) else None
-        except (OverflowError, ValueError):  # integers over 64 bits, lone surrogates
+        except ValueError:  # lone surrogates
             return None
 
     def _is_clean(self, value: Any, levels: int) -> bool:
         """Whether `value` and `to_json` would change nothing in it. If that takes a closer look: no."""
+        items: Iterable[Any]
         kind = type(value)
         if kind is dict:
             plain_keys = self._plain_keys
@@ -168,14 +170,12 @@ class Redactor:
         elif kind is list:
             kinds = set(map(type, value))
             if kinds <= _PLAIN:
-                return float not in kinds or all([math.isfinite(each) for each in value if type(each) is float])
+                return _json_holds(value, kinds)
             if not kinds <= _JSON_TYPES or (len(value) > 1 and self._may_be_one(value)):
                 return False
             items = value
-        elif kind is str:
-            return self.text(value) == value
         else:
-            return kind is float and math.isfinite(value) or kind in _PLAIN
+            items = (value,)
         for item in items:
             kind = type(item)
             if kind is str:
@@ -183,6 +183,9 @@ class Redactor:
                     return False
             elif kind is dict or kind is list:
                 if not levels or not self._is_clean(item, levels - 1):
+                    return False
+            elif kind is int:
+                if not _SMALLEST <= item <= _LARGEST:
                     return False
             elif kind not in _PLAIN or (kind is float and not math.isfinite(item)):
                 return False
@@ -416,6 +419,14 @@ class Redactor:
         if self._allowed:
             found = [each for each in found if text[each.start : each.end] not in self._allowed]
         return found
+
+
+def _json_holds(numbers: list[Any], kinds: set[type]) -> bool:
+    """Whether these numbers, of these types, are the same in JSON for everybody who reads it."""
+    whole = [each for each in numbers if type(each) is int] if int in kinds else []
+    if whole and not _SMALLEST <= min(whole) <= max(whole) <= _LARGEST:
+        return False
+    return float not in kinds or all(math.isfinite(each) for each in numbers if type(each) is float)
 
 
 def _plain(key: str) -> str:

@@ -104,7 +104,10 @@ class _Place(NamedTuple):
 class RowMaker:
     """Makes rows of the records of one writer. Each record is on its own: no other suffers from what is in it."""
 
-    def __init__(self, meta: dict[str, Any], redactor: Redactor, memory: Memory, checks: Checks) -> None:
+    def __init__(
+        self, meta: dict[str, Any], redactor: Redactor, memory: Memory, checks: Checks, *, shortcuts: bool = True
+    ) -> None:
+        """`shortcuts=False` makes the same rows of the same records, each in the long way."""
         self._origin = {
             "project": str(meta.get("project", "unknown")),
             "experiment": str(meta.get("experiment", "unknown")),
@@ -116,7 +119,7 @@ class RowMaker:
         self._memory = memory
         self._checks = checks
         self._numbers = NumberLists()
-        self._quick = QuickSpans(self._template, redactor, memory, checks)
+        self._quick = QuickSpans(self._template, redactor, memory, checks) if shortcuts else None
         self._places: dict[bytes, _Place] = {}
         """By the bytes of their coordinates: all records of a trajectory have the same."""
         self._names: dict[tuple[str, str, str | None], dict[str, Any]] = {}
@@ -240,7 +243,7 @@ class RowMaker:
 
     def _rows(self, record: Record) -> list[Row]:
         if isinstance(record, OpEnd):
-            values = self._quick.values(record)
+            values = None if self._quick is None else self._quick.values(record)
             if values is not None:
                 return [Row(SPANS, values[_STEP], values)]
             return self._span(record, record.status, record.end_ns, record.error, record.outputs)
@@ -296,7 +299,9 @@ class RowMaker:
         if known is None:
             if len(self._names) >= _MOST_PLACES:
                 self._names.clear()
-            fields = {"name": name, "status": status} if kind is None else {"name": name, "status": status, "kind": kind}
+            fields = (
+                {"name": name, "status": status} if kind is None else {"name": name, "status": status, "kind": kind}
+            )
             known = self._redactor.row(SPANS, fields)
             if fit(SPANS, known):
                 raise ValueError("a name, status or kind that is no text")
@@ -346,7 +351,7 @@ class RowMaker:
 
     def _opened(self, trajectory_id: bytes, raw: msgspec.Raw) -> Any:
         """A payload as values; lists of numbers under the names of token columns come as Arrow arrays."""
-        if len(raw) < _SHORTEST_TAKEN_APART:
+        if len(raw) < _SHORTEST_TAKEN_APART or self._quick is None:
             return decode_value(raw)
         try:
             parts = _parts_decoder.decode(raw)
@@ -433,15 +438,17 @@ class RowMaker:
 
 def _put_back(payload: Any, raw: msgspec.Raw) -> None:
     """Lists of numbers for which there was no column, as they were given: a second list of prompt ids, say."""
-    if isinstance(payload, dict) and any([isinstance(value, pa.Array) for value in payload.values()]):
+    if isinstance(payload, dict) and any(isinstance(value, pa.Array) for value in payload.values()):
         parts = _parts_decoder.decode(raw)
         payload.update(
             {name: decode_value(parts[name]) for name, value in payload.items() if isinstance(value, pa.Array)}
         )
 
 
-def _failure(error: Error | None) -> dict[str, str]:
-    return {} if error is None else {"error": f"{error.type}: {error.message}", "traceback": error.traceback}
+def _failure(error: Error | None) -> dict[str, str | None]:
+    if error is None:
+        return {"error": None, "traceback": None}
+    return {"error": f"{error.type}: {error.message}", "traceback": error.traceback}
 
 
 def _said(value: Any) -> str | None:

@@ -79,9 +79,7 @@ def _places(items: list[Any]) -> dict[Place, list[tuple[int, str]]]:
     return places
 
 
-def _note_texts(
-    places: dict[Place, list[tuple[int, str]]], number: int, item: Any, place: Place, levels: int
-) -> None:
+def _note_texts(places: dict[Place, list[tuple[int, str]]], number: int, item: Any, place: Place, levels: int) -> None:
     kind = type(item)
     if kind is str:
         if item:

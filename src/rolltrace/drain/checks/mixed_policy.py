@@ -7,7 +7,6 @@ from typing import Any
 from rolltrace.drain.checks.check import Finding, OpFacts
 from rolltrace.drain.checks.past import Known
 
-
 VERSION_NAMES = ("param_version_start", "param_version_end")
 
 

@@ -133,7 +133,7 @@ class Checks:
             and status == "ok"
             and trajectory_id not in self._past
             and (type(outputs) is not dict or TELLING.isdisjoint(outputs))
-            and not any([word in payload for word in IMAGE_WORDS])
+            and not any(word in payload for word in IMAGE_WORDS)
         )
 
     def of_lost_text(self, why: Any) -> Iterator[Finding]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from rolltrace.drain.checks.check import Finding, OpFacts
 
-
 ERROR_NAMES = ("isError", "is_error")
 
 

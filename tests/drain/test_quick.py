@@ -1,0 +1,142 @@
+"""Whichever way a record takes to its rows, they are the same."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from rolltrace.drain import Redactor, RowMaker
+from rolltrace.drain.checks import Checks, Past
+from rolltrace.drain.memory import Memory
+from rolltrace.drain.quick import QuickSpans
+from rolltrace.record import Coordinates, Error, OpEnd, Record, Snapshotter, encode_record, to_json
+
+META = {"project": "p", "experiment": "e", "writer": "w", "run": "r", "run_ns": 5}
+SECRET = "sk-proj-a8Jd72Kq0ZxP4mN6vB1cT5yR9wL3"
+snapshot = Snapshotter().take
+
+numbers = st.one_of(
+    st.lists(st.integers(0, 200_000), min_size=120, max_size=400),
+    st.lists(st.floats(allow_nan=True), min_size=60, max_size=200),
+    st.lists(st.integers(0, 1), min_size=600, max_size=700),
+    st.lists(st.one_of(st.integers(-(2**40), 2**40), st.none(), st.booleans()), min_size=100, max_size=300),
+)
+names = st.sampled_from(
+    ["query", "text", "rank", "token_ids", "prompt_ids", "response_ids", "logprobs", "response_mask", "finish_reason",
+     "usage", "image", "password", "isError", "messages", "name", "value", "items", "choices", "policy_version", "漢字"]
+)  # fmt: skip
+leaves = st.one_of(
+    st.text(max_size=20),
+    st.sampled_from(
+        [SECRET, f"my key is {SECRET}", "data:image/png;base64,xx", "length", "\ud800", "tool", "hunter2!"]
+    ),
+    st.integers(-(2**70), 2**70),
+    st.floats(),
+    st.booleans(),
+    st.none(),
+    st.binary(max_size=5),
+    numbers,
+)
+payloads = st.recursive(
+    leaves,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=4), st.dictionaries(st.one_of(names, st.integers()), inner, max_size=5)
+    ),
+    max_leaves=12,
+)
+
+
+@st.composite
+def ops(draw: st.DrawFn) -> OpEnd:
+    where = draw(
+        st.one_of(
+            st.builds(
+                lambda step, sample: Coordinates(step, sample, 0, False),
+                st.one_of(st.none(), st.integers(0, 3)),
+                st.sampled_from([1, "a", SECRET, None]),
+            ),
+            st.sampled_from([[1 << 63], ["x"], None]),
+        )
+    )
+    return OpEnd(
+        draw(st.sampled_from([b"t" * 16, b"u" * 16, b"short"])),
+        msgspec.Raw(encode_record(where)),
+        draw(st.sampled_from([1, 2, 3, 1 << 63])),
+        draw(st.sampled_from([0, 1])),
+        draw(st.sampled_from(["search", SECRET, "漢"])),
+        draw(st.sampled_from(["tool", "llm", "other"])),
+        draw(st.sampled_from([0, 10, 1 << 63])),
+        draw(st.sampled_from([0, 20, -1])),
+        draw(st.sampled_from(["ok", "error"])),
+        draw(st.sampled_from([None, Error("E", f"said {SECRET}", "at")])),
+        msgspec.Raw(snapshot(draw(st.one_of(st.dictionaries(names, payloads, max_size=4), payloads)))),
+        msgspec.Raw(snapshot(draw(payloads))),
+        draw(st.sampled_from(["", "worker"])),
+    )
+
+
+def made(maker: RowMaker, records: list[Record]) -> list[Any]:
+    shaped = [maker.shape(record, "w-000000-0") for record in records]
+    return [(row.table.name, row.step, plain(row.fields)) for each in shaped for row in each.rows] + [
+        each.is_whole for each in shaped
+    ]
+
+
+def plain(fields: dict[str, Any]) -> str:
+    values = {name: value.to_pylist() if isinstance(value, pa.Array) else value for name, value in fields.items()}
+    return repr(values)  # in which NaN is NaN
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.lists(ops(), min_size=1, max_size=4))
+def test_a_record_has_the_same_rows_by_the_short_way_and_by_the_long_one(
+    tmp_path_factory: pytest.TempPathFactory, records: list[Record]
+) -> None:
+    store = Path(tmp_path_factory.getbasetemp())
+    short, long = (
+        RowMaker(META, Redactor(), Memory(store), Checks("all", Past()), shortcuts=shortcuts)
+        for shortcuts in (True, False)
+    )
+    assert made(short, records) == made(long, records)
+
+
+def test_an_op_without_anything_unusual_goes_the_short_way(tmp_path: Path) -> None:
+    maker = RowMaker(META, Redactor(), Memory(tmp_path), Checks("all", Past()))
+    quick = QuickSpans(maker._template, Redactor(), Memory(tmp_path), Checks("all", Past()))
+    where = msgspec.Raw(encode_record(Coordinates(1, 2, 3)))
+
+    def op(outputs: Any) -> OpEnd:
+        given = msgspec.Raw(snapshot({"query": "what?"}))
+        return OpEnd(
+            b"t" * 16, where, 1, 0, "search", "tool", 10, 20, "ok", None, given, msgspec.Raw(snapshot(outputs))
+        )
+
+    assert quick.values(op({"text": "that", "rank": 1})) is not None
+    for outputs in ({"token_ids": [1]}, SECRET, {"image": "x"}, {"isError": True}, b"x", math.nan, {1: 2}):
+        assert quick.values(op(outputs)) is None, outputs
+
+
+@settings(max_examples=200, deadline=None)
+@given(payloads)
+def test_json_is_the_same_whether_the_value_was_copied_for_it_or_not(value: Any) -> None:
+    clean = Redactor().clean_json(value)
+    if clean is not None:
+        assert clean == msgspec.json.encode(to_json(Redactor().value(value))).decode()
+        assert SECRET not in clean
+    json.loads(Redactor().json(value))
+
+
+def test_a_secret_that_is_spread_over_the_items_of_a_list_is_found_without_a_copy_too() -> None:
+    pieces = [{"delta": {"content": SECRET[at : at + 5]}} for at in range(0, len(SECRET), 5)]
+    assert Redactor().clean_json({"chunks": pieces}) is None
+    assert Redactor().clean_json(["--password", "hunter2!"]) is None
+    assert Redactor().clean_json({"name": "Authorization", "value": "abc"}) is None
+    assert Redactor().clean_json({"chunks": [{"delta": {"content": "so"}}, {"delta": {"content": "it goes"}}]})
