@@ -43,6 +43,19 @@ def warm_memory(payloads: Sequence[Any], *, ops: int, size_bytes: int) -> Round:
     return run
 
 
+def encoding_alone(payloads: Sequence[Any], *, ops: int) -> Round:
+    """One round: encode, and let the bytes go."""
+    encode = msgpack.Encoder().encode
+
+    def run() -> float:
+        begin = time.perf_counter_ns()
+        for payload in payloads:
+            encode(payload)
+        return (time.perf_counter_ns() - begin) / 1e3 / ops
+
+    return run
+
+
 def _encode_and_copy(payloads: Sequence[Any], target: bytearray | mmap.mmap, *, rewind: bool = False) -> float:
     encode = msgpack.Encoder().encode
     position = 0
