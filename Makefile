@@ -75,6 +75,7 @@ bench: $(READY) ## measure, with the peers in the same run
 	$(BIN)/python -m benchmarks.store
 	$(BIN)/python -m benchmarks.drain
 	$(BIN)/python -m benchmarks.query
+	$(BIN)/python -m benchmarks.scale --quick
 	$(BIN)/python -m benchmarks.checks
 	$(BIN)/python -m benchmarks.text
 	$(BIN)/python -m benchmarks.redact

@@ -54,6 +54,7 @@ A folder of Parquet files (zstd) that pandas, Polars, DuckDB, Spark or ClickHous
 
     STORE/format.json                                                   version of the format
     STORE/data/project=P/experiment=E/step=S/TABLE--SOURCE.parquet      parts; S is a number or `none`
+    STORE/summary/project=P/experiment=E/step=S--...                    listings of finished steps; can be removed
     STORE/blobs/ab/abcdef...                                            content such as pixels, named by its hash
     STORE/tokenizers/FINGERPRINT.json                                   tokenizers, as far as decoding needs them
     STORE/journal/HOST/                                                 what has not been drained yet

@@ -2,34 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
 
 from rolltrace._guard import caught
-from rolltrace.journal import drainer_lock, journal_folder, open_file
-
-_DETACH = """
-import os, sys
-if os.fork():
-    os._exit(0)
-os.nice(5)
-from pathlib import Path
 from rolltrace.journal import drainer_lock, journal_folder
-store = Path(sys.argv[1])
-with drainer_lock(journal_folder(store)) as alone:
-    if alone:
-        from rolltrace.keeper.clean_output import clean_output
-        from rolltrace.keeper.process import follow
-        clean_output(store)
-        follow(store)
-"""
-"""Forks before anything is loaded, so that whoever starts it waits only for a bare interpreter and leaves no zombie;
-takes the lock before the column libraries are loaded, so that nobody starts a second one meanwhile. Where both want the
-same core, the rollout comes first."""
+from rolltrace.journal.launch import detach
+from rolltrace.journal.launch import start_drainer as start_drainer
+
 _REMOVE_LATER = """
 import os, sys, time
 if os.fork():
@@ -40,8 +21,10 @@ from rolltrace.journal import drainer_lock, journal_folder
 store = Path(sys.argv[1])
 with drainer_lock(journal_folder(store)) as alone:
     if alone:
+        from rolltrace.query.summarise import summarise
         from rolltrace.store import remove_replaced
         remove_replaced(store)
+        summarise(store)
 """
 """Holds no lock while it waits. If a drainer runs by then, that one does it."""
 _SECONDS_BETWEEN = 2.0
@@ -84,33 +67,9 @@ def _drain(store: Path) -> None:
         caught("drain thread")
 
 
-def start_drainer(store: Path) -> None:
-    """Start a drainer process for this host and store unless one is at work. Never raises."""
-    try:
-        with drainer_lock(journal_folder(store)) as none_at_work:
-            pass
-        if none_at_work:
-            _detach(_DETACH, store)
-    except Exception:
-        caught("drainer start")
-
-
 def remove_replaced_later(store: Path, wait_sec: float) -> None:
     """Have the parts removed that others stand for now, when nobody can be reading them any more. Never raises."""
     try:
-        _detach(_REMOVE_LATER, store, str(wait_sec))
+        detach(_REMOVE_LATER, store, str(wait_sec))
     except Exception:
         caught("removal of replaced parts")
-
-
-def _detach(program: str, store: Path, *arguments: str) -> None:
-    with open(journal_folder(store) / "drainer.log", "ab", opener=open_file) as log:
-        subprocess.run(
-            [sys.executable, "-c", program, str(store), *arguments],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,  # Ctrl-C is for the training run; the drainer finishes its work
-            env={**os.environ, "ROLLTRACE_BACKEND": ""},
-            check=True,
-        )

@@ -15,6 +15,7 @@ from rolltrace.exchange.importer import Target, import_files
 from rolltrace.journal import drainer_lock, journal_folder
 from rolltrace.keeper import upkeep as upkeep_module
 from rolltrace.keeper.upkeep import Upkeep
+from rolltrace.query.summary import summary_folder
 from rolltrace.store import compact, list_parts, remove_replaced
 
 
@@ -108,3 +109,28 @@ def test_readers_find_every_row_once_while_parts_are_merged(tmp_path: Path) -> N
             (row,) = opened.sql("SELECT count(*) AS ops, count(DISTINCT op_id) AS different FROM spans").rows()
             assert row == {"ops": 36, "different": 36}
     assert merging.merged
+
+
+def test_the_steps_of_a_store_that_is_not_small_get_summaries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(upkeep_module, "_EVERY_SEC", 0.0)
+    rolltrace.init("p", "e", "rolltrace", store=tmp_path, drain="off")
+    for step in range(upkeep_module._FEW_STEPS):
+        record(1, step, step=step)
+    rolltrace.shutdown()
+    upkeep = Upkeep(tmp_path, grace_sec=0.0)
+    with Drainer(tmp_path).working():
+        Drainer(tmp_path).drain()
+        upkeep.turn(news=True)
+        assert not summary_folder(tmp_path).exists(), "it answers as fast from its parts"
+        rolltrace.init("p", "e", "rolltrace", store=tmp_path, drain="off")
+        record(1, step=100)
+        rolltrace.shutdown()
+        Drainer(tmp_path).drain()
+        for news in (True, False, False, False):
+            upkeep._next_at = 0.0  # its share of the time is up to the clock
+            upkeep.turn(news=news)
+            summarised = {file.name.partition("--")[0] for file in summary_folder(tmp_path).rglob("*.summary")}
+            if news:
+                assert "step=100" not in summarised, "it is running"
+    assert summarised == {part.parent.name for part in list_parts(tmp_path)}
+    assert len(rolltrace.open(tmp_path).trajectories()) == upkeep_module._FEW_STEPS + 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import subprocess
 import sys
@@ -16,7 +15,7 @@ import rolltrace
 from rolltrace.drain import Drainer
 from rolltrace.errors import FormatError, StoreError
 from rolltrace.query import FilterError, QueryError, open_store
-from rolltrace.query.views import TRAJECTORY_COLUMNS
+from rolltrace.query.columns import TRAJECTORY_COLUMNS
 from tests.draining import drain
 
 from .conftest import agent, generate, search, start
@@ -36,7 +35,7 @@ def test_each_trajectory_is_listed_once_with_its_summary(run: Path) -> None:
         "flags": ["mixed_policy", "prefix_break", "tool_error"],
     }  # fmt: skip
     assert {name: row[name] for name in expected} == expected
-    assert json.loads(row["tags"]) == {"difficulty": "schwer"}
+    assert row["tags"] == {"difficulty": "schwer"}
     assert row["duration_s"] == pytest.approx((row["end_ns"] - row["start_ns"]) / 1e9)
 
 

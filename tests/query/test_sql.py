@@ -10,8 +10,9 @@ import pytest
 
 import rolltrace
 from rolltrace.query import QueryError, Store, open_store
+from rolltrace.query.columns import TRAJECTORY_COLUMNS
 from rolltrace.query.group_views import GROUP_COLUMNS
-from rolltrace.query.views import TRAJECTORY_COLUMNS, VIEWS, listing_statements
+from rolltrace.query.views import VIEWS, listing_question
 from rolltrace.record.tables import SPANS, TABLES
 from tests.draining import drain
 
@@ -129,10 +130,9 @@ def test_a_listing_reads_no_payload(store_path: Path) -> None:
     """The scan of the spans' parts names the columns that it reads."""
     store = open_store(store_path)
     store.refresh()
-    cursor = store._engine._with_live_rows(store._engine._live)
-    for statement in listing_statements(store._engine._parts):
-        cursor.execute(statement)
-    ((_, plan),) = cursor.execute("EXPLAIN SELECT * FROM _active_listing").fetchall()
+    cursor = store._engine._with_live_rows(store._engine._live_rows(lambda folder: True))
+    question = listing_question(store._engine._parts(lambda folder: True))
+    ((_, plan),) = cursor.execute(f"EXPLAIN (FORMAT json) {question}").fetchall()
     assert "response_tokens" in plan
     assert not any(name in plan for name in ("inputs", "outputs", "prompt_ids", "response_ids", "logprobs"))
 

@@ -35,7 +35,6 @@ from rolltrace.cli.trajectory_table import (
     fields_of,
     usual_columns,
     with_asked,
-    with_tags,
 )
 
 if TYPE_CHECKING:
@@ -120,9 +119,9 @@ def _trajectories(options: argparse.Namespace, store: Store, wanted: Row) -> int
     with working(f"reading {store.path}"):
         found = store.trajectories(**wanted, **paging)
         rows = found.rows()
-        total = len(rows) if options.json else len(store.trajectories(**wanted))
+        total = len(rows) if options.json else found.total
         if options.json:
-            chosen = map(with_tags, rows) if options.columns is None else chosen_fields(store, rows, options.columns)
+            chosen = rows if options.columns is None else chosen_fields(store, rows, options.columns)
         elif rows:
             columns = usual_columns(rows) if options.columns is None else chosen_columns(store, rows, options.columns)
             columns = with_asked(store, rows, columns, _asked(options, wanted))

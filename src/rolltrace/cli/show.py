@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +38,8 @@ _LINES = 12
 _TOKENS = 12
 _LONGEST_PART = 500
 """Of a part of a message that is no text: an image may be in it."""
+_OPS = 50
+"""Of how many ops inputs and outputs are shown without --full."""
 _FINDINGS = 20
 _HISTORY = 5
 """How many earlier values of a score are shown; --json has all."""
@@ -118,19 +121,19 @@ def _print_json(trajectory: Trajectory, options: argparse.Namespace) -> None:
     elif options.transitions:
         print_rows(trajectory.transitions)
     else:
-        fields = {
+        everything = {
             **vars(trajectory),
             "ops": [_op_tree(op) for op in trajectory.ops],
             "tokens": [tokens._asdict() for tokens in trajectory.tokens],
             "conversation": trajectory.conversation,
             "pruned": None if trajectory.pruned is None else str(trajectory.pruned),
         }
-        print(json_line(fields))
+        print(json_line(everything))
 
 
 def _op_fields(op: Op) -> dict[str, Any]:
-    fields = {key: value for key, value in vars(op).items() if key != "children"}
-    return {**fields, "duration_s": op.duration_s, "pruned": None if op.pruned is None else str(op.pruned)}
+    shown = {each.name: getattr(op, each.name) for each in fields(op) if each.name != "children"}
+    return {**shown, "duration_s": op.duration_s, "pruned": None if op.pruned is None else str(op.pruned)}
 
 
 def _op_tree(op: Op) -> dict[str, Any]:
@@ -238,7 +241,11 @@ def _with_depth(trajectory: Trajectory) -> Iterator[tuple[Op, int, str]]:
 def _print_ops(trajectory: Trajectory, full: bool) -> None:
     if not trajectory.ops:
         print("  none")
-    for op, _, branch in _with_depth(trajectory):
+    count = sum(1 for _ in trajectory.walk())
+    for shown, (op, _, branch) in enumerate(_with_depth(trajectory)):
+        if not full and shown >= _OPS:
+            print(paint(f"  {branch}", "dim") + _without_payload(op))
+            continue
         name, kind = plain(op.name), "" if op.kind == "other" else f" {plain(op.kind)}"
         took = "" if op.duration_s is None else f" {duration(op.duration_s)}"
         status = "" if op.status == "ok" else f" {plain(op.status)}"
@@ -255,6 +262,23 @@ def _print_ops(trajectory: Trajectory, full: bool) -> None:
             given = cut(given, room - len(result))
         head = f"  {paint(branch, 'dim')}{paint(name, 'bold')}{paint(kind, 'cyan')}{paint(took, 'dim')}"
         print(f"{head}{paint(status, paint_status(status))}{given}{paint(result, 'red' if op.error else None)}")
+    if not full and count > _OPS:
+        print(paint(f"  inputs and outputs of the first {_OPS} ops are shown; of all {count}: --full", "dim"))
+
+
+def _without_payload(op: Op) -> str:
+    """One of many ops: how long it took and how much went in and out. Reading all of them would take long."""
+    took = "" if op.duration_s is None else f" {duration(op.duration_s)}"
+    status = "" if op.status == "ok" else f" {plain(op.status)}"
+    tokens = [
+        f"{count} {what}"
+        for count, what in ((op.prompt_tokens, "prompt"), (op.response_tokens, "response"))
+        if count is not None
+    ]
+    head = f"{paint(plain(op.name), 'bold')}{'' if op.kind == 'other' else paint(f' {plain(op.kind)}', 'cyan')}"
+    said = f" {', '.join(tokens)} tokens" if tokens else ""
+    error = paint(f" ✗ {plain(op.error)}", "red") if op.error is not None else ""
+    return f"{head}{paint(took, 'dim')}{paint(status, paint_status(status))}{said}{error}"
 
 
 def _short(value: Any, full: bool) -> str:

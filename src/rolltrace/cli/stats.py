@@ -79,26 +79,15 @@ def _line(label: str, value: Any) -> None:
 
 
 def _gather(store: Path) -> dict[str, Any]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     from rolltrace.keeper.report import reports
     from rolltrace.query import open_store
-    from rolltrace.store import list_parts, table_of
 
     asked = open_store(store)
     experiments = asked.experiments().rows()
     losses: Counter[str] = Counter()
     for row in asked.losses():
         losses[row["reason"]] += row["count"]
-    parts, rows, damaged = list_parts(store), Counter[str](), []
-    for part in parts:
-        try:
-            rows[table_of(part)] += pq.read_metadata(part).num_rows
-        except FileNotFoundError:  # compacted since it was listed
-            continue
-        except (OSError, pa.ArrowException):
-            damaged.append(str(part))
+    parts = asked.parts()
     journals = journal_files(store)
     return {
         "store": str(store),
@@ -106,8 +95,8 @@ def _gather(store: Path) -> dict[str, Any]:
         "running": sum(row["running"] for row in experiments),
         "experiments": len(experiments),
         "bytes": {name: disk_bytes((store / name).rglob("*")) for name in ("data", "journal", "blobs")},
-        "parts": len(parts),
-        "rows": dict(rows),
+        "parts": parts.parts,
+        "rows": parts.rows,
         "journal_files": len(journals),
         "unreadable_journals": sum(each.kind == "journal" for each in asked.incomplete.missing),
         "undrained_bytes": sum(map(undrained_bytes, journals)),
@@ -115,7 +104,7 @@ def _gather(store: Path) -> dict[str, Any]:
         "backends": [report._asdict() for report in reports(asked)],
         "losses": dict(losses),
         "flags": _flags(asked),
-        "damaged_parts": damaged,
+        "damaged_parts": [str(part) for part in parts.damaged],
     }
 
 

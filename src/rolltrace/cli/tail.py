@@ -25,7 +25,6 @@ from rolltrace.cli.output import (
     tell_of_nothing,
     working,
 )
-from rolltrace.cli.trajectory_table import with_tags
 
 if TYPE_CHECKING:
     from rolltrace.query import Store
@@ -90,7 +89,7 @@ def _finished(store: Store, wanted: dict[str, Any], seen: set[str]) -> list[dict
 
 def _print(rows: list[dict[str, Any]], as_json: bool) -> None:
     for row in rows:
-        print(json_line(with_tags(row)) if as_json else _line(row))
+        print(json_line(row) if as_json else _line(row))
     sys.stdout.flush()
 
 

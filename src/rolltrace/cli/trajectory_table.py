@@ -5,7 +5,6 @@ What a filter or an order is about is always among them, also on a narrow screen
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -20,11 +19,6 @@ _KEYED = ("tag.", "score.", "label.", "group.")
 """Fields that have no column of their own in `trajectories`."""
 _OF_OPS = {"tool": "name", "op": "name", "kind": "kind"}
 """Fields about some op of a trajectory -> the column of `spans` that tells."""
-
-
-def with_tags(row: Row) -> Row:
-    """A row of `trajectories` with its tags as an object, not as JSON text."""
-    return {**row, "tags": None if row["tags"] is None else json.loads(row["tags"])}
 
 
 def usual_columns(rows: Sequence[Row]) -> list[Column]:
@@ -71,8 +65,8 @@ def fields_of(names: str) -> list[str]:
         QueryError: there is no such column.
     """
     from rolltrace.query.arguments import column_of
+    from rolltrace.query.columns import TRAJECTORY_COLUMNS
     from rolltrace.query.headers import TRAJECTORY_HEADERS
-    from rolltrace.query.views import TRAJECTORY_COLUMNS
 
     words = [word.strip() for word in names.split(",") if word.strip()]
     if not words:
@@ -138,7 +132,7 @@ def _values(store: Store, rows: Sequence[Row], name: str) -> list[Any]:
     """One value for each row."""
     kind, _, key = name.partition(".")
     if kind == "tag":
-        return [json.loads(row["tags"] or "{}").get(key) for row in rows]
+        return [row["tags"].get(key) for row in rows]
     if kind not in ("score", "label", "group", *_OF_OPS):
         return [row[name] for row in rows]
     from rolltrace.query.group_views import GROUP_COLUMNS, SAME_GROUP

@@ -19,9 +19,9 @@ import xxhash
 from msgspec import Raw
 
 from rolltrace.record import Event, OpEnd, decode_value
+from rolltrace.record.tables import LITERAL, POINTER
 from rolltrace.record.tokens import NAMES, WRAPPERS
 
-POINTER, LITERAL = "$op", "literal"
 _SHORTEST_BYTES = 64
 """A pointer is about as long."""
 _MOST_PARTS = 100_000

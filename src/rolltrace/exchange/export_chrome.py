@@ -46,7 +46,7 @@ def write(selection: Selection, out: TextIO) -> Exported:
     count, comma = 0, "\n"
     numbers = iter(range(1, len(selection.rows) + 1))
     texts = selection.each(  # payloads as text, which can be cut
-        lambda full: [json_text(event) for event in _events(full, next(numbers), begin_ns)], split_payload=True
+        lambda full: [json_text(event) for event in _events(full, next(numbers), begin_ns)]
     )
     for events in texts:
         count += 1
@@ -94,7 +94,7 @@ def _arguments(op: Op, full: Full) -> dict[str, Any]:
     plain = ("status", "error", "policy_version", "finish_reason", "prompt_tokens", "response_tokens", "worker")
     shown = {name: span[name] for name in plain if span[name] is not None}
     # The JSON of the store, in which token lists are one word: a timeline is no place for them.
-    payloads = {name: span[name] for name in ("inputs", "outputs") if span[name] is not None}
+    payloads = {} if op.content is None else op.content.halves
     if op.pruned is not None:
         payloads = {"inputs": str(op.pruned)}
     return {

@@ -11,7 +11,7 @@ from typing import Any, TextIO
 
 from rolltrace.exchange.csvtext import write_csv
 from rolltrace.exchange.selection import Exported, Selection
-from rolltrace.query.views import TRAJECTORY_COLUMNS
+from rolltrace.query.columns import TRAJECTORY_COLUMNS
 
 _OWN_COLUMN = ("reward", "advantage", "fate")
 """Scores that are columns of `trajectories`."""
@@ -22,8 +22,8 @@ def write(selection: Selection, out: TextIO) -> Exported:
     columns = [name for name in TRAJECTORY_COLUMNS if name != "tags"]
     extra = _scores(selection)
     for row in selection.rows:
-        tags = json.loads(row["tags"] or "{}")
-        extra.setdefault(row["trajectory_id"], {}).update({f"tag.{name}": value for name, value in tags.items()})
+        tags = {f"tag.{name}": value for name, value in row["tags"].items()}
+        extra.setdefault(row["trajectory_id"], {}).update(tags)
     more = sorted({name for fields in extra.values() for name in fields})
 
     def cells(row: Mapping[str, Any]) -> Iterator[Any]:

@@ -12,13 +12,12 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import Any, NamedTuple, TextIO
 
-from rolltrace.exchange.export_sft import PLACE, finite
+from rolltrace.exchange.export_sft import finite
 from rolltrace.exchange.jsontext import json_text
 from rolltrace.exchange.selection import Exported, Selection
 from rolltrace.query import Trajectory
+from rolltrace.query.group_views import GROUP_KEY
 from rolltrace.query.trajectory import Row
-
-_GROUP = tuple(name for name in PLACE if name != "rollout_n")
 
 
 class _Split(NamedTuple):
@@ -53,7 +52,7 @@ def write(selection: Selection, out: TextIO) -> Exported:
 
 def _best_and_worst(rows: list[Row], skipped: Counter[str]) -> Iterator[tuple[Row, Row]]:
     def key(row: Row) -> tuple[str, ...]:
-        return tuple(repr(row[name]) for name in _GROUP)
+        return tuple(repr(row[name]) for name in GROUP_KEY)
 
     for _, group in groupby(sorted(rows, key=key), key=key):
         members = list(group)
@@ -95,7 +94,7 @@ def _pair(best: Trajectory, worst: Trajectory) -> dict[str, Any] | str:
         "rejected_reward": finite(worst.reward),
         "chosen_id": best.trajectory_id,
         "rejected_id": worst.trajectory_id,
-        **{name: getattr(best, name) for name in _GROUP},
+        **{name: getattr(best, name) for name in GROUP_KEY},
     }
 
 

@@ -16,6 +16,7 @@ from rolltrace.errors import ConfigError
 from rolltrace.exchange.html_images import Images
 from rolltrace.exchange.selection import Exported, Selection
 from rolltrace.query import Comparison, Op, Trajectory, compare
+from rolltrace.query.columns import COLUMNS
 from rolltrace.record import to_json
 
 MOST = 16
@@ -23,11 +24,7 @@ MOST = 16
 _LONGEST_TEXT = 100_000
 _KEPT = frozenset("\n\t\u200c\u200d")
 """Not printable, and harmless: line ends, and what joins letters and emoji."""
-_SHOWN = (
-    "trajectory_id", "project", "experiment", "step", "sample_index", "rollout_n", "validate", "status", "error",
-    "reward", "duration_s", "turns", "tool_calls", "tool_errors", "prompt_tokens", "response_tokens",
-    "policy_version_min", "policy_version_max", "flags", "tags", "worker", "run", "superseded",
-)  # fmt: skip
+_SHOWN = tuple(column.name for column in COLUMNS if column.on_page)
 _POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 _STYLE = """
 :root { color-scheme: light dark; }

@@ -50,7 +50,7 @@ def record_of(full: Full) -> dict[str, Any]:
 def _op(op: Op, full: Full) -> dict[str, Any]:
     span = full.spans[op.op_id]
     return {
-        **{name: span[name] for name in OP_COLUMNS},
+        **{name: span[name] if name in span or op.content is None else op.content.column(name) for name in OP_COLUMNS},
         "inputs": op.inputs,
         "outputs": op.outputs,
         "children": [_op(child, full) for child in op.children],

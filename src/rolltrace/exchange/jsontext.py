@@ -25,10 +25,15 @@ def json_text(value: Any) -> str:
 
 def _strict(value: Any) -> Any:
     """As `to_json`, which looks at every number; most of them are token ids and logprobs, checked here in one go."""
-    if type(value) is dict:
+    kind = type(value)
+    if value is None or kind is bool or (kind is str and value.isascii()):
+        return value
+    if (kind is int and -(1 << 63) <= value < 1 << 64) or (kind is float and math.isfinite(value)):
+        return value
+    if kind is dict:
         if all(type(key) is str and key.isascii() for key in value):
             return {key: _strict(item) for key, item in value.items()}
-    elif type(value) is list:
+    elif kind is list:
         return value if value and _all_numbers(value) else [_strict(item) for item in value]
     return to_json(value)
 

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import groupby
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
 from rolltrace._guard import logger
 from rolltrace.query import Result, Store, Trajectory
+from rolltrace.query.contents import Pace
+from rolltrace.query.filters import MOST_ITEMS
 from rolltrace.query.reading import read_whole
 from rolltrace.query.runs import NO_OLDER_RUNS, OlderRuns
 from rolltrace.query.trajectory import Row
 
 T = TypeVar("T")
-_BATCH = 32
-"""How many trajectories are read at once: enough to make few queries, few enough to hold in memory."""
+_BATCH = 2_000
+"""How many trajectories are read at once, without their payloads: enough to make few queries, few enough to hold."""
 
 
 class Exported(NamedTuple):
@@ -29,7 +30,7 @@ class Exported(NamedTuple):
 
 
 class Full(NamedTuple):
-    """A trajectory, and the rows of its ops by their id: they hold more than `Op` shows."""
+    """A trajectory, and the rows of its ops by their id, without what is large: they hold more than `Op` shows."""
 
     trajectory: Trajectory
     spans: dict[int, Row]
@@ -53,21 +54,20 @@ class Selection:
         self.left_out: Counter[str] = Counter()
         """Reason -> how many trajectories could not be exported."""
 
-    def read(self, rows: Sequence[Row] | None = None, *, split_payload: bool = False) -> Iterator[Full]:
-        """The trajectories of these rows, of all if not given, in their order; `split_payload` as in `read_whole`."""
-        chosen = self.rows if rows is None else rows
-        done = 0
-        for step, of_step in groupby(chosen, key=lambda row: row["step"]):
-            for batch in batches(list(of_step), _BATCH):
-                found = read_whole(self.store, batch, step, split_payload=split_payload, on_fault=self.leave_out)
-                for trajectory, spans in found:
-                    yield Full(trajectory, {span["op_id"]: span for span in spans})
-                    done += 1
-                    self._progress(done, len(chosen))
+    def read(self, rows: Sequence[Row] | None = None) -> Iterator[Full]:
+        """The trajectories of these rows, of all if not given, in their order."""
+        chosen = list(self.rows if rows is None else rows)
+        done, paces = 0, (Pace(), Pace())
+        for batch in batches(chosen, _BATCH):
+            scope = self.store.scope_of(batch)
+            for trajectory, spans in read_whole(self.store, batch, scope, paces=paces, on_fault=self.leave_out):
+                yield Full(trajectory, {span["op_id"]: span for span in spans})
+                done += 1
+                self._progress(done, len(chosen))
 
-    def each(self, convert: Callable[[Full], T], *, split_payload: bool = False) -> Iterator[T]:
+    def each(self, convert: Callable[[Full], T]) -> Iterator[T]:
         """What a format makes of each trajectory, without those that it cannot make anything of."""
-        for full in self.read(split_payload=split_payload):
+        for full in self.read():
             try:
                 converted = convert(full)
             except Exception as fault:
@@ -108,10 +108,14 @@ def select(
     """
     if trajectory_ids and conditions.get("run") is None:
         conditions["all_runs"] = True  # whoever names one means it, whatever its run
+    wanted = dict.fromkeys(store.full_id(each) for each in trajectory_ids)
+    if 0 < len(wanted) <= MOST_ITEMS:
+        named = f"trajectory_id in ({', '.join(repr(each) for each in wanted)})"
+        where = conditions.get("where")
+        conditions["where"] = named if where is None else f"({where}) and {named}"
     found = store.trajectories(**conditions)
     rows = found.rows()
     if trajectory_ids:
-        wanted = dict.fromkeys(store.trajectory(each).trajectory_id for each in trajectory_ids)
         by_id = {row["trajectory_id"]: row for row in rows}
         rows = [by_id[each] for each in wanted if each in by_id]
     return Selection(store, rows, progress, found.older_runs)

@@ -137,6 +137,7 @@ def decide(store: Path, policy: Policy, *, at_once: int | None = None) -> Decisi
     if not due:
         return decision
     asked = open_store(store)
+    asked.refresh()  # also what is too much for a question: a reward in a journal may be what keeps a trajectory
     waiting = unsent(asked)
     for folder in decision.steps:
         choice = _choose(asked, folder, policy, parts, waiting)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from rolltrace._guard import logger
+from rolltrace._guard import caught, logger
 from rolltrace.keeper.policy import policy_changed_ns
 from rolltrace.store import (
     GRACE_SEC,
@@ -21,7 +21,9 @@ from rolltrace.store import (
     pruning_is_planned,
     remove_abandoned,
     remove_replaced,
+    step_folders,
 )
+from rolltrace.store.layout import part_entries
 
 _SHARE = 0.2
 """How much of the time upkeep may take while there is something to drain."""
@@ -32,6 +34,8 @@ _SWEEP_EVERY_SEC = 300.0
 _RETRY_SEC = 30.0
 """How long after a failure, such as a full disk, nothing is tried."""
 _PARTS_WORTH_MERGING = 4
+_FEW_STEPS = 8
+_FEW_BYTES = 4 << 20
 
 
 class Upkeep:
@@ -43,6 +47,8 @@ class Upkeep:
         self._due = True
         self._next_at = self._retry_at = 0.0
         self._sweep_at = 0.0
+        self._unsummarised = True
+        """Something was drained since all steps were summarised."""
         self._policy_ns = policy_changed_ns(store)
         self.waits = False
         """Replaced parts wait to be removed, so somebody has to stay."""
@@ -50,17 +56,19 @@ class Upkeep:
     def turn(self, *, news: bool) -> bool:
         """Do some of what is due; whether anything was. `news`: something was drained, and more may follow."""
         policy_ns = policy_changed_ns(self._store)
+        self._unsummarised |= news
         if news or policy_ns != self._policy_ns:
             self._policy_ns, self._due = policy_ns, True
         begun = time.monotonic()
         if begun < self._retry_at or (begun < self._next_at and (news or not self._due)):
             return False
-        worked = self._work(begun) if self._due or self.waits else False
+        is_quiet = not news and self._unsummarised
+        worked = self._work(begun, is_quiet) if self._due or self.waits or is_quiet else False
         took = time.monotonic() - begun
         self._next_at = begun + took + max(_EVERY_SEC, took * (1 - _SHARE) / _SHARE)
         return worked
 
-    def _work(self, begun: float) -> bool:
+    def _work(self, begun: float, is_quiet: bool) -> bool:
         was_due = self._due
         try:
             if begun >= self._sweep_at:
@@ -69,6 +77,8 @@ class Upkeep:
             if self._due:
                 self._due = self._merge(begun + _TURN_SEC) or self._retain()
             self.waits = remove_replaced(self._store, grace_sec=self._grace_sec)
+            if not self._due and not self.waits:
+                self._due = self._summarise(begun + _TURN_SEC, is_quiet)
         except (OSError, pa.ArrowException) as fault:  # a full disk, most likely
             logger.warning("upkeep of the store is postponed: %s", fault)
             self._retry_at = time.monotonic() + _RETRY_SEC
@@ -90,6 +100,33 @@ class Upkeep:
         return compact(
             self._store, steps=finished, fewest_parts=_PARTS_WORTH_MERGING, owned=owned, deadline=deadline
         ).more
+
+    def _summarise(self, deadline: float, is_quiet: bool) -> bool:
+        """Make the summaries of steps that get no more rows; whether there are more to make.
+
+        When nothing was drained, the newest step gets one too, though it may go on.
+        """
+        if not self._is_worth_summarising():
+            self._unsummarised = False
+            return False
+        from rolltrace.query.summarise import summarise  # loads the query side: only where it is needed
+
+        try:
+            more = summarise(self._store, steps=None if is_quiet else finished_steps(self._store), deadline=deadline)
+        except Exception:
+            caught("summaries")
+            more = False
+        if is_quiet and not more:
+            self._unsummarised = False
+        return more
+
+    def _is_worth_summarising(self) -> bool:
+        """Whether questions are slow enough without: a small store answers as fast from its parts."""
+        folders = list(step_folders(self._store))
+        if len(folders) > _FEW_STEPS:
+            return True
+        sizes = (entry.stat(follow_symlinks=False).st_size for folder in folders for entry in part_entries(folder))
+        return sum(sizes) > _FEW_BYTES
 
     def _retain(self) -> bool:
         """Apply the store's policy, if it has one; whether there is more to do."""

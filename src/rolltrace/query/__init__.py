@@ -1,30 +1,72 @@
 """Ask: DuckDB over the store and the live journals."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from rolltrace.errors import FilterError, IncompleteWarning, NotFoundError, QueryError, StoppedError
 from rolltrace.query.bounded import bounded, branch_of, whole_value
-from rolltrace.query.changes import changes_between
 from rolltrace.query.compare import Comparison, Parting, compare
-from rolltrace.query.completion import complete_filter
 from rolltrace.query.dataset import Store, open_store
-from rolltrace.query.facets import facets_of
 from rolltrace.query.filters import compile_where
-from rolltrace.query.images import read_image
 from rolltrace.query.incomplete import Incomplete, Missing
-from rolltrace.query.jump import JumpTarget, jump_targets
 from rolltrace.query.limits import Limit
-from rolltrace.query.messages import MessagePart, PairedCall, ShownMessage, messages_of_trajectory
-from rolltrace.query.outline import Place, find_trajectory, ops_of, outline_of, tokens_of
-from rolltrace.query.overview import experiment_overview, experiment_states, store_status
-from rolltrace.query.paging import Page, group_page, trajectory_page
 from rolltrace.query.pruned import Pruning
-from rolltrace.query.pulse import pulse_of
 from rolltrace.query.result import Result
-from rolltrace.query.scope import Scope
-from rolltrace.query.search import search_text
-from rolltrace.query.series import step_series
 from rolltrace.query.side_by_side import side_by_side
 from rolltrace.query.token_sequence import TokenSequence, token_sequence
 from rolltrace.query.trajectory import Op, OpTokens, Trajectory
+
+if TYPE_CHECKING:
+    from rolltrace.query.changes import changes_between
+    from rolltrace.query.completion import complete_filter
+    from rolltrace.query.facets import facets_of
+    from rolltrace.query.images import read_image
+    from rolltrace.query.jump import JumpTarget, jump_targets
+    from rolltrace.query.messages import MessagePart, PairedCall, ShownMessage, messages_of_trajectory
+    from rolltrace.query.outline import Place, find_trajectory, ops_of, outline_of, tokens_of
+    from rolltrace.query.overview import experiment_overview, experiment_states, store_status
+    from rolltrace.query.paging import Page, group_page, trajectory_page
+    from rolltrace.query.pulse import pulse_of
+    from rolltrace.query.scope import Scope
+    from rolltrace.query.search import search_text
+    from rolltrace.query.series import step_series
+
+_LATER = {
+    "changes_between": "changes",
+    "complete_filter": "completion",
+    "facets_of": "facets",
+    "read_image": "images",
+    "JumpTarget": "jump",
+    "jump_targets": "jump",
+    "MessagePart": "messages",
+    "PairedCall": "messages",
+    "ShownMessage": "messages",
+    "messages_of_trajectory": "messages",
+    "Place": "outline",
+    "find_trajectory": "outline",
+    "ops_of": "outline",
+    "outline_of": "outline",
+    "tokens_of": "outline",
+    "experiment_overview": "overview",
+    "experiment_states": "overview",
+    "store_status": "overview",
+    "Page": "paging",
+    "group_page": "paging",
+    "trajectory_page": "paging",
+    "pulse_of": "pulse",
+    "Scope": "scope",
+    "search_text": "search",
+    "step_series": "series",
+}
+"""What only the viewer asks for -> its module, loaded when it is: a command line begins sooner without."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
+    return value
+
 
 __all__ = [
     "Comparison",

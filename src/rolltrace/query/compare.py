@@ -14,16 +14,13 @@ from itertools import zip_longest
 from typing import Any, Literal, NamedTuple
 
 from rolltrace.errors import ConfigError
+from rolltrace.query.columns import COLUMNS
 from rolltrace.query.conversation import reply_of_op, spoken
 from rolltrace.query.pruned import Pruning
 from rolltrace.query.runs import NO_OLDER_RUNS, OlderRuns
 from rolltrace.query.trajectory import Op, OpTokens, Trajectory
 
-ATTRIBUTES = (
-    "project", "experiment", "step", "sample_index", "rollout_n", "validate", "name", "status", "error", "duration_s",
-    "turns", "tool_calls", "tool_errors", "prompt_tokens", "response_tokens", "policy_version_min",
-    "policy_version_max", "flags", "tags", "worker", "run",
-)  # fmt: skip
+ATTRIBUTES = tuple(column.name for column in COLUMNS if column.comparable)
 """What `Comparison.attributes` looks at."""
 
 

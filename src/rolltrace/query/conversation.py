@@ -66,6 +66,23 @@ def told_by(ops: Sequence[Op]) -> list[Told]:
     return told or list(_from_texts(ops)) or list(_from_tokens(ops))
 
 
+def from_last_telling(ops: Sequence[Op]) -> Sequence[Op]:
+    """The last of these ops, from which the conversation is the same as from all.
+
+    What a conversation begins with never changes, and a model call whose messages begin so tells all of it again. Only
+    the first of them and the last few are looked at: the payloads of a long trajectory are many times its text.
+    """
+    calls = [at for at, op in enumerate(ops) if op.kind == "llm"]
+    opening = next(((at, messages[0]) for at in calls if (messages := messages_of(ops[at].inputs)) is not None), None)
+    if opening is None:
+        return ops
+    for at in reversed(calls):
+        messages = messages_of(ops[at].inputs)
+        if messages is not None and messages[0] == opening[1]:
+            return ops[at:]
+    return ops
+
+
 def _recognised(messages: list[Message], told: list[Told], called: list[Op]) -> list[Told]:
     """What a model call was given, with the ops that had produced it: the same role stands at the same place, and the
     results of the tools called since come in their order."""

@@ -6,7 +6,7 @@ import itertools
 import os
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,26 +17,36 @@ from rolltrace.capture import Trajectory as Handle
 from rolltrace.errors import ConfigError, NotFoundError, QueryError
 from rolltrace.journal import check_store
 from rolltrace.query.arguments import conditions_of, numbers_of_rollouts, order_of, whole
+from rolltrace.query.columns import TRAJECTORY_COLUMNS
 from rolltrace.query.compare import Comparison, compare
-from rolltrace.query.engine import Engine
+from rolltrace.query.engine import Engine, Stored
 from rolltrace.query.filters import Predicate, compile_where
 from rolltrace.query.group_views import GROUP_COLUMNS, GROUP_KEY, SAME_GROUP, groups_select, pass_columns
 from rolltrace.query.headers import GROUP_FILTER_HEADERS, GROUP_HEADERS, TRAJECTORY_HEADERS
 from rolltrace.query.incomplete import Incomplete, Teller
 from rolltrace.query.nothing import Asked, explain
+from rolltrace.query.pages import (
+    DEFAULT_ORDER,
+    LAST_ORDER,
+    Page,
+    Wanted,
+    count_question,
+    cut_steps,
+    listing_question,
+    steps_question,
+)
 from rolltrace.query.questions import EXPERIMENTS, LIVE, LOSSES, RUNS, STEPS, UNMATCHED_SCORES
 from rolltrace.query.reading import read_whole, summaries
 from rolltrace.query.result import IS_INT, Result
 from rolltrace.query.runs import OlderRuns, RunChoice, choose_runs
 from rolltrace.query.scoring import addressee_of, addressee_of_row, newest_score_ns, write_score
 from rolltrace.query.trajectory import Trajectory
-from rolltrace.query.views import NEWEST, TRAJECTORY_COLUMNS, VIEWS, chosen, with_newest
+from rolltrace.query.views import NEWEST, VIEWS, chosen
 from rolltrace.record import SampleIndex, score_body
-from rolltrace.store import check_version
+from rolltrace.store import Partition, check_version
 
 _SHORTEST_PREFIX = 4
-_DEFAULT_ORDER = f"{NEWEST},project,experiment,step,validate,sample_index,rollout_n,start_ns"
-"""The newest experiment last."""
+_PRAGMA = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/)*pragma\b", re.IGNORECASE | re.DOTALL)
 _GROUP_ORDER = "project,experiment,step,validate,sample_index"
 
 
@@ -58,7 +68,8 @@ def open_store(path: str | os.PathLike[str], *, memory_limit: str | None = None)
 
 
 class Store:
-    """Answers questions about a store. What it says is never more than two seconds old, live journals included."""
+    """Answers questions about a store. What it says is never more than two seconds old, live journals included, unless
+    more waits in these than can be read in a second: see `unread_bytes`."""
 
     def __init__(self, path: Path, *, memory_limit: str | None = None) -> None:
         self.path = path
@@ -67,6 +78,16 @@ class Store:
 
     def __repr__(self) -> str:
         return f"Store({str(self.path)!r})"
+
+    def close(self) -> None:
+        """Give back memory and open files. A question after that opens them again."""
+        self._engine.close()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def experiments(self) -> Result:
         """One row per experiment: how many trajectories and steps, from when to when.
@@ -103,7 +124,8 @@ class Store:
         runs = choose_runs("t", run, all_runs)
         found = self._ask(STEPS.format(where=f"{where} AND {runs.sql}"), values + runs.parameters)
         asked = {"experiment": experiment, "project": project, "run": run}
-        return self._explained(self._with_older_runs(found, runs, f"_listing t WHERE {where}", values), "steps", asked)
+        older = f"(SELECT *, unnest(range(trajectories)) FROM _steps) t WHERE {where}"
+        return self._explained(self._with_older_runs(found, runs, older, values), "steps", asked)
 
     def trajectories(
         self,
@@ -149,31 +171,44 @@ class Store:
         )  # fmt: skip
         predicate = compile_where(where)
         runs = choose_runs("t", run, all_runs, predicate.fields)
-        before, found = chosen(f"{conditions} AND {runs.sql}", predicate.sql)
-        paging = "" if limit is None else f" LIMIT {whole('limit', limit)}"
-        paging += f" OFFSET {whole('offset', offset)}" if offset and last is None else ""
-        columns = ", ".join(f"t.{name}" for name in (*TRAJECTORY_COLUMNS, IS_INT))
-        usual, ordered = (
-            order_of(
-                text, "trajectories", (*TRAJECTORY_COLUMNS, NEWEST), ("start_ns", "trajectory_id"), TRAJECTORY_HEADERS
-            )
-            for text in (_DEFAULT_ORDER, order or _DEFAULT_ORDER)
+        limit, last = (None if each is None else whole(name, each) for name, each in (("limit", limit), ("last", last)))
+        offset = whole("offset", offset or 0)
+        ordered = order_of(
+            order or DEFAULT_ORDER, "trajectories", (*TRAJECTORY_COLUMNS, NEWEST), LAST_ORDER, TRAJECTORY_HEADERS
         )
-        once = f"WITH {', '.join(before)} " if before else ""
-        sql = f"{once}SELECT {columns} FROM {with_newest(found)}"
-        if last is not None:
-            place = f"count(*) OVER () - row_number() OVER (ORDER BY {usual}) - {whole('offset', offset)}"
-            sql += f" QUALIFY {place} BETWEEN 0 AND {whole('last', last) - 1}"
-        sql += f" ORDER BY {ordered}{paging}"
         only = None if step is None else whole("step", step)
-        answer = self._ask(sql, values + runs.parameters + predicate.parameters, only)
+        wanted = Wanted(conditions, values, runs, predicate, only)
+        is_plain = where is None and sample_index is None and rollout_n is None
+        page = Page(ordered, limit, offset, last)
+        if is_plain and order is None and (limit is not None or last is not None):
+            answer = self._ask_page(wanted, page)
+        else:
+            answer = self._ask(*listing_question(wanted, page), only)
+        answer._has_tags = True
+        answer._count = lambda: self._count(wanted, is_plain=is_plain)
         before, found = chosen(conditions, predicate.sql)
+        if is_plain:
+            before, found = [], f"(SELECT *, unnest(range(trajectories)) FROM _steps) t WHERE {conditions}"
         answer = self._with_older_runs(answer, runs, found, values + predicate.parameters, before, only)
         asked = {
             "project": project, "experiment": experiment, "step": step, "sample_index": sample_index,
             "rollout_n": rollout_n, "validate": validate, "run": run,
         }  # fmt: skip
         return self._paged(self._explained(answer, "trajectories", asked, predicate), limit, offset)
+
+    def _ask_page(self, wanted: Wanted, page: Page) -> Result:
+        """Some rows in the usual order, from the steps that have them; the others are only counted."""
+        steps = self._ask(*steps_question(wanted), wanted.step).rows()
+        cut = cut_steps(steps, page)
+        scope = self.scope_of(cut.steps)
+        if scope is None:
+            return self._ask(*listing_question(wanted, page), wanted.step)
+        return self._ask(*listing_question(wanted, cut.page, cut.newest), scope)
+
+    def _count(self, wanted: Wanted, *, is_plain: bool) -> int:
+        sql, values = count_question(wanted, is_plain=is_plain)
+        (row,) = self._ask(sql, values, wanted.step).rows()
+        return int(row["n"] or 0)
 
     def trajectory(self, trajectory_id: str) -> Trajectory:
         """One trajectory with its ops, conversation, tokens, scores; the first letters of its id are enough.
@@ -373,7 +408,7 @@ class Store:
                     raise  # most likely a slip of the hand; an experiment that is named may have it yet
         about = about or addressee_of(self._ask, target, project, experiment, run)
         write_score(self.path, about, name, body, after_ns=newest_score_ns(self._ask, about, name))
-        self.refresh()
+        self._engine.refresh(now=True)
 
     def unmatched_scores(self) -> Result:
         """Scores of trajectories that this store does not have: not traced, or not here yet. The oldest comes first."""
@@ -383,6 +418,10 @@ class Store:
         """What runs right now: since how long, in which op, in which process. The oldest comes first."""
         now_ns = time.time_ns()
         return self._ask(LIVE, [now_ns, now_ns])
+
+    def parts(self) -> Stored:
+        """How many Parquet parts there are, with how many rows of each table; journals are not counted."""
+        return self._engine.stored()
 
     def losses(self) -> Result:
         """How many records were not kept, by step and reason."""
@@ -402,8 +441,16 @@ class Store:
         return self._engine.version(step)
 
     def refresh(self) -> None:
-        """Look for new data now, and not only when the last look is a second old."""
-        self._engine.refresh(now=True)
+        """Look for new data now, and not only when the last look is a second old, and at all of it, however much."""
+        self._engine.refresh(now=True, everything=True)
+
+    @property
+    def unread_bytes(self) -> int:
+        """How much of the journals is not in the answers yet, because more was written than a question can wait for.
+
+        It is read by the questions that follow, or by a drainer, which was started; `refresh()` reads it now.
+        """
+        return self._engine.unread_bytes
 
     def sql(
         self, text: str, parameters: Sequence[Any] | dict[str, Any] | None = None, *, step: int | None = None
@@ -422,16 +469,23 @@ class Store:
             found = duckdb.extract_statements(text)
         except duckdb.Error as fault:
             raise QueryError(str(fault)) from None
-        if len(found) != 1 or found[0].type != duckdb.StatementType.SELECT:
-            what = found[0].type.name if len(found) == 1 else f"{len(found)} statements"
+        # Some versions of DuckDB call a PRAGMA that gives a table a SELECT.
+        is_pragma = len(found) == 1 and _PRAGMA.match(text) is not None
+        if len(found) != 1 or found[0].type != duckdb.StatementType.SELECT or is_pragma:
+            what = "PRAGMA" if is_pragma else found[0].type.name if len(found) == 1 else f"{len(found)} statements"
             raise QueryError(
                 f"sql() only reads: give it one SELECT, WITH, FROM, DESCRIBE or SUMMARIZE, not {what}; "
                 f"there are {', '.join(VIEWS)}"
             )
         return self._ask(text, parameters or (), step)
 
-    def _ask(self, sql: str, parameters: Sequence[Any] | dict[str, Any] = (), step: int | None = None) -> Result:
-        answer = Result(self._engine.query(sql, parameters, step))
+    def _ask(
+        self,
+        sql: str,
+        parameters: Sequence[Any] | dict[str, Any] = (),
+        scope: int | frozenset[Path] | None = None,
+    ) -> Result:
+        answer = Result(self._engine.query(sql, parameters, scope))
         answer.incomplete = self._engine.incomplete()
         self._teller.tell(answer.incomplete)
         return answer
@@ -463,7 +517,7 @@ class Store:
         step: int | None = None,
     ) -> Result:
         """The answer, which says how much of `older`, trajectories `t` of all runs, it leaves out."""
-        if runs.hides and self._ask("SELECT 1 FROM _rows WHERE superseded LIMIT 1", (), step).rows():
+        if runs.hides and self._ask("SELECT 1 FROM _steps WHERE superseded LIMIT 1", (), step).rows():
             once = f"WITH {', '.join(before)} " if before else ""
             sql = (
                 f"{once}SELECT count(*) AS n, count(DISTINCT coalesce(t.run, '')) AS runs FROM {older} AND t.superseded"
@@ -471,6 +525,18 @@ class Store:
             (row,) = self._ask(sql, parameters, step).rows()
             answer.older_runs = OlderRuns(row["n"], row["runs"])
         return answer
+
+    def scope_of(self, rows: Iterable[Mapping[str, Any]]) -> frozenset[Path] | None:
+        """The folders of the steps of these rows of a listing; None if that cannot be told."""
+        return self._engine.scope_of({Partition(row["project"], row["experiment"], row["step"]) for row in rows})
+
+    def full_id(self, prefix: str) -> str:
+        """The id of the trajectory that begins so.
+
+        Raises:
+            QueryError: no trajectory has this id, or several begin with it.
+        """
+        return self._find(prefix)[0]
 
     def _find(self, prefix: str) -> tuple[str, int | None]:
         """The full id that begins so, and its step."""

@@ -3,88 +3,139 @@
 Invariants:
 - Journals are read first and parts are listed after, because the drainer writes the parts and then removes the journal:
   a row may then be seen in both places, never in neither, and what is in a part is left out of the live rows.
-- The database can read the parts of this store and nothing else, writes nowhere, and its settings are locked.
-- A part that cannot be read is left out and reported; the rest of the store stays readable.
+- The database can read the parts and summaries of this store and nothing else, writes nowhere, and its settings are
+  locked.
+- A part that cannot be read is left out and reported; the rest of the store stays readable. A summary that cannot be
+  read is done without.
+- A view is made when a question names it, and a question that names its steps looks at those alone: what is not needed
+  is not even opened.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import duckdb
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from xxhash import xxh3_64_hexdigest
 
 from rolltrace.errors import QueryError, StoreError
-from rolltrace.journal import read_problem
+from rolltrace.journal import hidden_journals, journal_files, journal_folder, read_problem
+from rolltrace.journal.launch import start_drainer
 from rolltrace.query.incomplete import COMPLETE, Incomplete, Missing
 from rolltrace.query.interruptible import interruptible
 from rolltrace.query.limits import check_limit, running, taken
-from rolltrace.query.live import LiveJournals, PartKey
-from rolltrace.query.settled import SettledSteps
-from rolltrace.query.views import DROPPED, LATE, LISTED, ROWS, late_statement, listing_statements, live_name, statements
+from rolltrace.query.listing import Division, Listed, Listings, PartKey
+from rolltrace.query.step_rows import unpack
+from rolltrace.query.summary import Folder, Folders, is_among, listing_file, summary_folder
+from rolltrace.query.views import (
+    COMPUTED,
+    DROPPED,
+    LATE,
+    LISTED,
+    STEP_ROWS,
+    SUMMED,
+    Sources,
+    late_statement,
+    listing_question,
+    live_name,
+    strays_question,
+    views,
+)
 from rolltrace.record.tables import FLAGS, LOSSES, SCORES, TEXTS, TRANSITIONS
 from rolltrace.store import (
     SCHEMAS,
+    Partition,
     check_version,
     checksum_problem,
     data_folder,
-    list_parts,
     replaced_by,
     source_of,
     step_folder,
     table_of,
 )
 from rolltrace.store.dropped import dropped_in
+from rolltrace.store.later import pc, pq
+
+if TYPE_CHECKING:
+    from rolltrace.query.live import LiveJournals
 
 FRESH_SEC = 0.9
 """A query sees data that is at most this old."""
 WITHOUT_STEP = frozenset({SCORES.name, TRANSITIONS.name, FLAGS.name})
 """The tables whose rows may be given by id alone, long after: those lie in `step=none`, whatever their trajectory's."""
+_FOR_OLDER_VERSIONS = ["disabled_optimizers = 'join_filter_pushdown'"] if duckdb.__version__.startswith("1.") else []
+"""DuckDB 1.5 passes Bloom filters on to Arrow tables, which do not take them: `Pushdown Filter Type BLOOM_FILTER`."""
 _MOST_CURSORS = 16
 _TRIES = 8
 _OF_THE_QUESTION = (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException, duckdb.PermissionException)
 _OF_FILES = (duckdb.IOException, duckdb.InternalException)
 _CTRL_C = "KeyboardInterrupt"
 _CORRUPTION = re.compile(r"parquet|corrupt|magic bytes|decompress|zstd|(read|reading|open) file", re.IGNORECASE)
+_READ = re.compile(r"\b(?:from|join)\s+\"?([a-z_]+)")
+_ASKS_WHAT_THERE_IS = re.compile(r"\b(?:show|describe|information_schema|duckdb_\w+|sqlite_master|pg_\w+)\b")
+
+Scope = Callable[[Path], bool]
+"""Which folders of steps a question is about."""
+
+
+class _Cursor(NamedTuple):
+    connection: duckdb.DuckDBPyConnection
+    views: dict[str, str]
+    made: set[str]
 
 
 class Engine:
     """Answers SQL over one store. Safe to use from any thread; one query runs at a time."""
 
-    def __init__(self, store: Path, *, memory_limit: str | None = None) -> None:
+    def __init__(self, store: Path, *, live: bool = True, memory_limit: str | None = None) -> None:
+        """Without `live`, journals are left alone."""
         self._store = store
         self._memory_limit = memory_limit
         self._lock = threading.RLock()
-        self._journals = LiveJournals(store)
-        self._parts: list[Path] = []
-        self._live: dict[str, pa.Table] = {}
+        self._reads_journals = live
+        self._has_started = False
+        self._journals: LiveJournals | None = None
+        self._known_folders = Folders(store)
+        self._folders: dict[Path, Folder] = {}
+        self._live: dict[str, dict[Path, list[pa.Table]]] = {}
         self._read_at: float | None = None
+        self._fresh_sec = FRESH_SEC
         self._changes = 0
         """How often there was new data."""
-        self._moving: set[int | None] = set()
-        """The steps of which journals hold something."""
         self._footers: dict[Path, str | None] = {}
         """Parts whose footer was checked -> what is wrong with it."""
         self._damaged: dict[Path, str] = {}
         self._unlisted: dict[Path, str] = {}
         """Folders of parts that cannot be listed -> why."""
-        self._settled = SettledSteps()
+        self._listings = Listings(store)
         self._late: tuple[list[Path], pa.Table | None] = ([], None)
         """Late scores, and the parts that they are from."""
-        self._cursors: dict[int | None, duckdb.DuckDBPyConnection] = {}
-        self._database = self._connect()
+        self._cursors: dict[object, _Cursor] = {}
+        self._database: duckdb.DuckDBPyConnection | None = None
+
+    def close(self) -> None:
+        """Give back memory and files. The next question opens them again."""
+        with self._lock:
+            self._forget()
+            if self._database is not None:
+                self._database.close()
+            self._database = None
+
+    def _connected(self) -> duckdb.DuckDBPyConnection:
+        if self._database is None:
+            self._database = self._connect()
+        return self._database
 
     def _connect(self) -> duckdb.DuckDBPyConnection:
-        allowed = str(data_folder(self._store)).replace("'", "''")
+        allowed = ", ".join(_quoted(folder) for folder in (data_folder(self._store), summary_folder(self._store)))
         made = duckdb.connect(":memory:")
         for setting in (
             "temp_directory = ''",
@@ -94,23 +145,42 @@ class Engine:
             "autoload_known_extensions = false",
             "allow_community_extensions = false",
             "python_enable_replacements = false",
-            f"allowed_directories = ['{allowed}']",
+            f"allowed_directories = [{allowed}]",
             "enable_external_access = false",
+            *_FOR_OLDER_VERSIONS,
             "lock_configuration = true",
         ):
             made.execute(f"SET {setting}")
         return made
 
-    def query(self, sql: str, parameters: Sequence[Any] | dict[str, Any] = (), step: int | None = None) -> pa.Table:
-        """The answer to one statement, over data that is at most a second old; with `step`, over that step alone."""
+    def query(
+        self,
+        sql: str,
+        parameters: Sequence[Any] | dict[str, Any] = (),
+        scope: int | frozenset[Path] | None = None,
+    ) -> pa.Table:
+        """The answer to one statement, over data that is at most a second old.
+
+        Args:
+            sql: The statement.
+            parameters: The values of its `?`, or by name of its `$name`.
+            scope: Look at one step alone, or at these folders of steps; at all if not given.
+        """
         with taken(self._lock):
             self.refresh()
             for _ in range(_TRIES):
                 cursor = None
                 try:
-                    cursor = self._cursor(step)
-                    with running(cursor):
-                        return interruptible(partial(_answer, cursor, sql, parameters), cursor.interrupt)
+                    cursor = self._cursor(scope)
+                    self._make_views(cursor, sql)
+                    connection = cursor.connection
+                    answer = partial(_answer, connection, sql, parameters)
+                    with running(connection):
+                        try:
+                            return interruptible(answer, connection.interrupt)
+                        except duckdb.CatalogException:  # a view that the statement names in a way that we do not see
+                            self._make_views(cursor, None)
+                            return interruptible(answer, connection.interrupt)
                 except (duckdb.Error, RuntimeError) as fault:
                     if _is_interrupt(fault):
                         check_limit()
@@ -120,34 +190,60 @@ class Engine:
                     problem = fault
                     if cursor is not None and not _is_of_files(fault):
                         raise QueryError(str(fault)) from None
-                    if not self._recover(step):
+                    if not self._recover(scope):
                         break
             raise StoreError(f"the store {str(self._store)!r} could not answer: {problem}") from problem
 
-    def refresh(self, *, now: bool = False) -> None:
-        """Look for new data, unless that was done within the last second."""
+    def refresh(self, *, now: bool = False, everything: bool = False) -> None:
+        """Look for new data, unless that was done within the last second; `everything`: however long it takes."""
         with self._lock:
-            if not now and self._read_at is not None and time.monotonic() - self._read_at < FRESH_SEC:
+            begun = time.monotonic()
+            if not now and self._read_at is not None and begun - self._read_at < self._fresh_sec:
                 return
             check_version(self._store)
-            changed = self._journals.refresh()
+            changed = self._refresh_journals(everything)
             self._unlisted.clear()
-            found = list_parts(self._store, on_unreadable=self._leave_out)
-            listed = [part for part in found if part not in self._damaged]
-            if changed or listed != self._parts or self._read_at is None:
-                self._parts = listed
-                self._live = self._journals.tables(self._drained())
+            found = self._known_folders.scan(self._leave_out)
+            listed = {path: self._without_damaged(folder) for path, folder in found.items()}
+            if changed or listed != self._folders or self._read_at is None:
+                self._folders = listed
+                self._live = {name: {} for name in SCHEMAS}
+                if self._journals is not None and not self._journals.is_empty:
+                    self._live = self._journals.tables(self._drained())
                 self._changes += 1
-                self._moving = {step for rows in self._live.values() for step in rows["step"].unique().to_pylist()}
                 self._forget()
             self._read_at = time.monotonic()
+            # One question asks several times, and is not to read on each time while there is too much to read.
+            self._fresh_sec = max(FRESH_SEC, 4 * (self._read_at - begun)) if self.unread_bytes else FRESH_SEC
+
+    @property
+    def unread_bytes(self) -> int:
+        """How much of the journals is not in the answers yet, because there was too much for one look."""
+        return sum(self._journals.unread.values()) if self._journals is not None else 0
+
+    def _refresh_journals(self, everything: bool) -> bool:
+        """Read what is new in journals; whether anything was. While there are none, no drainer needs to be loaded."""
+        if self._journals is None:
+            if not self._reads_journals or not (journal_files(self._store) or hidden_journals(self._store)):
+                return False
+            from rolltrace.query.live import LiveJournals
+
+            self._journals = LiveJournals(self._store)
+        changed = self._journals.refresh(everything=everything)
+        if self._journals.unread and not self._has_started:
+            self._has_started = True
+            if os.access(journal_folder(self._store), os.W_OK):
+                start_drainer(self._store)
+        return changed
 
     def version(self, step: int | None = None) -> str:
         """A text that is another one as soon as an answer about this step, or about all, may be another one."""
         with taken(self._lock):
             self.refresh()
-            parts = xxh3_64_hexdigest("\n".join(map(str, self._parts_of(step))).encode())
-            moves = self._moving if step is None else self._moving & {step, None}
+            scope = self._scope(step)
+            parts = xxh3_64_hexdigest("\n".join(map(str, self._parts_for(scope))).encode())
+            moving = {path for folders in self._live.values() for path in folders}
+            moves = any(scope(path) or path.name == step_folder(None) for path in moving)
             return f"{parts}-{self._changes}" if moves else parts
 
     @property
@@ -155,111 +251,270 @@ class Engine:
         """Project and experiment of each process that writes right now."""
         with taken(self._lock):
             self.refresh()
-            return self._journals.recording()
+            return self._journals.recording() if self._journals is not None else set()
+
+    def scope_of(self, places: Iterable[Partition]) -> frozenset[Path] | None:
+        """Where rows of these steps lie, to look nowhere else; None if that cannot be told."""
+        scope = frozenset(place.folder(self._store) for place in places)
+        known = self._folders.keys() | {path for folders in self._live.values() for path in folders}
+        return scope if self._listings.is_regular and scope <= known else None
+
+    def stored(self) -> Stored:
+        """What is in the parts. Those of steps that have a summary are not looked at."""
+        with self._lock:
+            self.refresh()
+            count, rows, damaged = 0, dict[str, int](), list(self._damaged)
+            for folder in self._folders.values():
+                count += len(folder.parts)
+                counted = count_rows(folder.parts) if folder.summary is None else Counted(folder.summary.rows, [])
+                damaged += counted.unreadable
+                for table, number in counted.rows.items():
+                    rows[table] = rows.get(table, 0) + number
+            return Stored(count, rows, sorted(damaged))
 
     def damaged(self, *, thorough: bool = False) -> list[tuple[Path, str]]:
         """Files that cannot be read, and why; with `thorough`, every byte of every part is checked."""
         with self._lock:
             self.refresh(now=True)
-            self._check(self._parts, thorough=thorough)
-            return sorted([*self._damaged.items(), *self._unlisted.items(), *self._journals.unreadable.items()])
+            self._check(self._parts(lambda path: True), thorough=thorough)
+            unreadable = self._journals.unreadable if self._journals is not None else {}
+            return sorted([*self._damaged.items(), *self._unlisted.items(), *unreadable.items()])
 
     def incomplete(self) -> Incomplete:
         """What the answers so far lack, as far as reading them has shown."""
         with self._lock:
-            journals, parts = self._journals.unreadable, {**self._unlisted, **self._damaged}
-            if not journals and not parts:
+            journals = self._journals.unreadable if self._journals is not None else {}
+            unread = self._journals.unread if self._journals is not None else {}
+            parts = {**self._unlisted, **self._damaged}
+            if not journals and not parts and not unread:
                 return COMPLETE
             missing = [Missing("journal", path, why) for path, why in sorted(journals.items())]
-            return Incomplete((*missing, *(Missing("part", path, why) for path, why in sorted(parts.items()))))
+            missing += [Missing("part", path, why) for path, why in sorted(parts.items())]
+            return Incomplete((*missing, *(Missing("backlog", *each) for each in _sizes(unread))))
 
     def _leave_out(self, folder: Path, fault: OSError) -> None:
         self._unlisted[folder] = read_problem(folder, fault)
 
-    def _drained(self) -> set[PartKey]:
-        return {
-            PartKey(part.parent, table_of(part), source)
-            for part in self._parts
-            for source in (source_of(part), *(each.source for each in replaced_by(part)))
-        }
+    def _without_damaged(self, folder: Folder) -> Folder:
+        if self._damaged.keys().isdisjoint(folder.parts):
+            return folder
+        return folder._replace(parts=[part for part in folder.parts if part not in self._damaged])
 
-    def _cursor(self, step: int | None) -> duckdb.DuckDBPyConnection:
-        cursor = self._cursors.get(step)
+    def _parts(self, scope: Scope) -> list[Path]:
+        return [part for path, folder in self._folders.items() if scope(path) for part in folder.parts]
+
+    def _drained(self) -> set[PartKey]:
+        drained = set[PartKey]()
+        for path, folder in self._folders.items():
+            known = folder.summary.replaced if folder.summary is not None else ()
+            drained.update(PartKey(path, table, source) for table, source in known)
+            for part in folder.parts:
+                drained.add(PartKey(path, table_of(part), source_of(part)))
+                if folder.summary is None:
+                    drained.update(PartKey(path, table_of(part), each.source) for each in replaced_by(part))
+        return drained
+
+    def _scope(self, scope: int | frozenset[Path] | None) -> Scope:
+        if scope is None:
+            return lambda path: True
+        if isinstance(scope, frozenset):
+            return scope.__contains__
+        name = step_folder(scope)
+        return lambda path: path.name == name
+
+    def _cursor(self, scope: int | frozenset[Path] | None) -> _Cursor:
+        cursor = self._cursors.get(scope)
         if cursor is None:
             if len(self._cursors) >= _MOST_CURSORS:
-                self._cursors.pop(next(iter(self._cursors))).close()
-            listing, late = self._listing(step), self._late_scores()
-            cursor = self._with_live_rows(self._live)
-            cursor.register(ROWS, listing)
-            if late is not None:
-                cursor.register(LATE, late)
-            parts = self._parts_of(step)
-            dropped = self._dropped(parts)
-            if dropped:
-                cursor.register(DROPPED, pa.table({"trajectory_id": pa.array(dropped, type=pa.string())}))
-            made = statements(
-                parts,
-                late=late is not None,
-                late_live=self._live[SCORES.name]["step"].null_count > 0,
-                texts=len(self._live[TEXTS.name]) > 0,
-                dropped=bool(dropped),
-            )
-            for statement in made:
-                cursor.execute(statement)
-            self._cursors[step] = cursor
+                self._cursors.pop(next(iter(self._cursors))).connection.close()
+            cursor = self._cursors[scope] = self._open_cursor(self._scope(scope))
         return cursor
 
-    def _parts_of(self, step: int | None) -> list[Path]:
-        """The parts of a step, and those in which rows without coordinates may belong to it."""
-        if step is None:
-            return self._parts
+    def _open_cursor(self, scope: Scope) -> _Cursor:
+        divided, late = self._divide(scope), self._late_scores()
+        parts, live = self._parts_for(scope), self._live_rows(scope)
+        connection = self._with_live_rows(live)
+        if divided.computed is not None:
+            connection.register(COMPUTED, divided.computed)
+        late_live = live[SCORES.name]["step"].null_count > 0
+        touched = self._touched(divided.summarised, late, live[SCORES.name] if late_live else None)
+        summed = (
+            folder.summary.steps
+            for folder in divided.summarised
+            if folder.path not in touched and folder.summary is not None
+        )
+        connection.register(SUMMED, unpack(summed))
+        if late is not None:
+            connection.register(LATE, late)
+        dropped = self._dropped(scope, live)
+        if dropped:
+            connection.register(DROPPED, pa.table({"trajectory_id": pa.array(dropped, type=pa.string())}))
+        listings = {folder.path: listing_file(self._store, folder) for folder in divided.summarised}
+        sources = Sources(
+            parts,
+            computed=divided.computed is not None,
+            listings=list(listings.values()),
+            touched=[file for path, file in listings.items() if path in touched],
+            late=late is not None,
+            late_live=late_live,
+            texts=len(live[TEXTS.name]) > 0,
+            dropped=bool(dropped),
+        )
+        return _Cursor(connection, views(sources), set())
+
+    def _make_views(self, cursor: _Cursor, sql: str | None) -> None:
+        """Make the views that a statement names, after those that they read; all of them if it is not given."""
+        waiting = list(cursor.views) if sql is None else _names_in(sql, cursor.views)
+        while waiting:
+            name = waiting[-1]
+            missing = [each for each in _names_in(cursor.views[name], cursor.views) if each not in cursor.made]
+            if name in cursor.made or not missing:
+                waiting.pop()
+                if name not in cursor.made:
+                    kind = "TABLE" if name == STEP_ROWS else "VIEW"  # asked several times in a row
+                    cursor.connection.execute(f"CREATE TEMP {kind} {name} AS {cursor.views[name]}")
+                    cursor.made.add(name)
+            else:
+                waiting += missing
+
+    def _parts_for(self, scope: Scope) -> list[Path]:
+        """The parts of some steps, and those in which rows without coordinates may belong to them."""
         late = step_folder(None)
         return [
             part
-            for part in self._parts
-            if part.parent.name == step_folder(step) or (part.parent.name == late and table_of(part) in WITHOUT_STEP)
+            for path, folder in self._folders.items()
+            for part in folder.parts
+            if scope(path) or (path.name == late and table_of(part) in WITHOUT_STEP)
         ]
 
-    def _listing(self, step: int | None) -> pa.Table:
-        """The listing of a step, or of all; without late scores."""
-        own = [part for part in self._parts if step is None or part.parent.name == step_folder(step)]
-        settled, active = self._settled.split(own, self._live, self._list)
-        if settled is not None and not active and not any(len(self._live[table.name]) for table in LISTED):
-            return settled
-        moving = self._list(active, live=True)
-        return moving if settled is None else pa.concat_tables([settled, moving])
+    def _live_rows(self, scope: Scope) -> dict[str, pa.Table]:
+        """The rows of journals for some steps, and those without coordinates that may belong to them."""
+        late = step_folder(None)
+        # Not `empty_table()`: it imports pandas, if that is there.
+        return {
+            name: pa.concat_tables(
+                [
+                    pa.Table.from_batches([], SCHEMAS[name]),
+                    *(
+                        chunk
+                        for path, chunks in by_folder.items()
+                        if scope(path) or (path.name == late and name in WITHOUT_STEP)
+                        for chunk in chunks
+                    ),
+                ]
+            )
+            for name, by_folder in self._live.items()
+        }
+
+    def _divide(self, scope: Scope) -> Division:
+        """How the steps of a scope are listed."""
+        moving = {path for table in (*LISTED, LOSSES) for path in self._live[table.name]}
+        # Rows whose trajectory is not in the same place may belong to one of another experiment.
+        names = {path.name for path in moving if self._has_live_strays(path)}
+        moving |= {path for path in self._folders if path.name in names}
+        wanted = [path for path in self._folders if scope(path)]
+        has_namesakes = len({path.name for path in {*self._folders, *moving}}) < len({*self._folders, *moving})
+        live = self._live_rows(lambda path: scope(path) or path.name in names)
+
+        def make(parts: Sequence[Path], with_live: bool) -> Listed:
+            with_rows = live if with_live else {name: rows.slice(0, 0) for name, rows in live.items()}
+            return self._list(parts, with_rows, look_for_strays=has_namesakes)
+
+        in_scope = {path for path in moving if scope(path) or path.name in names}
+        return self._listings.divide(self._folders, wanted, in_scope, make)
+
+    def _has_live_strays(self, path: Path) -> bool:
+        if sum(each.name == path.name for each in {*self._folders, path}) < 2:
+            return False
+        own: set[str] = set()
+        for chunk in self._live[LISTED[0].name].get(path, ()):
+            own.update(chunk["trajectory_id"].to_pylist())
+        return any(
+            not own.issuperset(pc.drop_null(chunk["trajectory_id"]).to_pylist())
+            for table in LISTED[1:]
+            for chunk in self._live[table.name].get(path, ())
+        )
+
+    def _touched(self, folders: list[Folder], late: pa.Table | None, live_scores: pa.Table | None) -> set[Path]:
+        """The summarised steps that have late scores which are not in the numbers of their summary."""
+        data = data_folder(self._store)
+        parts = self._late[0]
+        known: dict[tuple[str, ...], bool] = {}
+
+        def is_behind(folder: Folder) -> bool:
+            names = tuple(folder.summary.late) if folder.summary is not None else ()
+            if names not in known:
+                known[names] = not all(is_among(part, data, frozenset(names)) for part in parts)
+            return known[names]
+
+        behind = [folder for folder in folders if live_scores is not None or is_behind(folder)]
+        if not behind or (late is None and live_scores is None):
+            return set()
+        ids = pa.chunked_array(
+            [chunk for rows in (late, live_scores) if rows is not None for chunk in rows["trajectory_id"].chunks]
+        )
+        connection = self._connected().cursor()
+        try:
+            connection.register("_ids", pa.table({"trajectory_id": ids}))
+            files = ", ".join(_quoted(listing_file(self._store, folder)) for folder in behind)
+            found = connection.sql(
+                f"SELECT DISTINCT project, experiment, step FROM read_parquet([{files}], hive_partitioning=false) "
+                "SEMI JOIN _ids USING (trajectory_id)"
+            ).fetchall()
+        finally:
+            connection.close()
+        return {Partition(*place).folder(self._store) for place in found}
 
     def _late_scores(self) -> pa.Table | None:
         parts = [
-            part for part in self._parts if part.parent.name == step_folder(None) and table_of(part) == SCORES.name
+            part
+            for path, folder in self._folders.items()
+            if path.name == step_folder(None)
+            for part in folder.parts
+            if table_of(part) == SCORES.name
         ]
         if parts != self._late[0]:
-            found = self._ask(late_statement(parts)) if parts else None
+            found = self._ask(late_statement(parts), self._no_live_rows()) if parts else None
             self._late = (parts, found if found is not None and len(found) else None)
         return self._late[1]
 
-    def _dropped(self, parts: list[Path]) -> list[str]:
+    def _dropped(self, scope: Scope, live: dict[str, pa.Table]) -> list[str]:
         """The ids of trajectories that were begun and then not kept."""
-        live: list[str] = pc.drop_null(self._live[LOSSES.name]["trajectory_id"]).to_pylist()
-        return live + [each for part in parts if table_of(part) == LOSSES.name for each in dropped_in(part)]
+        found: list[str] = [each for each in live[LOSSES.name]["trajectory_id"].to_pylist() if each is not None]
+        for path, folder in self._folders.items():
+            if scope(path):
+                if folder.summary is not None:
+                    found += folder.summary.dropped
+                else:
+                    losses = (part for part in folder.parts if table_of(part) == LOSSES.name)
+                    found += (each for part in losses for each in dropped_in(part))
+        return found
 
-    def _with_live_rows(self, live: dict[str, pa.Table]) -> duckdb.DuckDBPyConnection:
-        cursor = self._database.cursor()
+    def _no_live_rows(self) -> dict[str, pa.Table]:
+        return {name: pa.Table.from_batches([], schema) for name, schema in SCHEMAS.items()}
+
+    def _with_live_rows(self, live: Mapping[str, pa.Table]) -> duckdb.DuckDBPyConnection:
+        cursor = self._connected().cursor()
         for table, rows in live.items():
             cursor.register(live_name(table), rows)
         return cursor
 
-    def _list(self, parts: list[Path], *, live: bool = False) -> pa.Table:
-        """The listing of these parts, by step; with the live rows or without."""
-        return self._ask("SELECT * FROM _active_listing ORDER BY step", listing_statements(parts), live=live)
-
-    def _ask(self, question: str, views: Iterable[str] = (), *, live: bool = False) -> pa.Table:
-        """The answer to a question of our own, over views of its own."""
-        cursor = self._with_live_rows(
-            self._live if live else {name: rows.slice(0, 0) for name, rows in self._live.items()}
-        )
+    def _list(self, parts: Sequence[Path], live: Mapping[str, pa.Table], *, look_for_strays: bool = True) -> Listed:
+        """The listing of these parts and live rows, by folder."""
+        cursor = self._with_live_rows(live)
         try:
-            for statement in views:
+            rows = cursor.sql(listing_question(parts)).to_arrow_table()
+            strays = cursor.sql(strays_question(parts)).fetchall() if look_for_strays else []
+            known = (place for place in strays if None not in place[:2])
+            return Listed(rows, [Partition(*place).folder(self._store) for place in known])
+        finally:
+            cursor.close()
+
+    def _ask(self, question: str, live: Mapping[str, pa.Table], made: Iterable[str] = ()) -> pa.Table:
+        """The answer to a question of our own, over views of its own."""
+        cursor = self._with_live_rows(live)
+        try:
+            for statement in made:
                 cursor.execute(statement)
             return cursor.sql(question).to_arrow_table()
         finally:
@@ -267,19 +522,28 @@ class Engine:
 
     def _forget(self) -> None:
         for cursor in self._cursors.values():
-            cursor.close()
+            cursor.connection.close()
         self._cursors.clear()
 
-    def _recover(self, step: int | None) -> bool:
+    def _recover(self, scope: int | frozenset[Path] | None) -> bool:
         """After a failed query: whether something is different now, so that trying again makes sense."""
-        before = self._parts
-        self._forget()
-        self._database.close()
-        self._database = self._connect()  # an internal error leaves a database unusable
+        before = self._folders
+        self.close()  # an internal error leaves a database unusable
         self.refresh(now=True)
-        if self._parts != before:  # compacted or pruned while we read
+        if self._folders != before:  # compacted or pruned while we read
             return True
-        suspects = self._parts_of(step)
+        wanted = self._scope(scope)
+        unreadable = [
+            path
+            for path, folder in self._folders.items()
+            if wanted(path) and folder.summary is not None and _problem_of_listing(listing_file(self._store, folder))
+        ]
+        if unreadable:
+            for path in unreadable:
+                self._known_folders.forget_summary(path)
+            self.refresh(now=True)
+            return True
+        suspects = self._parts_for(wanted)
         return self._check(suspects) or self._check(suspects, thorough=True)
 
     def _check(self, parts: list[Path], *, thorough: bool = False) -> bool:
@@ -287,15 +551,74 @@ class Engine:
         found = {}
         for part in parts:
             if part not in self._footers or thorough:
-                self._footers[part] = problem_of(part, self._database if thorough else None)
+                self._footers[part] = problem_of(part, self._connected() if thorough else None)
             problem = self._footers[part]
             if problem:
                 found[part] = problem
         if found:
             self._damaged.update(found)
-            self._parts = [part for part in self._parts if part not in found]
+            self._folders = {path: self._without_damaged(folder) for path, folder in self._folders.items()}
             self._forget()
         return bool(found)
+
+
+def _names_in(sql: str, known: Mapping[str, str]) -> list[str]:
+    """The views that a statement reads, as far as that can be seen."""
+    text = sql.lower()
+    if _ASKS_WHAT_THERE_IS.search(text):
+        return list(known)
+    return [name for name in dict.fromkeys(_READ.findall(text)) if name in known]
+
+
+def _sizes(unread: Mapping[Path, int]) -> list[tuple[Path, str]]:
+    return [(path, f"{size / 1e6:.1f} MB") for path, size in sorted(unread.items())]
+
+
+def _quoted(path: Path) -> str:
+    return "'" + str(path).replace("'", "''") + "'"
+
+
+class Stored(NamedTuple):
+    """What is in the parts of a store."""
+
+    parts: int
+    """How many there are."""
+    rows: dict[str, int]
+    """How many rows each table has."""
+    damaged: list[Path]
+    """Parts that were met and cannot be read; `Engine.damaged` looks for all."""
+
+
+class Counted(NamedTuple):
+    """How many rows of each table some parts have, and which of them cannot be read."""
+
+    rows: dict[str, int]
+    unreadable: list[Path]
+
+
+def count_rows(parts: Iterable[Path]) -> Counted:
+    """The rows of some parts, by table."""
+    counted = Counted({}, [])
+    for part in parts:
+        try:
+            count = int(pq.read_metadata(part).num_rows)
+        except FileNotFoundError:  # compacted since it was listed
+            continue
+        except (OSError, ValueError, pa.ArrowException):
+            counted.unreadable.append(part)
+            continue
+        counted.rows[table_of(part)] = counted.rows.get(table_of(part), 0) + count
+    return counted
+
+
+def _problem_of_listing(file: Path) -> str | None:
+    try:
+        with pq.ParquetFile(file, page_checksum_verification=True) as opened:
+            for _ in opened.iter_batches():
+                pass
+    except (OSError, ValueError, pa.ArrowException) as fault:
+        return str(fault)
+    return None
 
 
 def _answer(cursor: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[Any] | dict[str, Any]) -> pa.Table:

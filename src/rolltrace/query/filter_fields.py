@@ -10,9 +10,11 @@ import json
 import math
 from typing import Any, Literal, NamedTuple
 
+from rolltrace.query.columns import COLUMNS, ColumnKind
 from rolltrace.query.filter_lexer import Value, quote
 from rolltrace.query.group_views import SAME_GROUP
 
+FieldType = Literal["number", "text", "bool", "sample", "tags"]
 Operator = Literal["=", "<", "<=", ">", ">=", "~", "in", "is not null"]
 """The others are these, negated."""
 
@@ -21,7 +23,7 @@ class Field(NamedTuple):
     """Something that a filter can ask about."""
 
     name: str
-    type: Literal["number", "text", "bool", "sample", "tags"]
+    type: FieldType
     sql: str
     """SQL of the value, or of one of many."""
     meaning: str
@@ -34,37 +36,16 @@ class Condition(NamedTuple):
     parameters: list[Any]
 
 
+_TYPES: dict[ColumnKind, FieldType] = {
+    "integer": "number", "number": "number", "text": "text", "bool": "bool", "sample": "sample"
+}  # fmt: skip
+"""Columns of other kinds have fields of their own: `flag`, `tag.NAME`."""
+_PLAIN = [column for column in COLUMNS if column.kind in _TYPES]
+
 FIELDS = {
     field.name: field
     for field in (
-        Field("trajectory_id", "text", "t.trajectory_id", "32 hexadecimal digits"),
-        Field("project", "text", "t.project", "project name"),
-        Field("experiment", "text", "t.experiment", "experiment name"),
-        Field("step", "number", "t.step", "training step"),
-        Field("sample_index", "sample", "t.sample_index", "which dataset sample; `3` and `'3'` are the same"),
-        Field("rollout_n", "number", "t.rollout_n", "which of the n rollouts of that sample"),
-        Field("validate", "bool", "t.validate", "a validation rollout"),
-        Field("name", "text", "t.name", "what the trajectory is called"),
-        Field("status", "text", "t.status", "`'ok'`, `'error'`, `'cancelled'`, `'running'` or `'interrupted'`"),
-        Field("error", "text", "t.error", "type and message of the exception that ended it"),
-        Field("start_ns", "number", "t.start_ns", "start, nanoseconds since 1970"),
-        Field("end_ns", "number", "t.end_ns", "end, nanoseconds since 1970; missing while it runs"),
-        Field("duration_s", "number", "t.duration_s", "seconds from start to end"),
-        Field("turns", "number", "t.turns", "how many llm ops"),
-        Field("tool_calls", "number", "t.tool_calls", "how many tool ops"),
-        Field("tool_errors", "number", "t.tool_errors", "how many tool ops ended in an error"),
-        Field("prompt_tokens", "number", "t.prompt_tokens", "prompt tokens"),
-        Field("response_tokens", "number", "t.response_tokens", "response tokens"),
-        Field("reward", "number", "t.reward", "newest reward"),
-        Field("advantage", "number", "t.advantage", "newest advantage"),
-        Field("fate", "text", "t.fate", "what training did with it, such as `'trained'` or `'filtered'`"),
-        Field("fate_reason", "text", "t.fate_reason", "why"),
-        Field("policy_version_min", "number", "t.policy_version_min", "oldest weights that produced its tokens"),
-        Field("policy_version_max", "number", "t.policy_version_max", "newest weights that produced its tokens"),
-        Field("staleness", "number", "t.staleness", "step minus the oldest weights that produced its tokens"),
-        Field("worker", "text", "t.worker", "host and process that wrote it"),
-        Field("run", "text", "t.run", "the training job that wrote it; asking for it shows older runs too"),
-        Field("superseded", "bool", "t.superseded", "a newer run of the experiment reached the same step"),
+        *(Field(column.name, _TYPES[column.kind], f"t.{column.name}", column.meaning) for column in _PLAIN),
         Field("flag", "text", "one_flag", "some flag that rolltrace set"),
         Field("tool", "text", "s.name", "name of some tool op"),
         Field("op", "text", "s.name", "name of some op"),
@@ -110,9 +91,8 @@ _LOOKUPS = {
 Not as scalar subqueries: 50 of those on `groups` took DuckDB 2.0 13 s to plan.
 """
 
-_INTEGERS = frozenset({"step", "rollout_n", "start_ns", "end_ns", "turns", "tool_calls", "tool_errors"}) | frozenset(
-    {"prompt_tokens", "response_tokens", "policy_version_min", "policy_version_max", "staleness"}
-    | {f"group.{name}" for name in ("size", "scored", "passed", "response_tokens_min", "response_tokens_max", "errors")}
+_INTEGERS = frozenset(column.name for column in COLUMNS if column.kind == "integer") | frozenset(
+    f"group.{name}" for name in ("size", "scored", "passed", "response_tokens_min", "response_tokens_max", "errors")
 )
 """Numbers that are never NaN, and whose plain comparisons DuckDB can use to skip files."""
 

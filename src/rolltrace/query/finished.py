@@ -15,7 +15,7 @@ from rolltrace.query.dataset import Store
 from rolltrace.query.filters import compile_where
 from rolltrace.query.reading import read_whole, summaries
 from rolltrace.query.runs import choose_runs
-from rolltrace.query.trajectory import Row, Trajectory
+from rolltrace.query.trajectory import Trajectory
 
 _SURVEY = """
 WITH ops AS (
@@ -111,14 +111,6 @@ def read(
 ) -> Iterator[Read]:
     """These trajectories, all of one step, whole. One that is not there any more is left out; `on_fault` as in
     `read_whole`."""
+    taken = sizes(store, trajectory_ids)
     for found in read_whole(store, summaries(store, trajectory_ids, step), step, on_fault=on_fault):
-        yield Read(found.trajectory, sum(map(_bytes, found.spans)))
-
-
-def _bytes(span: Row) -> int:
-    lists = (("tokens", 6), ("logprobs", 12), ("response_mask", 2))
-    return (
-        len((span["payload"] or "").encode())
-        + len((span["text"] or "").encode())
-        + sum(size * len(span[name] or ()) for name, size in lists)
-    )
+        yield Read(found.trajectory, taken.get(found.trajectory.trajectory_id, 0))

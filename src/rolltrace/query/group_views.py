@@ -24,6 +24,10 @@ _RANKED = "FILTER (reward IS NOT NULL AND NOT isnan(reward))"
 _FIRST = "rollout_n, start_ns, trajectory_id"
 
 
+ZERO_VARIANCE = "count(reward) > 1 AND coalesce(isfinite(min(reward)) AND min(reward) = max(reward), false)"
+"""Two rewards or more, all the same."""
+
+
 def groups_select(threshold: str = "0") -> str:
     """The groups of `_listing`; a reward above the threshold, a number or a parameter, counts as passed."""
     return f"""
@@ -41,7 +45,7 @@ FROM (
         first(trajectory_id ORDER BY reward DESC, {_FIRST}) {_RANKED} AS best,
         first(trajectory_id ORDER BY reward, {_FIRST}) {_RANKED} AS worst,
         count(*) FILTER (reward > {threshold} AND NOT isnan(reward)) AS passed,
-        count(reward) > 1 AND coalesce(isfinite(min(reward)) AND min(reward) = max(reward), false) AS zero_variance,
+        {ZERO_VARIANCE} AS zero_variance,
         avg(response_tokens) AS response_tokens_mean,
         min(response_tokens) AS response_tokens_min,
         max(response_tokens) AS response_tokens_max,

@@ -13,8 +13,8 @@ from typing import Literal, NamedTuple
 
 from rolltrace.errors import IncompleteWarning
 
-Kind = Literal["journal", "part"]
-_NAMES: dict[Kind, str] = {"journal": "journal file", "part": "part"}
+Kind = Literal["journal", "part", "backlog"]
+_NAMES: dict[Kind, str] = {"journal": "journal file", "part": "part", "backlog": "journal file"}
 _LONGEST_REASON = 80
 
 
@@ -45,6 +45,9 @@ class Incomplete(NamedTuple):
     def of_kind(self, kind: Kind) -> str:
         """One line about what is missing of a kind."""
         files = [each for each in self.missing if each.kind == kind]
+        if kind == "backlog":
+            size = sum(float(each.reason.split()[0]) for each in files)
+            return f"{size:.0f} MB of journals wait to be drained and are not in this answer yet: ask again later"
         path, reason = files[0].path, files[0].reason.partition(". ")[0]
         place = f"{path.parent.name}/{path.name}"
         which = f"the {'folder' if path.is_dir() else _NAMES[kind]} {place}"

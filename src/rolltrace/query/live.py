@@ -12,7 +12,6 @@ from collections import defaultdict
 from collections.abc import Container, Iterator
 from itertools import groupby
 from pathlib import Path
-from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -37,20 +36,16 @@ from rolltrace.drain.rows import Row, RowMaker
 from rolltrace.errors import ConfigError, FormatError
 from rolltrace.journal import Entry, SegmentReader, Unread, hidden_journals, journal_files, read_problem
 from rolltrace.journal.segment import FRAME, HEADER_BYTES
+from rolltrace.query.listing import PartKey
 from rolltrace.record import Blob, Record
 from rolltrace.record.values import BLOB_NAME
 from rolltrace.store import SCHEMAS, Partition
 
 _TRIES = 5
+_WORK_PER_LOOK = 20_000
+"""How much is read in one look, which must not take longer than people wait: a record is one, and so are 16 KiB."""
+_BYTES_PER_WORK = 16 << 10
 _MOST_CHUNKS = 32
-
-
-class PartKey(NamedTuple):
-    """Which part the drainer makes of some rows of a segment."""
-
-    folder: Path
-    table: str
-    source: str
 
 
 class LiveJournals:
@@ -64,21 +59,26 @@ class LiveJournals:
         self._carried: dict[Path, Carried] = {}
         self.unreadable: dict[Path, str] = {}
         """Journal files that cannot be read, or folders of these, and why."""
+        self.unread: dict[Path, int] = {}
+        """Journal files that were not read to their end, because there was too much, and how many bytes are left."""
 
-    def refresh(self) -> bool:
-        """Read what is new; whether anything was."""
+    def refresh(self, *, everything: bool = False) -> bool:
+        """Read what is new; whether anything was. What is too much for one look is read in the next ones, each writer's
+        records in their order; with `everything`, now."""
+        work = _Work(None if everything else _WORK_PER_LOOK)
         before, changed = set(self._segments), False
         if self._memory.texts.came_late():
             self._memory, self._segments = Memory(self._store), {}
         for _ in range(_TRIES):
             listed = journal_files(self._store)
-            changed |= self._read(listed)
+            changed |= self._read(listed, work)
             # A file that came or went meanwhile may hold the other half of an op that we have one half of.
             if journal_files(self._store) == listed:
                 break
         return changed or before != set(self._segments)
 
-    def _read(self, listed: list[Path]) -> bool:
+    def _read(self, listed: list[Path], work: _Work) -> bool:
+        self.unread = {}
         known, self._segments = self._segments, {}
         known_unreadable, self._carried, self.unreadable = self.unreadable, {}, {}
         changed = False
@@ -86,8 +86,14 @@ class LiveJournals:
             self.unreadable = dict.fromkeys(listed, "the rules in redact.json cannot be read: Permission denied")
             listed = []
         for path in listed:
+            if work.is_done and path not in known:
+                self.unread[path] = path.stat().st_size if path.exists() else 0
+                continue
             carried = carried_file(path, -1)
             before = self._segments.get(path.with_name(f"{carried.stem}.seg"))
+            if before is not None and before.unread_bytes:
+                self.unread[path] = path.stat().st_size if path.exists() else 0
+                continue
             if before is None:
                 # Before the segment is opened: the drainer removes this file after that one.
                 self._carried[path] = _read_carried(carried)
@@ -95,7 +101,7 @@ class LiveJournals:
             try:
                 past = self._carried[path].past if before is None else before.past
                 assert self._redactor is not None
-                changed |= segment.read(self._redactor, self._memory, past)
+                changed |= segment.read(self._redactor, self._memory, past, work)
             except FileNotFoundError:  # drained since it was listed
                 continue
             except FormatError as fault:
@@ -110,6 +116,8 @@ class LiveJournals:
                 self.unreadable[path] = f"{type(fault).__name__} while it was read"
                 continue
             self._segments[path] = segment
+            if segment.unread_bytes:
+                self.unread[path] = segment.unread_bytes
         self.unreadable.update(hidden_journals(self._store))
         return changed
 
@@ -118,21 +126,26 @@ class LiveJournals:
         live = [segment for segment in self._segments.values() if segment.state == "live"]
         return {(segment.project, segment.experiment) for segment in live}
 
-    def tables(self, drained: Container[PartKey]) -> dict[str, pa.Table]:
-        """Every table's rows, without those that are in a part already."""
-        found: dict[str, list[pa.Table]] = {name: [] for name in SCHEMAS}
+    @property
+    def is_empty(self) -> bool:
+        """There is no journal."""
+        return not self._segments
+
+    def tables(self, drained: Container[PartKey]) -> dict[str, dict[Path, list[pa.Table]]]:
+        """Every table's rows by the folder of their step, without those that are in a part already."""
+        found: dict[str, dict[Path, list[pa.Table]]] = {name: {} for name in SCHEMAS}
         for segment in self._segments.values():
             for (table, step), chunks in segment.chunks.items():
-                if self._key(segment, table, step) not in drained:
-                    found[table] += chunks
+                key = self._key(segment, table, step)
+                if key not in drained:
+                    found[table].setdefault(key.folder, []).extend(chunks)
         extra = [(segment, segment.losses()) for segment in self._segments.values()]
         for segment, rows in [*extra, *self._unfinished()]:
             for table, step, chunk in _chunks(rows, segment.maker):
-                if self._key(segment, table, step) not in drained:
-                    found[table].append(chunk)
-        # Not `empty_table()`: it imports pandas, if that is there.
-        empty = {name: pa.Table.from_batches([], schema) for name, schema in SCHEMAS.items()}
-        return {name: pa.concat_tables([empty[name], *chunks]) for name, chunks in found.items()}
+                key = self._key(segment, table, step)
+                if key not in drained:
+                    found[table].setdefault(key.folder, []).append(chunk)
+        return found
 
     def _key(self, segment: _Segment, table: str, step: int | None) -> PartKey:
         folder = Partition(segment.project, segment.experiment, step).folder(self._store)
@@ -140,6 +153,7 @@ class LiveJournals:
 
     def _unfinished(self) -> Iterator[tuple[_Segment, list[Row]]]:
         """What began and did not end, for each writer, with the segment that the drainer would put it into."""
+        behind = {writer_of(path) for path in self.unread}
         for _, group in groupby(self._segments.values(), key=lambda each: writer_of(each.path)):
             is_open: OpenRecords = {}
             for segment in group:
@@ -147,7 +161,8 @@ class LiveJournals:
                 for key in segment.ended:
                     is_open.pop(key, None)
                 is_open.update(segment.opened)
-            status = "running" if segment.state == "live" else "interrupted"
+            goes_on = segment.state == "live" or writer_of(segment.path) in behind
+            status = "running" if goes_on else "interrupted"
             yield (
                 segment,
                 [
@@ -156,6 +171,21 @@ class LiveJournals:
                     for row in segment.maker.shape_unfinished(record, status, open_place(segment.path, record)).rows
                 ],
             )
+
+
+class _Work:
+    """How much may still be read in a look."""
+
+    def __init__(self, most: int | None) -> None:
+        self._left = most
+
+    @property
+    def is_done(self) -> bool:
+        return self._left is not None and self._left <= 0
+
+    def take(self, work: int) -> None:
+        if self._left is not None:
+            self._left -= work
 
 
 class _Segment:
@@ -175,10 +205,13 @@ class _Segment:
         self._damaged = 0
         self._offset = HEADER_BYTES
         self._look: object = None
+        self.unread_bytes = 0
 
-    def read(self, redactor: Redactor, memory: Memory, past: Past) -> bool:
+    def read(self, redactor: Redactor, memory: Memory, past: Past, work: _Work) -> bool:
         """Read on from where the last reading ended; whether there was anything new. `past`: of the segment before."""
-        if self.state != "live":
+        if self.state != "live" and not self.unread_bytes:
+            return False
+        if work.is_done and self.unread_bytes:
             return False
         look = self._changes()
         if look == self._look:
@@ -191,7 +224,12 @@ class _Segment:
             self.maker = RowMaker(reader.meta, redactor, memory, Checks.of(reader.meta, self.past))
         self.state, self._losses = reader.state, reader.losses
         rows: list[Row] = []
+        self.unread_bytes = 0
         for item in reader.read_from(self._offset):
+            if work.is_done:
+                self.unread_bytes = len(reader.data.rstrip(b"\0")) - self._offset
+                break
+            work.take(1 + item.size_bytes // _BYTES_PER_WORK)
             place = f"{self.path.stem}-{item.offset}"
             if isinstance(item, Entry):
                 rows += self._take(item.record, place)
@@ -207,7 +245,7 @@ class _Segment:
             self._offset = (item.offset + item.size_bytes + 7) & ~7
         for table, step, chunk in _chunks(rows, self.maker):
             self._add(table, step, chunk)
-        self._look = (look[0], look[1], bytes(FRAME.size))
+        self._look = None if self.unread_bytes else (look[0], look[1], bytes(FRAME.size))
         return True
 
     def _changes(self) -> tuple[bytes, bool, bytes]:

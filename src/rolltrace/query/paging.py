@@ -12,13 +12,13 @@ import msgspec
 
 from rolltrace.errors import QueryError
 from rolltrace.query.arguments import order_of, whole
+from rolltrace.query.columns import TRAJECTORY_COLUMNS
 from rolltrace.query.group_views import GROUP_COLUMNS, GROUP_KEY
 from rolltrace.query.headers import GROUP_HEADERS, TRAJECTORY_HEADERS
 from rolltrace.query.result import IS_INT
 from rolltrace.query.runs import NO_OLDER_RUNS, OlderRuns
 from rolltrace.query.scope import Row, Scope
 from rolltrace.query.series import TRUNCATED
-from rolltrace.query.views import TRAJECTORY_COLUMNS
 
 if TYPE_CHECKING:
     from rolltrace.query.dataset import Store

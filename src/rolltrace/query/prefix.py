@@ -6,8 +6,8 @@ here, when somebody looks.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from rolltrace.query.trajectory import OpTokens
@@ -21,7 +21,13 @@ def first_difference(before: Sequence[int], prompt: Sequence[int]) -> int | None
     return len(prompt) if len(prompt) < len(before) else None
 
 
-def explained(finding: dict[str, Any], tokens: Mapping[int, OpTokens]) -> dict[str, Any]:
+class KnownTokens(Protocol):
+    """The tokens of ops, by their id."""
+
+    def get(self, op_id: int, /) -> OpTokens | None: ...
+
+
+def explained(finding: dict[str, Any], tokens: KnownTokens) -> dict[str, Any]:
     """A finding; a prefix break with `first_difference` in its detail, if the tokens of both turns are there."""
     detail = finding["detail"]
     if finding["flag"] != "prefix_break" or not isinstance(detail, dict):

@@ -40,8 +40,11 @@ class Pruning:
         return {PRUNED_KEY: str(self)}
 
 
-def pruning_of(notes: Sequence[Row], spans: Sequence[Row], findings: Sequence[Row]) -> Pruning | None:
-    """How the trajectory of these rows was pruned; None if it was not. The body of a note is parsed."""
+def pruning_of(notes: Sequence[Row], spans: Sequence[Row] = (), findings: Sequence[Row] = ()) -> Pruning | None:
+    """How the trajectory of these rows was pruned; None if it was not. The body of a note is parsed.
+
+    Without `spans`, which have a `payload`, only the notes are asked.
+    """
     last = max((note for note in notes if note["event"] == PRUNED), key=lambda note: note["time_ns"], default=None)
     if last is not None:
         body = last["body"] if isinstance(last["body"], dict) else {}

@@ -2,53 +2,47 @@
 
 EXPERIMENTS = """
 SELECT project, experiment,
-    count(*) FILTER (NOT superseded) AS trajectories,
+    coalesce(sum(trajectories) FILTER (NOT superseded), 0)::BIGINT AS trajectories,
     count(DISTINCT step) AS steps,
     max(step) AS last_step,
-    count(*) FILTER (status = 'running') AS running,
+    sum(running)::BIGINT AS running,
     min(start_ns) AS start_ns,
-    max(coalesce(end_ns, start_ns)) AS end_ns,
+    max(last_ns) AS end_ns,
     count(DISTINCT coalesce(run, '')) AS runs,
-    count(*) FILTER (superseded) AS superseded
-FROM _listing GROUP BY project, experiment ORDER BY start_ns, project, experiment
+    coalesce(sum(trajectories) FILTER (superseded), 0)::BIGINT AS superseded
+FROM _steps GROUP BY project, experiment ORDER BY start_ns, project, experiment
 """
 
 RUNS = """
 SELECT project, experiment, run,
-    count(*) AS trajectories,
+    sum(trajectories)::BIGINT AS trajectories,
     count(DISTINCT step) AS steps,
     min(step) AS first_step,
     max(step) AS last_step,
-    count(*) FILTER (status = 'running') AS running,
-    count(*) FILTER (superseded) AS superseded,
+    sum(running)::BIGINT AS running,
+    coalesce(sum(trajectories) FILTER (superseded), 0)::BIGINT AS superseded,
     min(start_ns) AS start_ns,
-    max(coalesce(end_ns, start_ns)) AS end_ns
-FROM _listing t WHERE {where} GROUP BY project, experiment, run ORDER BY project, experiment, start_ns
+    max(last_ns) AS end_ns
+FROM _steps t WHERE {where} GROUP BY project, experiment, run ORDER BY project, experiment, start_ns
 """
 
 STEPS = """
 SELECT t.project, t.experiment, t.step, t.validate,
-    count(*) AS trajectories,
-    count(DISTINCT sample_index) AS samples,
-    count(*) FILTER (status = 'error') AS errors,
-    count(*) FILTER (status = 'running') AS running,
-    avg(reward) AS reward_mean,
-    min(reward) AS reward_min,
-    max(reward) AS reward_max,
-    count(*) FILTER (reward > 0 AND NOT isnan(reward)) / nullif(count(reward), 0) AS pass_rate,
-    any_value(g.share) AS zero_variance_share,
-    avg(turns) AS turns_mean,
+    sum(trajectories)::BIGINT AS trajectories,
+    sum(samples)::BIGINT AS samples,
+    sum(errors)::BIGINT AS errors,
+    sum(running)::BIGINT AS running,
+    sum(reward_sum) / nullif(sum(scored), 0) AS reward_mean,
+    min(reward_min) AS reward_min,
+    max(reward_max) AS reward_max,
+    sum(passed) / nullif(sum(scored), 0) AS pass_rate,
+    sum(flat_groups) / nullif(sum(rated_groups), 0) AS zero_variance_share,
+    sum(turns) / sum(trajectories) AS turns_mean,
     min(start_ns) AS start_ns,
     max(end_ns) AS end_ns,
     t.run
-FROM _listing t LEFT JOIN (
-    SELECT project, experiment, step, validate, run, avg(zero_variance::INT) FILTER (scored > 1) AS share
-    FROM _groups GROUP BY project, experiment, step, validate, run
-) g
-ON g.project = t.project AND g.experiment = t.experiment AND g.step IS NOT DISTINCT FROM t.step
-    AND g.validate = t.validate AND g.run IS NOT DISTINCT FROM t.run
-WHERE {where} GROUP BY t.project, t.experiment, t.step, t.validate, t.run
-ORDER BY max(max(t.start_ns)) OVER (PARTITION BY t.project, t.experiment), t.project, t.experiment,
+FROM _steps t WHERE {where} GROUP BY t.project, t.experiment, t.step, t.validate, t.run
+ORDER BY max(max(t.newest_ns)) OVER (PARTITION BY t.project, t.experiment), t.project, t.experiment,
     t.step NULLS LAST, t.validate, min(t.start_ns)
 """
 

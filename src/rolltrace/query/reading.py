@@ -1,38 +1,49 @@
 """Whole trajectories, read some at a time: everything that a store has of them, with as many questions as for one.
 
-The rows of all that are asked for are in memory at once, so the caller says how many these are.
+What is small of all that are asked for is in memory at once, so the caller says how many these are. What is large is
+read on the way, as somebody asks for it (query/contents.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import pyarrow as pa
+
+from rolltrace.query.columns import TRAJECTORY_COLUMNS
+from rolltrace.query.contents import PAYLOAD, TOKENS, Contents, OpKey, Pace
 from rolltrace.query.result import IS_INT
 from rolltrace.query.trajectory import Row, Trajectory, build
-from rolltrace.query.views import TRAJECTORY_COLUMNS
-from rolltrace.record.tables import WHERE
+from rolltrace.record.tables import SPANS, WHERE
 
 if TYPE_CHECKING:
     from rolltrace.query.dataset import Store
 
+Scope = int | frozenset[Path] | None
+"""The step of the trajectories, or the folders of their steps; None to look everywhere."""
+
 _EVENTS = ("transitions", "scores", "notes", "flags")
 _OWN = "trajectory_id, traceback, parent_trajectory_id, parent_op_id"
 _WITHOUT_PLACE = f"* EXCLUDE ({', '.join(column.name for column in WHERE)})"
+_SKELETON = ", ".join(column.name for column in SPANS.columns if column.name not in (*PAYLOAD, *TOKENS))
+_ANY_TOKENS = "tokens IS NOT NULL OR logprobs IS NOT NULL OR response_mask IS NOT NULL"
+_THESE = "trajectory_id IN (SELECT unnest(?::VARCHAR[]))"
 
 
 class Whole(NamedTuple):
-    """A trajectory, and the rows of its ops that it was made from: they hold more than `Op` shows."""
+    """A trajectory, and the rows of its ops that it was made from, without what is large."""
 
     trajectory: Trajectory
     spans: list[Row]
 
 
-def summaries(store: Store, trajectory_ids: Sequence[str], step: int | None) -> list[Row]:
-    """The rows of the listing of these trajectories, all of one step, in their order; without those that are gone."""
+def summaries(store: Store, trajectory_ids: Sequence[str], scope: Scope) -> list[Row]:
+    """The rows of the listing of these trajectories, in their order; without those that are gone."""
     columns = ", ".join((*TRAJECTORY_COLUMNS, IS_INT))
     by_id: dict[str, Row] = {}
-    for row in _rows(store, "_listing", columns, trajectory_ids, step, "start_ns"):
+    for row in _rows(store, "_listing", columns, trajectory_ids, scope, "start_ns"):
         by_id.setdefault(row["trajectory_id"], row)
     return [by_id[each] for each in trajectory_ids if each in by_id]
 
@@ -40,49 +51,66 @@ def summaries(store: Store, trajectory_ids: Sequence[str], step: int | None) -> 
 def read_whole(
     store: Store,
     listed: Sequence[Row],
-    step: int | None,
+    scope: Scope,
     *,
-    split_payload: bool = False,
+    paces: tuple[Pace, Pace] | None = None,
     on_fault: Callable[[str, Exception], None] | None = None,
 ) -> Iterator[Whole]:
-    """The trajectories of these rows of the listing, all of one step, in their order.
+    """The trajectories of these rows of the listing, in their order.
 
     Args:
         store: The store.
         listed: Their rows, as from `summaries` or `Store.trajectories`.
-        step: Their step.
-        split_payload: The rows of ops also have `inputs` and `outputs`, the two halves of `payload` as JSON text.
-            They are left out otherwise: DuckDB would parse and copy every payload once more.
+        scope: Where they are.
+        paces: How many ops are read at once, of payloads and of tokens, if that is known from others.
         on_fault: Told of a trajectory that cannot be built, and why; it is left out then. If not given, that is raised.
     """
     ids = [row["trajectory_id"] for row in listed]
 
     def of_each(table: str, columns: str, order: str) -> dict[str, list[Row]]:
         found: dict[str, list[Row]] = {each: [] for each in ids}
-        for row in _rows(store, table, columns, ids, step, order):
+        for row in _rows(store, table, columns, ids, scope, order):
             found[row.pop("trajectory_id")].append(row)
         return found
 
     own = of_each("_trajectories", _OWN, "end_ns DESC NULLS LAST")
-    spans = of_each("spans", "*" if split_payload else "* EXCLUDE (inputs, outputs)", "start_ns, op_id")
+    spans = of_each("_spans", _SKELETON, "start_ns, op_id")
     events = [of_each(table, f"trajectory_id, {_WITHOUT_PLACE}", "time_ns, worker") for table in _EVENTS]
+    keys = [OpKey(each, span["op_id"], span["start_ns"]) for each in ids for span in spans[each]]
+    contents = Contents(keys, _reader(store, scope), lambda: _with_tokens(store, ids, scope), paces)
     for row, each in zip(listed, ids):
         inside = (found[each] for found in events)
         try:
-            whole = Whole(build(row, own[each][0] if own[each] else None, spans[each], *inside), spans[each])
+            built = build(row, own[each][0] if own[each] else None, spans[each], contents, *inside)
         except Exception as fault:
             if on_fault is None:
                 raise
             on_fault(each, fault)
             continue
-        yield whole
+        yield Whole(built, spans[each])
 
 
-def _rows(
-    store: Store, table: str, columns: str, trajectory_ids: Sequence[str], step: int | None, order: str
-) -> list[Row]:
-    if not trajectory_ids:
+def _reader(store: Store, scope: Scope) -> Callable[[Sequence[OpKey], Sequence[str]], pa.Table]:
+    def read(keys: Sequence[OpKey], columns: Sequence[str]) -> pa.Table:
+        ids = list(dict.fromkeys(key.trajectory_id for key in keys))
+        where, values = _THESE, list[Any]([ids])
+        if len(ids) == 1:  # by plain comparisons: the statistics of the parts say where its ops of that time are
+            starts = [key.start_ns for key in keys]
+            where, values = "trajectory_id = ? AND start_ns BETWEEN ? AND ?", [*ids, min(starts), max(starts)]
+        table = "_spans_with_text" if "text" in columns else "_spans"
+        sql = f"SELECT op_id, {', '.join(columns)} FROM {table} WHERE {where} AND op_id IN (SELECT unnest(?::BIGINT[]))"
+        return store._engine.query(sql, [*values, [key.op_id for key in keys]], scope)
+
+    return read
+
+
+def _with_tokens(store: Store, ids: Sequence[str], scope: Scope) -> set[int]:
+    found = store._engine.query(f"SELECT op_id FROM _spans WHERE {_THESE} AND ({_ANY_TOKENS})", [list(ids)], scope)
+    return set(found["op_id"].to_pylist())
+
+
+def _rows(store: Store, table: str, columns: str, ids: Sequence[str], scope: Scope, order: str) -> list[Row]:
+    if not ids:
         return []
-    marks = ", ".join("?" * len(trajectory_ids))
-    sql = f"SELECT {columns} FROM {table} WHERE trajectory_id IN ({marks}) ORDER BY {order}"
-    return store._ask(sql, trajectory_ids, step).rows()
+    where, values = ("trajectory_id = ?", list(ids)) if len(ids) == 1 else (_THESE, [list(ids)])
+    return store._ask(f"SELECT {columns} FROM {table} WHERE {where} ORDER BY {order}", values, scope).rows()

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import html
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import pyarrow as pa
 
@@ -28,10 +29,11 @@ IS_INT = "_is_int"
 """A hidden column: whether `sample_index` was given as an int."""
 
 
-class Result:
-    """Rows and columns. `sample_index` is an int again where it was given as one.
+class Result(Sequence[dict[str, Any]]):
+    """Rows and columns: a sequence of dicts, and a table. `sample_index` is an int again where it was given as one.
 
-    A column has one type: in `.arrow()`, `.df()` and `.pl()` it is a number only if all rows gave numbers.
+    A column has one type: in `.arrow()`, `.df()` and `.pl()` it is a number only if all rows gave numbers, and
+    `tags` are JSON text.
     """
 
     older_runs: OlderRuns = NO_OLDER_RUNS
@@ -41,21 +43,34 @@ class Result:
     _explain: Callable[[], str] | None = None
 
     def __init__(self, table: pa.Table) -> None:
+        self._count: Callable[[], int] = lambda: len(self)
+        self._has_tags = False
+        """`tags` are those of trajectories: an object in a row, JSON text in a table."""
         self._is_int: list[bool | None] | None = None
         if IS_INT in table.column_names and "sample_index" in table.column_names:
             self._is_int = table[IS_INT].to_pylist()
             table = table.drop_columns([IS_INT])
-            column, at = table["sample_index"], table.column_names.index("sample_index")
-            given = [flag for flag, valid in zip(self._is_int, column.is_valid().to_pylist()) if valid]
-            if given and all(given):
-                table = table.set_column(at, "sample_index", column.cast(pa.int64()))
-                self._is_int = None
-        self._table = table
+        self._text_table = table
+        """With every `sample_index` as text."""
+
+    @cached_property
+    def _table(self) -> pa.Table:
+        table = self._text_table
+        if self._is_int is None:
+            return table
+        column, at = table["sample_index"], table.column_names.index("sample_index")
+        flags = [flag for flag, valid in zip(self._is_int, column.is_valid().to_pylist()) if valid]
+        return table.set_column(at, "sample_index", column.cast(pa.int64())) if flags and all(flags) else table
+
+    @property
+    def total(self) -> int:
+        """How many rows there are without `limit`, `offset` and `last`; counted when it is asked for."""
+        return self._count()
 
     @property
     def columns(self) -> list[str]:
         """The names of the columns."""
-        return list(self._table.column_names)
+        return list(self._text_table.column_names)
 
     def arrow(self) -> pa.Table:
         """As an Arrow table."""
@@ -85,10 +100,18 @@ class Result:
 
     def rows(self) -> list[dict[str, Any]]:
         """As plain dicts."""
-        rows: list[dict[str, Any]] = self._table.to_pylist()
-        for row, is_int in zip(rows, self._is_int or ()):
+        return self._rows_of(0, len(self))
+
+    def _rows_of(self, first: int, count: int) -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = self._text_table.slice(first, count).to_pylist()
+        for row, is_int in zip(rows, (self._is_int or [])[first : first + count]):
             if is_int and row["sample_index"] is not None:
                 row["sample_index"] = int(row["sample_index"])
+        if self._has_tags:
+            from rolltrace.query.trajectory import tags_of
+
+            for row in rows:
+                row["tags"] = tags_of(row["tags"])
         return rows
 
     def why_empty(self) -> str:
@@ -96,13 +119,23 @@ class Result:
         return self._explain() if self._explain is not None and not len(self) else ""
 
     def __len__(self) -> int:
-        return int(self._table.num_rows)
+        return int(self._text_table.num_rows)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return iter(self.rows())
 
+    @overload
+    def __getitem__(self, at: int) -> dict[str, Any]: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[dict[str, Any]]: ...
+    def __getitem__(self, at: int | slice) -> dict[str, Any] | list[dict[str, Any]]:
+        if isinstance(at, slice):
+            return self.rows()[at]
+        place = range(len(self))[at]
+        return self._rows_of(place, 1)[0]
+
     def _shown(self) -> list[list[str]]:
-        rows = self._table.slice(0, _SHOWN_ROWS).to_pylist()
+        rows = self._rows_of(0, _SHOWN_ROWS)
         return [[_cell(row[name]) for name in self.columns] for row in rows]
 
     def __repr__(self) -> str:

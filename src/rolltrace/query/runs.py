@@ -15,7 +15,8 @@ from rolltrace.errors import QueryError
 RUN_FIELDS = frozenset({"run", "superseded"})
 """A filter on one of these decides itself which runs it means."""
 
-_PLACE = ("project", "experiment", "step", "validate")
+STEP_KEY = ("project", "experiment", "step", "validate")
+"""What the attempts at one step have in common; training and validation are apart."""
 
 
 class RunChoice(NamedTuple):
@@ -52,7 +53,7 @@ def choose_runs(of: str, run: str | None, all_runs: bool, filtered_by: Sequence[
 
 def newest_runs(listing: str) -> str:
     """SQL: the newest run of each step of a listing, by when it began; what has no run counts as older than any."""
-    key, newness = ", ".join(_PLACE), "{'named': run_key <> '', 'began': began, 'run': run_key}"
+    key, newness = ", ".join(STEP_KEY), "{'named': run_key <> '', 'began': began, 'run': run_key}"
     return (
         f"SELECT {key}, arg_max(run_key, {newness}) AS newest_run FROM ("
         f"SELECT {key}, coalesce(run, '') AS run_key, min(coalesce(run_ns, start_ns)) AS began FROM {listing} "
@@ -60,11 +61,8 @@ def newest_runs(listing: str) -> str:
     )
 
 
-SAME_STEP = " AND ".join(f"every.{name} IS NOT DISTINCT FROM newest.{name}" for name in _PLACE)
+SAME_STEP = " AND ".join(f"every.{name} IS NOT DISTINCT FROM newest.{name}" for name in STEP_KEY)
 """Joins a trajectory of `every` with a row of `newest_runs`."""
-
-SUPERSEDED = "coalesce(run, '') <> newest_run AND (every.step IS NOT NULL OR sample_index IS NOT NULL)"
-"""Whether a trajectory belongs to an older attempt."""
 
 
 class OlderRuns(NamedTuple):

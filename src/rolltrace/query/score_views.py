@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from rolltrace.query.runs import STEP_KEY
+
 
 class Shown(NamedTuple):
     """A column of `trajectories` that a score fills."""
@@ -88,12 +90,11 @@ def with_id(scores: str, listing: str) -> str:
     """
     # An equality even for "has no id": by anything else, DuckDB would compare all with all.
     same = " AND ".join(f"s.{name} IS NOT DISTINCT FROM meant.{name}" for name in _COORDINATES)
-    place = ("project", "experiment", "step", "validate")
-    here = " AND ".join(f"s.{name} IS NOT DISTINCT FROM here.{name}" for name in place)
+    here = " AND ".join(f"s.{name} IS NOT DISTINCT FROM here.{name}" for name in STEP_KEY)
     return (
         "SELECT s.* EXCLUDE (_run_key) REPLACE (coalesce(s.trajectory_id, meant.trajectory_id) AS trajectory_id) FROM ("
         f"SELECT s.*, here.run_key AS _run_key FROM {scores} s LEFT JOIN ("
-        f"SELECT DISTINCT {', '.join(place)}, coalesce(run, '') AS run_key FROM {listing}) here "
+        f"SELECT DISTINCT {', '.join(STEP_KEY)}, coalesce(run, '') AS run_key FROM {listing}) here "
         f"ON {here} AND coalesce(s.run, '') = here.run_key) s "
         f"LEFT JOIN (SELECT *, coalesce(run, '') AS run_key FROM {listing} WHERE _is_meant "
         f"UNION ALL SELECT *, NULL AS run_key FROM {listing} WHERE _is_newest) meant "

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from typing import Literal, NamedTuple
 
 from rolltrace.query.prefix import first_difference
-from rolltrace.query.trajectory import OpTokens, Trajectory
+from rolltrace.query.trajectory import OpTokens, TokensOfOps, Trajectory
 
 _MOST_IN_BREAK = 64
 
@@ -123,13 +123,17 @@ class TokenSequence:
 
 def token_sequence(trajectory: Trajectory) -> TokenSequence:
     """The one sequence of a trajectory: of its model calls, or of its first op that has tokens if there are none."""
-    tokens = {each.op_id: each for each in trajectory.tokens}
-    ops = sorted((op for op in trajectory.walk() if op.op_id in tokens), key=lambda op: op.start_ns)
+    read = trajectory.tokens
+    tokens = read if isinstance(read, TokensOfOps) else {each.op_id: each for each in read}
+    having = read.op_ids if isinstance(read, TokensOfOps) else set(tokens)
+    ops = sorted((op for op in trajectory.walk() if op.op_id in having), key=lambda op: op.start_ns)
     calls = [op for op in ops if op.kind == "llm"] or ops[:1]
-    return sequence_of([CallTokens(tokens[op.op_id], op.policy_version) for op in calls])
+    # One after the other: together the prompts of a long trajectory are many times its tokens.
+    found = ((tokens.get(op.op_id), op.policy_version) for op in calls)
+    return sequence_of(CallTokens(each, version) for each, version in found if each is not None)
 
 
-def sequence_of(calls: Sequence[CallTokens]) -> TokenSequence:
+def sequence_of(calls: Iterable[CallTokens]) -> TokenSequence:
     """The one sequence of these model calls, which stand in the order they began."""
     sequence = TokenSequence()
     texts: list[str] = []

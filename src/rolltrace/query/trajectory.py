@@ -1,4 +1,6 @@
-"""One trajectory with everything in it: the tree of its ops, its conversation, tokens, scores.
+"""One trajectory: the tree of its ops, its conversation, tokens, scores.
+
+It is a skeleton: payloads, tokens and texts of ops are read when they are asked for (query/contents.py).
 
 Inputs and outputs are what was recorded: token lists that the store keeps in columns of their own are put back in their
 place, and NaN, infinity and huge integers are numbers again.
@@ -8,22 +10,29 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate, pairwise
-from typing import Any, NamedTuple
+from functools import cached_property
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
-from rolltrace.query.conversation import conversation_of
+from rolltrace.flags import UNREADABLE
+from rolltrace.query.contents import TOKEN_COLUMNS, Contents, OpContent, pieces_of
+from rolltrace.query.conversation import conversation_of, from_last_telling
 from rolltrace.query.prefix import explained
 from rolltrace.query.pruned import Pruning, pruning_of
 from rolltrace.query.transitions import read_transitions
 from rolltrace.record.messages import Message
 from rolltrace.store import PRUNED
 
+if TYPE_CHECKING:
+    from rolltrace.query.token_sequence import TokenSequence
+
 _HEXADECIMAL = re.compile(r"-?0x[0-9a-f]+", re.ASCII)
+_TELLING_OPS = 32
 _MOST_OPS_DEEP = 100
 """How many ops stand inside each other in the tree; those inside them stand beside the last."""
-TOKEN_COLUMNS = ("prompt_ids", "response_ids", "logprobs", "response_mask")
+_LAZY = ("inputs", "outputs", "prompt_text", "response_text", "pruned")
 Row = dict[str, Any]
 
 
@@ -38,17 +47,17 @@ class Op:
     """ok, error, cancelled, running, interrupted"""
     start_ns: int
     end_ns: int | None
-    inputs: Any
-    outputs: Any
+    inputs: Any = field(repr=False)
+    outputs: Any = field(repr=False)
     error: str | None = None
     traceback: str | None = None
     policy_version: int | None = None
     finish_reason: str | None = None
     worker: str | None = None
     children: list[Op] = field(default_factory=list)
-    prompt_text: str | None = None
+    prompt_text: str | None = field(default_factory=lambda: None, repr=False)
     """The text of the tokens it saw; None without token2text."""
-    response_text: str | None = None
+    response_text: str | None = field(default_factory=lambda: None, repr=False)
     """The text of the tokens it produced."""
     prompt_tokens: int | None = None
     """How many tokens it saw: their ids, or what the model's server says; the same for the others."""
@@ -57,8 +66,36 @@ class Op:
     """How many tokens of the prompt came from a cache."""
     reasoning_tokens: int | None = None
     """How many tokens of the response were reasoning."""
-    pruned: Pruning | None = None
+    pruned: Pruning | None = field(default_factory=lambda: None, repr=False)
     """When and why its payload went; `inputs`, and `outputs` if it gave any, are `{"$pruned": ...}` then."""
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """What is large, of an op that a store gave: read now."""
+            content = self.__dict__.get("_content")
+            if content is None or name not in _LAZY:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            if name in ("prompt_text", "response_text"):
+                return content.texts[name == "response_text"]
+            payload = _payload(content)
+            pruned = self.__dict__["_pruning"] if payload is None else None
+            if name == "pruned":
+                return pruned
+            if pruned is not None:
+                return None if name == "outputs" and self.error is not None else pruned.mark
+            return None if payload is None else payload.get(name)
+
+    @property
+    def content(self) -> OpContent | None:
+        """Its columns as they are stored; None for an op that no store gave."""
+        found: OpContent | None = self.__dict__.get("_content")
+        return found
+
+    @property
+    def tokens(self) -> OpTokens | None:
+        """Its tokens; None if it has none."""
+        return None if self.content is None else _tokens(self.op_id, self.name, self.content)
 
     @property
     def duration_s(self) -> float | None:
@@ -90,20 +127,57 @@ class OpTokens(NamedTuple):
     @property
     def prompt_pieces(self) -> list[str] | None:
         """The text of each token of the prompt."""
-        return _pieces(self.prompt_text, self.prompt_ids, self.piece_chars, 0)
+        return pieces_of(self.prompt_text, self.prompt_ids, self.piece_chars, 0)
 
     @property
     def response_pieces(self) -> list[str] | None:
         """The text of each token of the response."""
-        return _pieces(self.response_text, self.response_ids, self.piece_chars, len(self.prompt_ids or ()))
+        return pieces_of(self.response_text, self.response_ids, self.piece_chars, len(self.prompt_ids or ()))
 
 
-def _pieces(text: str | None, ids: list[int] | None, counts: list[int] | None, first: int) -> list[str] | None:
-    if text is None or ids is None or counts is None:
-        return None
-    ends = list(accumulate(counts[first : first + len(ids)], initial=0))
-    fits = len(ends) == len(ids) + 1 and ends[-1] == len(text)  # a text that was changed afterwards has no pieces
-    return [text[begin:end] for begin, end in pairwise(ends)] if fits else None
+class TokensOfOps(Sequence[OpTokens]):
+    """The tokens of those ops that have any, each read when it is asked for."""
+
+    def __init__(self, ops: Sequence[Op], contents: Contents) -> None:
+        self._all = ops
+        self._contents = contents
+
+    @cached_property
+    def _ops(self) -> list[Op]:
+        return [op for op in self._all if op.op_id in self._contents.ops_with_tokens]
+
+    @overload
+    def __getitem__(self, at: int) -> OpTokens: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[OpTokens]: ...
+    def __getitem__(self, at: int | slice) -> OpTokens | list[OpTokens]:
+        if isinstance(at, slice):
+            return [self._of(op) for op in self._ops[at]]
+        return self._of(self._ops[at])
+
+    def __len__(self) -> int:
+        return len(self._ops)
+
+    def __eq__(self, other: object) -> bool:
+        return list(self) == list(other) if isinstance(other, TokensOfOps | list) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"<tokens of {len(self)} ops>"
+
+    @property
+    def op_ids(self) -> set[int]:
+        """The ids of these ops."""
+        return {op.op_id for op in self._ops}
+
+    def get(self, op_id: int) -> OpTokens | None:
+        """The tokens of one op; None if there is no such op."""
+        return next((self._of(op) for op in self._all if op.op_id == op_id), None)
+
+    def _of(self, op: Op) -> OpTokens:
+        assert op.content is not None
+        return _tokens(op.op_id, op.name, op.content)
 
 
 @dataclass(frozen=True)
@@ -150,8 +224,8 @@ class Trajectory:
     parent_op_id: int | None = None
     ops: list[Op] = field(default_factory=list, repr=False)
     """The top ops, oldest first; the others are their children."""
-    tokens: list[OpTokens] = field(default_factory=list, repr=False)
-    """Of every op that has any, oldest first."""
+    tokens: Sequence[OpTokens] = field(default_factory=list, repr=False)
+    """Of every op that has any, oldest first. Each is read when it is asked for."""
     transitions: list[Row] = field(default_factory=list, repr=False)
     """One per environment step, oldest first, with what was said later about it: see `query.transitions`."""
     scores: list[Row] = field(default_factory=list, repr=False)
@@ -159,8 +233,17 @@ class Trajectory:
     notes: list[Row] = field(default_factory=list, repr=False)
     findings: list[Row] = field(default_factory=list, repr=False)
     """What the checks found: flag, op_id, detail. `flags` are the names of these."""
-    pruned: Pruning | None = None
+    pruned: Pruning | None = field(default_factory=lambda: None)
     """When and why payloads went; None if all are there."""
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """`pruned`, of a trajectory that has no note about it."""
+            if name != "pruned":
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            self.__dict__[name] = _first_pruning(self.walk())
+            return self.__dict__[name]
 
     def walk(self) -> Iterator[Op]:
         """All ops, each before its children."""
@@ -170,37 +253,57 @@ class Trajectory:
     @property
     def conversation(self) -> list[Message]:
         """The messages between model, tools and user: see `query.conversation`."""
-        return conversation_of(sorted(self.walk(), key=lambda op: op.start_ns))
+        return conversation_of(from_last_telling(sorted(self.walk(), key=lambda op: op.start_ns)))
+
+    def token_sequence(self) -> TokenSequence:
+        """All tokens as one sequence, each prompt without what the turn before had: see `query.token_sequence`."""
+        from rolltrace.query.token_sequence import token_sequence
+
+        return token_sequence(self)
 
 
 def build(
     summary: Row,
     own: Row | None,
     spans: list[Row],
+    contents: Contents,
     transitions: list[Row],
     scores: list[Row],
     notes: list[Row],
     findings: list[Row],
 ) -> Trajectory:
-    """A trajectory from its rows; `own` is its row of the `trajectories` table, if it has one."""
+    """A trajectory from its rows; `own` is its row of the `trajectories` table, if it has one.
+
+    The rows of ops are without what is large; `contents` has that.
+    """
     inside: Row = {name: (own or {}).get(name) for name in ("traceback", "parent_trajectory_id", "parent_op_id")}
-    tags = summary["tags"]
     notes = [_parsed(row, "body") for row in notes]
-    pruned = pruning_of(notes, spans, findings)
-    tokens = [_tokens(span) for span in spans if any(span[name] is not None for name in TOKEN_COLUMNS)]
-    by_op = {each.op_id: each for each in tokens}
-    ops = {span["op_id"]: _op(span, pruned) for span in spans}
-    return Trajectory(
-        **{**summary, "tags": {} if tags is None else as_object(tags, "tags")},
+    pruned = pruning_of(notes)
+    unreadable = {finding["op_id"] for finding in findings if finding["flag"] == UNREADABLE.name}
+    ops = {span["op_id"]: _op(span, contents, pruned, unreadable) for span in spans}
+    tokens = TokensOfOps(list(ops.values()), contents)
+    events = [_parsed(row, "trace", "fields") for row in transitions]
+    is_bare = any(row["trace"] is None and row["fields"] is None for row in events)
+    mark = _first_pruning(ops.values()) if pruned is None and is_bare else pruned
+    built = Trajectory(
+        **{**summary, "tags": tags_of(summary["tags"])},
         **inside,
         ops=_tree(spans, ops),
         tokens=tokens,
-        transitions=read_transitions([_marked(_parsed(row, "trace", "fields"), pruned) for row in transitions], ops),
+        transitions=read_transitions([_marked(row, mark) for row in events], ops),
         scores=[{**row, "terms": None if row["terms"] is None else as_object(row["terms"], "terms")} for row in scores],
         notes=[note for note in notes if note["event"] != PRUNED],
-        findings=[explained(_parsed(row, "detail"), by_op) for row in findings],
+        findings=[explained(_parsed(row, "detail"), tokens) for row in findings],
         pruned=pruned,
     )
+    if pruned is None:  # it may have been, before that left a note: looked up when somebody asks
+        del built.__dict__["pruned"]
+    return built
+
+
+def _first_pruning(ops: Iterable[Op]) -> Pruning | None:
+    """How the first of some ops whose payload is gone was pruned. All go at once, so a few are enough to tell."""
+    return next((op.pruned for op in islice(ops, _TELLING_OPS) if op.pruned is not None), None)
 
 
 def _tree(spans: list[Row], ops: dict[int, Op]) -> list[Op]:
@@ -236,29 +339,54 @@ def parents_of(spans: list[Row], ops: Container[int]) -> dict[int, int | None]:
     return parents
 
 
-def _op(span: Row, pruned: Pruning | None) -> Op:
-    columns = {name: span[name] for name in TOKEN_COLUMNS}
-    payload = as_value(span["payload"], columns) if span["payload"] is not None else {}
-    if span["payload"] is not None:
-        pruned = None
-    elif pruned is not None:
-        payload = {"inputs": pruned.mark, "outputs": pruned.mark if span["error"] is None else None}
+_PLAIN = (
+    "op_id", "name", "kind", "status", "start_ns", "end_ns", "error", "traceback", "policy_version", "finish_reason",
+    "worker", "prompt_tokens", "response_tokens", "cached_tokens", "reasoning_tokens",
+)  # fmt: skip
+
+
+def _op(span: Row, contents: Contents, pruned: Pruning | None, unreadable: set[int]) -> Op:
+    op = object.__new__(Op)
+    if pruned is None and span["op_id"] not in unreadable:
+        pruned = Pruning()  # of a store that was pruned before that left a note, if its payload is gone
+    content = OpContent(contents, span["op_id"], span["prompt_tokens"], span["response_tokens"])
+    op.__dict__.update({name: span[name] for name in _PLAIN}, children=[], _content=content, _pruning=pruned)
+    return op
+
+
+def _payload(content: OpContent) -> Row | None:
+    """Inputs and outputs; None if there is no payload, or none any more."""
+    found: Row | None = content.once(_read_payload)
+    return found
+
+
+def _read_payload(content: OpContent, text: str | None) -> Row | None:
+    if text is None:
+        return None
+    payload = as_value(text, _Columns(content) if '"$column"' in text else {})
     if not isinstance(payload, dict) or not payload.keys() <= {"inputs", "outputs"}:
-        payload = {"inputs": payload}
-    plain = (
-        "op_id", "name", "kind", "status", "start_ns", "end_ns", "error", "traceback", "policy_version",
-        "prompt_tokens", "response_tokens", "cached_tokens", "reasoning_tokens",
-    )  # fmt: skip
-    return Op(
-        **{name: span[name] for name in plain},
-        finish_reason=span["finish_reason"],
-        worker=span["worker"],
-        inputs=payload.get("inputs"),
-        outputs=payload.get("outputs"),
-        prompt_text=span["prompt_text"],
-        response_text=span["response_text"],
-        pruned=pruned,
-    )
+        return {"inputs": payload}
+    return payload
+
+
+class _Columns(dict[str, Any]):
+    """The token columns of an op, each read when the payload names it."""
+
+    def __init__(self, content: OpContent) -> None:
+        self._content = content
+
+    def __contains__(self, name: object) -> bool:
+        return name in TOKEN_COLUMNS
+
+    def __getitem__(self, name: str) -> Any:
+        return self._content.list(name)
+
+
+def _tokens(op_id: int, name: str, content: OpContent) -> OpTokens:
+    prompt_ids, response_ids, logprobs, mask = (content.list(column) for column in TOKEN_COLUMNS)
+    prompt, response = content.texts
+    chars = content.column("piece_chars")
+    return OpTokens(op_id, name, prompt_ids, response_ids, logprobs, mask, prompt, response, chars)
 
 
 def _marked(transition: Row, pruned: Pruning | None) -> Row:
@@ -267,13 +395,15 @@ def _marked(transition: Row, pruned: Pruning | None) -> Row:
     return {**transition, "trace": pruned.mark}
 
 
-def _tokens(span: Row) -> OpTokens:
-    names = (*TOKEN_COLUMNS, "prompt_text", "response_text", "piece_chars")
-    return OpTokens(span["op_id"], span["name"], *(span[name] for name in names))
-
-
 def _parsed(row: Row, *names: str) -> Row:
     return {key: as_value(value) if key in names and value is not None else value for key, value in row.items()}
+
+
+def tags_of(stored: str | dict[str, Any] | None) -> dict[str, Any]:
+    """The tags of a trajectory, whether they were read already or not."""
+    if isinstance(stored, dict):
+        return stored
+    return {} if stored is None else as_object(stored, "tags")
 
 
 def as_object(text: str, name: str) -> dict[str, Any]:
@@ -285,7 +415,8 @@ def as_object(text: str, name: str) -> dict[str, Any]:
 def as_value(text: str, columns: Row | None = None) -> Any:
     """The value of a JSON column. One that is no JSON, or deeper than any that we write, does not hide the rest."""
     try:
-        return restore(json.loads(text), columns or {})
+        value = json.loads(text)
+        return restore(value, {} if columns is None else columns) if '"$' in text else value
     except (ValueError, RecursionError):
         return {"$opaque": {"type": "unknown", "fields": {"bytes": len(text)}, "reason": "cannot be read"}}
 

@@ -14,33 +14,26 @@ columns only: no inputs, outputs or token lists.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from rolltrace.query.columns import COLUMNS, TRAJECTORY_COLUMNS
 from rolltrace.query.group_views import GROUP_VIEWS
-from rolltrace.query.runs import SAME_STEP, SUPERSEDED, newest_runs
+from rolltrace.query.runs import SAME_STEP, newest_runs
 from rolltrace.query.score_views import (
     IS_MEANT,
     IS_NEWEST,
     SCORE_VIEWS,
-    SHOWN,
     SHOWN_SCORES,
     newest_shown,
     with_id,
     with_late,
     without_coordinates,
 )
+from rolltrace.query.step_rows import step_rows
 from rolltrace.record.tables import FLAGS, LOSSES, SCORES, SPANS, TABLES, TEXTS, TIMES, TRAJECTORIES, WHERE, Table
 from rolltrace.store import table_of
-
-TRAJECTORY_COLUMNS = (
-    "trajectory_id", "project", "experiment", "step", "sample_index", "rollout_n", "validate", "name", "status",
-    "error", "start_ns", "end_ns", "duration_s", "turns", "tool_calls", "tool_errors", "prompt_tokens",
-    "response_tokens", "reward", "policy_version_min", "policy_version_max", "flags", "tags", "worker", "advantage",
-    "fate", "fate_reason", "staleness", "run", "superseded",
-)  # fmt: skip
-"""The columns of `trajectories`, in order."""
 
 LISTED = (TRAJECTORIES, SPANS, SCORES, FLAGS)
 """The tables that a listing is made of."""
@@ -73,21 +66,7 @@ WITH own AS (
     FROM _active_spans GROUP BY trajectory_id
 )
 SELECT
-    trajectory_id, every.project, every.experiment, every.step, sample_index, rollout_n, every.validate, name, status,
-    error, start_ns, end_ns,
-    (end_ns - start_ns) / 1e9 AS duration_s,
-    coalesce(turns, 0) AS turns,
-    coalesce(tool_calls, 0) AS tool_calls,
-    coalesce(tool_errors, 0) AS tool_errors,
-    prompt_tokens,
-    response_tokens::BIGINT AS response_tokens,
-    policy_version_min, policy_version_max,
-    coalesce(found.flags, []::VARCHAR[]) AS flags,
-    tags, worker,
-    {", ".join(shown.column for shown in SHOWN)},
-    every.step - policy_version_min AS staleness,
-    run,
-    {SUPERSEDED} AS superseded,
+    {", ".join(f"{column.sql} AS {column.name}" for column in COLUMNS)},
     sample_is_int AS _is_int,
     _is_meant, _is_newest,
     {", ".join(f"_{name}_at" for name in SHOWN_SCORES)}
@@ -99,7 +78,6 @@ LEFT JOIN (
     SELECT trajectory_id, list_sort(list(DISTINCT flag)) AS flags FROM _active_flags GROUP BY trajectory_id
 ) found USING (trajectory_id)
 """
-"""`prompt_tokens` is the prompt of the last model call, `response_tokens` the sum over all of them."""
 
 _SPANS = """
 SELECT *,
@@ -128,8 +106,11 @@ SELECT trajectory_id, project, experiment, step, op_id, name, start_ns, policy_v
 FROM spans WHERE prompt_ids IS NOT NULL OR response_ids IS NOT NULL
 """
 
-ROWS = "_rows"
-"""Under which name the engine registers the listing; `_listing` is this with late scores."""
+COMPUTED = "_computed"
+"""Under which name the engine registers the listing of steps that have no summary it can use; without late scores."""
+STEP_ROWS = "_steps"
+SUMMED = "_summed_steps"
+"""Under which name it registers the rows of `_steps` that summaries have."""
 LATE = "_late"
 """Under which name it registers the late scores of the parts, in the form of `newest_shown`, if there are any."""
 _LATE_LIVE = "_late_live"
@@ -180,11 +161,6 @@ NEWEST = "_newest_ns"
 """When the newest trajectory of the same experiment began, of those that were asked for: orders experiments by age."""
 
 
-def with_newest(found: str) -> str:
-    """What stands behind a FROM, with the column `NEWEST`."""
-    return f"(SELECT t.*, max(t.start_ns) OVER (PARTITION BY t.project, t.experiment) AS {NEWEST} FROM {found}) t"
-
-
 def live_name(table: str) -> str:
     """Under which name the live rows of a table are registered."""
     return f"_live_{table}"
@@ -195,48 +171,107 @@ def stored_name(table: Table) -> str:
     return f"_{table.name}" if table in (TRAJECTORIES, SPANS, SCORES) else table.name
 
 
-def listing_statements(active: list[Path]) -> Iterator[str]:
-    """The statements that make `_active_listing`, over the parts of steps that are not settled."""
-    for table in LISTED:
-        yield f"CREATE TEMP VIEW _active_{table.name} AS {_select(table, active, False)}"
-    yield f"CREATE TEMP VIEW _active_listing AS {_LISTING}"
+def listing_question(parts: Sequence[Path]) -> str:
+    """The listing of these parts and the live rows, by folder."""
+    return f"{_active_tables(parts)} SELECT * FROM ({_LISTING}) ORDER BY project, experiment, step"
 
 
-def late_statement(parts: list[Path]) -> str:
+def strays_question(parts: Sequence[Path]) -> str:
+    """Project, experiment and step of rows whose trajectory is not in the same place."""
+    return f"{_active_tables(parts)} {_STRAYS}"
+
+
+def _active_tables(parts: Sequence[Path]) -> str:
+    # Not as views, which DuckDB would bind twice, and not materialised, which would read all columns.
+    tables = (f"_active_{table.name} AS NOT MATERIALIZED ({_select(table, parts, False)})" for table in LISTED)
+    return f"WITH {', '.join(tables)}"
+
+
+_STRAYS = """
+SELECT DISTINCT project, experiment, step FROM (
+    SELECT * FROM (
+        SELECT trajectory_id, project, experiment, step FROM _active_spans
+        UNION ALL SELECT trajectory_id, project, experiment, step FROM _active_flags
+        UNION ALL SELECT trajectory_id, project, experiment, step FROM _active_scores WHERE step IS NOT NULL
+    ) ANTI JOIN _active_trajectories USING (trajectory_id, project, experiment, step)
+) WHERE trajectory_id IS NOT NULL
+"""
+"""Where rows lie whose trajectory is not in the same place: it may be one of another experiment."""
+
+
+def late_statement(parts: Sequence[Path]) -> str:
     """The question whose answer the engine registers as `LATE`, over those of these parts that hold scores."""
     return newest_shown(without_coordinates(f"({_select(SCORES, parts, False)})"))
 
 
-def statements(parts: list[Path], *, late: bool, late_live: bool, texts: bool, dropped: bool) -> Iterator[str]:
-    """The statements that make all other views, over all parts. What there is none of costs no join.
+class Sources(NamedTuple):
+    """What the views read. What there is none of costs no join."""
 
-    Args:
-        parts: The parts.
-        late: There are rows registered as `LATE`.
-        late_live: There are live scores without coordinates.
-        texts: There are live rows of `texts`.
-        dropped: There are ids registered as `DROPPED`.
-    """
-    for table in TABLES:
-        yield f"CREATE TEMP VIEW {stored_name(table)} AS {_select(table, parts, dropped)}"
-    texts = texts or any(table_of(part) == TEXTS.name for part in parts)
-    yield f"CREATE TEMP VIEW _spans_with_text AS {_LATE_TEXTS if texts else 'SELECT * FROM _spans'}"
-    # The listing may be older than a drop. Each row is made of one trajectory, so it is right to leave it out here.
-    listing = f"SELECT * FROM {ROWS}{_WITHOUT_DROPPED if dropped else ''}"
-    if late:
-        listing = with_late(f"({listing})", LATE)
-    if late_live:
-        yield f"CREATE TEMP VIEW {_LATE_LIVE} AS {newest_shown(without_coordinates(live_name(SCORES.name)))}"
-        listing = with_late(f"({listing})", _LATE_LIVE)
-    yield f"CREATE TEMP VIEW _listing AS {listing}"
-    for name, select in _DERIVED.items():
-        yield f"CREATE TEMP VIEW {name} AS {select}"
+    parts: Sequence[Path]
+    computed: bool
+    """There are rows registered as `COMPUTED`; if not, there are listings."""
+    listings: Sequence[Path]
+    """The listings of summaries."""
+    touched: Sequence[Path]
+    """Those of them that have late scores which are not in the rows of `SUMMED`."""
+    late: bool
+    """There are rows registered as `LATE`."""
+    late_live: bool
+    """There are live scores without coordinates."""
+    texts: bool
+    """There are live rows of `texts`."""
+    dropped: bool
+    """There are ids registered as `DROPPED`."""
+
+
+def views(sources: Sources) -> dict[str, str]:
+    """Name -> SQL of every view; each is made when a question asks for it, after those that it reads."""
+    tables = {stored_name(table): _select(table, sources.parts, sources.dropped) for table in TABLES}
+    texts = sources.texts or any(table_of(part) == TEXTS.name for part in sources.parts)
+    found = {**tables, "_spans_with_text": _LATE_TEXTS if texts else "SELECT * FROM _spans"}
+    if sources.late_live:
+        found[_LATE_LIVE] = newest_shown(without_coordinates(live_name(SCORES.name)))
+    found["_rows"] = _union(sources, sources.listings)
+    found["_listing"] = _with_late("_rows", sources)
+    found["_steps"] = f"SELECT * FROM {SUMMED}"
+    if sources.computed or sources.touched:
+        found["_unsummed_rows"] = _union(sources, sources.touched)
+        found["_unsummed"] = _with_late("_unsummed_rows", sources)
+        found["_steps"] += f" UNION ALL BY NAME ({step_rows('_unsummed')})"
+    return {**found, **_DERIVED}
+
+
+def with_late_scores(late: bool) -> str:
+    """The rows of `COMPUTED` with late scores, if there are any."""
+    return with_late(COMPUTED, LATE) if late else f"SELECT * FROM {COMPUTED}"
+
+
+def _with_late(listing: str, sources: Sources) -> str:
+    laid = f"SELECT * FROM {listing}"
+    for late, there_is in ((LATE, sources.late), (_LATE_LIVE, sources.late_live)):
+        if there_is:
+            laid = with_late(f"({laid})", late)
+    return laid
+
+
+def _union(sources: Sources, listings: Sequence[Path]) -> str:
+    tables = [COMPUTED] if sources.computed else []
+    if listings:
+        # All of one version, so of one schema: only the first is opened before the others are read.
+        tables.append(f"read_parquet([{_quoted(listings)}], hive_partitioning=false)")
+    # A listing may be older than a drop. Each row is made of one trajectory, so it is right to leave it out here.
+    without = _WITHOUT_DROPPED if sources.dropped else ""
+    return " UNION ALL BY NAME ".join(f"SELECT * FROM {table}{without}" for table in tables)
 
 
 _WITHOUT_DROPPED = f" ANTI JOIN {DROPPED} USING (trajectory_id)"
 
 
-def _select(table: Table, parts: list[Path], dropped: bool) -> str:
+def _quoted(files: Sequence[Path]) -> str:
+    return ", ".join("'" + str(file).replace("'", "''") + "'" for file in files)
+
+
+def _select(table: Table, parts: Sequence[Path], dropped: bool) -> str:
     """The rows of a table, live and stored, without those of dropped trajectories."""
     leave_out = _WITHOUT_DROPPED if dropped and table is not LOSSES else ""
     parts = [part for part in parts if table_of(part) == table.name]
@@ -245,6 +280,5 @@ def _select(table: Table, parts: list[Path], dropped: bool) -> str:
     if not parts:
         return live + leave_out
     # The live rows have every column, so one that no part has yet is there too, as null.
-    files = ", ".join("'" + str(part).replace("'", "''") + "'" for part in parts)
-    stored = f"SELECT * FROM read_parquet([{files}], union_by_name=true, hive_partitioning=false)"
+    stored = f"SELECT * FROM read_parquet([{_quoted(parts)}], union_by_name=true, hive_partitioning=false)"
     return f"SELECT {columns} FROM ({live} UNION ALL BY NAME {stored}){leave_out}"

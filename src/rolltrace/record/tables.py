@@ -120,6 +120,9 @@ TEXTS = Table(
     ),
 )
 
+POINTER, LITERAL = "$op", "literal"
+"""In the trace of a transition: an object that points to what an op has, and one that stands for such an object."""
+
 TRANSITIONS = Table(
     "transitions",
     "One row per environment step.",

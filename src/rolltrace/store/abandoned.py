@@ -23,7 +23,7 @@ _OLD_SEC = 3600.0
 def unfinished_files(store: Path) -> Iterator[Path]:
     """Every file of a store that is being written under a hidden name, or was when its process was killed."""
     yield from sorted(store.glob(".*.new"))
-    for name in ("data", "blobs", "tokenizers", "outbox", "journal"):
+    for name in ("data", "summary", "blobs", "tokenizers", "outbox", "journal"):
         for folder, _, files in os.walk(store / name):
             yield from sorted(Path(folder, file) for file in files if _NAME.fullmatch(file) or _SEGMENT.fullmatch(file))
 

@@ -16,12 +16,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from rolltrace._guard import logger
 from rolltrace.record.tables import LOSSES, TABLES
 from rolltrace.store.dropped import dropped_in, holds_dropped, without_dropped
+from rolltrace.store.later import pc, pq
 from rolltrace.store.layout import Partition, source_of, step_folders, step_of, table_of
 from rolltrace.store.merge import replace_parts
 from rolltrace.store.owners import Owned

@@ -9,8 +9,8 @@ from functools import lru_cache
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
+
+from rolltrace.store.later import pc, pq
 
 _NAME = "trajectory_id"
 

@@ -2,6 +2,7 @@
 
     STORE/format.json                                                   version
     STORE/data/project=P/experiment=E/step=S/TABLE--SOURCE.parquet      parts; S is a number or `none`
+    STORE/summary/project=P/experiment=E/step=S--...                    listings of settled steps (query/summary.py)
     STORE/blobs/ab/abcdef...                                            content, named by its hash
     STORE/tokenizers/FINGERPRINT.json                                   what decodes the tokens of ops
     STORE/journal/HOST/*.seg                                            what the drainer has not yet taken
@@ -82,17 +83,19 @@ def step_folders(store: Path, on_unreadable: OnUnreadable = leave_out) -> Iterat
 
 def parts_in(folder: Path, on_unreadable: OnUnreadable = leave_out) -> list[Path]:
     """The parts in the folder of a step, those that another one stands for included."""
+    return [folder / name for name in sorted(entry.name for entry in part_entries(folder, on_unreadable))]
+
+
+def part_entries(folder: Path, on_unreadable: OnUnreadable = leave_out) -> list[os.DirEntry[str]]:
+    """The same as entries of the folder, in no order."""
     try:
         with os.scandir(folder) as entries:
-            names = [
-                each.name for each in entries if _PART.fullmatch(each.name) and each.is_file(follow_symlinks=False)
-            ]
+            return [each for each in entries if _PART.fullmatch(each.name) and each.is_file(follow_symlinks=False)]
     except FileNotFoundError:  # removed meanwhile
         return []
     except OSError as fault:
         on_unreadable(folder, fault)
         return []
-    return [folder / name for name in sorted(names)]
 
 
 def foreign_entries(store: Path) -> Iterator[Path]:

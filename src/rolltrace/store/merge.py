@@ -16,11 +16,11 @@ from pathlib import Path
 
 import msgspec
 import pyarrow as pa
-import pyarrow.parquet as pq
 import xxhash
 
 from rolltrace.journal import host_tag, journal_folder, make_folder, open_file, replace_file
 from rolltrace.record.tables import Table
+from rolltrace.store.later import pq
 from rolltrace.store.layout import COMPACTED, Partition, data_folder, parts_in, source_of, step_folders
 from rolltrace.store.parts import Replaced, as_today, hidden_parts, replaced_by, row_count, write_table
 

@@ -17,11 +17,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from rolltrace.journal import file_mode, make_folder, replacing
 from rolltrace.record.tables import FORMAT, TABLES, ColumnType, Table
 from rolltrace.store.checksum import add_checksum
+from rolltrace.store.later import pc, pq
 from rolltrace.store.layout import (
     COMPACTED,
     OnUnreadable,
@@ -50,6 +50,8 @@ BULKY = frozenset({"long text", "json", "int32[]", "float32[]", "int8[]"})
 """The types of columns that hold payloads."""
 _REPEATED = frozenset({str, int, bool})
 _ROWS_PER_GROUP = 4096
+_BYTES_PER_GROUP = 48 << 20
+"""Of payload columns, uncompressed: one op of a very long trajectory can be read without all others."""
 _PAGE_BYTES = 8 << 20
 _UNREADABLE = (OSError, ValueError, pa.ArrowException, msgspec.MsgspecError)
 
@@ -148,19 +150,44 @@ def write_table(
         standing = Standing([each.rows for each in sources], merged, removed)
         metadata[b"rolltrace_replaced_rows"] = msgspec.json.encode(standing)
     with replacing(path, durable=True, mode=file_mode(folder)) as hidden:
-        pq.write_table(
-            rows.replace_schema_metadata(metadata),
+        with pq.ParquetWriter(
             hidden,
+            rows.schema.with_metadata(metadata),
             compression="zstd",
             compression_level=level,
             use_dictionary=[column.name for column in table.columns if column.name not in bulky],
             write_statistics=[column.name for column in table.columns if column.name not in bulky],
             data_page_size=_PAGE_BYTES,
-            row_group_size=_ROWS_PER_GROUP,
             write_page_checksum=True,
-        )
+        ) as writer:
+            for group in _row_groups(rows.replace_schema_metadata(metadata), bulky):
+                writer.write_table(group, row_group_size=_ROWS_PER_GROUP)
         add_checksum(hidden)
     return path
+
+
+def _row_groups(rows: pa.Table, bulky: list[str]) -> Iterator[pa.Table]:
+    """The rows, some at a time: so many that their payloads are not too large, or all."""
+    if rows.nbytes <= _BYTES_PER_GROUP:
+        yield rows
+        return
+    sizes = [_sizes(rows[name]) for name in bulky if name in rows.column_names]
+    first = taken = 0
+    for at, of_row in enumerate(zip(*sizes)):
+        size = sum(of_row)
+        if at > first and taken + size > _BYTES_PER_GROUP:
+            yield rows.slice(first, at - first)
+            first, taken = at, 0
+        taken += size
+    yield rows.slice(first)
+
+
+def _sizes(column: pa.ChunkedArray) -> list[int]:
+    """How many bytes each value takes."""
+    if pa.types.is_list(column.type):
+        width = column.type.value_type.bit_width // 8
+        return [(length or 0) * width for length in pc.list_value_length(column).to_pylist()]
+    return [length or 0 for length in pc.binary_length(column).to_pylist()]
 
 
 def list_parts(store: Path, table: str | None = None, on_unreadable: OnUnreadable = leave_out) -> list[Path]:

@@ -15,12 +15,11 @@ from typing import NamedTuple
 
 import msgspec
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 import xxhash
 
 from rolltrace.journal import host_tag, journal_folder, make_folder, replace_file
 from rolltrace.record.tables import LOSSES, NOTES
+from rolltrace.store.later import pc, pq
 from rolltrace.store.layout import Partition, source_of, step_folders, table_of
 from rolltrace.store.merge import replace_parts
 from rolltrace.store.owners import Owned

@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from rolltrace.record.tables import NOTES, SPANS, TEXTS, TRANSITIONS, Table
+from rolltrace.store.later import pc
 from rolltrace.store.parts import BULKY
 
 DETAIL = {table.name: table for table in (SPANS, TRANSITIONS, NOTES, TEXTS)}

@@ -1,0 +1,182 @@
+"""What is large in an op: its payload, its tokens, their text. Read when somebody asks for it, some ops at a time.
+
+A trajectory of 1,000 turns is 350 MB, because every prompt repeats the one before it. Whoever opens it gets a skeleton,
+and whoever walks through its ops reads them in windows of a bounded size, one after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from itertools import accumulate, pairwise
+from typing import Any, NamedTuple
+
+import msgspec
+import pyarrow as pa
+
+PAYLOAD = ("payload",)
+TOKENS = ("tokens", "logprobs", "response_mask", "text", "prompt_chars", "piece_chars")
+TOKEN_COLUMNS = ("prompt_ids", "response_ids", "logprobs", "response_mask")
+_WINDOW_BYTES = 24 << 20
+_FIRST_OPS = 64
+_MOST_OPS = 16_384
+_MOST_MADE_CHARS = 1 << 20
+"""Of how much JSON the values are kept; as Python objects they are several times larger."""
+_raw_parts = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+class OpKey(NamedTuple):
+    """Which op of which trajectory."""
+
+    trajectory_id: str
+    op_id: int
+    start_ns: int
+
+
+ReadColumns = Callable[[Sequence[OpKey], Sequence[str]], pa.Table]
+"""Reads these columns of these ops, and `op_id`."""
+
+
+class Pace:
+    """How many ops are read at once, learned from how large they were."""
+
+    def __init__(self) -> None:
+        self.ops = _FIRST_OPS
+
+    def learn(self, ops: int, size_bytes: int) -> None:
+        fitting = ops * _WINDOW_BYTES // max(size_bytes, 1)
+        self.ops = max(1, min(fitting, 8 * self.ops, _MOST_OPS))
+
+
+class _Window:
+    """Some columns of the ops from one of them on."""
+
+    def __init__(self, keys: Sequence[OpKey], columns: Sequence[str], read: ReadColumns, pace: Pace) -> None:
+        self._keys = keys
+        self._columns = columns
+        self._read = read
+        self._pace = pace
+        self._place = {key.op_id: at for at, key in enumerate(keys)}
+        self._rows: dict[int, int] = {}
+        self._table: pa.Table | None = None
+
+    def value(self, op_id: int, column: str) -> pa.Scalar | None:
+        """The value of an op; None if its row is gone."""
+        if op_id not in self._rows:
+            first = self._place[op_id]
+            keys = self._keys[first : first + self._pace.ops]
+            self._table = self._read(keys, self._columns)
+            self._rows = dict.fromkeys((key.op_id for key in keys), -1)  # pruned since they were listed
+            self._rows.update((each, row) for row, each in enumerate(self._table["op_id"].to_pylist()))
+            self._pace.learn(len(keys), self._table.nbytes)
+        row = self._rows[op_id]
+        return None if row < 0 or self._table is None else self._table[column][row]
+
+
+class Contents:
+    """What is large in some ops, in the order in which they will most likely be asked for."""
+
+    def __init__(
+        self,
+        keys: Sequence[OpKey],
+        read: ReadColumns,
+        find_tokens: Callable[[], set[int]],
+        paces: tuple[Pace, Pace] | None = None,
+    ) -> None:
+        """`find_tokens` gives the ids of those ops that have tokens, logprobs or a mask."""
+        of_payload, of_tokens = paces or (Pace(), Pace())
+        self._payload = _Window(keys, PAYLOAD, read, of_payload)
+        self._tokens = _Window(keys, TOKENS, read, of_tokens)
+        self._find_tokens = find_tokens
+        self._made: dict[int, Any] = {}
+        self._made_chars = 0
+
+    @cached_property
+    def ops_with_tokens(self) -> set[int]:
+        """The ids of the ops that have any."""
+        return self._find_tokens()
+
+    def once(self, content: OpContent, op_id: int, make: Callable[[OpContent, str | None], Any]) -> Any:
+        """What is made of the payload of an op, kept for a while: whoever looks at an op looks at all of it."""
+        if op_id not in self._made:
+            text = content.column("payload")
+            size = len(text or "")
+            if self._made_chars + size > _MOST_MADE_CHARS:
+                self._made.clear()
+                self._made_chars = 0
+            self._made[op_id] = make(content, text)
+            self._made_chars += size
+        return self._made[op_id]
+
+    def value(self, op_id: int, column: str) -> pa.Scalar | None:
+        """One column of an op."""
+        return (self._payload if column in PAYLOAD else self._tokens).value(op_id, column)
+
+
+class OpContent:
+    """What is large in one op."""
+
+    __slots__ = ("_contents", "_op_id", "_prompt_tokens", "_response_tokens")
+
+    def __init__(self, contents: Contents, op_id: int, prompt_tokens: int | None, response_tokens: int | None) -> None:
+        self._contents = contents
+        self._op_id = op_id
+        self._prompt_tokens = prompt_tokens
+        self._response_tokens = response_tokens
+
+    def column(self, name: str) -> Any:
+        """A column of its row, as a Python value."""
+        found = self._contents.value(self._op_id, name)
+        return None if found is None else found.as_py()
+
+    def once(self, make: Callable[[OpContent, str | None], Any]) -> Any:
+        """What is made of its payload, and not made again right away."""
+        return self._contents.once(self, self._op_id, make)
+
+    def array(self, name: str) -> pa.Array | None:
+        """A list of its row as an Arrow array: `prompt_ids`, `response_ids`, or a column. None if there is none."""
+        half = name in ("prompt_ids", "response_ids")
+        found = self._contents.value(self._op_id, "tokens" if half else name)
+        if found is None or not found.is_valid:
+            return None
+        prompt = self._prompt_tokens or 0
+        if name == "prompt_ids":
+            return None if self._prompt_tokens is None else found.values.slice(0, prompt)
+        if name == "response_ids":
+            return None if self._response_tokens is None else found.values.slice(prompt)
+        return found.values
+
+    def list(self, name: str) -> list[Any] | None:
+        """The same as a list."""
+        found = self.array(name)
+        return None if found is None else found.to_pylist()
+
+    @property
+    def texts(self) -> tuple[str | None, str | None]:
+        """The text of the prompt and of the response."""
+        text, chars = self.column("text"), self.column("prompt_chars") or 0
+        if text is None:
+            return None, None
+        prompt = text[:chars] if self._prompt_tokens is not None else None
+        return prompt, text[chars:] if self._response_tokens is not None else None
+
+    @property
+    def halves(self) -> dict[str, str]:
+        """The JSON text of `inputs` and `outputs`, token lists left out, for those that have it."""
+        payload = self.column("payload")
+        try:
+            parts = _raw_parts.decode(payload or b"{}")
+        except (msgspec.DecodeError, RecursionError):
+            return {}
+        return {name: bytes(part).decode() for name, part in parts.items() if name in ("inputs", "outputs")}
+
+
+def pieces_of(
+    text: str | None, ids: Sequence[int] | None, counts: Sequence[int] | None, first: int
+) -> list[str] | None:
+    """The text of each token of one half; None if it is not known."""
+    if text is None or ids is None or counts is None:
+        return None
+    ends = list(accumulate(counts[first : first + len(ids)], initial=0))
+    fits = len(ends) == len(ids) + 1 and ends[-1] == len(text)  # a text that was changed afterwards has no pieces
+    return [text[begin:end] for begin, end in pairwise(ends)] if fits else None

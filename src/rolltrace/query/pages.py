@@ -1,0 +1,136 @@
+"""The question behind `Store.trajectories`: which rows, in which order, which page of them.
+
+The rows are chosen and sorted by few columns, and the others are read for the page alone. In the usual order a page
+lies in a few steps, which `_steps` tells without a look at any trajectory: then only these are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from rolltrace.query.arguments import order_of
+from rolltrace.query.columns import TRAJECTORY_COLUMNS
+from rolltrace.query.filters import Predicate
+from rolltrace.query.result import IS_INT
+from rolltrace.query.runs import RunChoice
+from rolltrace.query.views import NEWEST, chosen
+
+DEFAULT_ORDER = f"{NEWEST},project,experiment,step,validate,sample_index,rollout_n,start_ns"
+"""The newest experiment last."""
+LAST_ORDER = ("start_ns", "trajectory_id")
+_STEP_ORDER = "_newest_ns, project, experiment, step NULLS LAST, validate"
+
+Row = dict[str, Any]
+
+
+class Wanted(NamedTuple):
+    """Which trajectories."""
+
+    conditions: str
+    values: list[Any]
+    runs: RunChoice
+    predicate: Predicate
+    step: int | None
+
+
+class Page(NamedTuple):
+    """Which of them, in which order."""
+
+    ordered: str
+    limit: int | None
+    offset: int
+    last: int | None
+
+
+class Cut(NamedTuple):
+    """The steps that have a page, the page within these, and the age of their experiments."""
+
+    steps: list[Row]
+    page: Page
+    newest: list[tuple[str, str, int]]
+
+
+def listing_question(
+    wanted: Wanted, page: Page, newest: Iterable[tuple[str, str, int]] | None = None
+) -> tuple[str, list[Any]]:
+    """SQL and parameters; `newest`: of each experiment, when its newest trajectory began, if that is known."""
+    before, found = chosen(f"{wanted.conditions} AND {wanted.runs.sql}", wanted.predicate.sql)
+    values = [*wanted.values, *wanted.runs.parameters, *wanted.predicate.parameters]
+    if newest is None:
+        ages = "SELECT project, experiment, max(start_ns) AS newest FROM hits GROUP BY ALL"
+    else:
+        known = list(newest)
+        ages = f"SELECT * FROM (VALUES {', '.join(['(?, ?, ?)'] * len(known))}) n(project, experiment, newest)"
+        if not known:
+            ages = "SELECT NULL::VARCHAR AS project, NULL::VARCHAR AS experiment, 0 AS newest LIMIT 0"
+        values += [each for row in known for each in row]
+    usual = order_of(DEFAULT_ORDER, "trajectories", (*TRAJECTORY_COLUMNS, NEWEST), LAST_ORDER)
+    sorted_by = sorted(
+        {name for name in TRAJECTORY_COLUMNS if f"t.{name}" in f"{usual} {page.ordered}".replace('"', "")}
+    )
+    columns = ", ".join(f"t.{name}" for name in sorted_by if name != "trajectory_id")
+    hits = f"SELECT t.trajectory_id, {columns} FROM {found}"
+    sql = f"SELECT t.trajectory_id, n.newest AS {NEWEST} FROM hits t JOIN ages n USING (project, experiment)"
+    if page.last is not None:
+        place = f"count(*) OVER () - row_number() OVER (ORDER BY {usual}) - {page.offset}".replace(
+            f't."{NEWEST}"', "n.newest"
+        )
+        sql += f" QUALIFY {place} BETWEEN 0 AND {page.last - 1}"
+    inner_order = page.ordered.replace(f't."{NEWEST}"', "n.newest")
+    paging = "" if page.limit is None else f" ORDER BY {inner_order} LIMIT {page.limit}"
+    paging += f" OFFSET {page.offset}" if page.offset and page.last is None else ""
+    if page.offset and page.last is None and page.limit is None:
+        paging = f" ORDER BY {inner_order}{paging}"
+    ctes = [*before, f"hits AS MATERIALIZED ({hits})", f"ages AS ({ages})", f"page AS MATERIALIZED ({sql}{paging})"]
+    shown = ", ".join(f"t.{name}" for name in (*TRAJECTORY_COLUMNS, IS_INT))
+    outer = page.ordered.replace(f't."{NEWEST}"', f"page.{NEWEST}")
+    return (
+        f"WITH {', '.join(ctes)} SELECT {shown} FROM _listing t JOIN page USING (trajectory_id) ORDER BY {outer}",
+        values,
+    )
+
+
+def steps_question(wanted: Wanted) -> tuple[str, list[Any]]:
+    """The steps that have such trajectories, and how many, in the usual order."""
+    where = f"{wanted.conditions} AND {wanted.runs.sql}"
+    return (
+        f"SELECT project, experiment, step, validate, sum(trajectories)::BIGINT AS n, "
+        f"max(max(newest_ns)) OVER (PARTITION BY project, experiment) AS {NEWEST} FROM _steps t "
+        f"WHERE {where} GROUP BY project, experiment, step, validate ORDER BY {_STEP_ORDER}",
+        [*wanted.values, *wanted.runs.parameters],
+    )
+
+
+def cut_steps(steps: list[Row], page: Page) -> Cut:
+    """The steps, in the usual order, that have the rows of a page."""
+    total = sum(row["n"] for row in steps)
+    if page.last is not None:
+        end = max(0, total - page.offset)
+        begin = max(0, end - page.last)
+    else:
+        begin = min(page.offset, total)
+        end = total if page.limit is None else min(total, begin + page.limit)
+    kept, first, at = list[Row](), 0, 0
+    for row in steps:
+        if at < end and at + row["n"] > begin:
+            if not kept:
+                first = at
+            kept.append(row)
+        at += row["n"]
+    ages = {(row["project"], row["experiment"]): row[NEWEST] for row in kept}
+    within = Page(page.ordered, end - begin, begin - first, None)
+    if page.last is not None and page.limit is not None:
+        within = within._replace(limit=min(page.limit, end - begin))
+    return Cut(kept, within, [(*place, age) for place, age in ages.items()])
+
+
+def count_question(wanted: Wanted, *, is_plain: bool) -> tuple[str, list[Any]]:
+    """How many trajectories; `is_plain`: the conditions are on columns of `_steps` only."""
+    if is_plain:
+        sql = f"SELECT sum(trajectories)::BIGINT AS n FROM _steps t WHERE {wanted.conditions} AND {wanted.runs.sql}"
+        return sql, [*wanted.values, *wanted.runs.parameters]
+    before, found = chosen(f"{wanted.conditions} AND {wanted.runs.sql}", wanted.predicate.sql)
+    once = f"WITH {', '.join(before)} " if before else ""
+    values = [*wanted.values, *wanted.runs.parameters, *wanted.predicate.parameters]
+    return f"{once}SELECT count(*) AS n FROM {found}", values

@@ -1,0 +1,144 @@
+"""Make the summaries of settled steps (query/summary.py): the keeper does, when there is nothing else to do.
+
+A step gets one when no drainer may write its parts again and none of its parts waits to be removed. Whoever reads
+meanwhile does without, and so does whoever finds rows of it in a journal.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from itertools import groupby
+from pathlib import Path
+
+import pyarrow as pa
+
+from rolltrace.query.engine import Engine, count_rows
+from rolltrace.query.listing import by_folder
+from rolltrace.query.step_rows import pack, step_rows
+from rolltrace.query.summary import (
+    Folder,
+    Summary,
+    fingerprint_of,
+    has_replaced,
+    is_drained,
+    replaced_sources,
+    stale_files,
+    write_listing,
+    write_summary,
+)
+from rolltrace.query.views import COMPUTED, LATE, with_late_scores
+from rolltrace.record.tables import LOSSES
+from rolltrace.store import data_folder, table_of, undrained_sources
+from rolltrace.store.dropped import dropped_in, without_dropped
+
+_MOST_FOLDERS = 32
+_MOST_BYTES = 32 << 20
+"""How many steps are listed at once, and how large they may be on disk."""
+_KEPT_SEC = 30.0
+"""How long a summary that is right no more stays, for those who are reading it."""
+
+
+def summarise(store: Path, *, steps: Callable[[Path], bool] | None = None, deadline: float = float("inf")) -> bool:
+    """Make the summaries that are missing; whether the time was up before that. The caller holds the drainer's lock.
+
+    Args:
+        store: The store.
+        steps: Which folders of steps to look at; all if not given.
+        deadline: On the monotonic clock; none is begun after it.
+    """
+    maker = _Maker(store, live=False)
+    try:
+        for folders in _batches(maker.due(steps or (lambda folder: True))):
+            if time.monotonic() > deadline:
+                return True
+            maker.make(folders)
+        maker.remove_stale()
+    finally:
+        maker.close()
+    return False
+
+
+def _batches(folders: list[Folder]) -> Iterator[list[Folder]]:
+    """Some at a time, all of one experiment: asking costs more than the rows of a small step."""
+    for _, of_experiment in groupby(folders, key=lambda folder: folder.path.parent):
+        batch: list[Folder] = []
+        size = 0
+        for folder in of_experiment:
+            batch.append(folder)
+            size += sum(part.stat().st_size for part in folder.parts if part.exists())
+            if len(batch) == _MOST_FOLDERS or size > _MOST_BYTES:
+                yield batch
+                batch, size = [], 0
+        if batch:
+            yield batch
+
+
+class _Maker(Engine):
+    """An engine that writes down what it lists."""
+
+    def due(self, steps: Callable[[Path], bool]) -> list[Folder]:
+        self.refresh()
+        undrained = undrained_sources(self._store)
+        settled = [
+            folder
+            for path, folder in self._folders.items()
+            if steps(path) and not has_replaced(folder) and is_drained(folder, undrained)
+        ]
+        missing = [folder for folder in settled if folder.summary is None]
+        late = self._late_scores()
+        behind = self._touched([folder for folder in settled if folder.summary is not None], late, None)
+        return [*missing, *(self._folders[path] for path in behind)]
+
+    def make(self, folders: list[Folder]) -> None:
+        """The summaries of some steps of one experiment."""
+        listed = self._list([part for folder in folders for part in folder.parts], self._no_live_rows())
+        dropped = {
+            folder.path: sorted(
+                {each for part in folder.parts if table_of(part) == LOSSES.name for each in dropped_in(part)}
+            )
+            for folder in folders
+        }
+        rows = without_dropped(listed.rows, frozenset(each for ids in dropped.values() for each in ids))
+        all_steps = self._step_rows(rows)
+        steps, nothing = dict(by_folder(self._store, all_steps)), all_steps.slice(0, 0)
+        listings = dict(by_folder(self._store, rows))
+        if not listings.keys() <= {folder.path for folder in folders}:  # somebody has moved a folder: it gets none
+            for folder in folders if len(folders) > 1 else ():
+                self.make([folder])
+            return
+        for folder in folders:
+            summary = Summary(
+                parts=[part.name for part in folder.parts],
+                replaced=replaced_sources(folder.parts),
+                rows=count_rows(folder.parts).rows,
+                dropped=dropped[folder.path],
+                strays=folder.path in listed.strays,
+                late=[str(part.relative_to(data_folder(self._store))) for part in self._late[0]],
+                steps=pack(steps.get(folder.path, nothing)),
+            )
+            if fingerprint_of(folder.path) == folder.fingerprint:  # else it has changed, and is another time's turn
+                write_listing(self._store, folder, listings.get(folder.path, rows.slice(0, 0)))
+                write_summary(self._store, folder, summary)
+
+    def _step_rows(self, rows: pa.Table) -> pa.Table:
+        late = self._late_scores()
+        cursor = self._connected().cursor()
+        try:
+            cursor.register(COMPUTED, rows)
+            if late is not None:
+                cursor.register(LATE, late)
+            cursor.execute(f"CREATE TEMP VIEW _own AS {with_late_scores(late is not None)}")
+            sql = f"SELECT * FROM ({step_rows('_own')}) ORDER BY project, experiment, step"
+            return cursor.sql(sql).to_arrow_table()
+        finally:
+            cursor.close()
+
+    def remove_stale(self) -> None:
+        now = time.time()
+        for file in stale_files(self._store, self._known_folders.scan()):
+            try:
+                if not 0 <= now - file.stat().st_mtime < _KEPT_SEC:
+                    file.unlink(missing_ok=True)
+            except OSError:  # another host was faster
+                continue

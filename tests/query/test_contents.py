@@ -1,0 +1,175 @@
+"""A trajectory is a skeleton: what is large is read when it is asked for, and is the same as if it had been there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from rolltrace.query import Store, open_store
+from rolltrace.query.contents import Pace
+from rolltrace.query.conversation import conversation_of
+from rolltrace.record.tables import SPANS, TRAJECTORIES
+from rolltrace.store import Partition, prepare, prune, write_part
+from rolltrace.store import parts as store_parts
+
+TURNS = 90
+ID = f"{7:032x}"
+PLACE = Partition("p", "e", 1)
+
+
+def turn(number: int, prompt: list[int], reply: list[int], **more: Any) -> dict[str, Any]:
+    messages = ",".join(f'{{"role":"user","content":"word {each}"}}' for each in range(number + 1))
+    pieces = [f"<{token}>" for token in [*prompt, *reply]]
+    return {
+        **PLACE._asdict(), "trajectory_id": ID, "validate": False, "sample_is_int": False, "worker": "w",
+        "op_id": 1000 - number, "name": f"turn {number}", "kind": "llm", "status": "ok", "start_ns": number,
+        "end_ns": number + 1, "policy_version": number // 50, "prompt_tokens": len(prompt),
+        "response_tokens": len(reply), "tokens": pa.array([*prompt, *reply], pa.int32()),
+        "logprobs": pa.array([-0.5] * len(reply), pa.float32()),
+        "response_mask": pa.array([1] * len(reply), pa.int8()),
+        "payload": f'{{"inputs":{{"messages":[{messages}],"ids":{{"$column":"prompt_ids"}}}},'
+        f'"outputs":{{"content":"reply {number}"}}}}',
+        "text": "".join(pieces), "prompt_chars": sum(map(len, pieces[: len(prompt)])),
+        "piece_chars": pa.array([len(piece) for piece in pieces], pa.int32()), **more,
+    }  # fmt: skip
+
+
+def write(store: Path, spans: list[dict[str, Any]]) -> None:
+    prepare(store)
+    own = {"trajectory_id": ID, "name": "long", "start_ns": 0, "end_ns": 9, "status": "ok", "tags": '{"level":3}'}
+    where = {**PLACE._asdict(), "validate": False, "sample_is_int": False, "worker": "w"}
+    write_part(store, PLACE, TRAJECTORIES, "w-000001", [{**where, **own}])
+    write_part(store, PLACE, SPANS, "w-000001", spans)
+
+
+def growing() -> list[dict[str, Any]]:
+    spans, seen = [], list[int]()
+    for number in range(TURNS):
+        prompt, reply = [*seen, number, number + 1], [number + 2]
+        spans.append(turn(number, prompt, reply))
+        seen = [*prompt, *reply]
+    return spans
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    store = tmp_path_factory.mktemp("contents") / "store"
+    write(store, growing())
+    return store
+
+
+def questions_of(store: Store, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Every statement that the store is asked from now on."""
+    asked: list[str] = []
+    query = store._engine.query
+
+    def noted(sql: str, *more: Any) -> Any:
+        asked.append(sql)
+        return query(sql, *more)
+
+    monkeypatch.setattr(store._engine, "query", noted)
+    return asked
+
+
+def test_opening_a_trajectory_reads_no_payload_and_no_tokens(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = open_store(path)
+    asked = questions_of(store, monkeypatch)
+    trajectory = store.trajectory(ID)
+    assert [(op.name, op.prompt_tokens, op.response_tokens) for op in trajectory.ops[:2]] == [
+        ("turn 0", 2, 1),
+        ("turn 1", 5, 1),
+    ]
+    assert not any("payload" in sql or "logprobs" in sql for sql in asked)
+
+
+def test_every_op_has_what_was_written_in_whatever_order_they_are_asked(path: Path) -> None:
+    trajectory = open_store(path).trajectory(ID)
+    wanted = growing()
+    for number in (89, 0, 50, 1, 88, *range(TURNS)):
+        op, span = trajectory.ops[number], wanted[number]
+        assert len(op.inputs["messages"]) == number + 1
+        assert op.inputs["ids"] == span["tokens"].to_pylist()[:-1]
+        assert op.outputs == {"content": f"reply {number}"}
+        assert op.response_text == f"<{number + 2}>"
+        tokens = op.tokens
+        assert tokens is not None
+        assert (tokens.response_ids, tokens.logprobs, tokens.response_mask) == ([number + 2], [-0.5], [1])
+    assert [each.op_id for each in trajectory.tokens] == [span["op_id"] for span in wanted]
+    assert trajectory.tokens[3] == trajectory.ops[3].tokens
+
+
+def test_a_walk_through_all_ops_makes_few_reads(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = open_store(path)
+    trajectory = store.trajectory(ID)
+    asked = questions_of(store, monkeypatch)
+    assert sum(len(op.inputs["messages"]) for op in trajectory.walk()) == TURNS * (TURNS + 1) // 2
+    assert len(asked) <= 4
+
+
+def test_so_many_ops_are_read_at_once_as_fit() -> None:
+    pace = Pace()
+    first = pace.ops
+    pace.learn(first, 100)
+    assert pace.ops > first
+    pace.learn(pace.ops, 1 << 40)
+    assert pace.ops == 1
+
+
+def test_a_conversation_is_the_same_from_its_last_telling_as_from_all_ops(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = open_store(path)
+    trajectory = store.trajectory(ID)
+    asked = questions_of(store, monkeypatch)
+    conversation = trajectory.conversation
+    assert len(asked) <= 4
+    assert conversation == conversation_of(list(trajectory.walk()))
+    assert [message["content"] for message in conversation[-2:]] == ["word 89", "reply 89"]
+
+
+def test_an_op_that_is_pruned_after_it_was_listed_has_no_payload(tmp_path: Path) -> None:
+    write(tmp_path, growing()[:3])
+    trajectory = open_store(tmp_path).trajectory(ID)
+    prune(tmp_path, {ID}, owned=lambda part: True)
+    again = open_store(tmp_path).trajectory(ID)
+    assert again.ops[0].pruned is not None
+    assert again.ops[0].inputs == again.ops[0].pruned.mark
+    assert list(again.tokens) == []
+    assert trajectory.ops[0].pruned is not None  # it is read now, not when the trajectory was opened
+
+
+def test_large_rows_are_written_in_several_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import pyarrow.parquet as pq
+
+    monkeypatch.setattr(store_parts, "_BYTES_PER_GROUP", 20_000)
+    write(tmp_path, growing())
+    (part,) = tmp_path.rglob("spans--*.parquet")
+    assert pq.read_metadata(part).num_row_groups > 3
+    assert len(open_store(tmp_path).trajectory(ID).ops[89].inputs["messages"]) == TURNS
+
+
+def test_the_tokens_of_all_turns_are_one_sequence(path: Path) -> None:
+    sequence = open_store(path).trajectory(ID).token_sequence()
+    assert sequence.ids == growing()[-1]["tokens"].to_pylist()
+    assert sequence.breaks == []
+    assert [(each.start, each.end, each.kind) for each in sequence.segments[:3]] == [
+        (0, 2, "prompt"),
+        (2, 3, "response"),
+        (3, 5, "prompt"),
+    ]
+    assert {each.policy_version for each in sequence.segments} == {0, 1}
+
+
+def test_results_are_sequences_and_tags_are_objects(path: Path) -> None:
+    with open_store(path) as store:
+        found = store.trajectories()
+        assert found[0]["trajectory_id"] == found[-1]["trajectory_id"] == ID
+        assert found[0]["tags"] == {"level": 3} == store.trajectory(ID).tags
+        assert found[:5] == found.rows() == list(found)
+        assert len(found) == found.total == 1
+        with pytest.raises(IndexError):
+            found[1]
+    assert len(store.trajectories()) == 1  # a closed store opens again
