@@ -49,8 +49,8 @@ function Loaded({ head, tab, stale }: { head: TrajectoryHead; tab: Tab; stale: b
   const [factsShut, setFactsShut] = useStored("facts-shut");
   const series = useAnswer("/api/experiment", { query: { project: row.project, experiment: row.experiment } });
   const range = rangeFrom(series.data?.reward_range);
-  const pruned = head.losses.some((loss) => loss.reason === "pruned");
-  const lost = head.losses.filter((loss) => loss.reason !== "pruned");
+  const pruned = head.losses.some((loss) => loss.reason.startsWith("pruned"));
+  const lost = head.losses.filter((loss) => !loss.reason.startsWith("pruned"));
   const toggleOutline = () => setOutlineShut(outlineShut ? null : "yes");
   const toggleFacts = () => setFactsShut(factsShut ? null : "yes");
   useTrajectoryKeys(head, tab, { toggleOutline, toggleFacts });
