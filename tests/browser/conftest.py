@@ -1,4 +1,4 @@
-"""A real Chromium, driven by Playwright, over the real `rolltrace view`. A test fails on any console error or warning."""
+"""A real Chromium, driven by Playwright, over the real `rolltrace view`. Any console error or warning fails a test."""
 
 from __future__ import annotations
 

@@ -8,7 +8,6 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.places import READY, STEP
 
-
 LIGHT, DARK = "rgb(255, 255, 255)", "rgb(21, 22, 26)"
 
 

@@ -42,7 +42,7 @@ for sample in range(100):
 
 @contextmanager
 def rollout(store: Path) -> Iterator[subprocess.Popen[str]]:
-    """A process that is in the middle of a tool call; each line that it is sent ends one trajectory and begins another."""
+    """A process in the middle of a tool call; a line that it is sent ends one trajectory and begins another."""
     command = [sys.executable, "-c", ROLLOUT, str(store)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -117,13 +117,20 @@ def test_a_damaged_part_is_told_and_the_rest_is_shown(view: View, copy: Path, pa
     expect(banner).to_contain_text(part.name)
 
 
-def test_a_step_that_is_pruned_says_so(view: View, copy: Path, page: Page) -> None:
-    address = view(copy)
-    page.goto(f"{address}{EXPERIMENT}/step/0")
+def test_what_is_pruned_under_the_page_is_told(view: View, copy: Path, page: Page) -> None:
+    page.goto(f"{view(copy)}{EXPERIMENT}/step/0")
     page.wait_for_selector(READY["groups"])
     command = [sys.executable, "-m", "rolltrace", "prune", str(copy), "--where", "step = 0", "--yes"]
     subprocess.run(command, check=True, capture_output=True)
-    expect(page.get_by_role("heading", name="Step 0 has no trajectories")).to_be_visible()
+    page.locator(".cell").first.click()
+    expect(page.get_by_role("status").filter(has_text="were pruned")).to_be_visible()
+    expect(page.get_by_role("heading", name="No conversation was recorded")).to_be_visible()
+    expect(page.get_by_role("complementary", name="Facts")).to_contain_text("advantage")
+
+
+def test_a_step_that_is_not_there_says_so(address: str, page: Page) -> None:
+    page.goto(f"{address}{EXPERIMENT}/step/99")
+    expect(page.get_by_role("heading", name="Step 99 has no trajectories")).to_be_visible()
     page.get_by_role("link", name="All steps of the experiment").click()
     page.wait_for_selector(READY["experiment"])
 

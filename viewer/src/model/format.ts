@@ -90,8 +90,8 @@ export function tick(value: number): string {
 
 /** A time span on an axis, in one unit. */
 export function tickSeconds(value: number): string {
-  if (value >= 7200) return `${tick(value / 3600)}${GAP}h`;
-  if (value >= 300) return `${tick(value / 60)}${GAP}min`;
+  if (value >= 7200) return `${Number((value / 3600).toPrecision(2))}${GAP}h`;
+  if (value >= 600) return `${Number((value / 60).toPrecision(2))}${GAP}min`;
   return value > 0 && value < 1 ? `${tick(value * 1000)}${GAP}ms` : `${tick(value)}${GAP}s`;
 }
 

@@ -55,6 +55,8 @@ export const en = {
     allShown: "All runs are shown, older attempts included.",
     superseded: "A newer run of this experiment reached the same step: this is an older attempt.",
     lossesHere: (n: number) => `${plural(n, "record", "records")} of this step could not be kept.`,
+    pruned:
+      "Payloads of this step were pruned to save space: what was said, tokens and arguments may be gone; figures stay.",
     details: "Details",
     dismiss: "Dismiss",
   },

@@ -211,9 +211,6 @@ function listenForClicks(plot: uPlot, latest: Latest): void {
   plot.over.addEventListener("dblclick", () => latest.current.onZoom(null));
 }
 
-/** There is room for so many in a legend; of a stack, those at the bottom: the largest. */
-const NAMES_SHOWN = 3;
-
 /** Written without React: it follows the pointer over a dozen charts at once. */
 function showLegend(props: Props, element: HTMLElement | null, index: number | null): void {
   if (!element) return;
@@ -224,7 +221,8 @@ function showLegend(props: Props, element: HTMLElement | null, index: number | n
   props.lines.forEach((_, reversed) => {
     const at = props.shown ? props.lines.length - 1 - reversed : reversed;
     const line = props.lines[at]!;
-    if (line.hidden || shown >= NAMES_SHOWN) return;
+    // There is room for so many; of a stack, for those at its bottom: the largest.
+    if (line.hidden || shown >= (props.shown ? 2 : 3)) return;
     const value = index === null ? columns[at]?.findLast((each) => each !== null) : columns[at]?.[index];
     if (value === null || value === undefined) return;
     const many = props.lines.length > 4;

@@ -41,8 +41,8 @@ export function JumpBox({ input, page }: { input: RefObject<HTMLInputElement | n
   const go = (href: string) => {
     setText("");
     setOpen(false);
-    input.current?.blur();
     navigate(href);
+    document.getElementById("main")?.focus(); // so that the keys of the page work at once
   };
   return (
     <Ariakit.ComboboxProvider store={combobox}>
@@ -69,6 +69,7 @@ export function JumpBox({ input, page }: { input: RefObject<HTMLInputElement | n
         className="pop jump-pop"
         gutter={6}
         unmountOnHide
+        autoFocusOnHide={false}
         sameWidth={false}
         aria-label={t.frame.jumpLabel}
       >
