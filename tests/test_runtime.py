@@ -204,7 +204,7 @@ def test_shutdown_twice_is_fine(on: Path) -> None:
 
 
 def run_python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("ROLLTRACE_")}
+    clean = {name: value for name, value in os.environ.items() if not name.lstrip("_").startswith("ROLLTRACE_")}
     return subprocess.run(
         [sys.executable, "-c", code], env={**clean, **environment}, capture_output=True, text=True, check=True
     )

@@ -293,7 +293,10 @@ def live_rows(store: Path) -> dict[str, list[dict[str, Any]]]:
     journals = LiveJournals(store)
     journals.refresh()
     assert journals.unreadable == {}
-    return {name: table.to_pylist() for name, table in journals.tables(set()).items()}
+    return {
+        name: [row for chunks in folders.values() for chunk in chunks for row in chunk.to_pylist()]
+        for name, folders in journals.tables(set()).items()
+    }
 
 
 def run(*words: object) -> str:
@@ -389,7 +392,7 @@ def test_records_with_anything_in_them_cost_only_themselves(seed: int, originals
         assert in_order(live[table]) == in_order(drained[table]), table
 
     drain(tmp_path / "controls")
-    place = ("project", "experiment", "worker")
+    place = ("project", "experiment", "worker", "run")
     known = {row["trajectory_id"] for row in rows(tmp_path / "controls", "trajectories")}
     for table in TABLES[: 5 if header else 7]:
         ours = [row for row in drained[table] if row["trajectory_id"] in known]

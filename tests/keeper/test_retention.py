@@ -126,7 +126,8 @@ def summary(store: Path) -> list[dict[str, Any]]:
 
 
 def size(store: Path) -> int:
-    return sum(part.stat().st_size for part in list_parts(store))
+    """Of the ops; that the payloads of a trajectory went is a note, which takes some bytes in another table."""
+    return sum(part.stat().st_size for part in list_parts(store, "spans"))
 
 
 DROPPED = {(step, sample) for step in STEPS[:-1] for sample in SAMPLES if sample not in (SPREAD, FAILING)}
@@ -273,6 +274,7 @@ def test_what_a_backend_is_still_to_be_given_waits_for_it(store: Path, harbour: 
     assert losses(store) == COUNTED
 
 
+@pytest.mark.filterwarnings("ignore::rolltrace.errors.IncompleteWarning")  # the segment is empty on purpose
 def test_a_part_whose_segment_still_exists_makes_its_step_wait(store: Path) -> None:
     (part, *_) = [part for part in list_parts(store, "spans") if part.parent.name == "step=2"]
     segment = journal_folder(store) / f"{part.name.removeprefix('spans--').removesuffix('.parquet')}.seg"

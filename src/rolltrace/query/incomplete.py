@@ -48,7 +48,7 @@ class Incomplete(NamedTuple):
         if kind == "backlog":
             size = sum(float(each.reason.split()[0]) for each in files)
             return f"{size:.0f} MB of journals wait to be drained and are not in this answer yet: ask again later"
-        path, reason = files[0].path, files[0].reason.partition(". ")[0]
+        path, reason = files[0].path, files[0].reason.replace(f"{files[0].path}", "it").partition(". ")[0]
         place = f"{path.parent.name}/{path.name}"
         which = f"the {'folder' if path.is_dir() else _NAMES[kind]} {place}"
         if len(files) > 1:
