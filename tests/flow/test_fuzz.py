@@ -392,7 +392,7 @@ def test_records_with_anything_in_them_cost_only_themselves(seed: int, originals
         assert in_order(live[table]) == in_order(drained[table]), table
 
     drain(tmp_path / "controls")
-    place = ("project", "experiment", "worker", "run")
+    place = ("project", "experiment", "worker", "run", "run_ns")
     known = {row["trajectory_id"] for row in rows(tmp_path / "controls", "trajectories")}
     for table in TABLES[: 5 if header else 7]:
         ours = [row for row in drained[table] if row["trajectory_id"] in known]
