@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import os
 import shlex
 import shutil
@@ -211,19 +210,19 @@ def json_line(fields: dict[str, Any]) -> str:
     try:
         text = json.dumps(fields, ensure_ascii=False, default=str, allow_nan=False)
     except ValueError:
-        fields = _without_nan(fields)
+        fields = _with_plain_numbers(fields)
         text = json.dumps(fields, ensure_ascii=False, default=str)
     return text if text.isprintable() else json.dumps(fields, default=str)
 
 
-def _without_nan(value: Any) -> Any:
-    """NaN and infinity as the store writes them, because JSON has no such numbers."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return {"$float": str(value)}
+def _with_plain_numbers(value: Any) -> Any:
+    """Numbers that JSON, or Python's writer of it, cannot hold as the store writes them: NaN, infinity, huge ones."""
+    if isinstance(value, int | float):
+        return to_json(value)
     if isinstance(value, dict):
-        return {key: _without_nan(item) for key, item in value.items()}
+        return {key: _with_plain_numbers(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_without_nan(item) for item in value]
+        return [_with_plain_numbers(item) for item in value]
     return value
 
 
