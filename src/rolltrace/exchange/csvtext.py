@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any, TextIO
 
+from rolltrace.exchange.jsontext import json_text
 from rolltrace.record.printable import plain_text
 
 _FORMULA = ("=", "+", "-", "@")
@@ -29,8 +30,11 @@ def write_csv(out: TextIO, names: Sequence[str], rows: Iterable[Sequence[Any]]) 
 def _cell(value: Any) -> str:
     if value is None:
         return ""
-    if isinstance(value, dict | list | bool):
-        value = json.dumps(value, ensure_ascii=False, default=str)
+    if isinstance(value, dict | list | int):
+        try:
+            value = json.dumps(value, ensure_ascii=False, default=str)
+        except ValueError:  # Python writes no integer of over 4300 digits
+            value = json_text(value)
     text = str(value)
     if isinstance(value, str) and text.startswith(_FORMULA) and not _is_number(text):
         text = f"'{text}"
