@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rolltrace.errors import NotFoundError
 from rolltrace.flags import FLAGS
+from rolltrace.query.losses import LOST
 from rolltrace.query.paging import cell_of
 from rolltrace.query.pruned import Pruning, pruning_of
 from rolltrace.query.reading import summaries
@@ -70,6 +71,7 @@ class TrajectoryOutline:
     pruned: Pruning | None
     """When payloads went, and why; None if they are there."""
     losses: list[Row]
+    """What was lost in its step, though nobody chose so: reason, count."""
     run_index: int
     run_count: int
     has_transitions: bool
@@ -142,7 +144,7 @@ def outline_of(store: Store, trajectory_id: str) -> TrajectoryOutline:
         notes=[note for note in notes if note["event"] != PRUNED],
         pruned=pruning_of(notes, payloads, findings),
         losses=ask(
-            "SELECT reason, sum(count)::BIGINT AS count FROM losses WHERE project = ? AND experiment = ? AND "
+            f"SELECT reason, sum(count)::BIGINT AS count FROM {LOST} WHERE project = ? AND experiment = ? AND "
             "step IS NOT DISTINCT FROM ? GROUP BY reason ORDER BY count DESC", *key[:3],
         ),
         run_index=runs.index(row["run"]) + 1,
