@@ -21,7 +21,9 @@ ARGUMENTS = (
     "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
     "--disable-dev-shm-usage", "--no-first-run",
 )  # fmt: skip
-expect.set_options(timeout=30_000)  # a busy machine takes its time
+PATIENCE_MS = 60_000
+"""A busy machine takes its time."""
+expect.set_options(timeout=PATIENCE_MS)
 NO_ANSWER = "Failed to load resource"
 """What Chromium itself writes when the server says no."""
 
@@ -71,7 +73,7 @@ def chromium() -> Iterator[Browser]:
     if path is None:
         pytest.fail("there is no chromium: make test-viewer installs it")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=list(ARGUMENTS))
+        browser = playwright.chromium.launch(executable_path=path, args=list(ARGUMENTS), timeout=PATIENCE_MS)
         yield browser
         browser.close()
 
@@ -121,7 +123,7 @@ def browse(chromium: Browser, watch: Watch) -> Iterator[Callable[..., Page]]:
         def fresh(**how: Any) -> Page:
             how.setdefault("viewport", {"width": 1440, "height": 900})
             context = contexts.enter_context(chromium.new_context(locale=how.pop("locale", "en-US"), **how))
-            context.set_default_timeout(30_000)
+            context.set_default_timeout(PATIENCE_MS)
             watch.attach(context)
             return context.new_page()
 

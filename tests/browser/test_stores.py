@@ -126,6 +126,7 @@ def test_what_is_pruned_under_the_page_is_told(view: View, copy: Path, page: Pag
     expect(page.get_by_role("status").filter(has_text="were pruned")).to_be_visible()
     expect(page.get_by_role("heading", name="No conversation was recorded")).to_be_visible()
     expect(page.get_by_role("complementary", name="Facts")).to_contain_text("advantage")
+    expect(page.get_by_role("status").filter(has_text="lost")).to_have_count(0)
 
 
 def test_a_step_that_is_not_there_says_so(address: str, page: Page) -> None:

@@ -16,7 +16,8 @@ import httpx
 import pytest
 
 import rolltrace
-from rolltrace.store import prune
+from rolltrace.record.tables import LOSSES
+from rolltrace.store import Partition, prune, write_part
 from rolltrace.view.openapi import document
 from tests.background import eventually
 from tests.view.stores import EXPERIMENT, PROJECT
@@ -144,6 +145,22 @@ def test_a_store_can_be_pruned_under_a_server(demo_store: Path, tmp_path: Path, 
     assert client.get(f"/api/trajectory/{trajectory_id}/conversation").json()["messages"] == []
     op_id = client.get(f"/api/trajectory/{trajectory_id}").json()["outline"][0]["op_id"]
     assert "$pruned" in client.get(f"/api/trajectory/{trajectory_id}/op/{op_id}").json()["inputs"]
+
+
+def test_what_somebody_chose_to_leave_out_is_not_lost(demo_store: Path, tmp_path: Path, serve: Serve) -> None:
+    store = shutil.copytree(demo_store, tmp_path / "store")
+    trajectory_id = rolltrace.open(store).trajectories(step=0, experiment=EXPERIMENT, limit=1)[0]["trajectory_id"]
+    prune(store, {trajectory_id}, policy="a test")
+    for reason, count in (("sample_limit", 5), ("retention", 7), ("disk_full", 3)):
+        where = {"project": "maths", "experiment": "grpo-7b", "step": 0}
+        row = {**where, "validate": False, "worker": "a test", "reason": reason, "count": count}
+        write_part(store, Partition("maths", "grpo-7b", 0), LOSSES, f"test-{reason}", [row])
+    client = serve(store)
+    assert client.get("/api/status").json()["lost"] == 3
+    rows = client.get("/api/experiments").json()["rows"]
+    assert {row["experiment"]: row["lost"] for row in rows if row["lost"]} == {"grpo-7b": 3}
+    assert sum(client.get("/api/experiment", params=MATHS).json()["training"]["lost"]) == 3
+    assert client.get(f"/api/trajectory/{trajectory_id}").json()["losses"] == [{"reason": "disk_full", "count": 3}]
 
 
 def test_a_step_and_the_whole_store_can_go_under_a_server(demo_store: Path, tmp_path: Path, serve: Serve) -> None:

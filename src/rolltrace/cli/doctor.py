@@ -34,8 +34,6 @@ _ENOUGH_FREE_BYTES = 512 << 20
 _LOG_LINES = 3
 _FEW = 3
 _CLOCK_SEC = 60.0
-_BY_CHOICE = frozenset({"sample_limit", "pruned_payload", "pruned_whole", "retention"})
-"""Losses that somebody asked for."""
 _ADVICE = {
     "journal_full": "drain faster or allow more: init(max_unsent_bytes=...); see rolltrace docs config",
     "disk_full": "free some room on the disk; see: df -h",
@@ -393,11 +391,13 @@ def _rows(store: Path) -> Iterator[Finding]:
 
 
 def _losses(store: Path) -> Iterator[Finding]:
+    from rolltrace.query.losses import BY_CHOICE
+
     reasons: Counter[str] = Counter()
     for row in _asked(store).losses():
         reasons[row["reason"]] += row["count"]
     for reason, count in sorted(reasons.items()):
-        if reason in _BY_CHOICE:
+        if reason in BY_CHOICE:
             yield Finding("note", "losses", f"{counted(count, 'record')} left out by choice: {reason}")
         else:
             do = _ADVICE.get(reason, _command("sql 'select * from losses'", store))

@@ -129,6 +129,12 @@ class OpContent:
         found = self._contents.value(self._op_id, name)
         return None if found is None else found.as_py()
 
+    @property
+    def has_payload(self) -> bool:
+        """Whether its payload is there; it is not parsed for that."""
+        found = self._contents.value(self._op_id, "payload")
+        return found is not None and bool(found.is_valid)
+
     def once(self, make: Callable[[OpContent, str | None], Any]) -> Any:
         """What is made of its payload, and not made again right away."""
         return self._contents.once(self, self._op_id, make)

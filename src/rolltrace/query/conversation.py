@@ -51,8 +51,11 @@ def told_by(ops: Sequence[Op]) -> list[Told]:
     """The same, with the ops."""
     told: list[Told] = []
     called: list[Op] = []
-    ops = [op for op in ops if op.pruned is None]
-    for op in ops:
+    kept: list[Op] = []
+    for op in ops:  # all of an op at once: the payloads of a long trajectory are read in windows
+        if op.pruned is not None:
+            continue
+        kept.append(op)
         messages = messages_of(op.inputs) if op.kind == "llm" else None
         if messages is not None:
             again = not told or messages[0] == told[0].message
@@ -63,7 +66,7 @@ def told_by(ops: Sequence[Op]) -> list[Told]:
         elif told and op.kind == "tool":
             told.append(_tool(op))
             called.append(op)
-    return told or list(_from_texts(ops)) or list(_from_tokens(ops))
+    return told or list(_from_texts(kept)) or list(_from_tokens(kept))
 
 
 def from_last_telling(ops: Sequence[Op]) -> Sequence[Op]:
@@ -87,13 +90,14 @@ def _recognised(messages: list[Message], told: list[Told], called: list[Op]) -> 
     """What a model call was given, with the ops that had produced it: the same role stands at the same place, and the
     results of the tools called since come in their order."""
     found = []
-    waiting = list(called)
+    waiting = {each.op_id: each for each in called}  # by id: to compare ops reads all that they hold
     for at, message in enumerate(messages):
         before = told[at] if at < len(told) else None
         op = before.op if before is not None and before.message.get("role") == message.get("role") else None
-        if message.get("role") == "tool" and (op is None or op in waiting) and waiting:
-            op = next((each for each in waiting if each.name == message.get("name")), waiting[0])
-            waiting.remove(op)
+        if message.get("role") == "tool" and (op is None or op.op_id in waiting) and waiting:
+            first = next(iter(waiting.values()))
+            op = next((each for each in waiting.values() if each.name == message.get("name")), first)
+            del waiting[op.op_id]
         found.append(Told(message, op))
     return found
 

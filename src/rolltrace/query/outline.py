@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rolltrace.errors import NotFoundError
 from rolltrace.flags import FLAGS
+from rolltrace.query.losses import LOST
 from rolltrace.query.paging import cell_of
 from rolltrace.query.pruned import Pruning, pruning_of
 from rolltrace.query.reading import summaries
@@ -28,6 +29,10 @@ _TOKENS = """
 SELECT op_id, name, kind, start_ns, policy_version, prompt_ids, response_ids, logprobs, response_mask, prompt_text,
     response_text, piece_chars
 FROM spans WHERE trajectory_id = ? AND tokens IS NOT NULL ORDER BY start_ns, op_id
+"""
+_TOKEN_IDS = """
+SELECT op_id, name, kind, policy_version, prompt_tokens, response_tokens, tokens
+FROM _spans WHERE trajectory_id = ? AND tokens IS NOT NULL ORDER BY start_ns, op_id
 """
 _FINDINGS = "SELECT flag, op_id, detail FROM flags WHERE trajectory_id = ? ORDER BY time_ns"
 _NOTES = "SELECT event, op_id, time_ns, body FROM notes WHERE trajectory_id = ? ORDER BY time_ns"
@@ -70,6 +75,7 @@ class TrajectoryOutline:
     pruned: Pruning | None
     """When payloads went, and why; None if they are there."""
     losses: list[Row]
+    """What was lost in its step, though nobody chose so: reason, count."""
     run_index: int
     run_count: int
     has_transitions: bool
@@ -116,9 +122,11 @@ def outline_of(store: Store, trajectory_id: str) -> TrajectoryOutline:
         "ORDER BY end_ns DESC NULLS LAST LIMIT 1", full_id,
     )  # fmt: skip
     findings = ask(_FINDINGS, full_id)
-    sequence = tokens_of(store, place) if findings else TokenSequence()
     spans = ask(_OPS, full_id)
     ops = _ops(spans, row["start_ns"], findings)
+    has_tokens = {op["op_id"] for op in ops if op["prompt_tokens"] is not None or op["response_tokens"] is not None}
+    is_among_tokens = any(finding["op_id"] in has_tokens for finding in findings)
+    sequence = _layout_of(store, place) if is_among_tokens else TokenSequence()
     notes = [{**each, "body": as_value(each["body"])} for each in ask(_NOTES, full_id)]
     payloads = [{"op_id": op["op_id"], "payload": None if op["payload_missing"] else ""} for op in spans]
     turns = {op["op_id"]: op["turn"] for op in ops}
@@ -142,7 +150,7 @@ def outline_of(store: Store, trajectory_id: str) -> TrajectoryOutline:
         notes=[note for note in notes if note["event"] != PRUNED],
         pruned=pruning_of(notes, payloads, findings),
         losses=ask(
-            "SELECT reason, sum(count)::BIGINT AS count FROM losses WHERE project = ? AND experiment = ? AND "
+            f"SELECT reason, sum(count)::BIGINT AS count FROM {LOST} WHERE project = ? AND experiment = ? AND "
             "step IS NOT DISTINCT FROM ? GROUP BY reason ORDER BY count DESC", *key[:3],
         ),
         run_index=runs.index(row["run"]) + 1,
@@ -162,13 +170,27 @@ def ops_of(store: Store, place: Place) -> list[Row]:
 def tokens_of(store: Store, place: Place) -> TokenSequence:
     """The one token sequence of a trajectory: see `query.token_sequence`."""
     rows = store._ask(_TOKENS, [place.trajectory_id], place.step).rows()
-    calls = [row for row in rows if row["kind"] == "llm"] or rows[:1]
     return sequence_of(
-        [
-            CallTokens(OpTokens(*(row[name] for name in OpTokens._fields)), row["policy_version"])
-            for row in calls
-        ]
-    )  # fmt: skip
+        CallTokens(OpTokens(*(row[name] for name in OpTokens._fields)), row["policy_version"])
+        for row in _model_calls(rows)
+    )
+
+
+def _layout_of(store: Store, place: Place) -> TokenSequence:
+    """The same with ids alone: where its segments and breaks are, and nothing else is read."""
+    calls = _model_calls(store._ask(_TOKEN_IDS, [place.trajectory_id], place.step).rows())
+    return sequence_of(CallTokens(_ids_of(call), call["policy_version"]) for call in calls)
+
+
+def _ids_of(call: Row) -> OpTokens:
+    prompt = call["prompt_tokens"] or 0
+    ids, response = call["tokens"][:prompt], call["tokens"][prompt:]
+    return OpTokens(call["op_id"], call["name"], ids, None if call["response_tokens"] is None else response, None, None)
+
+
+def _model_calls(rows: list[Row]) -> list[Row]:
+    """Those of some ops with tokens that make the sequence: model calls, or the first op if there are none."""
+    return [row for row in rows if row["kind"] == "llm"] or rows[:1]
 
 
 def _ops(rows: list[Row], start_ns: int, findings: list[Row]) -> list[Row]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from rolltrace.query.incomplete import Incomplete
+from rolltrace.query.losses import LOST
 from rolltrace.store import Partition, list_parts
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ _REWARDS = """
 SELECT project, experiment, step, avg(reward) FILTER (isfinite(reward)) AS mean FROM _listing
 WHERE NOT superseded AND NOT validate AND step IS NOT NULL GROUP BY ALL HAVING mean IS NOT NULL ORDER BY step
 """
+_LOST = f"SELECT project, experiment, sum(count)::BIGINT AS n FROM {LOST} GROUP BY ALL"
 _INTERRUPTED = """
 SELECT project, experiment, count(*) FILTER (status = 'interrupted') AS n FROM _listing
 GROUP BY project, experiment, run
@@ -41,6 +43,7 @@ class StoreStatus:
     experiments: int
     running: int
     lost: int
+    """Records that are not there although nobody chose so: see `query.losses`."""
     recording: bool
     """Some process writes into the store."""
     incomplete: Incomplete
@@ -52,7 +55,7 @@ def store_status(store: Store) -> StoreStatus:
     (row,) = store._ask(
         "SELECT count(DISTINCT (project, experiment)) AS experiments, "
         "count(*) FILTER (status = 'running') AS running, "
-        "(SELECT coalesce(sum(count), 0)::BIGINT FROM losses) AS lost FROM _listing"
+        f"(SELECT coalesce(sum(count), 0)::BIGINT FROM {LOST}) AS lost FROM _listing"
     )
     return StoreStatus(**row, recording=bool(store._engine.recording), incomplete=store.incomplete)
 
@@ -76,9 +79,7 @@ def experiment_overview(store: Store) -> list[Row]:
     rewards: dict[Key, list[float]] = defaultdict(list)
     for row in store._ask(_REWARDS):
         rewards[_key(row)].append(row["mean"])
-    lost: Counter[Key] = Counter()
-    for row in store.losses():
-        lost[_key(row)] += row["count"]
+    lost = {_key(row): row["n"] for row in store._ask(_LOST)}
     runs: dict[Key, list[Row]] = defaultdict(list)
     for row in store.runs():
         runs[_key(row)].append(row)
@@ -90,7 +91,7 @@ def experiment_overview(store: Store) -> list[Row]:
             "rewards": thinned(rewards[_key(row)]),
             "reward_last": rewards[_key(row)][-1] if rewards[_key(row)] else None,
             "flags": flags[_key(row)],
-            "lost": lost[_key(row)],
+            "lost": lost.get(_key(row), 0),
             "size_bytes": _size_bytes(store, _key(row)),
             "runs": runs[_key(row)],
         }

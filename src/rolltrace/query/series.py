@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from rolltrace.query.losses import LOST
 from rolltrace.query.runs import OlderRuns, choose_runs
 from rolltrace.query.scope import Scope
 
@@ -63,8 +64,8 @@ SELECT step, validate, term, avg(value) AS mean FROM (
     )
 ) WHERE value IS NOT NULL GROUP BY ALL ORDER BY term
 """
-_LOST = """
-SELECT step, coalesce(validate, false) AS validate, sum(count)::BIGINT AS n FROM losses
+_LOST = f"""
+SELECT step, coalesce(validate, false) AS validate, sum(count)::BIGINT AS n FROM {LOST}
 WHERE project = ? AND experiment = ? GROUP BY ALL
 """
 Columns = dict[str, Any]

@@ -78,12 +78,12 @@ class Op:
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
             if name in ("prompt_text", "response_text"):
                 return content.texts[name == "response_text"]
-            payload = _payload(content)
-            pruned = self.__dict__["_pruning"] if payload is None else None
+            pruned = None if content.has_payload else self.__dict__["_pruning"]
             if name == "pruned":
                 return pruned
             if pruned is not None:
                 return None if name == "outputs" and self.error is not None else pruned.mark
+            payload = _payload(content)
             return None if payload is None else payload.get(name)
 
     @property

@@ -54,7 +54,7 @@ class Status(Struct):
     running: int
     """How many trajectories are in flight."""
     lost: int
-    """How many records were not kept."""
+    """How many records were lost; what was pruned or sampled out is not counted."""
     recording: bool
     """Some process writes into the store right now."""
     incomplete: list[Unreadable]
@@ -436,7 +436,7 @@ class Finding(Struct):
 
 
 class Loss(Struct):
-    """Records of the step that were not kept."""
+    """Records of the step that were lost."""
 
     reason: str
     count: int

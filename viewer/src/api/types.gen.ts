@@ -412,7 +412,7 @@ export interface components {
             experiments: number;
             /** @description How many trajectories are in flight. */
             running: number;
-            /** @description How many records were not kept. */
+            /** @description How many records were lost; what was pruned or sampled out is not counted. */
             lost: number;
             /** @description Some process writes into the store right now. */
             recording: boolean;
@@ -892,7 +892,7 @@ export interface components {
         };
         /**
          * Loss
-         * @description Records of the step that were not kept.
+         * @description Records of the step that were lost.
          */
         Loss: {
             reason: string;

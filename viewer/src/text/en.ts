@@ -56,7 +56,7 @@ export const en = {
     superseded: "A newer run of this experiment reached the same step: this is an older attempt.",
     lossesHere: (n: number) => `${plural(n, "record", "records")} of this step could not be kept.`,
     pruned:
-      "Payloads of this step were pruned to save space: what was said, tokens and arguments may be gone; figures stay.",
+      "Payloads of this trajectory were pruned to save space: what was said, tokens and arguments are gone; figures stay.",
     details: "Details",
     dismiss: "Dismiss",
   },

@@ -51,7 +51,7 @@ export const zh: Catalogue = {
     allShown: "正在显示所有运行，包括较早的尝试。",
     superseded: "该实验有更新的运行到达过同一步，这里是较早的一次尝试。",
     lossesHere: (n) => `这一步有 ${count(n)} 条记录未能保存。`,
-    pruned: "为节省空间，这一步的部分数据已被清理：对话、token 和参数可能已不在，统计数字仍保留。",
+    pruned: "为节省空间，这条轨迹的数据已被清理：对话、token 和参数已不在，统计数字仍保留。",
     details: "详情",
     dismiss: "忽略",
   },

@@ -49,8 +49,6 @@ function Loaded({ head, tab, stale }: { head: TrajectoryHead; tab: Tab; stale: b
   const [factsShut, setFactsShut] = useStored("facts-shut");
   const series = useAnswer("/api/experiment", { query: { project: row.project, experiment: row.experiment } });
   const range = rangeFrom(series.data?.reward_range);
-  const pruned = head.losses.some((loss) => loss.reason.startsWith("pruned"));
-  const lost = head.losses.filter((loss) => !loss.reason.startsWith("pruned"));
   const toggleOutline = () => setOutlineShut(outlineShut ? null : "yes");
   const toggleFacts = () => setFactsShut(factsShut ? null : "yes");
   useTrajectoryKeys(head, tab, { toggleOutline, toggleFacts });
@@ -58,10 +56,14 @@ function Loaded({ head, tab, stale }: { head: TrajectoryHead; tab: Tab; stale: b
     <div className="trajectory" aria-busy={stale}>
       <h1 className="sr">{row.name}</h1>
       {row.superseded && <Banner tone="note">{t.banner.superseded}</Banner>}
-      {pruned && <Banner tone="note">{t.banner.pruned}</Banner>}
-      {lost.length > 0 && (
-        <Banner tone="bad" details={lost.map((loss) => `${loss.reason}: ${loss.count}`)}>
-          {t.banner.lossesHere(lost.reduce((sum, loss) => sum + loss.count, 0))}
+      {head.pruned !== null && (
+        <Banner tone="note" details={[head.pruned]}>
+          {t.banner.pruned}
+        </Banner>
+      )}
+      {head.losses.length > 0 && (
+        <Banner tone="bad" details={head.losses.map((loss) => `${loss.reason}: ${loss.count}`)}>
+          {t.banner.lossesHere(head.losses.reduce((sum, loss) => sum + loss.count, 0))}
         </Banner>
       )}
       <SiblingBar head={head} range={range} />
