@@ -11,6 +11,8 @@ ENVIRONMENTS := verl $(VERL_RELEASES:%=verl-%) weave weave-server mlflow phoenix
 WITH_VERL := torch ray verl $(VERL_RELEASES:%=verl-%)
 WITH_VENDORS := weave mlflow otlp trackio
 MATRIX ?= 3.10 3.12 3.13 oldest
+# How many trajectories the viewer is measured with.
+VIEWED ?= 2000
 # The tests start hundreds of processes: without their compiled modules each would take twice as long to start.
 unexport PYTHONDONTWRITEBYTECODE
 # Longer than elsewhere: servers and Ray start slowly where several do at once.
@@ -18,7 +20,7 @@ TIMEOUT := --timeout 300
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo viewer test test-viewer test-matrix nightly check check-viewer bench bench-verl gen test-integrations environments build clean \
+.PHONY: help demo viewer test test-viewer test-matrix nightly check check-viewer bench bench-verl bench-view gen test-integrations environments build clean \
   $(ENVIRONMENTS:%=environment-%)
 
 help: ## list the commands
@@ -87,6 +89,10 @@ bench: $(READY) ## measure, with the peers in the same run
 bench-verl: environment-verl ## the same rollouts of verl with each tracing backend: wall time and event-loop lag
 	.venvs/verl/bin/python -m pip install --quiet trackio
 	.venvs/verl/bin/python -m benchmarks.verl_cost
+
+bench-view: $(READY) .venvs/chromium ## what the viewer's pages take in a real browser (VIEWED=20000 trajectories: several minutes)
+	$(BIN)/python -m pip install --quiet --group browser
+	$(BIN)/python -m benchmarks.view --trajectories $(VIEWED)
 
 gen: $(READY) $(NODE_READY) ## write what is derived from code: docs, the viewer's API
 	$(BIN)/python tools/gen_docs.py

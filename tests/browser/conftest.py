@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import re
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -15,35 +12,12 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect, sync_playwright
 
+from tests.browser.processes import PATIENCE_MS, launched, viewing
 from tests.view.fixtures import demo_store  # noqa: F401 - a fixture, written once
 
-ARGUMENTS = (
-    "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
-    "--disable-dev-shm-usage", "--no-first-run",
-)  # fmt: skip
-PATIENCE_MS = 60_000
-"""A busy machine takes its time."""
 expect.set_options(timeout=PATIENCE_MS)
 NO_ANSWER = "Failed to load resource"
 """What Chromium itself writes when the server says no."""
-
-
-@contextmanager
-def viewing(store: Path) -> Iterator[str]:
-    """The address of a `rolltrace view` of the store."""
-    command = [sys.executable, "-m", "rolltrace", "view", str(store), "--port", "0", "--no-browser"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as server:
-        try:
-            assert server.stdout is not None
-            lines = []
-            for line in server.stdout:
-                lines.append(line)
-                if address := re.search(r"http://[\d.]+:\d+", line):
-                    yield address[0]
-                    return
-            raise AssertionError("".join(lines))
-        finally:
-            server.kill()
 
 
 @pytest.fixture
@@ -69,11 +43,8 @@ def copy(demo_store: Path, tmp_path: Path) -> Path:  # noqa: F811 - the fixture
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Browser]:
     """Debian's Chromium."""
-    path = shutil.which("chromium")
-    if path is None:
-        pytest.fail("there is no chromium: make test-viewer installs it")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=list(ARGUMENTS), timeout=PATIENCE_MS)
+        browser = launched(playwright)
         yield browser
         browser.close()
 

@@ -12,8 +12,9 @@ from pathlib import Path
 
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import NO_ANSWER, Watch, viewing
+from tests.browser.conftest import NO_ANSWER, Watch
 from tests.browser.places import EXPERIMENT, LAST_STEP, READY, STEP
+from tests.browser.processes import viewing
 
 View = Callable[[Path], str]
 
