@@ -34,7 +34,7 @@ $(READY): pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable . --group dev --group bench
 	@touch $@
 
-demo: $(READY) ## trace a toy rollout, kill it, print what was recorded
+demo: $(READY) ## trace a toy rollout, kill it, print what was recorded, look at it
 	$(BIN)/python examples/toy_rollout.py
 
 test: $(READY) ## run the tests (a few minutes)

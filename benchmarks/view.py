@@ -10,6 +10,7 @@ and 30,000 tokens. It is kept in --folder, if that is given, for the next time.
 
 import argparse
 import gzip
+import subprocess
 import sys
 import tempfile
 import time
@@ -115,6 +116,7 @@ def main() -> None:
         store = options.folder or Path(temporary) / "store"
         if not store.exists():
             write_big(store, options.trajectories)
+        subprocess.run([sys.executable, "-m", "rolltrace", "drain", str(store)], check=True)  # as a drainer leaves it
         browser = launched(playwright)
         rows = [*pages(browser, store, options.trajectories), *sizes()]
         browser.close()

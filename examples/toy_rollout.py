@@ -1,6 +1,6 @@
-"""A toy rollout with a model, a tool and a reward, traced, killed with kill -9, and read back.
+"""A toy rollout with a model, a tool and a reward, traced, killed with kill -9, read back, and looked at.
 
-Run it with `make demo`, or `python examples/toy_rollout.py`.
+Run it with `make demo`, or `python examples/toy_rollout.py`. Its store stays, so that it can be looked at.
 """
 
 from __future__ import annotations
@@ -8,12 +8,16 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import shlex
+import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 from collections import defaultdict
 
 import rolltrace
+from rolltrace.cli.view import has_browser
 from rolltrace.journal import Entry, read_journals
 from rolltrace.record import OpEnd, OpStart, decode_coordinates, decode_value
 
@@ -102,14 +106,22 @@ def _short(value: object) -> str:
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory() as store:
-        child = os.fork()
-        if child == 0:
-            asyncio.run(rollouts(store))
-        _, status = os.waitpid(child, 0)
-        print(f"The rollout was killed by signal {os.WTERMSIG(status)} right after its last op. Its journal holds:")
-        print_tree(store)
-        sys.stdout.flush()
+    store = tempfile.mkdtemp(prefix="rolltrace-demo-")
+    child = os.fork()
+    if child == 0:
+        asyncio.run(rollouts(store))
+    _, status = os.waitpid(child, 0)
+    print(f"The rollout was killed by signal {os.WTERMSIG(status)} right after its last op. Its journal holds:")
+    print_tree(store)
+    print(f"\nTo look at it in a browser: {shlex.quote(_command())} view {shlex.quote(store)}", flush=True)
+    if has_browser():
+        subprocess.run([sys.executable, "-m", "rolltrace", "view", store], check=False)
+
+
+def _command() -> str:
+    """`rolltrace`, as it can be typed here: beside this Python, if that is in no active environment."""
+    beside = os.path.join(os.path.dirname(sys.executable), "rolltrace")
+    return "rolltrace" if shutil.which("rolltrace") or not os.path.exists(beside) else os.path.relpath(beside)
 
 
 if __name__ == "__main__":

@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
     listening = listen(options.host, options.port)
     url = listening.url + (f"?token={quote(token, safe='')}" if token else "")
     print(f"rolltrace view of {store}\n  {url}\nCtrl-C ends it", flush=True)
-    if not options.no_browser and _has_browser():
+    if not options.no_browser and has_browser():
         threading.Thread(target=_open_browser, args=(url,), daemon=True).start()
     try:
         serve(store, listening, access_for(options.host, listening.port, token, options.allow_host))
@@ -68,7 +68,8 @@ def _token(options: argparse.Namespace) -> str | None:
     return None if is_loopback(options.host) else secrets.token_urlsafe(24)
 
 
-def _has_browser() -> bool:
+def has_browser() -> bool:
+    """Whether somebody sits at a terminal with a display."""
     if not sys.stdout.isatty():
         return False
     return sys.platform == "darwin" or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
