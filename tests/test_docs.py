@@ -44,8 +44,10 @@ def test_every_make_command_that_the_docs_name_exists() -> None:
 
 def test_the_generated_pages_are_up_to_date() -> None:
     sys.path.insert(0, str(ROOT))
+    from tools.gen_api import API_PAGE, api_page
     from tools.gen_docs import CONFIG_PAGE, FLAGS_PAGE, STORE_PAGE, config_page, flags_page, store_page
 
+    assert API_PAGE.read_text() == api_page(), "run make gen"
     assert CONFIG_PAGE.read_text() == config_page(), "run make gen"
     assert STORE_PAGE.read_text() == store_page(), "run make gen"
     assert FLAGS_PAGE.read_text() == flags_page(), "run make gen"
