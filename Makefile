@@ -96,6 +96,7 @@ bench-view: $(READY) .venvs/chromium ## what the viewer's pages take in a real b
 
 gen: $(READY) $(NODE_READY) ## write what is derived from code: docs, the viewer's API
 	$(BIN)/python tools/gen_docs.py
+	$(BIN)/python tools/gen_api.py
 	$(BIN)/python tools/gen_openapi.py
 	cd viewer && npm run --silent types
 

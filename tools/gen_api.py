@@ -89,3 +89,8 @@ def _text(value: Any) -> str:
             inside = inside and not line.strip()
             lines.append(line)
     return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    API_PAGE.write_text(api_page())
+    print(f"wrote {API_PAGE.name}")

@@ -11,8 +11,6 @@ from rolltrace.flags import ALWAYS_ON, CHECK_FAILED, FLAGS, PLUGIN_GROUP
 from rolltrace.record.tables import TABLES
 from rolltrace.settings import Settings, variable_of
 
-sys.path.insert(0, str(Path(__file__).parent.parent))
-from tools.gen_api import API_PAGE, api_page
 
 STORE_PAGE = Path(__file__).parent.parent / "docs" / "reference" / "store.md"
 CONFIG_PAGE = Path(__file__).parent.parent / "docs" / "reference" / "config.md"
@@ -196,5 +194,4 @@ if __name__ == "__main__":
     CONFIG_PAGE.write_text(config_page())
     STORE_PAGE.write_text(store_page())
     FLAGS_PAGE.write_text(flags_page())
-    API_PAGE.write_text(api_page())
-    sys.stdout.write(f"wrote {CONFIG_PAGE.name}, {STORE_PAGE.name}, {FLAGS_PAGE.name} and {API_PAGE.name}\n")
+    sys.stdout.write(f"wrote {CONFIG_PAGE.name}, {STORE_PAGE.name} and {FLAGS_PAGE.name}\n")
