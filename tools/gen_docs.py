@@ -11,7 +11,6 @@ from rolltrace.flags import ALWAYS_ON, CHECK_FAILED, FLAGS, PLUGIN_GROUP
 from rolltrace.record.tables import TABLES
 from rolltrace.settings import Settings, variable_of
 
-
 STORE_PAGE = Path(__file__).parent.parent / "docs" / "reference" / "store.md"
 CONFIG_PAGE = Path(__file__).parent.parent / "docs" / "reference" / "config.md"
 FLAGS_PAGE = Path(__file__).parent.parent / "docs" / "reference" / "flags.md"
