@@ -17,6 +17,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import rolltrace
 from rolltrace.capture import scope
@@ -101,7 +102,7 @@ def _group(rollouts: Rollouts, step: int, sample: int, size: int, start_ns: int,
             odd.add("error")
         if (step, sample, n) == (2, 17, 1):
             odd.add("nan")
-        tags = {"difficulty": rng.choice(("easy", "hard")), "domain": ("airline", "算术")[sample % 2]}
+        tags: dict[str, Any] = {"difficulty": rng.choice(("easy", "hard")), "domain": ("airline", "算术")[sample % 2]}
         try:
             rewards.append(
                 rollouts.rollout(step, sample, n, odd=frozenset(odd), start_ns=start_ns, learned=learned, **tags)
