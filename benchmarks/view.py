@@ -5,11 +5,12 @@
 A page has been drawn when what it is about is on the screen: rows of experiments, cells of groups, messages, tokens. It
 is timed in the browser, from the start of its navigation on; the first page from the start of `rolltrace view` on.
 Each is opened several times in a fresh browser context, and the median counts. The store has one trajectory of 30 turns
-and 30,000 tokens. It is kept in --folder, if that is given, for the next time.
+and 30,000 tokens. A picture from the same server shows what browser and machine take at least. The store is kept in --folder, if that is given, for the next time.
 """
 
 import argparse
 import gzip
+import os
 import subprocess
 import sys
 import tempfile
@@ -70,7 +71,8 @@ def first_pages(browser: Browser, store: Path) -> list[float]:
 
 def pages(browser: Browser, store: Path, count: int) -> Iterator[Row]:
     """What pages of this store take."""
-    section = f"viewer: {count:,} trajectories"
+    busy = os.getloadavg()[0] / (os.cpu_count() or 1)
+    section = f"viewer: {count:,} trajectories; processes that want to run, per processor: {busy:.1f}"
     yield Row(section, "first page, from the start of the server", median(first_pages(browser, store)), "s", at_most(1))
     long_id = rolltrace.open(store).trajectories(step=0, sample_index="long", limit=1)[0]["trajectory_id"]
     with viewing(store) as address:
@@ -79,6 +81,7 @@ def pages(browser: Browser, store: Path, count: int) -> Iterator[Row]:
         middle = f"{home}/step/{count // 400 // 2}"
         trajectory = f"{address}/t/{long_id}"
         shown = (
+            ("for comparison: a picture of one letter", f"{address}/icon.svg", "svg", None),
             ("experiments", address, READY["experiments"], None),
             ("experiment, its charts", home, READY["experiment"], None),
             ("step of 400, its groups", middle, READY["groups"], at_most(0.5)),

@@ -154,7 +154,7 @@ def trajectory(asked: Asked) -> Answer:
                 "children": outline.children,
                 "siblings": outline.siblings,
                 "over_steps": outline.over_steps,
-                "outline": outline.ops,
+                "outline": [shapes.op(each) for each in outline.ops],
                 "scores": scores,
                 "findings": [{**each, "detail": shapes.detail(each["detail"])} for each in outline.findings],
                 "notes": [{**each, "body": recorded(each["body"])} for each in outline.notes],
@@ -205,7 +205,9 @@ def op(asked: Asked) -> Answer:
     found = _op(asked)
     outline = next(each for each in asked.loaded.ops(asked.path["trajectory_id"]) if each["op_id"] == found.op_id)
     payload = {"inputs": recorded(found.inputs), "outputs": recorded(found.outputs)}
-    return Answer(encoded(wire.OpDetail, {**outline, **payload, "op": outline, "traceback": found.traceback}))
+    return Answer(
+        encoded(wire.OpDetail, {**outline, **payload, "op": shapes.op(outline), "traceback": found.traceback})
+    )
 
 
 def branch(asked: Asked) -> Answer:
@@ -320,13 +322,15 @@ def _differing(name: str, values: list[Any]) -> dict[str, Any]:
 
 
 def live(asked: Asked) -> Answer:
-    return Answer(encoded(wire.Live, {**vars(pulse_of(asked.store)), "status": _status(asked.store)}))
+    pulse = pulse_of(asked.store)
+    rows = [shapes.live_row(row) for row in pulse.rows]
+    return Answer(encoded(wire.Live, {**vars(pulse), "rows": rows, "status": _status(asked.store)}))
 
 
 def search(asked: Asked) -> Answer:
     wanted: requests.SearchRequest = asked.arguments
     found = search_text(asked.store, wanted.q, _scope(wanted), after=wanted.after, limit=wanted.limit)
-    hits = [{**hit, "row": shapes.listing_row(hit["row"])} for hit in found.hits]
+    hits = [shapes.hit(each) for each in found.hits]
     return Answer(encoded(wire.Search, {"hits": hits, "next": found.page.next, "older_runs": found.page.older_runs}))
 
 

@@ -12,8 +12,20 @@ from rolltrace.view.encoding import recorded
 Shape = dict[str, Any]
 LONGEST_TEXT = 3_000
 """How many characters of a text stand in a conversation."""
+LONGEST_NAME = 200
+"""How many characters of a name are sent: of an op, a tool, a role."""
 _LEAST_LIKELY = 50
 _MINIMAP = 1_000
+
+
+def name(text: str) -> str:
+    """A name, of which a program may have made anything."""
+    return text if len(text) <= LONGEST_NAME else f"{text[:LONGEST_NAME]}…"
+
+
+def op(row: Shape) -> Shape:
+    """An op of an outline."""
+    return {**row, "name": name(row["name"])}
 
 
 def listing_row(row: Shape) -> Shape:
@@ -22,6 +34,17 @@ def listing_row(row: Shape) -> Shape:
     if isinstance(tags, str):
         tags = json.loads(tags)
     return {**row, "tags": {} if not isinstance(tags, dict) else {key: recorded(each) for key, each in tags.items()}}
+
+
+def live_row(row: Shape) -> Shape:
+    """A trajectory in flight."""
+    return {**row, "current_op": None if row["current_op"] is None else name(row["current_op"])}
+
+
+def hit(found: Shape) -> Shape:
+    """A trajectory in which a text was found."""
+    matches = [{**each, "op_name": name(each["op_name"])} for each in found["matches"]]
+    return {**found, "row": listing_row(found["row"]), "matches": matches}
 
 
 def detail(value: Any) -> Any:
@@ -33,21 +56,21 @@ def detail(value: Any) -> Any:
 
 def message(index: int, shown: ShownMessage, ops: dict[int, Shape], most: int | None = LONGEST_TEXT) -> Shape:
     """A message with the figures of its op; texts cut at so many characters."""
-    op = ops.get(shown.op.op_id, {}) if shown.op is not None else {}
+    figures = ops.get(shown.op.op_id, {}) if shown.op is not None else {}
     return {
         "index": index,
-        "role": shown.role,
-        "name": shown.name,
+        "role": name(shown.role),
+        "name": None if shown.name is None else name(shown.name),
         "parts": [part(each, most) for each in shown.parts],
         "calls": [tool_call(each, most) for each in shown.calls],
         "op_id": None if shown.op is None else shown.op.op_id,
         "turn": shown.turn,
-        "tokens": op.get("response_tokens"),
-        "duration_s": op.get("duration_s"),
-        "logprob_mean": op.get("logprob_mean"),
-        "policy_version": op.get("policy_version"),
-        "finish_reason": op.get("finish_reason"),
-        "flags": op.get("flags", []),
+        "tokens": figures.get("response_tokens"),
+        "duration_s": figures.get("duration_s"),
+        "logprob_mean": figures.get("logprob_mean"),
+        "policy_version": figures.get("policy_version"),
+        "finish_reason": figures.get("finish_reason"),
+        "flags": figures.get("flags", []),
     }
 
 
@@ -62,16 +85,16 @@ def part(shown: MessagePart, most: int | None) -> Shape:
 
 
 def tool_call(call: PairedCall, most: int | None) -> Shape:
-    op = call.op
+    of = call.op
     return {
-        "name": call.name,
+        "name": name(call.name),
         "arguments": part(call.arguments, most),
-        "call_id": call.call_id,
+        "call_id": None if call.call_id is None else name(call.call_id),
         "result": [part(each, most) for each in call.result],
         "error": call.error,
-        "status": None if op is None else op.status,
-        "duration_s": None if op is None else op.duration_s,
-        "op_id": None if op is None else op.op_id,
+        "status": None if of is None else of.status,
+        "duration_s": None if of is None else of.duration_s,
+        "op_id": None if of is None else of.op_id,
     }
 
 
@@ -110,11 +133,11 @@ def token_range(sequence: TokenSequence, start: int, end: int) -> Shape:
     }
 
 
-def op_record(op: Op) -> Shape:
+def op_record(recorded_op: Op) -> Shape:
     """All that was recorded of an op, as plain values."""
     names = ("op_id", "name", "kind", "status", "start_ns", "end_ns", "error", "traceback", "policy_version",
              "finish_reason", "worker", "inputs", "outputs", "prompt_text", "response_text")  # fmt: skip
-    return {name: getattr(op, name) for name in names}
+    return {each: getattr(recorded_op, each) for each in names}
 
 
 def place_of(target: JumpTarget) -> str:
