@@ -2,10 +2,11 @@
 
     python -m benchmarks.view --trajectories 20000 --folder /tmp/viewed
 
-A page has been drawn when what it is about is on the screen: rows of experiments, cells of groups, messages, tokens. It
-is timed in the browser, from the start of its navigation on; the first page from the start of `rolltrace view` on.
-Each is opened several times in a fresh browser context, and the median counts. The store has one trajectory of 30 turns
-and 30,000 tokens. A picture from the same server shows what browser and machine take at least. The store is kept in --folder, if that is given, for the next time.
+A page has been drawn when what it is about is on the screen: rows of experiments, cells of groups, messages, tokens.
+It is timed in the browser, from the start of its navigation on; the first page from the start of `rolltrace view` on.
+Each is opened several times in a fresh browser context, and the median counts. The store has one trajectory of 30
+turns and 30,000 tokens. A picture from the same server shows what browser and machine take at least. The store is
+kept in --folder, if that is given, for the next time.
 """
 
 import argparse

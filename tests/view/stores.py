@@ -18,7 +18,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from typing import Any
 
 import rolltrace
 from rolltrace.capture import scope
