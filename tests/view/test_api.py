@@ -160,6 +160,14 @@ def test_the_head_of_a_trajectory_leads_everywhere(ask: Ask) -> None:
         assert 0 <= op["own_s"] <= op["duration_s"]
 
 
+def test_the_same_sample_is_found_in_another_experiment(ask: Ask) -> None:
+    here = ask("trajectories", experiment="grpo-7b", step=2, sample_index="0", validate=False, limit=1)["rows"][0]
+    (there,) = ask(f"trajectory/{here['trajectory_id']}")["elsewhere"]
+    assert (there["experiment"], there["step"]) == ("interrupted", 0)
+    back = ask(f"trajectory/{there['trajectory_id']}")["elsewhere"]
+    assert [(each["experiment"], each["step"]) for each in back] == [("grpo-7b", 0)]
+
+
 def test_the_first_letters_of_an_id_are_enough(ask: Ask) -> None:
     whole = one(ask, "status = 'ok'")
     assert ask(f"trajectory/{whole[:12]}")["row"]["trajectory_id"] == whole

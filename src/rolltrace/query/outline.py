@@ -46,6 +46,15 @@ GROUP BY step, run
 QUALIFY row_number() OVER (PARTITION BY step ORDER BY run IS NOT DISTINCT FROM ? DESC) = 1
 ORDER BY step
 """
+_ELSEWHERE = """
+SELECT experiment, step, trajectory_id FROM _listing t
+WHERE project = ? AND experiment <> ? AND validate = ? AND sample_index = ? AND NOT superseded
+QUALIFY row_number() OVER (
+    PARTITION BY experiment
+    ORDER BY abs(step - ?) NULLS LAST, rollout_n IS NOT DISTINCT FROM ? DESC, rollout_n, start_ns
+) = 1
+ORDER BY max(start_ns) OVER (PARTITION BY experiment) DESC LIMIT 8
+"""
 _SIBLINGS = """
 SELECT * FROM _listing t WHERE project = ? AND experiment = ? AND step IS NOT DISTINCT FROM ? AND validate = ?
     AND sample_index = ? AND run IS NOT DISTINCT FROM ? ORDER BY rollout_n NULLS LAST, start_ns
@@ -65,6 +74,8 @@ class TrajectoryOutline:
     """Ids of the trajectories begun inside it."""
     siblings: list[Row]
     over_steps: list[Row]
+    elsewhere: list[Row]
+    """The same sample in other experiments of the project, at the nearest step: experiment, step, trajectory_id."""
     ops: list[Row]
     """Each before its children, with depth, turn, offset_s, duration_s, own_s and flags."""
     scores: list[Row]
@@ -132,6 +143,7 @@ def outline_of(store: Store, trajectory_id: str) -> TrajectoryOutline:
     turns = {op["op_id"]: op["turn"] for op in ops}
     runs = [each["run"] for each in store.runs(project=row["project"], experiment=row["experiment"])]
     sample = (row["rollout_n"], *key[:2], row["validate"], key[4], row["run"], row["run"])
+    elsewhere = (*key[:2], row["validate"], key[4], row["step"], row["rollout_n"])
     return TrajectoryOutline(
         row={**row, "tags": {} if row["tags"] is None else as_object(row["tags"], "tags")},
         own=own[0] if own else {"traceback": None, "parent_trajectory_id": None, "parent_op_id": None},
@@ -143,6 +155,7 @@ def outline_of(store: Store, trajectory_id: str) -> TrajectoryOutline:
             )
         ],
         siblings=[cell_of(each) for each in (ask(_SIBLINGS, *key) if has_group else [row])],
+        elsewhere=ask(_ELSEWHERE, *elsewhere, everywhere=True) if has_group else [],
         over_steps=ask(_OVER_STEPS, *sample, everywhere=True) if has_group else [],
         ops=ops,
         scores=_scores(ask("SELECT * FROM scores WHERE trajectory_id = ? ORDER BY time_ns, worker", full_id)),

@@ -154,6 +154,7 @@ def trajectory(asked: Asked) -> Answer:
                 "children": outline.children,
                 "siblings": outline.siblings,
                 "over_steps": outline.over_steps,
+                "elsewhere": outline.elsewhere,
                 "outline": [shapes.op(each) for each in outline.ops],
                 "scores": scores,
                 "findings": [{**each, "detail": shapes.detail(each["detail"])} for each in outline.findings],

@@ -435,6 +435,15 @@ class Finding(Struct):
     detail: Json
 
 
+class Elsewhere(Struct):
+    """The same sample in another experiment of the project."""
+
+    experiment: str
+    step: int | None
+    """The nearest one."""
+    trajectory_id: str
+
+
 class Loss(Struct):
     """Records of the step that were lost."""
 
@@ -472,6 +481,7 @@ class TrajectoryHead(Struct):
     siblings: list[Cell]
     """All rollouts of its group, itself included."""
     over_steps: list[SampleStep]
+    elsewhere: list[Elsewhere]
     outline: list[OutlineOp]
     """Each op before its children."""
     scores: list[Score]

@@ -787,6 +787,7 @@ export interface components {
             /** @description All rollouts of its group, itself included. */
             siblings: components["schemas"]["Cell"][];
             over_steps: components["schemas"]["SampleStep"][];
+            elsewhere: components["schemas"]["Elsewhere"][];
             /** @description Each op before its children. */
             outline: components["schemas"]["OutlineOp"][];
             /** @description reward first, then by name. */
@@ -814,6 +815,16 @@ export interface components {
             best: string | null;
             /** @description Id of the one with the same rollout_n, or the first: where `[` and `]` lead. */
             same_rollout: string;
+        };
+        /**
+         * Elsewhere
+         * @description The same sample in another experiment of the project.
+         */
+        Elsewhere: {
+            experiment: string;
+            /** @description The nearest one. */
+            step: number | null;
+            trajectory_id: string;
         };
         /**
          * OutlineOp
@@ -1362,6 +1373,7 @@ export type Completion = components['schemas']['Completion'];
 export type CompletionOption = components['schemas']['CompletionOption'];
 export type TrajectoryHead = components['schemas']['TrajectoryHead'];
 export type SampleStep = components['schemas']['SampleStep'];
+export type Elsewhere = components['schemas']['Elsewhere'];
 export type OutlineOp = components['schemas']['OutlineOp'];
 export type Score = components['schemas']['Score'];
 export type ScoreValue = components['schemas']['ScoreValue'];

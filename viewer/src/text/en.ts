@@ -279,6 +279,8 @@ export const en = {
     previousSibling: "Previous rollout",
     nextSibling: "Next rollout",
     previousStep: "Same sample, previous step",
+    elsewhere: "Same sample in",
+    stepShort: (step: number | null) => (step === null ? "no step" : `step ${step}`),
     nextStep: "Same sample, next step",
     bestWorst: "Compare best and worst",
     compareBest: "Compare with the best",

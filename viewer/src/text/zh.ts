@@ -266,6 +266,8 @@ export const zh: Catalogue = {
     previousSibling: "上一个 rollout",
     nextSibling: "下一个 rollout",
     previousStep: "同一样本，上一步",
+    elsewhere: "同一样本在",
+    stepShort: (step) => (step === null ? "无步数" : `第 ${step} 步`),
     nextStep: "同一样本，下一步",
     bestWorst: "对比最好与最差",
     compareBest: "与最好的对比",

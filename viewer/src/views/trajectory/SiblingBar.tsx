@@ -65,6 +65,17 @@ export function SiblingBar({ head, range }: { head: TrajectoryHead; range: Range
           <StepLink label={t.trajectory.nextStep} sign="]" id={after?.same_rollout} />
         </span>
       )}
+      {head.elsewhere.length > 0 && (
+        <nav className="pills" aria-label={t.trajectory.elsewhere}>
+          <span className="dim wide-only">{t.trajectory.elsewhere}</span>
+          {head.elsewhere.map((each) => (
+            <Link key={each.experiment} className="pill" href={sameTab(each.trajectory_id)}>
+              <span className="cut">{each.experiment}</span>
+              {each.step !== row.step && <span className="dim">{t.trajectory.stepShort(each.step)}</span>}
+            </Link>
+          ))}
+        </nav>
+      )}
     </div>
   );
 }
