@@ -1,5 +1,5 @@
 /** Completion at the cursor of a filter: what the server says could stand there. */
-import { type KeyboardEvent, type RefObject, useEffect, useState } from "react";
+import { type KeyboardEvent, type RefObject, useEffect, useRef, useState } from "react";
 import { ask } from "../../api/client";
 import type { CompletionOption } from "../../api/types.gen";
 import { pointsBefore, unitsBefore } from "../../model/where";
@@ -25,10 +25,19 @@ interface Props {
 
 const MOST = 50;
 
+/** Whether an option still fits what stands there, when the list is a keystroke behind. */
+function fits(option: CompletionOption, answer: Answer, text: string, cursor: number): boolean {
+  if (answer.forText === text) return true;
+  const start = unitsBefore(text, answer.start);
+  if (cursor < start || text.slice(0, start) !== answer.forText.slice(0, start)) return false;
+  return option.text.toLowerCase().startsWith(text.slice(start, cursor).toLowerCase());
+}
+
 export function useCompletion({ text, place, active, input }: Props) {
   const [wanted, setWanted] = useState(0);
   const [answer, setAnswer] = useState<Answer | null>(null);
   const [index, setIndex] = useState(-1);
+  const marked = useRef<readonly CompletionOption[]>([]);
   const { project, experiment, step } = place;
   useEffect(() => {
     if (!active || wanted === 0) return;
@@ -37,8 +46,10 @@ export function useCompletion({ text, place, active, input }: Props) {
       const cursor = pointsBefore(text, input.current?.selectionStart ?? text.length);
       ask("/api/filter/complete", undefined, { project, experiment, step, text, cursor }, stop.signal)
         .then(({ start, end, options }) => {
-          setAnswer({ forText: text, start, end, options: options.slice(0, MOST) });
-          setIndex(-1);
+          const shown = options.slice(0, MOST);
+          // What is marked stays marked when a fuller answer replaces the list under it.
+          setIndex((now) => shown.findIndex((option) => option.text === marked.current?.[now]?.text));
+          setAnswer({ forText: text, start, end, options: shown });
         })
         .catch(() => undefined);
     }, 60);
@@ -48,10 +59,15 @@ export function useCompletion({ text, place, active, input }: Props) {
     };
   }, [active, wanted, text, project, experiment, step, input]);
   const options = answer?.options ?? [];
+  useEffect(() => {
+    marked.current = options;
+  });
   const open = active && wanted > 0 && options.length > 0;
   const choose = (option: CompletionOption): Chosen => {
     const start = unitsBefore(text, answer!.start);
-    const end = unitsBefore(text, answer!.end);
+    // A list that is a keystroke behind still completes the word that stands at the cursor.
+    const stale = answer!.forText !== text;
+    const end = stale ? (input.current?.selectionStart ?? text.length) : unitsBefore(text, answer!.end);
     const inserted = text[end] === " " ? option.text : `${option.text} `;
     setWanted((n) => n + 1);
     setAnswer(null);
@@ -73,11 +89,9 @@ export function useCompletion({ text, place, active, input }: Props) {
       event.preventDefault();
       setWanted(0);
     } else if ((event.key === "Tab" && !event.shiftKey) || (event.key === "Enter" && index >= 0)) {
+      event.preventDefault();
       const option = options[Math.max(0, index)];
-      if (option && answer?.forText === text) {
-        event.preventDefault();
-        return choose(option);
-      }
+      if (option && fits(option, answer!, text, input.current?.selectionStart ?? text.length)) return choose(option);
     }
     return null;
   };
