@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 NODE_READY := viewer/node_modules/.ready
 # With the real frameworks and vendors, each in an environment of its own.
 VERL_RELEASES := 0.7.1 0.8.0 0.9.0
-ENVIRONMENTS := verl $(VERL_RELEASES:%=verl-%) weave weave-server mlflow phoenix trackio
+ENVIRONMENTS := verl tinker $(VERL_RELEASES:%=verl-%) weave weave-server mlflow phoenix trackio
 WITH_VERL := torch ray verl $(VERL_RELEASES:%=verl-%)
 WITH_VENDORS := weave mlflow otlp trackio
 MATRIX ?= 3.10 3.12 3.13 oldest
