@@ -8,6 +8,9 @@ import rolltrace
 from rolltrace import errors
 
 SIGNATURES = {
+    "amend_transition": "(target: 'str | Trajectory', *, turn: 'int | None' = None, reward: 'Any' = Ellipsis, "
+    "episode_done: 'Any' = Ellipsis, metrics: 'Any' = Ellipsis, logs: 'Any' = Ellipsis, stop_reason: 'Any' = Ellipsis, "
+    "**more: 'Any') -> 'None'",
     "backfill": "(trajectories: 'Iterable[Which]', traces: 'Mapping[Any, MadeTrace] | "
     "Iterable[tuple[Which, MadeTrace]]', *, rewards: 'Mapping[Any, Any] | Iterable[tuple[Which, Any]] | None' = None) "
     "-> 'None'",
@@ -30,16 +33,18 @@ SIGNATURES = {
     "rollout_trace_attr": "(sample_index: 'SampleIndex | None' = None, step: 'int | None' = None, "
     "rollout_n: 'int | None' = None, name: 'str' = 'rollout_trace', validate: 'bool' = False, trace: 'bool' = True, "
     "**tags: 'Any') -> 'None'",
+    "rollout_trace_group": "(sample_index: 'SampleIndex | None' = None, step: 'int | None' = None, *, "
+    "validate: 'bool' = False, name: 'str' = 'group', trace: 'bool' = True, **tags: 'Any') -> 'None'",
     "rollout_trace_op": "(fn: 'Any' = None, /, *, name: 'str | None' = None, kind: 'OpKind' = 'other', "
     "inputs: 'Selection' = True, outputs: 'Selection' = True) -> 'Any'",
     "score": "(target: 'Target', name: 'str', value: 'Any', *, terms: 'Mapping[str, Any] | None' = None, "
-    "reason: 'str | None' = None) -> 'None'",
+    "reason: 'str | None' = None, trained_step: 'int | None' = None) -> 'None'",
     "shutdown": "() -> 'None'",
     "stats": "() -> 'Stats'",
     "trace_env": "(env: 'E', *, state: 'Callable[[E], Any] | None' = None) -> 'E'",
     "use_context": "(text: 'str | None') -> 'None'",
 }
-CLASSES = {"RolloutTrace", "RolloutTraceConfig", "RolltraceError", "Stats", "Trajectory"}
+CLASSES = {"RolloutTrace", "RolloutTraceConfig", "RolltraceError", "Stats", "TraceGroup", "Trajectory"}
 
 
 def test_the_public_names_are_these() -> None:
@@ -54,7 +59,7 @@ def test_their_signatures_are_these() -> None:
 
 def test_the_handle_of_a_trajectory_has_these_methods() -> None:
     public = {name for name, _ in inspect.getmembers(rolltrace.Trajectory) if not name.startswith("_")}
-    assert {"id", "tag", "reward", "transition", "note", "traced"} <= public
+    assert {"id", "tag", "reward", "transition", "amend_transition", "note", "traced"} <= public
 
 
 def test_every_error_is_a_rolltrace_error_and_the_builtin_a_caller_would_expect() -> None:

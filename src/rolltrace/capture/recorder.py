@@ -133,19 +133,21 @@ class Recorder:
         """Whether this trajectory is within the limit of its step. All rollouts of a sample share the answer."""
         if self._sampling is None:
             return True
-        sample, displaced = self._sampling.admit(begun.trace_id, where, None if inside is None else inside.sample)
+        around = None if inside is None else inside.sample
+        sample, displaced = self._sampling.admit(begun.trace_id, where, around, is_group=begun.is_group)
         begun.sample = sample
         if displaced is not None:
             self._drop(displaced)
-        if sample is None:
+        if sample is None and not begun.is_group:
             self.sink.lose(SAMPLE_LIMIT, where.step)
         return sample is not None
 
     def _drop(self, sample: Sample) -> None:
         """Say that what was recorded of a sample is not to be kept, nor what its open trajectories will yet record."""
-        for where, ids in sample.begun.items():
-            names = [ids[at : at + 16].hex() for at in range(0, len(ids), 16)]
-            body = msgspec.Raw(encode_record({"reason": SAMPLE_LIMIT, "count": len(names), "trajectories": names}))
+        for where, begun in sample.begun.items():
+            names, groups = _names(begun.trajectories), _names(begun.groups)
+            said = {"reason": SAMPLE_LIMIT, "count": len(names), "trajectories": names, "groups": groups}
+            body = msgspec.Raw(encode_record(said))
             self.write(Event(b"", msgspec.Raw(encode_record(where)), "drop", self.wall_ns(), 0, body), where.step)
 
     def trajectory_ended(self) -> None:
@@ -177,3 +179,8 @@ class Recorder:
         if self.tokenizers is not None:
             self.tokenizers.close()
         self.sink.close()
+
+
+def _names(ids: bytearray) -> list[str]:
+    """Ids of 16 bytes each, as text."""
+    return [ids[at : at + 16].hex() for at in range(0, len(ids), 16)]

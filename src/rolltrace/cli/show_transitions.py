@@ -29,7 +29,7 @@ def _rest(row: dict[str, Any]) -> str:
     terms = _numbers(trace.get("reward_data"))
     if terms:
         said.append(f"({terms})")
-    said += ["done"] * bool(row["episode_done"]) + ["said later"] * bool(row["backfill"])
+    said += ["done"] * bool(row["episode_done"]) + ["said later"] * bool(row["backfill"] or row["amends"])
     if row["stop_reason"] is not None:
         said.append(f"stopped by {plain(row['stop_reason'])}")
     error = fields.get("error")

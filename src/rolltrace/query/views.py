@@ -6,6 +6,7 @@
     latest_scores   the newest value of each score of a trajectory (query/score_views.py)
     unmatched_scores                    those of trajectories that nobody traced, or that are not known yet
     groups          all rollouts of one sample in one step together (query/group_views.py)
+    group_records   what was recorded for a whole group, and is no rollout
 
 Each table is a view over its parts and over the live rows of the journals; a score has the id and coordinates of its
 trajectory, however it was given. Names that begin with `_` are ours: they may change. The views of a listing read small
@@ -41,7 +42,7 @@ LISTED = (TRAJECTORIES, SPANS, SCORES, FLAGS)
 _SHARED = ", ".join(f"s.{column.name}" for column in (*WHERE, *TIMES) if column.name != "traceback")
 _LISTING = f"""
 WITH own AS (
-    SELECT * FROM _active_trajectories
+    SELECT * FROM _active_trajectories WHERE is_group IS NULL
     QUALIFY row_number() OVER (PARTITION BY trajectory_id ORDER BY end_ns IS NULL, end_ns DESC, start_ns) = 1
 ), loose AS (
     SELECT {_SHARED}, s.name
@@ -49,7 +50,7 @@ WITH own AS (
     QUALIFY row_number() OVER (PARTITION BY trajectory_id ORDER BY parent_id IS NOT NULL, start_ns) = 1
 ), every AS (
     SELECT *, {IS_MEANT} AS _is_meant, {IS_NEWEST} AS _is_newest FROM (
-        SELECT * EXCLUDE (traceback, parent_op_id) FROM own
+        SELECT * EXCLUDE (traceback, parent_op_id, is_group) FROM own
         UNION ALL BY NAME
         SELECT * FROM loose
     )
@@ -61,8 +62,8 @@ WITH own AS (
         count(*) FILTER (kind = 'tool' AND status = 'error') AS tool_errors,
         arg_max(prompt_tokens, start_ns) FILTER (kind = 'llm') AS prompt_tokens,
         sum(response_tokens) FILTER (kind = 'llm') AS response_tokens,
-        min(policy_version) AS policy_version_min,
-        max(policy_version) AS policy_version_max
+        min(policy_version) FILTER (kind <> 'aux_llm') AS policy_version_min,
+        max(policy_version) FILTER (kind <> 'aux_llm') AS policy_version_max
     FROM _active_spans GROUP BY trajectory_id
 )
 SELECT
@@ -129,7 +130,7 @@ _DERIVED = {
 
 VIEWS = (
     "trajectories", "spans", "transitions", "scores", "notes", "losses", "flags", "texts", "tokens", "latest_scores",
-    "unmatched_scores", "groups",
+    "unmatched_scores", "groups", "group_records",
 )  # fmt: skip
 """The documented ones."""
 
