@@ -95,7 +95,8 @@ class Group:
                 continue
             kept.add(handle.id)
             handle.reward(total, terms={"steps": total - final, "group": final})
-            handle.tag(traj_idx=index)
+            if trajectory.__dict__[MARK]["rollout_n"] != index:  # some strategies have them in the order of completion
+                rolltrace.score(handle, "traj_idx", index)
             if final or metrics:
                 known = rolltrace.RolloutTrace(reward_data={**metrics, "group_reward": final})
                 rolltrace.backfill([handle], {handle.id: known})

@@ -1,0 +1,102 @@
+"""Whole training runs, in each of tinker-cookbook's modes: the store against tinker-cookbook's own summaries."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import warnings
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tinker_cookbook.rl import train
+
+import rolltrace
+from rolltrace.query import Trajectory, open_store
+
+from .native import Line, summaries, told_by_store, told_by_summary
+from .service import GROUPS, config
+
+MODES = ("sync", "stream", "async")
+NUMBER = 3
+"""Rollouts of a group."""
+
+
+@dataclass
+class Ran:
+    """A training run that is over."""
+
+    trained: list[Line]
+    """tinker-cookbook's summaries."""
+    evaluated: list[Line]
+    recorded: list[Trajectory] = field(default_factory=list)
+
+    @property
+    def training(self) -> list[Trajectory]:
+        return [each for each in self.recorded if not each.validate]
+
+    @property
+    def validation(self) -> list[Trajectory]:
+        return [each for each in self.recorded if each.validate]
+
+
+def run(folder: Path, mode: str, **more: Any) -> Ran:
+    random.seed(1)
+    store, log = folder / "store", folder / "log"
+    rolltrace.init("tinker", mode, store=store, drain="off", quiet=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        asyncio.run(train.main(config(str(log), mode, **more)))
+    rolltrace.shutdown()
+    return read(store, log)
+
+
+def read(store: Path, log: Path) -> Ran:
+    with open_store(store) as opened:
+        rows = opened.trajectories(limit=None)
+        recorded = [opened.trajectory(row["trajectory_id"]) for row in rows]
+    return Ran(summaries(log), summaries(log, "eval_test"), recorded)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ran]:
+    return {mode: run(tmp_path_factory.mktemp(mode), mode) for mode in MODES}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_all_that_was_trained_is_in_the_store_once(mode: str, runs: dict[str, Ran]) -> None:
+    ran = runs[mode]
+    trained = [each for each in ran.training if each.fate == "trained"]
+    ours = Counter((each.trained_step, told_by_store(each)) for each in trained)
+    assert ours == Counter((line["iteration"], told_by_summary(line)) for line in ran.trained)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_every_rollout_has_coordinates_of_its_own(mode: str, runs: dict[str, Ran]) -> None:
+    places = Counter((each.step, each.sample_index, each.rollout_n) for each in runs[mode].training)
+    expected = {(step, group, number) for step in range(2) for group in range(GROUPS) for number in range(NUMBER)}
+    assert set(places) >= expected
+    assert set(places.values()) == {1}
+
+
+def test_groups_go_by_their_place_in_the_batch(runs: dict[str, Ran]) -> None:
+    native = {(line["iteration"], line["group_idx"], line["traj_idx"]): line for line in runs["sync"].trained}
+    ours = {(each.step, each.sample_index, each.rollout_n): each for each in runs["sync"].training}
+    assert ours.keys() == native.keys()
+    assert {key: told_by_store(each) for key, each in ours.items()} == {
+        key: told_by_summary(line) for key, line in native.items()
+    }
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_evaluations_are_validation_with_the_evaluators_name(mode: str, runs: dict[str, Ran]) -> None:
+    ran = runs[mode]
+    ours = {(each.step, each.sample_index, each.rollout_n): each for each in ran.validation}
+    assert {each.tags["evaluator"] for each in ran.validation} == {"test"}
+    native = {(line["iteration"], f"test/{line['group_idx']}", line["traj_idx"]): line for line in ran.evaluated}
+    assert len(ours) == len(ran.validation)
+    assert {key: told_by_store(ours[key]) for key in native} == {key: told_by_summary(line) for key, line in native.items()}
+    again = ours.keys() - native.keys()  # an evaluation that is done again overwrites its summary
+    assert all(number > 0 for _, _, number in again)
