@@ -5,9 +5,10 @@ docs/howto/tinker.md.
 
 from typing import Any
 
+from rolltrace.integrations.tinker.coordinates import batch
 from rolltrace.integrations.tinker.plugin import install, install_when_imported
 
-__all__ = ["install", "install_when_imported", "traced"]
+__all__ = ["batch", "install", "install_when_imported", "traced"]
 
 
 def __getattr__(name: str) -> Any:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import weakref
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
@@ -92,6 +93,23 @@ def batch_positions(step: int, builders: Sequence[Any]) -> list[Position]:
     if None in ids or len(set(ids)) < len(ids):
         ids = list(range(len(builders)))
     return [Position(step, each) for each in ids]
+
+
+@contextmanager
+def batch(step: int, builders: Sequence[Any]) -> Iterator[None]:
+    """For a training loop of one's own: groups of these builders, rolled out inside, stand in this step.
+
+        builders = dataset.get_batch(step)
+        with batch(step, builders):
+            groups = await asyncio.gather(*(do_group_rollout(builder, policy) for builder in builders))
+    """
+    inside = Positions()
+    inside.add(builders, batch_positions(step, builders))
+    token = positions.set(inside)
+    try:
+        yield
+    finally:
+        positions.reset(token)
 
 
 def _id_of(builder: Any) -> int | str | None:

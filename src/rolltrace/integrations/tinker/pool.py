@@ -13,6 +13,7 @@ import rolltrace
 from rolltrace._guard import caught
 from rolltrace.capture import scope
 from rolltrace.integrations.tinker.coordinates import Position, positions, version_of
+from rolltrace.integrations.tinker.seams import replace
 
 
 class Sent(NamedTuple):
@@ -24,27 +25,32 @@ class Sent(NamedTuple):
     version: int | None
 
 
+_SENT = "_rolltrace"
+"""The attribute of a task in which that is."""
+
 received: ContextVar[Sent | None] = ContextVar("rolltrace_tinker_sent", default=None)
 _run_theirs: Any = None
 """tinker-cookbook's own `_run_rollout_sync`, where it was replaced."""
 
 
 def change(module: Any) -> None:
-    """Change `tinker_cookbook.rl.rollouts`: these two names are looked up there when a task is handed out."""
+    """Change `tinker_cookbook.rl.rollouts`. What a worker runs is looked up there when a task is handed out."""
     global _run_theirs
-    make_task, _run_theirs = module._RolloutTask, module._run_rollout_sync
+    replace(module._RolloutTask, "__init__", _addressed)
+    _run_theirs, module._run_rollout_sync = module._run_rollout_sync, run
 
-    @functools.wraps(make_task, updated=())
-    def task(*args: Any, **kwargs: Any) -> Any:
-        made = make_task(*args, **kwargs)
-        try:
-            return made if scope.recorder is None else Task(made, _sent(made))
-        except Exception:
-            caught("tinker task")
-            return made
 
-    module._RolloutTask = task
-    module._run_rollout_sync = run
+def _addressed(theirs: Any) -> Any:
+    @functools.wraps(theirs)
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        theirs(self, *args, **kwargs)
+        if scope.recorder is not None:
+            try:
+                self.__dict__[_SENT] = _sent(self)  # it is frozen, and pickles all the same
+            except Exception:
+                caught("tinker task")
+
+    return init
 
 
 def _sent(task: Any) -> Sent:
@@ -53,25 +59,18 @@ def _sent(task: Any) -> Sent:
     return Sent(rolltrace.current_context(), position or Position(), version_of(task.sampling_client))
 
 
-class Task:
-    """A task of tinker-cookbook's, and what the worker is told."""
-
-    def __init__(self, task: Any, sent: Sent) -> None:
-        self.task = task
-        self.sent = sent
-
-
 def run(task: Any) -> Any:
     """What a worker runs: of this name, since the worker looks it up and knows nothing of us yet."""
-    if not isinstance(task, Task):
+    sent = task.__dict__.get(_SENT)
+    if sent is None:
         return _run(task)
     from rolltrace.integrations.tinker.plugin import install_when_imported
 
     install_when_imported()
-    with rolltrace.use_context(task.sent.context):
-        token = received.set(task.sent)
+    with rolltrace.use_context(sent.context):
+        token = received.set(sent)
         try:
-            return _run(task.task)
+            return _run(task)
         finally:
             received.reset(token)
 
