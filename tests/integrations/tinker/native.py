@@ -56,7 +56,7 @@ def told_by_store(recorded: Trajectory) -> str:
         "version": recorded.policy_version_max,
         "reward": recorded.reward,
         "group_reward": rewards[-1]["terms"]["group"],
-        "traj_idx": places[-1] if places else recorded.rollout_n,
+        "traj_idx": int(places[-1]) if places else recorded.rollout_n,
         "steps": steps,
     }
     return json.dumps(said, sort_keys=True)

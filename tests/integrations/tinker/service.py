@@ -6,7 +6,7 @@ import asyncio
 import random
 from functools import partial
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import chz
 import tinker
@@ -60,11 +60,17 @@ class Sampling:
 class Training:
     """A training client that trains nothing."""
 
+    advantages: ClassVar[list[float]] = []
+    """Of all data so far: the mean over the tokens that were sampled."""
+
     def __init__(self) -> None:
         self.version = 0
 
     async def forward_backward_async(self, data: Any, **_: Any) -> Done:
         lengths = [len(datum.loss_fn_inputs["advantages"].data) for datum in data]
+        for datum in data:
+            sampled = datum.loss_fn_inputs["logprobs"].to_torch() != 0
+            self.advantages.append(float(datum.loss_fn_inputs["advantages"].to_torch()[sampled].mean()))
         outputs = [{"logprobs": tinker.TensorData.from_torch(torch.full((length,), -0.5))} for length in lengths]
         return Done(SimpleNamespace(loss_fn_outputs=outputs, metrics={}))
 
@@ -178,7 +184,7 @@ class MixedBuilder(RLDatasetBuilder):
         return Mixed(self.batches, self.number, self.failures), Held()
 
 
-def config(log: str, mode: str = "sync", *, failures: int = 0, **more: Any) -> train.Config:
+def config(log: str, mode: str = "sync", *, failures: int = 0, batches: int = 2, **more: Any) -> train.Config:
     """A config of a whole run, in one of tinker-cookbook's modes."""
     if mode == "stream":
         more["stream_minibatch_config"] = train.StreamMinibatchConfig(groups_per_batch=GROUPS, num_minibatches=2)
@@ -187,7 +193,7 @@ def config(log: str, mode: str = "sync", *, failures: int = 0, **more: Any) -> t
         more["async_config"] = train.AsyncConfig(max_steps_off_policy=off_policy, groups_per_batch=GROUPS)
     return train.Config(
         learning_rate=1e-5,
-        dataset_builder=MixedBuilder(failures=failures),
+        dataset_builder=MixedBuilder(batches=batches, failures=failures),
         model_name=MODEL,
         recipe_name="recipe_mixed",
         max_tokens=64,

@@ -14,10 +14,12 @@ import pytest
 from tinker_cookbook.rl import train
 
 import rolltrace
+from rolltrace.integrations.tinker.group import CONSTANT
 from rolltrace.query import Trajectory, open_store
 
 from .native import Line, summaries, told_by_store, told_by_summary
-from .service import GROUPS, config
+from .service import GROUPS, Training, config
+from .stand_ins import MODEL
 
 MODES = ("sync", "stream", "async")
 NUMBER = 3
@@ -100,3 +102,64 @@ def test_evaluations_are_validation_with_the_evaluators_name(mode: str, runs: di
     assert {key: told_by_store(ours[key]) for key in native} == {key: told_by_summary(line) for key, line in native.items()}
     again = ours.keys() - native.keys()  # an evaluation that is done again overwrites its summary
     assert all(number > 0 for _, _, number in again)
+
+
+@pytest.fixture(scope="module")
+def filtered(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ran]:
+    """Groups with equal rewards are left out, environments fail and are tried again, and there is a KL penalty."""
+    more: dict[str, Any] = {
+        "remove_constant_reward_groups": True,
+        "rollout_error_tolerance": True,
+        "failures": 2,
+        "kl_penalty_coef": 0.1,
+        "kl_reference_config": train.KLReferenceConfig(base_model=MODEL),
+    }
+    Training.advantages.clear()
+    return {mode: run(tmp_path_factory.mktemp(mode), mode, **more) for mode in ("sync", "stream")}
+
+
+@pytest.mark.parametrize("mode", ["sync", "stream"])
+def test_what_is_left_out_says_why(mode: str, filtered: dict[str, Ran]) -> None:
+    ran = filtered[mode]
+    fates = Counter((each.tags.get("tags", [""])[0], each.fate, each.fate_reason) for each in ran.training)
+    assert fates["constant", "filtered", CONSTANT] == 2 * NUMBER
+    assert fates["message", "filtered", "the rollout failed: ConnectionError"] == 2 * 2
+    assert {fate for _, fate, _ in fates} == {"trained", "filtered"}
+    assert all(each.trained_step == each.step for each in ran.training if each.fate == "trained")
+
+
+@pytest.mark.parametrize("mode", ["sync", "stream"])
+def test_all_that_was_trained_of_a_filtered_batch_is_in_the_store_once(mode: str, filtered: dict[str, Ran]) -> None:
+    ran = filtered[mode]
+    kept = [each for each in ran.training if each.fate == "trained" or (mode == "sync" and each.fate_reason == CONSTANT)]
+    native = Counter((line["iteration"], told_by_summary(line)) for line in ran.trained)
+    assert Counter((each.step, told_by_store(each)) for each in kept) == native
+
+
+def test_advantages_are_those_that_went_into_the_loss(filtered: dict[str, Ran]) -> None:
+    ours = [each.advantage for ran in filtered.values() for each in ran.training if each.fate == "trained"]
+    assert sorted(ours) == pytest.approx(sorted(Training.advantages), abs=1e-5)
+
+
+@pytest.fixture(scope="module")
+def stale(tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    return run(tmp_path_factory.mktemp("stale"), "async", max_steps_off_policy=0, batches=4)
+
+
+def test_what_was_too_old_to_be_trained_says_so(stale: Ran) -> None:
+    untrained = [each for each in stale.training if each.fate != "trained"]
+    assert untrained
+    assert {each.fate for each in untrained} == {"filtered"}
+    reasons = Counter((each.fate_reason or "").split(":")[0] for each in untrained)
+    assert reasons["stale"] > 0
+    assert set(reasons) <= {"stale", "left over at the end of training"}
+
+
+def test_a_sample_that_is_drawn_again_goes_on_counting(stale: Ran) -> None:
+    places = Counter((each.step, each.sample_index, each.rollout_n) for each in stale.training)
+    assert set(places.values()) == {1}
+    assert any((each.rollout_n or 0) >= NUMBER for each in stale.training)
+    trained = [each for each in stale.training if each.fate == "trained"]
+    assert Counter((each.trained_step, told_by_store(each)) for each in trained) == Counter(
+        (line["iteration"], told_by_summary(line)) for line in stale.trained
+    )

@@ -48,7 +48,9 @@ class Run(Positions):
         if position is not None and position.draws > 1:  # only what was too old is put back into the queue
             old = [each for each in self._waiting.values() if each.env_group_builder is builder]
             if old:
-                self._discard(min(old, key=lambda each: each.sampling_client_step))
+                oldest = min(old, key=lambda each: each.sampling_client_step)
+                position.next_rollout_n = max(position.next_rollout_n, _numbers_used(oldest.trajectory_group))
+                self._discard(oldest)
         return position
 
     def produced(self, wrapped: Any) -> None:
@@ -85,6 +87,13 @@ def marked(group: Any) -> list[str]:
     """Our ids of the trajectories of a group."""
     marks = [trajectory.__dict__.get(MARK) for trajectory in group.trajectories_G]
     return [mark["id"] for mark in marks if mark and mark["id"]]
+
+
+def _numbers_used(group: Any) -> int:
+    """How many rollouts a group had, if a worker process gave them their numbers."""
+    marks = [trajectory.__dict__.get(MARK) or {} for trajectory in group.trajectories_G]
+    numbers = [mark["rollout_n"] for mark in marks if mark.get("rollout_n") is not None]
+    return max(numbers, default=-1) + 1 + len(group.rollout_errors)
 
 
 current_run: ContextVar[Run | None] = ContextVar("rolltrace_tinker_run", default=None)
