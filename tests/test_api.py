@@ -41,7 +41,9 @@ SIGNATURES = {
     "reason: 'str | None' = None, trained_step: 'int | None' = None) -> 'None'",
     "shutdown": "() -> 'None'",
     "stats": "() -> 'Stats'",
-    "trace_env": "(env: 'E', *, state: 'Callable[[E], Any] | None' = None) -> 'E'",
+    "trace_env": "(env: 'E', *, state: 'Callable[[E], Any] | None' = None, "
+    "prompt: 'Callable[[E], Any] | None' = None, response: 'Callable[[E, Any], Any] | None' = None, "
+    "reward_data: 'Callable[[E, Any], Any] | None' = None, extra: 'Callable[[E, Any], Any] | None' = None) -> 'E'",
     "use_context": "(text: 'str | None') -> 'None'",
 }
 CLASSES = {"RolloutTrace", "RolloutTraceConfig", "RolltraceError", "Stats", "TraceGroup", "Trajectory"}

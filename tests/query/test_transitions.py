@@ -11,6 +11,7 @@ import pytest
 import rolltrace
 from rolltrace import RolloutTrace, backfill
 from rolltrace.query import open_store
+from rolltrace.query.trajectory import as_value
 from rolltrace.query.transitions import amendments_of, read_transitions
 from rolltrace.store.prune import prune
 from tests.draining import drain
@@ -189,6 +190,13 @@ def test_the_last_word_on_a_step_counts_and_what_was_there_is_its_history(
     }
     assert {name: clamped[name] for name in clamped if name != "time_ns"} == {"reward": 0.5, "logs": None}
     assert second["time_ns"] < ended["time_ns"] < clamped["time_ns"]
+    rows = open_store(tmp_path).sql("SELECT * FROM transitions ORDER BY time_ns").rows()
+    for row, step_read in zip(rows, (first, second), strict=True):
+        assert [str(row[name]) for name in ("reward", "episode_done", "stop_reason")] == [
+            str(step_read[name]) for name in ("reward", "episode_done", "stop_reason")
+        ]
+        assert as_value(row["fields"]).keys() == step_read["fields"].keys()
+    assert as_value(rows[1]["fields"])["metrics"] == {"a": 1, "b": 2, "c": 3}
 
 
 def test_what_says_the_same_again_leaves_no_history(tmp_path: Path) -> None:

@@ -38,12 +38,18 @@ def _rest(row: dict[str, Any]) -> str:
     metrics = _numbers(fields.get("metrics"))
     if metrics:
         said.append(f"[{metrics}]")
+    said += [_before(each) for each in row["earlier"]]
     if PRUNED_KEY in trace:
         said.append(plain(trace[PRUNED_KEY]))
     response = trace.get("policy_response")
     if response is not None:
         said.append(f"→ {plain(response)}")
     return "".join(f" {each}" for each in said)
+
+
+def _before(earlier: dict[str, Any]) -> str:
+    """What a later word replaced: `(before: reward 0.5, done false)`."""
+    return f"(before: {_numbers({name: value for name, value in earlier.items() if name != 'time_ns'})})"
 
 
 def _numbers(value: Any) -> str:

@@ -263,8 +263,9 @@ class Store:
 
         Each reads as a trajectory does, with ops, notes and tags; it is no rollout, and no other answer counts it.
         """
-        given = {"experiment": experiment, "project": project, "validate": validate, "run": run}
-        conditions, values = conditions_of(step=step, sample_index=sample_index, **given)
+        conditions, values = conditions_of(
+            step=step, sample_index=sample_index, experiment=experiment, project=project, validate=validate, run=run
+        )
         found = records_where(self, conditions, values, whole("step", step))
         if run is not None or all_runs:
             return found

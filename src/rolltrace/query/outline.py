@@ -168,7 +168,7 @@ def outline_of(store: Store, trajectory_id: str) -> TrajectoryOutline:
         ),
         run_index=runs.index(row["run"]) + 1,
         run_count=len(runs),
-        has_transitions=bool(ask("SELECT 1 FROM transitions WHERE trajectory_id = ? LIMIT 1", full_id)),
+        has_transitions=bool(ask("SELECT 1 FROM _transitions WHERE trajectory_id = ? LIMIT 1", full_id)),
         token_total=_token_total(ops),
     )  # fmt: skip
 

@@ -54,7 +54,7 @@ def read_transitions(rows: list[Row], ops: Mapping[int, OpPayload]) -> list[Row]
         if -len(steps) <= turn < len(steps):
             _amend(steps[turn], row)
         else:
-            alone.append(row)
+            alone.append({**row, "turn": turn})
     return sorted([*steps, *alone], key=lambda row: row["time_ns"]) if alone else steps
 
 

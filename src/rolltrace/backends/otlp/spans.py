@@ -14,6 +14,7 @@ import xxhash
 from rolltrace.backends.otlp.attributes import coordinates, error_type, json_text, of_op, of_score, of_trajectory
 from rolltrace.backends.otlp.wire import CLIENT, ERROR, INTERNAL, OK, Attributes, Event, Link, Span, Value
 from rolltrace.query import Op, Trajectory
+from rolltrace.record import MODEL_KINDS
 
 CUT = "... [cut by rolltrace, {} bytes in all]"
 _ELSEWHERE = ("time_ns", "op_id", "amends")
