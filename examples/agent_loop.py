@@ -72,6 +72,7 @@ async def main() -> None:
         best = traces.trajectory(traces.groups(step=1, sample_index=0)[0]["best"])
         for message in best.conversation:
             print(f"  {message['role']:>9}: {message.get('content') or message.get('tool_calls')}")
+    print(f"look at it with: rolltrace view {store}")
 
 
 def post(url: str, body: dict[str, Any]) -> dict[str, Any]:
