@@ -39,7 +39,7 @@ SIGNATURES = {
     "trace_env": "(env: 'E', *, state: 'Callable[[E], Any] | None' = None) -> 'E'",
     "use_context": "(text: 'str | None') -> 'None'",
 }
-CLASSES = {"RolloutTrace", "RolloutTraceConfig", "RolltraceError", "Stats", "Trajectory"}
+CLASSES = {"RolloutTrace", "RolloutTraceConfig", "RolltraceError", "Stats", "TrajectoryHandle"}
 
 
 def test_the_public_names_are_these() -> None:
@@ -53,8 +53,8 @@ def test_their_signatures_are_these() -> None:
 
 
 def test_the_handle_of_a_trajectory_has_these_methods() -> None:
-    public = {name for name, _ in inspect.getmembers(rolltrace.Trajectory) if not name.startswith("_")}
-    assert {"id", "tag", "reward", "transition", "note", "traced"} <= public
+    public = {name for name, _ in inspect.getmembers(rolltrace.TrajectoryHandle) if not name.startswith("_")}
+    assert {"trajectory_id", "id", "tag", "reward", "transition", "note", "traced"} <= public
 
 
 def test_every_error_is_a_rolltrace_error_and_the_builtin_a_caller_would_expect() -> None:

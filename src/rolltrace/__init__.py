@@ -17,7 +17,7 @@ from typing import Any as _Any
 from rolltrace._runtime import Stats, flush, init, init_from_environment, open, shutdown, stats
 from rolltrace.capture import (
     RolloutTrace,
-    Trajectory,
+    TrajectoryHandle,
     backfill,
     choose_samples,
     current_context,
@@ -35,7 +35,7 @@ __all__ = [
     "RolloutTraceConfig",
     "RolltraceError",
     "Stats",
-    "Trajectory",
+    "TrajectoryHandle",
     "backfill",
     "choose_samples",
     "current_context",

@@ -1,0 +1,225 @@
+"""What was recorded about a trajectory besides its ops: scores, transitions, notes, findings. One type for each.
+
+Each is also a mapping of its fields, as the rows of the tables are: `score.value` and `score["value"]` are the same,
+and `dict(score)` is the row.
+
+In transitions, pointers are followed, and back-fills are put in their place. A back-fill goes to the last step before
+it. It fills what that step left empty and changes nothing: what differs is kept in the list `fields["backfill"]` of the
+step. A back-fill with no step before it stands alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from rolltrace.record.tables import LITERAL, POINTER
+
+Row = dict[str, Any]
+_COLUMNS = ("reward", "episode_done", "stop_reason")
+_BESIDE = "backfill"
+
+
+class _Fields(Mapping[str, Any]):
+    """A dataclass that can be read as a mapping of its fields."""
+
+    __dataclass_fields__: dict[str, Any]
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self.__dataclass_fields__:
+            raise KeyError(name)
+        return getattr(self, name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.__dataclass_fields__)
+
+    def __len__(self) -> int:
+        return len(self.__dataclass_fields__)
+
+
+@dataclass(frozen=True, eq=False)
+class Score(_Fields):
+    """One value that was given under a name; the newest of a name counts."""
+
+    name: str
+    """reward, advantage, fate, note, or any other."""
+    value: float | None
+    """The number; None if it is a label."""
+    terms: dict[str, Any] | None = None
+    """The parts it is made of."""
+    time_ns: int = 0
+    """When it was given, nanoseconds since 1970."""
+    label: str | None = None
+    """Text instead of a number: a fate, a label, a note."""
+    reason: str | None = None
+
+    @property
+    def shown(self) -> float | str | None:
+        """The label, or else the number."""
+        return self.value if self.label is None else self.label
+
+
+@dataclass(frozen=True, eq=False)
+class Transition(_Fields):
+    """One environment step."""
+
+    op_id: int | None
+    """The op in which it was recorded."""
+    time_ns: int
+    """Nanoseconds since 1970."""
+    trace: Any
+    """prompt, policy_response, reward_data, env_state, extra, as far as they were recorded."""
+    reward: float | None = None
+    fields: dict[str, Any] | None = None
+    """Everything else that was recorded: metrics, logs, ..."""
+    episode_done: bool | None = None
+    """None if that was not recorded."""
+    stop_reason: str | None = None
+    backfill: bool | None = None
+    """It was added after the rollout, and no step was recorded before it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Note(_Fields):
+    """A note, or a change of tags."""
+
+    event: str
+    """`note` or `tag`."""
+    op_id: int | None
+    """The op in which it was made."""
+    time_ns: int
+    """Nanoseconds since 1970."""
+    body: Any
+    """Of a note: `text` and `fields`. Of a change of tags: the tags."""
+
+    @property
+    def text(self) -> str:
+        """The text of a note."""
+        return str(self.body.get("text", "")) if isinstance(self.body, dict) else str(self.body)
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """What was recorded with the text of a note, such as its author."""
+        fields = self.body.get("fields") if isinstance(self.body, dict) else None
+        return fields if isinstance(fields, dict) else {}
+
+
+@dataclass(frozen=True, eq=False)
+class Finding(_Fields):
+    """A problem that a check found."""
+
+    flag: str
+    """Its name, as in `Trajectory.flags`."""
+    op_id: int | None
+    """The op that has it; None if it is the trajectory's."""
+    time_ns: int
+    """When that op or the trajectory began, nanoseconds since 1970."""
+    detail: Any
+    """What was seen."""
+
+
+def human_notes(notes: list[Note], scores: list[Score]) -> list[Note]:
+    """All notes in their order: those made during the rollout, and the scores named `note` that were given later."""
+    given_later = [
+        Note("note", None, score.time_ns, {"text": score.shown, "fields": {"reason": score.reason}})
+        for score in scores
+        if score.name == "note" and score.shown is not None
+    ]
+    recorded = [note for note in notes if note.event == "note"]
+    return sorted([*recorded, *given_later], key=lambda note: note.time_ns)
+
+
+class OpPayload(Protocol):
+    """What a pointer may point to."""
+
+    @property
+    def inputs(self) -> Any: ...
+    @property
+    def outputs(self) -> Any: ...
+
+
+def read_transitions(rows: list[Row], ops: Mapping[int, OpPayload]) -> list[Transition]:
+    """The rows of `transitions`, oldest first, with their JSON parsed. A pointer to an op that is gone stays."""
+    steps: list[Row] = []
+    for row in rows:
+        row = {**row, "trace": _followed(row["trace"], ops)}
+        last = next((step for step in reversed(steps) if not step["backfill"]), None)
+        if row["backfill"] and last is not None:
+            _fill(last, row)
+        else:
+            steps.append(row)
+    return [Transition(**step) for step in steps]
+
+
+def _followed(trace: Any, ops: Mapping[int, OpPayload]) -> Any:
+    """The trace with values in the place of pointers, which are its fields or the fields of those."""
+    if not isinstance(trace, dict):
+        return trace
+    values: dict[str, Any] = {}
+    for name, value in trace.items():
+        if _is_pointer(value):
+            values[name] = _target(value, ops, values)
+            continue
+        value = _unescaped(value)
+        if isinstance(value, dict):
+            inner = values[name] = {}
+            for key, item in value.items():
+                inner[key] = _target(item, ops, values) if _is_pointer(item) else _unescaped(item)
+        else:
+            values[name] = value
+    return values
+
+
+def _is_pointer(value: Any) -> bool:
+    return _is_ours(value) and isinstance(value[POINTER].get("path"), list)
+
+
+def _unescaped(value: Any) -> Any:
+    return value[POINTER][LITERAL] if _is_ours(value) and value[POINTER].keys() == {LITERAL} else value
+
+
+def _is_ours(value: Any) -> bool:
+    return isinstance(value, dict) and value.keys() == {POINTER} and isinstance(value[POINTER], dict)
+
+
+def _target(pointer: Any, ops: Mapping[int, OpPayload], values: dict[str, Any]) -> Any:
+    target = pointer[POINTER]
+    try:
+        at: Any = values
+        if "op_id" in target:
+            op = ops[target["op_id"]]
+            at = {"inputs": op.inputs, "outputs": op.outputs}
+        for key in target["path"]:
+            at = at[key]
+    except (KeyError, IndexError, TypeError):
+        return pointer
+    return pointer if at is None else at
+
+
+def _fill(step: Row, late: Row) -> None:
+    for name in _COLUMNS:
+        if step[name] is None:
+            step[name] = late[name]
+    before = (step["fields"] or {}).get(_BESIDE, [])
+    step["fields"], differs = _merged(step["fields"] or {}, late["fields"] or {})
+    step["trace"], other = _merged(step["trace"], late["trace"])
+    if other:
+        differs["trace"] = other
+    if differs:
+        step["fields"][_BESIDE] = [*before, differs]
+
+
+def _merged(mine: Any, theirs: Any) -> tuple[Any, Any]:
+    """What the step says now, and what was said later and differs from it."""
+    if mine is None or theirs is None:
+        return (theirs if mine is None else mine), {}
+    if not isinstance(mine, dict) or not isinstance(theirs, dict):
+        return mine, {} if _same(mine, theirs) else theirs
+    fresh = {name: value for name, value in theirs.items() if mine.get(name) is None}
+    differs = {name: value for name, value in theirs.items() if name not in fresh and not _same(value, mine[name])}
+    return {**mine, **fresh}, differs
+
+
+def _same(one: Any, other: Any) -> bool:
+    return bool(one == other or (one != one and other != other))  # NaN is the same as NaN here
