@@ -4,7 +4,7 @@
     {"$op": {"path": ["prompt"]}}                               what this same trace has there
     {"$op": {"literal": {"$op": ...}}}                          a dict of the user's that looks like a pointer
 
-Pointers stand for a field of the trace, or for a field of such a field; `query.events` puts the values back.
+Pointers stand for a field of the trace, or for a field of such a field; `query.transitions` puts the values back.
 `reward_data` is never replaced: it is small, and what people ask for in SQL.
 """
 

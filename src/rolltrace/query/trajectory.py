@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 from rolltrace.flags import UNREADABLE
 from rolltrace.query.contents import Contents, Pruning, pruning_of
 from rolltrace.query.conversation import conversation_of, from_last_telling
-from rolltrace.query.events import Finding, Note, Score, Transition, human_notes, read_transitions
+from rolltrace.query.events import Finding, Note, Score, Transition, human_notes
 from rolltrace.query.op import Op, OpTokens, TokensOfOps, first_difference, op_of
+from rolltrace.query.transitions import read_transitions
 from rolltrace.query.values import Row, as_object, as_value, tags_of
 from rolltrace.record.messages import Message
 from rolltrace.store import PRUNED
@@ -161,7 +162,7 @@ def build(
         **inside,
         ops=_tree(spans, ops),
         tokens=tokens,
-        transitions=read_transitions([_marked(row, mark) for row in events], ops),
+        transitions=[Transition(**row) for row in read_transitions([_marked(row, mark) for row in events], ops)],
         scores=[
             Score(**{**row, "terms": None if row["terms"] is None else as_object(row["terms"], "terms")})
             for row in scores

@@ -1,0 +1,111 @@
+"""The transitions of a trajectory as they were recorded: pointers followed, and what was said later put in its place.
+
+A back-fill goes to the last step before it. It fills what that step left empty and changes nothing: what differs is
+kept in the list `fields["backfill"]` of the step. A back-fill with no step before it stands alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from rolltrace.record.tables import LITERAL, POINTER
+
+Row = dict[str, Any]
+_COLUMNS = ("reward", "episode_done", "stop_reason")
+_BESIDE = "backfill"
+
+
+class OpPayload(Protocol):
+    """What a pointer may point to."""
+
+    @property
+    def inputs(self) -> Any: ...
+    @property
+    def outputs(self) -> Any: ...
+
+
+def read_transitions(rows: list[Row], ops: Mapping[int, OpPayload]) -> list[Row]:
+    """The rows of `transitions`, oldest first, with their JSON parsed. A pointer to an op that is gone stays."""
+    steps: list[Row] = []
+    for row in rows:
+        row = {**row, "trace": _followed(row["trace"], ops)}
+        last = next((step for step in reversed(steps) if not step["backfill"]), None)
+        if row["backfill"] and last is not None:
+            _fill(last, row)
+        else:
+            steps.append(row)
+    return steps
+
+
+def _followed(trace: Any, ops: Mapping[int, OpPayload]) -> Any:
+    """The trace with values in the place of pointers, which are its fields or the fields of those."""
+    if not isinstance(trace, dict):
+        return trace
+    found: dict[str, Any] = {}
+    for name, value in trace.items():
+        if _is_pointer(value):
+            found[name] = _target(value, ops, found)
+            continue
+        value = _unescaped(value)
+        if isinstance(value, dict):
+            inner = found[name] = {}
+            for key, item in value.items():
+                inner[key] = _target(item, ops, found) if _is_pointer(item) else _unescaped(item)
+        else:
+            found[name] = value
+    return found
+
+
+def _is_pointer(value: Any) -> bool:
+    return _is_ours(value) and isinstance(value[POINTER].get("path"), list)
+
+
+def _unescaped(value: Any) -> Any:
+    return value[POINTER][LITERAL] if _is_ours(value) and value[POINTER].keys() == {LITERAL} else value
+
+
+def _is_ours(value: Any) -> bool:
+    return isinstance(value, dict) and value.keys() == {POINTER} and isinstance(value[POINTER], dict)
+
+
+def _target(pointer: Any, ops: Mapping[int, OpPayload], found: dict[str, Any]) -> Any:
+    target = pointer[POINTER]
+    try:
+        at: Any = found
+        if "op_id" in target:
+            op = ops[target["op_id"]]
+            at = {"inputs": op.inputs, "outputs": op.outputs}
+        for key in target["path"]:
+            at = at[key]
+    except (KeyError, IndexError, TypeError):
+        return pointer
+    return pointer if at is None else at
+
+
+def _fill(step: Row, late: Row) -> None:
+    for name in _COLUMNS:
+        if step[name] is None:
+            step[name] = late[name]
+    before = (step["fields"] or {}).get(_BESIDE, [])
+    step["fields"], differs = _merged(step["fields"] or {}, late["fields"] or {})
+    step["trace"], other = _merged(step["trace"], late["trace"])
+    if other:
+        differs["trace"] = other
+    if differs:
+        step["fields"][_BESIDE] = [*before, differs]
+
+
+def _merged(mine: Any, theirs: Any) -> tuple[Any, Any]:
+    """What the step says now, and what was said later and differs from it."""
+    if mine is None or theirs is None:
+        return (theirs if mine is None else mine), {}
+    if not isinstance(mine, dict) or not isinstance(theirs, dict):
+        return mine, {} if _same(mine, theirs) else theirs
+    fresh = {name: value for name, value in theirs.items() if mine.get(name) is None}
+    differs = {name: value for name, value in theirs.items() if name not in fresh and not _same(value, mine[name])}
+    return {**mine, **fresh}, differs
+
+
+def _same(one: Any, other: Any) -> bool:
+    return bool(one == other or (one != one and other != other))  # NaN is the same as NaN here
