@@ -1,5 +1,6 @@
 """Make records. The hot path: nothing here waits, opens a connection or imports a vendor's library."""
 
+from rolltrace.capture import scope
 from rolltrace.capture.amend import amend_transition
 from rolltrace.capture.backfill import backfill
 from rolltrace.capture.context import current_context, use_context
@@ -10,7 +11,7 @@ from rolltrace.capture.propagate import follow_threads
 from rolltrace.capture.recorder import SAMPLE_LIMIT, Recorder, Sink
 from rolltrace.capture.sampling import choose_samples
 from rolltrace.capture.score import score
-from rolltrace.capture.trajectory import Trajectory, rollout_trace_attr
+from rolltrace.capture.trajectory import TrajectoryHandle, rollout_trace_attr
 from rolltrace.capture.transition import RolloutTrace
 
 __all__ = [
@@ -19,7 +20,7 @@ __all__ = [
     "RolloutTrace",
     "Sink",
     "TraceGroup",
-    "Trajectory",
+    "TrajectoryHandle",
     "amend_transition",
     "backfill",
     "choose_samples",
@@ -28,6 +29,7 @@ __all__ = [
     "rollout_trace_attr",
     "rollout_trace_group",
     "rollout_trace_op",
+    "scope",
     "score",
     "trace_env",
     "use_context",

@@ -78,7 +78,7 @@ def trace_env(
     if isinstance(env, TracedEnv):
         watch = _watch_of(env)
         env = watch.env
-        given = Converters(*(new or old for new, old in zip(given, watch.convert)))
+        given = watch.convert._replace(**{name: new for name, new in given._asdict().items() if new is not None})
     wrapped: E = _wrapped(Watch(env, given))
     return wrapped
 
