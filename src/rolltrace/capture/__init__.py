@@ -6,6 +6,7 @@ from rolltrace.capture.backfill import backfill
 from rolltrace.capture.context import current_context, use_context
 from rolltrace.capture.environment import trace_env
 from rolltrace.capture.group import TraceGroup, rollout_trace_group
+from rolltrace.capture.numbering import next_rollout_n
 from rolltrace.capture.op import rollout_trace_op
 from rolltrace.capture.propagate import follow_threads
 from rolltrace.capture.recorder import SAMPLE_LIMIT, Recorder, Sink
@@ -26,6 +27,7 @@ __all__ = [
     "choose_samples",
     "current_context",
     "follow_threads",
+    "next_rollout_n",
     "rollout_trace_attr",
     "rollout_trace_group",
     "rollout_trace_op",
