@@ -82,6 +82,8 @@ def test_a_group_follows_its_sample_and_is_not_counted() -> None:
     ids = {each.id: each.coordinates.sample_index for each in (*traced.trajectories, *traced.groups)}
     kept = set(ids.values()) - {ids[name] for body in dropped for name in body["trajectories"]}
     assert len(kept) == 1
-    assert all([ids[name] for name in body["trajectories"]] == [ids[name] for name in body["groups"]] for body in dropped)
+    assert all(
+        [ids[name] for name in body["trajectories"]] == [ids[name] for name in body["groups"]] for body in dropped
+    )
     lost = sum(sum(steps.values()) for steps in traced.sink.losses.values())
     assert lost + sum(body["count"] for body in dropped) == 19

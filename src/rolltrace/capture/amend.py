@@ -6,7 +6,7 @@ from typing import Any
 
 from rolltrace._guard import caught
 from rolltrace.capture import scope
-from rolltrace.capture.trajectory import Trajectory
+from rolltrace.capture.trajectory import TrajectoryHandle
 from rolltrace.capture.transition import amendment_body
 from rolltrace.errors import ConfigError
 from rolltrace.record import target_of
@@ -15,7 +15,7 @@ _LAST = -1
 
 
 def amend_transition(
-    target: str | Trajectory,
+    target: str | TrajectoryHandle,
     *,
     turn: int | None = None,
     reward: Any = ...,
@@ -36,7 +36,7 @@ def amend_transition(
     Args:
         target: The id of the trajectory, or its handle.
         turn: Which step: from 0, from the end if negative; the last one of the trajectory if not given.
-        reward, episode_done, metrics, logs, stop_reason: As in `Trajectory.transition`.
+        reward, episode_done, metrics, logs, stop_reason: As in `TrajectoryHandle.transition`.
         **more: Further fields.
     """
     recorder = scope.recorder
@@ -48,7 +48,7 @@ def amend_transition(
     }  # fmt: skip
     step: int | None = None
     try:
-        handle = target if isinstance(target, Trajectory) else Trajectory(recorder, trace_id=_id(target))
+        handle = target if isinstance(target, TrajectoryHandle) else TrajectoryHandle(recorder, trace_id=_id(target))
         step = handle.step
         if handle.traced:
             body = amendment_body(recorder, _LAST if turn is None else turn, given)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Any
 
-from rolltrace.capture.trajectory import UNTRACED, Trajectory, rollout_trace_attr
+from rolltrace.capture.trajectory import UNTRACED, TrajectoryHandle, rollout_trace_attr
 from rolltrace.record import SampleIndex
 
 
@@ -21,7 +21,7 @@ class TraceGroup:
 
     __slots__ = ("_handle",)
 
-    def __init__(self, handle: Trajectory) -> None:
+    def __init__(self, handle: TrajectoryHandle) -> None:
         self._handle = handle
 
     @property

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from rolltrace._guard import misused
+from rolltrace.capture.numbering import RolloutNumbers
 from rolltrace.capture.sampling import Sample, Sampling
 from rolltrace.journal import Losses
 from rolltrace.record import Blob, Coordinates, Event, Snapshotter, encode_record
@@ -25,7 +26,7 @@ from rolltrace.settings import Settings
 
 if TYPE_CHECKING:
     from rolltrace.capture.tokenizers import Tokenizers
-    from rolltrace.capture.trajectory import Trajectory
+    from rolltrace.capture.trajectory import TrajectoryHandle
 
 SAMPLE_LIMIT = "sample_limit"
 """The reason for which a trajectory over `max_samples_per_step_per_worker` counts as lost."""
@@ -82,6 +83,7 @@ class Recorder:
         self.append = sink.append
         self.cut_streams = 0
         """Generators of which not all items were kept."""
+        self.rollout_numbers = RolloutNumbers()
         self.generation = 0
         """Counts forks: a span opened before one belongs to the parent and is not ended by the child."""
         self._begin()
@@ -129,7 +131,7 @@ class Recorder:
     def write(self, record: msgspec.Struct, step: int | None) -> None:
         self.append(encode_record(record), step)
 
-    def admits(self, begun: Trajectory, where: Coordinates, inside: Trajectory | None) -> bool:
+    def admits(self, begun: TrajectoryHandle, where: Coordinates, inside: TrajectoryHandle | None) -> bool:
         """Whether this trajectory is within the limit of its step. All rollouts of a sample share the answer."""
         if self._sampling is None:
             return True
@@ -170,6 +172,7 @@ class Recorder:
     def start_over_in_child(self) -> None:
         self.generation += 1
         self.sink.start_over_in_child()
+        self.rollout_numbers.start_over_in_child()
         self._begin()
         if self.tokenizers is not None:
             self.tokenizers.start_over_in_child()

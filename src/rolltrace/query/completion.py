@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from rolltrace.errors import FilterError
+from rolltrace.query.columns import FILTER_HEADERS
 from rolltrace.query.facets import facets_of
 from rolltrace.query.filter_fields import FIELDS, Field, operator_problem
 from rolltrace.query.filter_lexer import Token, full_quote, tokens
-from rolltrace.query.headers import FILTER_HEADERS
 from rolltrace.query.scope import Scope
 
 if TYPE_CHECKING:

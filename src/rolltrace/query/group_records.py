@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from rolltrace.query.columns import TRAJECTORY_COLUMNS
 from rolltrace.query.reading import read_whole
-from rolltrace.query.trajectory import Row, Trajectory
+from rolltrace.query.scope import Row
+from rolltrace.query.trajectory import Trajectory
 
 if TYPE_CHECKING:
     from rolltrace.query.dataset import Store

@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rolltrace.errors import NotFoundError
 from rolltrace.flags import FLAGS
-from rolltrace.query.losses import LOST
+from rolltrace.query.contents import Pruning, pruning_of
+from rolltrace.query.op import OpTokens
 from rolltrace.query.paging import cell_of
-from rolltrace.query.pruned import Pruning, pruning_of
+from rolltrace.query.questions import LOST
 from rolltrace.query.reading import summaries
 from rolltrace.query.scope import Row
 from rolltrace.query.token_sequence import CallTokens, TokenSequence, policy_calls, sequence_of
-from rolltrace.query.trajectory import OpTokens, as_object, as_value, parents_of
+from rolltrace.query.trajectory import parents_of
+from rolltrace.query.values import as_object, as_value
 from rolltrace.store import PRUNED
 
 if TYPE_CHECKING:
@@ -168,7 +170,7 @@ def outline_of(store: Store, trajectory_id: str) -> TrajectoryOutline:
         ),
         run_index=runs.index(row["run"]) + 1,
         run_count=len(runs),
-        has_transitions=bool(ask("SELECT 1 FROM transitions WHERE trajectory_id = ? LIMIT 1", full_id)),
+        has_transitions=bool(ask("SELECT 1 FROM _transitions WHERE trajectory_id = ? LIMIT 1", full_id)),
         token_total=_token_total(ops),
     )  # fmt: skip
 

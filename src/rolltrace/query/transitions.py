@@ -54,7 +54,7 @@ def read_transitions(rows: list[Row], ops: Mapping[int, OpPayload]) -> list[Row]
         if -len(steps) <= turn < len(steps):
             _amend(steps[turn], row)
         else:
-            alone.append(row)
+            alone.append({**row, "turn": turn})
     return sorted([*steps, *alone], key=lambda row: row["time_ns"]) if alone else steps
 
 
@@ -81,12 +81,12 @@ def _amend(step: Row, late: Row) -> None:
         step["earlier"].append({"time_ns": late["time_ns"], **before})
 
 
-def amendments_of(step: Row) -> list[Row]:
+def amendments_of(step: Mapping[str, Any]) -> list[Row]:
     """A step that was read, as the rows that it was made of: what was recorded first, then each amendment."""
     earlier = step.get("earlier") or []
     if not earlier:
-        return [step]
-    first = {**step, "fields": dict(step["fields"] or {})}
+        return [dict(step)]
+    first: Row = {**step, "fields": dict(step["fields"] or {})}
     late: list[Row] = []
     for entry in reversed(earlier):
         was = {name: value for name, value in entry.items() if name != "time_ns"}

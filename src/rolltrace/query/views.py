@@ -33,7 +33,20 @@ from rolltrace.query.score_views import (
     without_coordinates,
 )
 from rolltrace.query.step_rows import step_rows
-from rolltrace.record.tables import FLAGS, LOSSES, SCORES, SPANS, TABLES, TEXTS, TIMES, TRAJECTORIES, WHERE, Table
+from rolltrace.query.transition_views import TRANSITION_VIEWS
+from rolltrace.record.tables import (
+    FLAGS,
+    LOSSES,
+    SCORES,
+    SPANS,
+    TABLES,
+    TEXTS,
+    TIMES,
+    TRAJECTORIES,
+    TRANSITIONS,
+    WHERE,
+    Table,
+)
 from rolltrace.store import table_of
 
 LISTED = (TRAJECTORIES, SPANS, SCORES, FLAGS)
@@ -121,6 +134,7 @@ DROPPED = "_dropped"
 
 _DERIVED = {
     **SCORE_VIEWS,
+    **TRANSITION_VIEWS,
     "spans": _SPANS,
     "trajectories": f"SELECT {', '.join(TRAJECTORY_COLUMNS)} FROM _listing",
     **GROUP_VIEWS,
@@ -169,7 +183,7 @@ def live_name(table: str) -> str:
 
 def stored_name(table: Table) -> str:
     """Under which name a table is seen as it is stored; those with an underscore have a view for people."""
-    return f"_{table.name}" if table in (TRAJECTORIES, SPANS, SCORES) else table.name
+    return f"_{table.name}" if table in (TRAJECTORIES, SPANS, SCORES, TRANSITIONS) else table.name
 
 
 def listing_question(parts: Sequence[Path]) -> str:

@@ -63,7 +63,10 @@ def score_body(
     if terms is not None and not isinstance(terms, Mapping):
         raise ConfigError(f"the terms of {name!r:.60} must be a dict such as {{'format': 0.5}}, not {terms!r:.100}")
     parts = islice((terms or {}).items(), _MOST_TERMS)  # a mapping of the user's own may never end
-    body: dict[str, Any] = {"value": _value(name, value), "terms": {clean_text(str(key)): _scalar(item) for key, item in parts}}
+    body: dict[str, Any] = {
+        "value": _value(name, value),
+        "terms": {clean_text(str(key)): _scalar(item) for key, item in parts},
+    }
     if reason is not None:
         body["reason"] = clean_text(str(reason))
     if trained_step is not None:
