@@ -9,7 +9,7 @@ import signal
 from dataclasses import dataclass
 from typing import Any
 
-from rolltrace import RolloutTrace, Trajectory, rollout_trace_attr, rollout_trace_op
+from rolltrace import RolloutTrace, TrajectoryHandle, rollout_trace_attr, rollout_trace_op
 from rolltrace.demo.policy import END, WORDS, Choice, Policy
 from rolltrace.demo.task import MOST_CALLS, SYSTEM, BadCall, Problem, called, compute, grade
 from rolltrace.demo.tokenizer import Tokenizer
@@ -85,7 +85,7 @@ class Agent:
         return {"result": compute(*call)}
 
     @rollout_trace_op(name="agent_loop", inputs=["question"])
-    async def run(self, question: str, task: Task, trajectory: Trajectory) -> dict[str, Any]:
+    async def run(self, question: str, task: Task, trajectory: TrajectoryHandle) -> dict[str, Any]:
         chance = random.Random(f"{task.seed} {task.coordinates}")
         messages = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": question}]
         sequence = _Sequence(self.tokenizer.encode("".join(map(_written, messages)) + _TURN))
