@@ -29,8 +29,7 @@ from rolltrace.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from rolltrace.query import Comparison, Op
-    from rolltrace.query.compare import Turn, TurnRow
+    from rolltrace.query import Comparison, Op, Turn, TurnRow
 
 _ID = re.compile(r"[0-9a-f]{4,32}")
 _AROUND = 30

@@ -391,7 +391,7 @@ def _rows(store: Path) -> Iterator[Finding]:
 
 
 def _losses(store: Path) -> Iterator[Finding]:
-    from rolltrace.query.questions import BY_CHOICE
+    from rolltrace.query import BY_CHOICE
 
     reasons: Counter[str] = Counter()
     for row in _asked(store).losses():
