@@ -8,24 +8,47 @@ is exit code 2; Ctrl-C is one line and exit code 130.
 from __future__ import annotations
 
 import argparse
+import errno
 import io
 import os
 import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
+from pathlib import Path
+from typing import Any, TextIO
 
-from rolltrace.cli.missing import refusal_of, telling_of_missing
 from rolltrace.cli.output import error_text, named_store, plain
-from rolltrace.cli.parser import Parser
-from rolltrace.errors import RolltraceError
+from rolltrace.errors import IncompleteWarning, RolltraceError
+from rolltrace.journal import write_problem
 
 COMMANDS = (
     "view", "ls", "show", "groups", "diff", "plot", "score", "tail", "live", "sql", "stats", "flags", "doctor",
     "export", "import", "sync", "drain", "compact", "prune", "retain", "journal", "docs", "completion",
 )  # fmt: skip
 """In the order of `rolltrace --help`."""
+_DOCS = "documentation: rolltrace docs"
+_NOT_ALLOWED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 _STOPPED = 130
 """What a shell expects of a program that Ctrl-C ended."""
+
+
+class _Help(argparse.HelpFormatter):
+    """Wraps each paragraph of one line; those with lines of their own, such as examples, stay as they are."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        paragraphs = text.split("\n\n")
+        fill = super()._fill_text
+        return "\n\n".join(each if "\n" in each else fill(each, width, indent) for each in paragraphs)
+
+
+class Parser(argparse.ArgumentParser):
+    """An ArgumentParser of ours; its subparsers are too."""
+
+    def __init__(self, *, epilog: str | None = None, **options: Any) -> None:
+        epilog = _DOCS if epilog is None else f"{epilog}\n\n{_DOCS}"
+        super().__init__(epilog=epilog, **{"formatter_class": _Help, **options})
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -64,7 +87,7 @@ def _run(given: list[str]) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a terminal without UTF-8 is no reason to stop
     try:
-        with telling_of_missing():
+        with _telling_of_missing():
             code: int = options.run(options)
         sys.stdout.flush()
         return code
@@ -75,7 +98,7 @@ def _run(given: list[str]) -> int:
         print(f"rolltrace: {error_text(error)}", file=sys.stderr)
         return 1
     except OSError as fault:
-        refusal = refusal_of(fault, named_store(options))
+        refusal = _refusal_of(fault, named_store(options))
         if refusal is None:
             raise
         print(f"rolltrace: {plain(refusal)}", file=sys.stderr)
@@ -99,3 +122,36 @@ def _quiet_end() -> None:
         sys.stdout.flush()
     except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+@contextmanager
+def _telling_of_missing() -> Iterator[None]:
+    """While the block runs, an `IncompleteWarning` is one line on stderr."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", IncompleteWarning)
+        usual = warnings.showwarning
+
+        def show(
+            message: Warning | str,
+            category: type[Warning],
+            filename: str,
+            lineno: int,
+            file: TextIO | None = None,
+            line: str | None = None,
+        ) -> None:
+            if issubclass(category, IncompleteWarning):
+                print(f"rolltrace: {plain(str(message))}", file=sys.stderr)
+            else:
+                usual(message, category, filename, lineno, file, line)
+
+        warnings.showwarning = show
+        yield
+
+
+def _refusal_of(fault: OSError, store: Path | None) -> str | None:
+    """What to say of something that this user may not do; None if that is not what went wrong."""
+    if fault.errno not in _NOT_ALLOWED:
+        return None
+    why = None if store is None else write_problem(store)
+    what = f"{fault.strerror}: {str(fault.filename)!r}" if fault.filename is not None else str(fault)
+    return what if why is None else f"{what}; the store {str(store)!r} can only be read: {why}"

@@ -9,8 +9,8 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, TextIO
 
-from rolltrace.exchange.csvtext import write_csv
 from rolltrace.exchange.selection import Exported, Selection
+from rolltrace.exchange.text import write_csv
 from rolltrace.query import TRAJECTORY_COLUMNS
 
 _OWN_COLUMN = ("reward", "advantage", "fate")

@@ -13,8 +13,8 @@ from itertools import groupby
 from typing import Any, NamedTuple, TextIO
 
 from rolltrace.exchange.export_sft import finite
-from rolltrace.exchange.jsontext import json_text
 from rolltrace.exchange.selection import Exported, Selection
+from rolltrace.exchange.text import json_text
 from rolltrace.query import GROUP_KEY, Row, Trajectory
 
 
