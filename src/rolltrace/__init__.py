@@ -14,7 +14,8 @@ with rolltrace.rollout_trace_attr(sample_index=7, step=1, rollout_n=0):
 from importlib import import_module as _import_module
 from typing import Any as _Any
 
-from rolltrace._runtime import Stats, flush, init, init_from_environment, open, shutdown, stats
+from rolltrace._entry import flush, init, init_from_environment, open
+from rolltrace._runtime import Stats, shutdown, stats
 from rolltrace.capture import (
     RolloutTrace,
     TrajectoryHandle,

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import rolltrace
-from rolltrace._launch import start_drainer
 from rolltrace.errors import OutageError
+from rolltrace.journal import start_drainer
 from rolltrace.keeper import follower
 from rolltrace.keeper.follower import HUNG, Backoff, Follower
 from rolltrace.keeper.outbox import Outbox, Policy, State

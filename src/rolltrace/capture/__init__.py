@@ -1,5 +1,6 @@
 """Make records. The hot path: nothing here waits, opens a connection or imports a vendor's library."""
 
+from rolltrace.capture import scope
 from rolltrace.capture.backfill import backfill
 from rolltrace.capture.context import current_context, use_context
 from rolltrace.capture.environment import trace_env
@@ -23,6 +24,7 @@ __all__ = [
     "follow_threads",
     "rollout_trace_attr",
     "rollout_trace_op",
+    "scope",
     "score",
     "trace_env",
     "use_context",

@@ -24,7 +24,7 @@ from rolltrace.errors import IncompleteWarning, RolltraceError
 from rolltrace.journal import write_problem
 
 COMMANDS = (
-    "view", "ls", "show", "groups", "diff", "plot", "score", "tail", "live", "sql", "stats", "flags", "doctor",
+    "demo", "view", "ls", "show", "groups", "diff", "plot", "score", "tail", "live", "sql", "stats", "flags", "doctor",
     "export", "import", "sync", "drain", "compact", "prune", "retain", "journal", "docs", "completion",
 )  # fmt: skip
 """In the order of `rolltrace --help`."""

@@ -27,8 +27,7 @@ import pyarrow as pa
 from xxhash import xxh3_64_hexdigest
 
 from rolltrace.errors import QueryError, StoreError
-from rolltrace.journal import hidden_journals, journal_files, journal_folder, read_problem
-from rolltrace.journal.launch import start_drainer
+from rolltrace.journal import hidden_journals, journal_files, journal_folder, read_problem, start_drainer
 from rolltrace.query.damage import (
     Counted,
     Stored,
