@@ -139,8 +139,7 @@ def _pending(store: Store, outbox: Outbox, options: argparse.Namespace) -> Pendi
 
 
 def _dry_run(path: Path, outbox: Outbox, options: argparse.Namespace) -> int:
-    from rolltrace.query import open_store
-    from rolltrace.query.finished import sizes
+    from rolltrace.query import open_store, sizes
 
     store = open_store(path)
     pending = _pending(store, outbox, options)
