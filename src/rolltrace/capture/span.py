@@ -174,7 +174,7 @@ class Span:
                 recorder.append(encode_record(record), trajectory.step)
             else:
                 end = encode_record(thread) + (b"" if tokenizer is None else encode_record(tokenizer.mark))
-                recorder.append(encode_record(record), trajectory.step, inputs, outputs, end)
+                recorder.append(encode_record(record), trajectory.step, (inputs, outputs, end))
             if tokenizer is not None and tokenizer.decode is not None and recorder.tokenizers is not None:
                 recorder.tokenizers.decode(tokenizer.decode, trajectory, self.op_id, inputs, outputs)
         except Exception:

@@ -98,7 +98,7 @@ class Segment(ABC):
         """Make room for `capacity` bytes, or raise OSError. `is_ready`: the file has them, with their pages."""
 
     @abstractmethod
-    def append(self, body: bytes, *rest: Payload) -> bool:
+    def append(self, body: bytes, rest: tuple[Payload, ...] = ()) -> bool:
         """Commit one record, `body` and then `rest`; False when it does not fit. The caller holds the writer's lock."""
 
     def note_losses(self, losses: dict[str, dict[str, int]]) -> None:
@@ -174,11 +174,11 @@ class MappedSegment(Segment):
             os.pwrite(self._fd, _ZEROS[:size] if size < _PREPARED_AHEAD else _ZEROS, self._ready)
             self._ready += size
 
-    def append(self, body: bytes, *rest: Payload) -> bool:
+    def append(self, body: bytes, rest: tuple[Payload, ...] = ()) -> bool:
         start = self.offset
         end = start + 16 + len(body)
-        for part in rest:
-            end += len(part)
+        if rest:
+            end += sum(map(len, rest))
         if end > self._ready:
             if end > self.capacity:
                 return False
@@ -215,7 +215,7 @@ class AppendedSegment(Segment):
     def _reserve(self, *, is_ready: bool) -> None:
         os.pwrite(self._fd, bytes(HEADER_BYTES), 0)
 
-    def append(self, body: bytes, *rest: Payload) -> bool:
+    def append(self, body: bytes, rest: tuple[Payload, ...] = ()) -> bool:
         start = self.offset
         if rest:
             body = b"".join((body, *rest))
