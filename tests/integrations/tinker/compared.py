@@ -10,7 +10,9 @@ from rolltrace.record import Snapshotter, decode_value
 
 def plain(value: Any) -> Any:
     """A value of tinker-cookbook's as it reads back from a store, by way of the very bytes."""
-    return decode_value(Snapshotter(max_bytes=1 << 30, max_items=1 << 20, max_depth=100, max_array_bytes=1 << 20).take(value))
+    return decode_value(
+        Snapshotter(max_bytes=1 << 30, max_items=1 << 20, max_depth=100, max_array_bytes=1 << 20).take(value)
+    )
 
 
 def differences(recorded: Trajectory, native: Any) -> list[str]:
@@ -37,7 +39,9 @@ def differences(recorded: Trajectory, native: Any) -> list[str]:
             "logs": fields.get("logs") or {},
             "stop_reason": ours["stop_reason"],
         }
-        found += [f"{at}: {name} {seen[name]!r}, not {expected[name]!r}" for name in seen if seen[name] != expected[name]]
+        found += [
+            f"{at}: {name} {seen[name]!r}, not {expected[name]!r}" for name in seen if seen[name] != expected[name]
+        ]
         if theirs.ac.tokens:
             found += [f"{at}: {each}" for each in _token_differences(next(turns), theirs)]
     return found

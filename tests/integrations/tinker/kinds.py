@@ -133,7 +133,9 @@ KINDS = {
     "prompt only": Kind(lambda: PromptOnlyEnv("say", RENDERER), lambda: Scripted("word" + END), [1]),
     "rubric": Kind(lambda: rubric("polite", "short"), lambda: Scripted("hello" + END), [1]),
     "guess number": Kind(
-        lambda: GuessNumberEnv(7, RENDERER), lambda: Scripted(*(f"Guess: {n}{END}" for n in (3, 9, "?", 7))), [1, 3, 5, 7]
+        lambda: GuessNumberEnv(7, RENDERER),
+        lambda: Scripted(*(f"Guess: {n}{END}" for n in (3, 9, "?", 7))),
+        [1, 3, 5, 7],
     ),
     "twenty questions": Kind(
         lambda: TwentyQuestionsEnv(Says("yes"), "apple", RENDERER),
@@ -166,7 +168,9 @@ KINDS = {
         lambda: agent(terminate_on_length=False), lambda: Scripted(("cut", "length"), "done" + END), [1, 2]
     ),
     "runner: too many turns": Kind(lambda: limited(max_turns=2), lambda: Scripted("hi" + END), [1, 3]),
-    "runner: too many tokens sampled": Kind(lambda: limited(max_sampled_tokens=7), lambda: Scripted("hi" + END), [1, 3]),
+    "runner: too many tokens sampled": Kind(
+        lambda: limited(max_sampled_tokens=7), lambda: Scripted("hi" + END), [1, 3]
+    ),
     "runner: stops before the first turn": Kind(
         lambda: limited(max_trajectory_tokens=20), lambda: Scripted("hi" + END), [1]
     ),
@@ -179,6 +183,9 @@ KINDS = {
         lambda: message_env(Appending(3, fails_at=1)), lambda: Scripted("hi" + END), [1, 3], fails=True
     ),
     "the policy raises": Kind(
-        lambda: message_env(Appending(3)), lambda: Scripted("hi" + END, ConnectionError("no server")), [1, 3], fails=True
+        lambda: message_env(Appending(3)),
+        lambda: Scripted("hi" + END, ConnectionError("no server")),
+        [1, 3],
+        fails=True,
     ),
 }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -60,5 +59,3 @@ def told_by_store(recorded: Trajectory) -> str:
         "steps": steps,
     }
     return json.dumps(said, sort_keys=True)
-
-

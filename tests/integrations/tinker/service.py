@@ -50,7 +50,9 @@ class Sampling:
         else:
             said = "x" * random.randint(1, 20)
         tokens = ids(said + END)[: sampling_params.max_tokens]
-        sequence = SimpleNamespace(tokens=tokens, logprobs=[-0.5 - at / 1000 for at in range(len(tokens))], stop_reason="stop")
+        sequence = SimpleNamespace(
+            tokens=tokens, logprobs=[-0.5 - at / 1000 for at in range(len(tokens))], stop_reason="stop"
+        )
         return SimpleNamespace(sequences=[sequence])
 
     async def compute_logprobs_async(self, prompt: Any) -> list[float]:

@@ -98,14 +98,19 @@ async def test_retried_rollouts_have_numbers_and_fates_of_their_own(recorded: Re
         ("filtered", "the rollout failed: ConnectionError"),
         ("filtered", "the rollout failed: ConnectionError"),
     ]
-    places = {each.trajectory_id: score["value"] for each in found for score in each.scores if score["name"] == "traj_idx"}
+    places = {
+        each.trajectory_id: score["value"] for each in found for score in each.scores if score["name"] == "traj_idx"
+    }
     assert [places.get(each.trajectory_id, each.rollout_n) for each in found] == [0, 1, 2]
 
 
 async def test_a_group_below_its_minimum_is_left_out_as_a_whole(recorded: Read) -> None:
     builder = MessageGroup(3, failures=3)
     strategy = MinViableGroup(min_successful=3, max_retries=0)
-    assert await do_group_rollout_and_filter_constant_reward(Sampling(0), builder, 64, 1.0, False, strategy=strategy) is None
+    assert (
+        await do_group_rollout_and_filter_constant_reward(Sampling(0), builder, 64, 1.0, False, strategy=strategy)
+        is None
+    )
     assert {each.fate_reason for each in recorded()} == {"the rollout failed: ConnectionError"}
     await do_group_rollout_and_filter_constant_reward(
         Sampling(0), MessageGroup(3, failures=1), 64, 1.0, False, strategy=strategy
@@ -160,7 +165,9 @@ async def test_rollouts_of_a_recipes_own_are_recorded_from_the_group_that_it_ret
         made = []
         for said in ("one", "two"):
             action = TokensWithLogprobs(ids(said + END), [-0.5] * len(ids(said + END)))
-            made.append(Trajectory([Transition(prompt, action, 0.25, True, {"m": 1.0}, {"l": said})], prompt, "completed"))
+            made.append(
+                Trajectory([Transition(prompt, action, 0.25, True, {"m": 1.0}, {"l": said})], prompt, "completed")
+            )
         return TrajectoryGroup(made, [0.0, 1.0], [{}, {"won": 1.0}])
 
     monkeypatch.setattr(rollouts, "do_group_rollout", own)
@@ -193,5 +200,3 @@ async def test_messages_from_outside_and_ends_that_do_not_stand_are_seen(recorde
     assert [len(step["trace"]["prompt"]) for step in found.transitions] == [1, 3]
     assert found.transitions[1]["trace"]["prompt"][-1] == {"role": "user", "content": "by the way"}
     assert found.transitions[0]["earlier"][0]["episode_done"] is True
-
-

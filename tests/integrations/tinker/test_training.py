@@ -99,7 +99,9 @@ def test_evaluations_are_validation_with_the_evaluators_name(mode: str, runs: di
     assert {each.tags["evaluator"] for each in ran.validation} == {"test"}
     native = {(line["iteration"], f"test/{line['group_idx']}", line["traj_idx"]): line for line in ran.evaluated}
     assert len(ours) == len(ran.validation)
-    assert {key: told_by_store(ours[key]) for key in native} == {key: told_by_summary(line) for key, line in native.items()}
+    assert {key: told_by_store(ours[key]) for key in native} == {
+        key: told_by_summary(line) for key, line in native.items()
+    }
     again = ours.keys() - native.keys()  # an evaluation that is done again overwrites its summary
     assert all(number > 0 for _, _, number in again)
 
@@ -131,7 +133,9 @@ def test_what_is_left_out_says_why(mode: str, filtered: dict[str, Ran]) -> None:
 @pytest.mark.parametrize("mode", ["sync", "stream"])
 def test_all_that_was_trained_of_a_filtered_batch_is_in_the_store_once(mode: str, filtered: dict[str, Ran]) -> None:
     ran = filtered[mode]
-    kept = [each for each in ran.training if each.fate == "trained" or (mode == "sync" and each.fate_reason == CONSTANT)]
+    kept = [
+        each for each in ran.training if each.fate == "trained" or (mode == "sync" and each.fate_reason == CONSTANT)
+    ]
     native = Counter((line["iteration"], told_by_summary(line)) for line in ran.trained)
     assert Counter((each.step, told_by_store(each)) for each in kept) == native
 

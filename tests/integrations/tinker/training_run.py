@@ -16,9 +16,9 @@ if __name__ == "__main__" and "first" in sys.argv:
 
     tinker.install()
 
-from tinker_cookbook.rl import train
+from tinker_cookbook.rl import train  # noqa: E402
 
-from .service import config
+from .service import config  # noqa: E402
 
 if __name__ == "__main__":
     if "after" in sys.argv:

@@ -14,7 +14,7 @@ _RECORDED = "afterwards"
 
 def record_afterwards(
     trajectory: Any, position: Position, tags: dict[str, Any], version: int | None
-) -> rolltrace.Trajectory | None:
+) -> rolltrace.TrajectoryHandle | None:
     """Record a whole trajectory at once. There are no times, and no messages: only tokens."""
     try:
         number = position.next()

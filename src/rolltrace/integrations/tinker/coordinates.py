@@ -99,9 +99,9 @@ def batch_positions(step: int, builders: Sequence[Any]) -> list[Position]:
 def batch(step: int, builders: Sequence[Any]) -> Iterator[None]:
     """For a training loop of one's own: groups of these builders, rolled out inside, stand in this step.
 
-        builders = dataset.get_batch(step)
-        with batch(step, builders):
-            groups = await asyncio.gather(*(do_group_rollout(builder, policy) for builder in builders))
+    builders = dataset.get_batch(step)
+    with batch(step, builders):
+        groups = await asyncio.gather(*(do_group_rollout(builder, policy) for builder in builders))
     """
     inside = Positions()
     inside.add(builders, batch_positions(step, builders))

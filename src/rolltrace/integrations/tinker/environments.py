@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 
 from rolltrace._guard import caught
 from rolltrace.capture import scope
+from rolltrace.capture.environment import TracedEnv
+from rolltrace.capture.watch import Converters
 from rolltrace.integrations.tinker.seams import replace
 
 
@@ -62,8 +64,12 @@ def _rubric_reward(env: Any, result: Any) -> dict[str, Any]:
 
 
 def _rubric_extra(env: Any, result: Any) -> dict[str, Any]:
-    found = _in_order(env)
-    return {"grades": [{"criterion": each.rubric.rubric_str, "score": each.score, "reply": each.reply} for each in found]}
+    return {
+        "grades": [
+            {"criterion": grade.rubric.rubric_str, "score": grade.score, "reply": grade.reply}
+            for grade in _in_order(env)
+        ]
+    }
 
 
 def _in_order(env: Any) -> list[Grade]:
@@ -112,6 +118,7 @@ _ADAPTERS = {
 }
 """By the full name of the class, so that none is imported for it."""
 _OTHER = Adapter()
+_NO_CONVERTERS = Converters()
 
 
 def adapter_of(env: Any) -> Adapter:
@@ -121,6 +128,14 @@ def adapter_of(env: Any) -> Adapter:
         if adapter is not None:
             return adapter
     return _OTHER
+
+
+def converters_of(env: Any) -> tuple[Any, Converters]:
+    """The environment inside one that the user has wrapped with `trace_env`, and the functions given there."""
+    if not issubclass(type(env), TracedEnv):  # it says that it is of the class inside
+        return env, _NO_CONVERTERS
+    watch = object.__getattribute__(env, "_rolltrace_watch")
+    return watch.env, watch.convert
 
 
 def change_rubric(module: Any) -> None:

@@ -20,7 +20,7 @@ from rolltrace.capture.transition import encoded_trace
 from rolltrace.integrations.tinker import pool
 from rolltrace.integrations.tinker.afterwards import record_afterwards
 from rolltrace.integrations.tinker.coordinates import Position, positions, version_of
-from rolltrace.integrations.tinker.messages import Listener, Parsed, listening, parse
+from rolltrace.integrations.tinker.messages import Listener, Parsed, Rendered, listening, parse
 from rolltrace.integrations.tinker.rollout import MARK, Rollout, group_of
 from rolltrace.integrations.tinker.seams import replace, replace_in_subclasses
 
@@ -51,6 +51,10 @@ class Group:
         tags = builder.logging_tags()
         if tags:
             self.tags["tags"] = list(tags)
+
+    def found(self, observation: Any) -> Rendered | None:
+        """The messages of an observation that was made before the rollout began, by whoever made the environments."""
+        return self.listener.find(observation)
 
     def expect_response(self, rollout: Rollout, tokens: Any) -> None:
         self._unread.append((rollout, tokens))
@@ -117,7 +121,7 @@ def _why_failed(rollout: Rollout, failure: BaseException | None) -> str:
     return "the group failed" if failure is None else f"the group failed: {type(failure).__name__}"
 
 
-def _filter(handle: rolltrace.Trajectory, why: str) -> None:
+def _filter(handle: rolltrace.TrajectoryHandle, why: str) -> None:
     rolltrace.score(handle, "fate", "filtered", reason=why)
 
 

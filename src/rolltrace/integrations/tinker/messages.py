@@ -27,7 +27,7 @@ class Rendered(NamedTuple):
 
     observation: Any
     messages: Raw
-    count: int
+    length: int
     added: Raw | None
     """Those that came after the prompt and the answer before; None if there was no prompt before."""
 
@@ -66,7 +66,7 @@ class Listener:
         self._rendered.clear()
         if found is None or found.observation is not observation:
             return None
-        self.shown = found.count
+        self.shown = found.length
         return found
 
     def find(self, observation: Any) -> Rendered | None:
@@ -77,8 +77,8 @@ class Listener:
     def begin_step(self) -> None:
         self.last = None
 
-    def rendered(self, observation: Any, messages: Raw, count: int, added: Raw | None) -> None:
-        self.last = self._rendered[id(observation)] = Rendered(observation, messages, count, added)
+    def rendered(self, observation: Any, messages: Raw, length: int, added: Raw | None) -> None:
+        self.last = self._rendered[id(observation)] = Rendered(observation, messages, length, added)
 
     def awaited(self, tokens: Any) -> Any:
         """The tokens that were expected, if these are the same; an environment may have copied them."""
@@ -93,6 +93,34 @@ class Listener:
 
 
 listening: ContextVar[Listener | None] = ContextVar("rolltrace_tinker_listener", default=None)
+
+
+class HeardRenderer:
+    """A renderer of one environment that is listened to, where the class of renderers is left alone."""
+
+    def __init__(self, renderer: Any, listener: Listener) -> None:
+        self._renderer = renderer
+        self._listener = listener
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("_renderer", "_listener"):  # while it is unpickled
+            raise AttributeError(name)
+        return getattr(self._renderer, name)
+
+    def build_generation_prompt(self, messages: Any, *args: Any, **kwargs: Any) -> Any:
+        theirs = type(self._renderer).build_generation_prompt
+        return self._heard(_heard_rendering(theirs), messages, *args, **kwargs)
+
+    def parse_response(self, response: Any, *args: Any, **kwargs: Any) -> Any:
+        theirs = type(self._renderer).parse_response
+        return self._heard(_heard_parsing(theirs), response, *args, **kwargs)
+
+    def _heard(self, method: Any, *args: Any, **kwargs: Any) -> Any:
+        token = listening.set(self._listener)
+        try:
+            return method(self._renderer, *args, **kwargs)
+        finally:
+            listening.reset(token)
 
 
 def change(module: Any) -> None:
@@ -123,7 +151,7 @@ def _heard_rendering(theirs: Any) -> Any:
             return theirs(self, messages, *args, **kwargs)
         try:
             taken = Raw(recorder.snapshot(messages))
-            count = len(messages)
+            length = len(messages)
             added = Raw(recorder.snapshot(messages[listener.shown + 1 :])) if listener.shown else None
         except Exception:
             caught("tinker messages")
@@ -133,7 +161,7 @@ def _heard_rendering(theirs: Any) -> Any:
             observation = theirs(self, messages, *args, **kwargs)
         finally:
             _thread.inside = False
-        listener.rendered(observation, taken, count, added)
+        listener.rendered(observation, taken, length, added)
         return observation
 
     return build_generation_prompt

@@ -1,4 +1,4 @@
-"""Calls of other models than the policy, and of tools: ops of their own kind, inside whatever rollout or group they are.
+"""Calls of other models than the policy, and of tools: ops of their own kind, in the rollout or group around them.
 
 Outside of any they are not recorded: a rollout that nobody asked for would come of each.
 """

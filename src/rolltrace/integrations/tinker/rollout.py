@@ -19,7 +19,7 @@ from rolltrace.capture import scope
 from rolltrace.capture.failure import describe, status_of
 from rolltrace.capture.transition import encoded_trace
 from rolltrace.integrations.tinker import status
-from rolltrace.integrations.tinker.environments import Adapter, adapter_of, grades
+from rolltrace.integrations.tinker.environments import Adapter, adapter_of, converters_of, grades
 from rolltrace.integrations.tinker.evaluation import evaluating
 from rolltrace.integrations.tinker.messages import Listener, Parsed, listening, parse
 from rolltrace.integrations.tinker.seams import replace
@@ -44,6 +44,8 @@ class _Step:
     state: Raw | None = None
     action: Any = None
     parsed: Parsed | None = None
+    response: Raw | None = None
+    """As a function of the user's has it."""
 
 
 @dataclass
@@ -60,16 +62,19 @@ class _Recorded:
 class Rollout:
     """A rollout that is recorded."""
 
-    def __init__(self, run: Any, group: Group | None) -> None:
+    def __init__(self, run: Any, group: Group | None, *, reads_responses: bool = False) -> None:
         self.run = run
         self.group = group
-        self.env = run.env
+        self.is_over = False
+        self._reads_responses = reads_responses
+        """Whether no response is left to the group's reward to read."""
+        self.env, self.convert = converters_of(run.env)
         self.adapter: Adapter = adapter_of(self.env)
         self.renderer = getattr(self.env, "renderer", None) or getattr(self.env, "policy_renderer", None)
         self.tokenizer = getattr(self.renderer, "tokenizer", None)
         """Where `token2text` looks for it."""
         self.listener = Listener(self._parsed)
-        self.handle: rolltrace.Trajectory = rolltrace.Trajectory(None)
+        self.handle: rolltrace.TrajectoryHandle = rolltrace.TrajectoryHandle(None)
         self.rollout_n: int | None = None
         self.failure: BaseException | None = None
         self._step: _Step | None = None
@@ -107,7 +112,7 @@ class Rollout:
         try:
             rendered = self.listener.take(observation)
             if rendered is None and self.group is not None:
-                rendered = self.group.listener.find(observation)
+                rendered = self.group.found(observation)
             self._step = _Step(None if rendered is None else rendered.messages)
         except Exception:
             caught("tinker observation")
@@ -122,7 +127,12 @@ class Rollout:
             self.listener.forget()
             self.listener.expect(action)
             grades.set([])
-            self._step.state = self._taken("state", self.adapter.state, self.env)
+            env, convert = self.env, self.convert
+            self._step.state = self._taken("state", convert.state or self.adapter.state, env)
+            if convert.prompt is not None:
+                self._step.prompt = self._taken("prompt", convert.prompt, env)
+            if convert.response is not None:
+                self._step.response = self._taken("response", convert.response, env, action)
         except Exception:
             caught("tinker step")
 
@@ -134,6 +144,15 @@ class Rollout:
             stop_reason = _stop_reason(result.metrics) if result.episode_done else None
             said = _Recorded(result.reward, result.episode_done, dict(result.metrics), dict(result.logs), stop_reason)
             self._write(self._parts(step, result), said)
+        except Exception:
+            caught("tinker step")
+
+    def overflowed(self, first: Any) -> None:
+        """The first observation is too long: there is no step at all."""
+        try:
+            metrics, logs = dict(first.metrics), dict(first.logs)
+            said = _Recorded(first.reward, True, metrics, logs, _stop_reason(metrics))
+            self._write(self._parts_of_no_turn(), said)
         except Exception:
             caught("tinker step")
 
@@ -178,8 +197,9 @@ class Rollout:
         recorder = scope.recorder
         parsed = step.parsed
         self.listener.forget()
-        if parsed is None and step.action:
-            if self.adapter.parsed_by_group and self.group is not None and result is not None:
+        if parsed is None and step.response is None and step.action:
+            by_group = self.adapter.parsed_by_group and not self._reads_responses
+            if by_group and self.group is not None and result is not None:
                 self.group.expect_response(self, step.action)
             else:
                 parsed = parse(self.renderer, step.action)
@@ -189,11 +209,14 @@ class Rollout:
             after = self.listener.last
             if after is not None and after.added is not None:
                 extra["next_messages"] = after.added
-            extra.update(self._called("extra", self.adapter.extra, self.env, result) or {})
-            reward_data = self._taken("reward_data", self.adapter.reward_data, self.env, result)
+            for more in (self.adapter.extra, self.convert.extra):
+                added = None if more is None else self._called("extra", more, self.env, result)
+                extra.update(added if isinstance(added, dict) else {} if added is None else {"extra": added})
+            of_reward = self.convert.reward_data or self.adapter.reward_data
+            reward_data = self._taken("reward_data", of_reward, self.env, result)
         parts = {
             "prompt": step.prompt,
-            "policy_response": None if parsed is None else parsed.message,
+            "policy_response": step.response or (None if parsed is None else parsed.message),
             "reward_data": reward_data,
             "env_state": step.state,
             "extra": Raw(recorder.snapshot(extra)) if extra and recorder is not None else None,
@@ -203,8 +226,11 @@ class Rollout:
     def _parts_of_no_turn(self) -> dict[str, Raw]:
         """Of a transition that the runner made up: there is only what the policy would have seen."""
         shown = self.listener.last
-        state = self._taken("state", self.adapter.state, self.env)
-        parts = {"prompt": None if shown is None else shown.messages, "env_state": state}
+        state = self._taken("state", self.convert.state or self.adapter.state, self.env)
+        prompt = None if shown is None else shown.messages
+        if self.convert.prompt is not None:
+            prompt = self._taken("prompt", self.convert.prompt, self.env)
+        parts = {"prompt": prompt, "env_state": state}
         return {name: value for name, value in parts.items() if value is not None}
 
     def _called(self, what: str, function: Any, *args: Any) -> Any:
@@ -237,8 +263,11 @@ class Rollout:
         }
         for name in ("metrics", "logs"):
             before, after = getattr(said, name), getattr(final, name)
-            different = {key: value for key, value in after.items() if key not in before or not _same(before[key], value)}
-            different.update((key, None) for key in before if key not in after)
+            different = {
+                key: after.get(key)  # None for one that was taken away
+                for key in {**before, **after}
+                if (key in before) != (key in after) or not _same(before[key], after[key])
+            }
             if different:
                 changed[name] = different
         if changed:
@@ -263,10 +292,13 @@ def _asked(run: Any, budget: Any) -> dict[str, Any]:
 def prompt_of(observation: Any) -> dict[str, Any]:
     """The token ids of an observation or, if there are images among them, what stands where."""
     chunks = observation.chunks
-    if all(hasattr(chunk, "tokens") for chunk in chunks):
-        ids = chunks[0].tokens if len(chunks) == 1 else [token for chunk in chunks for token in chunk.tokens]
+    try:
+        ids: list[int] = []
+        for chunk in chunks:
+            ids.extend(chunk.tokens)
         return {"prompt_ids": ids}
-    return {"prompt_chunks": [getattr(chunk, "tokens", None) or _place_of(chunk) for chunk in chunks]}
+    except AttributeError:
+        return {"prompt_chunks": [getattr(chunk, "tokens", None) or _place_of(chunk) for chunk in chunks]}
 
 
 def _place_of(chunk: Any) -> dict[str, Any]:
@@ -323,7 +355,7 @@ def _recorded(theirs: Any) -> Any:
             if not handle.traced:  # one that is not among those to be kept
                 return await theirs(self)
             rollout.handle = handle
-            env, self.env = self.env, WatchedEnv(self.env, rollout)
+            env, self.env = self.env, WatchedEnv(rollout.env, rollout)
             tokens = current.set(rollout), listening.set(rollout.listener)
             try:
                 trajectory = await theirs(self)

@@ -68,7 +68,7 @@ def _replace_own(cls: Any, method: str, wrap: Wrap) -> None:
     try:
         own = cls.__dict__.get(method)
         if inspect.isfunction(own) and not getattr(own, "__rolltrace__", False):
-            ours = functools.wraps(own)(wrap(own))
+            ours: Any = functools.wraps(own)(wrap(own))
             ours.__rolltrace__ = True
             setattr(cls, method, ours)
     except Exception:

@@ -31,9 +31,7 @@ def warn() -> None:
 
 def complaints() -> list[str]:
     """What is wrong in this process, in words."""
-    lines = [
-        f"{name} is not as in {TESTED[-1]}, so part of it is not traced ({why})" for name, why in problems.items()
-    ]
+    lines = [f"{name} is not as in {TESTED[-1]}, so part of it is not traced ({why})" for name, why in problems.items()]
     release = cookbook_version()
     if release is not None and release not in TESTED:
         lines.append(f"version {release} was not tested with this rolltrace; tested: {', '.join(TESTED)}")

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
@@ -159,6 +160,17 @@ def turn_on(config: Any) -> None:
         caught("tinker training")
 
 
+@contextmanager
+def _inside(run: Run, start: int) -> Iterator[None]:
+    tokens = current_run.set(run), positions.set(run), first_version.set(start)
+    try:
+        yield
+    finally:
+        current_run.reset(tokens[0])
+        positions.reset(tokens[1])
+        first_version.reset(tokens[2])
+
+
 def _followed(theirs: Any) -> Any:
     order = inspect.signature(theirs)
 
@@ -172,13 +184,11 @@ def _followed(theirs: Any) -> Any:
         mode = getattr(given["config"], "async_config", None)
         run = Run(given["start_batch"], None if mode is None else mode.max_steps_off_policy)
         given["dataset"] = WatchedDataset(given["dataset"], run)
-        tokens = current_run.set(run), positions.set(run), first_version.set(given["start_batch"])
-        try:
-            return await theirs(*bound.args, **bound.kwargs)
-        finally:
-            for variable, token in zip((current_run, positions, first_version), tokens):
-                variable.reset(token)  # type: ignore[arg-type]
-            _guarded(run.ended)
+        with _inside(run, given["start_batch"]):
+            try:
+                return await theirs(*bound.args, **bound.kwargs)
+            finally:
+                _guarded(run.ended)
 
     return training
 
