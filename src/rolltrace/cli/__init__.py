@@ -20,8 +20,8 @@ from rolltrace.cli.parser import Parser
 from rolltrace.errors import RolltraceError
 
 COMMANDS = (
-    "demo", "view", "ls", "show", "groups", "diff", "plot", "score", "tail", "live", "sql", "stats", "flags", "doctor",
-    "export", "import", "sync", "drain", "compact", "prune", "retain", "journal", "docs", "completion",
+    "run", "demo", "view", "ls", "show", "groups", "diff", "plot", "score", "tail", "live", "sql", "stats", "flags",
+    "doctor", "export", "import", "sync", "drain", "compact", "prune", "retain", "journal", "docs", "completion",
 )  # fmt: skip
 """In the order of `rolltrace --help`."""
 _STOPPED = 130
