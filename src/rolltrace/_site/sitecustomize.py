@@ -8,7 +8,7 @@ import os
 import sys
 
 
-def _load_the_other():
+def _load_the_other() -> None:
     """Take this folder out of the module search path, and load the sitecustomize behind it, if there is one."""
     here = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [each for each in sys.path if not each or os.path.abspath(each) != here]
@@ -23,7 +23,7 @@ def _load_the_other():
             sys.modules.setdefault("sitecustomize", ours)
 
 
-def _install():
+def _install() -> None:
     if os.environ.get("ROLLTRACE_BACKEND", "") in ("", "off"):
         return
     try:

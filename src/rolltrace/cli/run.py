@@ -21,7 +21,7 @@ _NOT_EXECUTABLE, _NOT_FOUND = 126, 127
 _SITE = Path(__file__).parent.parent / "_site"
 _EXAMPLES = """examples:
   rolltrace run train.py --lr 1e-5
-  rolltrace run --project math --experiment grpo-7b -m my_package.train --lr 1e-5
+  rolltrace run --project math --experiment grpo-7b -m my.train --lr 1e-5
   rolltrace run -m tinker_cookbook.recipes.math_rl.train model_name=...
   rolltrace run -- torchrun --nproc-per-node 8 train.py
 
@@ -36,7 +36,8 @@ def add(commands: Any) -> None:
         description="Run a Python script, a module or any command with tracing on, in it and in the Python processes "
         "that it starts. What is installed and known to rolltrace (verl, tinker-cookbook) is traced without a change "
         "of the program.",
-        usage="rolltrace run [--project P] [--experiment E] [--store S] (SCRIPT | -m MODULE | -- COMMAND) ...",
+        usage="rolltrace run [--project P] [--experiment E] [--store S]\n"
+        "                     (SCRIPT | -m MODULE | -- COMMAND) ...",
         epilog=_EXAMPLES,
     )
     parser.add_argument("--project", metavar="P", help="what the work is called")

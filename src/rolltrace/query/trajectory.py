@@ -71,6 +71,8 @@ class Trajectory:
     """A newer run of the experiment reached the same step."""
     trained_step: int | None = None
     """The step that trained on it, as its newest fate says."""
+    is_group: bool = False
+    """No rollout: what was recorded for all rollouts of a sample together."""
     traceback: str | None = None
     parent_trajectory_id: str | None = None
     """The trajectory it was begun in."""
