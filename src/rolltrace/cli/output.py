@@ -31,8 +31,7 @@ from rolltrace.record.printable import plain_text, text_width
 from rolltrace.settings import Settings
 
 if TYPE_CHECKING:
-    from rolltrace.query import Result, Store
-    from rolltrace.query.runs import OlderRuns
+    from rolltrace.query import OlderRuns, Result, Store
 
 SHORT_ID = 8
 """How many letters of an id are shown."""

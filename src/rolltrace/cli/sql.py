@@ -20,14 +20,14 @@ from rolltrace.cli.output import (
     store_of,
     working,
 )
-from rolltrace.exchange.csvtext import write_csv
+from rolltrace.exchange import write_csv
 
 if TYPE_CHECKING:
     from rolltrace.query import Store
 
 _LONGEST_CELL = 400
 _EXAMPLES = """views: trajectories, spans, transitions, scores, notes, losses, flags, texts,
-       tokens, latest_scores, unmatched_scores, groups
+       tokens, latest_scores, unmatched_scores, groups, group_records
 
 examples:
   rolltrace sql "select step, avg(reward) from trajectories group by step"

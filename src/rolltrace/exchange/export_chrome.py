@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, TextIO
 
-from rolltrace.exchange.jsontext import json_text
 from rolltrace.exchange.selection import Exported, Full, Selection
+from rolltrace.exchange.text import json_text
 from rolltrace.query import Op
 
 _LONGEST_PAYLOAD = 2000

@@ -15,8 +15,7 @@ from rolltrace._guard import logger
 from rolltrace.errors import ConfigError
 from rolltrace.exchange.html_images import Images
 from rolltrace.exchange.selection import Exported, Selection
-from rolltrace.query import Comparison, Op, Trajectory, compare
-from rolltrace.query.columns import COLUMNS
+from rolltrace.query import COLUMNS, Comparison, Op, Trajectory, compare
 from rolltrace.record import to_json
 
 MOST = 16

@@ -19,7 +19,8 @@ from rolltrace.journal import check_store
 from rolltrace.query.arguments import conditions_of, numbers_of_rollouts, order_of, whole
 from rolltrace.query.columns import GROUP_FILTER_HEADERS, GROUP_HEADERS, TRAJECTORY_COLUMNS, TRAJECTORY_HEADERS
 from rolltrace.query.compare import Comparison, compare
-from rolltrace.query.engine import Engine, Stored
+from rolltrace.query.damage import Stored
+from rolltrace.query.engine import Engine
 from rolltrace.query.filters import Predicate, compile_where
 from rolltrace.query.group_records import records_where
 from rolltrace.query.group_views import GROUP_COLUMNS, GROUP_KEY, SAME_GROUP, groups_select, pass_columns

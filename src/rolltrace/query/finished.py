@@ -103,7 +103,7 @@ def sizes(store: Store, trajectory_ids: Sequence[str]) -> dict[str, int]:
     return dict(zip(found["trajectory_id"].to_pylist(), found["bytes"].to_pylist()))
 
 
-def read(
+def read_finished(
     store: Store,
     trajectory_ids: Sequence[str],
     step: int | None,

@@ -12,8 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rolltrace.backends.otlp.wire import Value
-from rolltrace.query import Op, Trajectory
-from rolltrace.query.conversation import messages_of, reply_of_op
+from rolltrace.query import Op, Trajectory, messages_of, reply_of_op
 from rolltrace.record import MODEL_KINDS
 
 _OPENINFERENCE = {"llm": "LLM", "aux_llm": "LLM", "tool": "TOOL", "reward": "EVALUATOR"}

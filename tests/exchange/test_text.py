@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rolltrace.exchange.jsontext import json_text, parse
+from rolltrace.exchange.text import json_text, parse
 
 
 def refuse(word: str) -> None:

@@ -1,15 +1,23 @@
-"""JSON that any reader takes and no terminal obeys; NaN and infinity are `{"$float": "nan"}`, as in the store."""
+"""Recorded values as text of other tools: JSON that any reader takes, CSV that is safe to open in a spreadsheet.
+
+In JSON, NaN and infinity are `{"$float": "nan"}`, as in the store. Traced text is data: no terminal obeys any of it,
+and in CSV, text that a spreadsheet would run as a formula has a quote before it.
+"""
 
 from __future__ import annotations
 
+import csv
 import json
 import math
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, TextIO
 
 import msgspec
 
 from rolltrace.record import to_json
+from rolltrace.record.printable import plain_text
 
+_FORMULA = ("=", "+", "-", "@")
 _NOT_NUMBERS = {"nan": float("nan"), "inf": float("inf"), "-inf": float("-inf")}
 _encode = msgspec.json.Encoder().encode
 
@@ -63,3 +71,35 @@ def _number(value: dict[str, Any]) -> Any:
             except ValueError:
                 return value
     return value
+
+
+def write_csv(out: TextIO, names: Sequence[str], rows: Iterable[Sequence[Any]]) -> int:
+    """Write a line of names and the rows; returns how many rows there were."""
+    writer, count = csv.writer(out, lineterminator="\n"), 0
+    writer.writerow([_cell(name) for name in names])
+    for row in rows:
+        writer.writerow([_cell(value) for value in row])
+        count += 1
+    return count
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, dict | list | int):
+        try:
+            value = json.dumps(value, ensure_ascii=False, default=str)
+        except ValueError:  # Python writes no integer of over 4300 digits
+            value = json_text(value)
+    text = str(value)
+    if isinstance(value, str) and text.startswith(_FORMULA) and not _is_number(text):
+        text = f"'{text}"
+    return "\n".join(plain_text(line.replace("\t", "    ")) for line in text.replace("\r\n", "\n").split("\n"))
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
