@@ -24,8 +24,8 @@ from rolltrace.errors import IncompleteWarning, RolltraceError
 from rolltrace.journal import write_problem
 
 COMMANDS = (
-    "demo", "view", "ls", "show", "groups", "diff", "plot", "score", "tail", "live", "sql", "stats", "flags", "doctor",
-    "export", "import", "sync", "drain", "compact", "prune", "retain", "journal", "docs", "completion",
+    "run", "demo", "view", "ls", "show", "groups", "diff", "plot", "score", "tail", "live", "sql", "stats", "flags",
+    "doctor", "export", "import", "sync", "drain", "compact", "prune", "retain", "journal", "docs", "completion",
 )  # fmt: skip
 """In the order of `rolltrace --help`."""
 _DOCS = "documentation: rolltrace docs"
@@ -107,6 +107,8 @@ def _run(given: list[str]) -> int:
 
 def _with_dashes(given: list[str]) -> list[str]:
     """`--order -reward` as `--order=-reward`: argparse takes a value that begins with a dash for another option."""
+    if given[:1] == ["run"]:  # the words of another program
+        return given
     joined: list[str] = []
     for word in given:
         if joined and joined[-1] == "--order" and word.startswith("-") and not word.startswith("--"):

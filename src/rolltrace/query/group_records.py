@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from rolltrace.query.dataset import Store
 
 _NOTHING: Row = {
-    **dict.fromkeys(TRAJECTORY_COLUMNS), "turns": 0, "tool_calls": 0, "tool_errors": 0, "flags": [], "superseded": False
+    **dict.fromkeys(TRAJECTORY_COLUMNS), "turns": 0, "tool_calls": 0, "tool_errors": 0, "flags": [],
+    "superseded": False, "is_group": True,
 }  # fmt: skip
 """What a record of a group has none of."""
 

@@ -19,8 +19,13 @@ if TYPE_CHECKING:
     from rolltrace.query.op import Op
 
 
+def conversation_of(ops: Sequence[Op], steps: Sequence[Transition] = ()) -> list[Message]:
+    """The messages of these ops, which stand in the order they began, or of these steps."""
+    return [each.message for each in told_in(ops, steps)]
+
+
 def told_in(ops: Sequence[Op], steps: Sequence[Transition]) -> list[Told]:
-    """What the ops tell, which stand in the order they began; if the policy says nothing in that, what the steps do."""
+    """The same, with the ops that produced them. Steps are asked if the policy says nothing in what the ops tell."""
     told = told_by(ops)
     if not steps or any(each.message.get("role") == "assistant" for each in told):
         return told
