@@ -58,3 +58,35 @@ def test_a_script_that_only_installs_records_all_that_is_trained(ran: Ran) -> No
 def test_its_evaluations_are_there_too(ran: Ran) -> None:
     ours = Counter((each.step, each.sample_index) for each in ran.validation)
     assert ours == Counter((line["iteration"], f"test/{line['group_idx']}") for line in ran.evaluated)
+
+
+_RECIPE = """
+import asyncio, sys
+from tinker_cookbook.rl import train
+from tests.integrations.tinker.service import config
+asyncio.run(train.main(config(sys.argv[1])))
+"""
+
+
+def test_a_script_that_knows_nothing_of_rolltrace_is_recorded_by_rolltrace_run(tmp_path: Path) -> None:
+    store, log, file = tmp_path / "store", tmp_path / "log", tmp_path / "recipe.py"
+    file.write_text(_RECIPE)
+    command = [
+        sys.executable,
+        "-m",
+        "rolltrace",
+        "run",
+        "--experiment",
+        "owned",
+        "--store",
+        str(store),
+        str(file),
+        str(log),
+    ]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore", "ROLLTRACE_STRICT": "1"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=250)
+    assert done.returncode == 0, done.stderr[-4000:]
+    ran = read(store, log)
+    assert {each.experiment for each in ran.recorded} == {"owned"}
+    ours = Counter((each.step, told_by_store(each)) for each in ran.training)
+    assert ours == Counter((line["iteration"], told_by_summary(line)) for line in ran.trained)
