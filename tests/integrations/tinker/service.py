@@ -11,6 +11,8 @@ from typing import Any, ClassVar
 import chz
 import tinker
 import torch
+from tinker_cookbook.distillation import train_on_policy
+from tinker_cookbook.distillation.datasets import DistillationDatasetConfig, PromptOnlyDataset, TeacherConfig
 from tinker_cookbook.preference.types import PreferenceModel
 from tinker_cookbook.recipes.multiplayer_rl.guess_number.env import GuessNumberEnvGroupBuilder
 from tinker_cookbook.rl import train
@@ -184,6 +186,32 @@ class MixedBuilder(RLDatasetBuilder):
 
     async def __call__(self) -> Any:
         return Mixed(self.batches, self.number, self.failures), Held()
+
+
+@chz.chz
+class PromptsBuilder(RLDatasetBuilder):
+    """Prompts for distillation: four, in batches of two."""
+
+    async def __call__(self) -> Any:
+        prompts = [f"say {number}" for number in range(4)]
+        return PromptOnlyDataset(prompts, 2, 2, RENDERER, TOKENIZER, dataset_name="prompts"), Held()
+
+
+def distillation_config(log: str) -> train_on_policy.Config:
+    teacher = TeacherConfig(base_model=MODEL)
+    return train_on_policy.Config(
+        learning_rate=1e-5,
+        dataset_configs=[
+            DistillationDatasetConfig(dataset_builder=PromptsBuilder(), teacher_config=teacher, groups_per_batch=2)
+        ],
+        model_name=MODEL,
+        recipe_name="recipe_distillation",
+        renderer_name="qwen3_instruct",
+        max_tokens=64,
+        log_path=log,
+        eval_every=1,
+        save_every=0,
+    )
 
 
 def config(log: str, mode: str = "sync", *, failures: int = 0, batches: int = 2, **more: Any) -> train.Config:

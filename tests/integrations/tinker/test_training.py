@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tinker_cookbook.distillation import train_on_policy
 from tinker_cookbook.rl import train
 
 import rolltrace
@@ -18,7 +19,7 @@ from rolltrace.integrations.tinker.group import CONSTANT
 from rolltrace.query import Trajectory, open_store
 
 from .native import Line, summaries, told_by_store, told_by_summary
-from .service import GROUPS, Training, config
+from .service import GROUPS, Training, config, distillation_config
 from .stand_ins import MODEL
 
 MODES = ("sync", "stream", "async")
@@ -143,6 +144,27 @@ def test_all_that_was_trained_of_a_filtered_batch_is_in_the_store_once(mode: str
 def test_advantages_are_those_that_went_into_the_loss(filtered: dict[str, Ran]) -> None:
     ours = [each.advantage for ran in filtered.values() for each in ran.training if each.fate == "trained"]
     assert sorted(ours) == pytest.approx(sorted(Training.advantages), abs=1e-5)
+
+
+def test_distillation_has_its_signal_after_the_penalty(tmp_path: Path) -> None:
+    Training.advantages.clear()
+    rolltrace.init("tinker", "distillation", store=tmp_path / "store", drain="off", quiet=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        asyncio.run(train_on_policy.main(distillation_config(str(tmp_path / "log"))))
+    rolltrace.shutdown()
+    ran = read(tmp_path / "store", tmp_path / "log")
+    places = {(each.step, each.sample_index, each.rollout_n) for each in ran.training}
+    assert places == {(step, sample, number) for step in range(2) for sample in range(2) for number in range(2)}
+    assert {(each.reward, each.fate, each.policy_version_max == each.step) for each in ran.training} == {
+        (0.0, "trained", True)
+    }
+    ours = sorted(each.advantage or 0.0 for each in ran.training)
+    assert ours == pytest.approx(sorted(Training.advantages), abs=1e-5)
+    assert all(ours)
+    assert Counter((each.step, each.sample_index) for each in ran.validation) == Counter(
+        (step, f"test/{at}") for step in range(2) for at in range(4)
+    )
 
 
 @pytest.fixture(scope="module")

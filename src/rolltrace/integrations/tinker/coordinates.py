@@ -54,6 +54,8 @@ class Positions:
 
     def __init__(self) -> None:
         self._of: dict[int, _Of] = {}
+        self.next_step: int | None = None
+        """That of the next batch, where there are batches."""
 
     def add(self, builders: Sequence[Any], positions: Iterable[Position]) -> None:
         """These builders stand at these positions."""

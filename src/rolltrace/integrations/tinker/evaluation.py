@@ -67,7 +67,9 @@ def _placed(theirs: Any) -> Any:
 def _positions_of(evaluator: Any) -> Positions | None:
     """The test set is flattened once, so its samples are stable: `NAME/POSITION`, since there may be several sets."""
     try:
-        during = evaluating.get() or Evaluating(None, str(evaluator.name or "test"))
+        around = positions.get()
+        step_around = None if around is None else around.next_step  # distillation asks its evaluators directly
+        during = evaluating.get() or Evaluating(step_around, str(evaluator.name or "test"))
         builders = evaluator.env_group_builders_P
         step, kept = evaluator.__dict__.get(_KEPT, (None, None))
         if kept is None or step != during.step:

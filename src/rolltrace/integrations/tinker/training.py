@@ -38,6 +38,7 @@ class Run(Positions):
 
     def __init__(self, start: int, most_steps_off_policy: int | None) -> None:
         super().__init__()
+        self.next_step = start
         self._steps = start
         """How many steps were trained, those of earlier runs included."""
         self._most_steps_off_policy = most_steps_off_policy
@@ -120,6 +121,7 @@ class WatchedDataset:
         try:
             builders: Sequence[Any] = batch[0] if isinstance(batch, tuple) else batch  # distillation says more
             self._run.add(builders, batch_positions(index, builders))
+            self._run.next_step = index + 1
         except Exception:
             caught("tinker batch")
         return batch
