@@ -26,11 +26,11 @@ def add(commands: Any) -> None:
         "docs",
         help="read the documentation",
         description="List the pages of the documentation, or print one. They are installed with the package, in the "
-        "version that belongs to it.",
+        "matching version.",
         epilog=_EXAMPLES,
     )
     parser.add_argument("page", nargs="?", metavar="PAGE", help="its name, such as filter or howto/verl")
-    parser.add_argument("--path", action="store_true", help="print where the pages, or the one named, are on the disk")
+    parser.add_argument("--path", action="store_true", help="print the path of the pages, or of the page named")
     add_json(parser)
     parser.set_defaults(run=run)
 

@@ -13,11 +13,11 @@ def add(commands: Any) -> None:
     parser = commands.add_parser(
         "drain",
         help="turn journals into the store",
-        description="Drain what waits, and go on until no writer of this host is left. Runs by itself unless tracing "
-        'was set up with drain="off"; when another drainer is at work, this one leaves it the work.',
+        description="Drain what is pending, and continue until no writer of this host is left. This happens "
+        'automatically unless tracing was set up with drain="off". If another drainer is running, it does the work.',
     )
     add_store(parser)
-    parser.add_argument("--once", action="store_true", help="drain what waits now, and stop")
+    parser.add_argument("--once", action="store_true", help="drain what is pending now, and stop")
     parser.set_defaults(run=run)
 
 

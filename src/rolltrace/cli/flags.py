@@ -14,7 +14,7 @@ def add(commands: Any) -> None:
     parser = commands.add_parser(
         "flags",
         help="what each flag means",
-        description="Every flag that rolltrace sets by itself. More about each of them: rolltrace docs flags.",
+        description="Every flag that rolltrace sets. More about each of them: rolltrace docs flags.",
         epilog="example: rolltrace ls --where \"flag = 'prefix_break'\"",
     )
     add_json(parser)

@@ -17,7 +17,11 @@ from rolltrace.record.partial import read_coordinates
 
 def add(commands: Any) -> None:
     """Add the command to the parser."""
-    parser = commands.add_parser("journal", help="look into the journals of a store", description=__doc__)
+    parser = commands.add_parser(
+        "journal",
+        help="look into the journals of a store",
+        description="Inspect the journals of a store as they are, without draining them.",
+    )
     actions = parser.add_subparsers(metavar="ACTION", required=True)
     dump = actions.add_parser(
         "dump",

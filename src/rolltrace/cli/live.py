@@ -32,12 +32,12 @@ def add(commands: Any) -> None:
     parser = commands.add_parser(
         "live",
         help="what runs right now",
-        description="Trajectories that have begun and not ended: since when, in which op, in which process. "
+        description="Trajectories that are running now: since when, in which op, in which process. "
         "The oldest comes first.",
         epilog="example: rolltrace live --watch",
     )
     add_store(parser)
-    parser.add_argument("--watch", action="store_true", help="look again every second, until Ctrl-C")
+    parser.add_argument("--watch", action="store_true", help="refresh every second, until Ctrl-C")
     add_json(parser)
     parser.set_defaults(run=run)
 
@@ -63,7 +63,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _print(rows: list[dict[str, Any]], store: Path) -> None:
     if not rows:
-        print(f"nothing runs in the store {plain(repr(str(store)))}")
+        print(f"nothing is running in the store {plain(repr(str(store)))}")
         return
 
     def texts(key: str) -> list[str]:

@@ -54,7 +54,9 @@ def add_store(parser: argparse.ArgumentParser, *, last: bool = True) -> None:
     default = "the store folder (default: ROLLTRACE_STORE, or ~/.rolltrace)"
     if last:
         parser.add_argument("store", nargs="?", metavar="STORE", help=default)
-    parser.add_argument("--store", dest="store_option", metavar="STORE", help="the same" if last else default)
+    parser.add_argument(
+        "--store", dest="store_option", metavar="STORE", help="the same, as an option" if last else default
+    )
 
 
 def add_all_hosts(parser: argparse.ArgumentParser) -> None:
@@ -62,7 +64,7 @@ def add_all_hosts(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--all-hosts",
         action="store_true",
-        help="also what other hosts brought; only while none of them works on the store",
+        help="also files of other hosts; only while none of them uses the store",
     )
 
 
@@ -74,8 +76,8 @@ def tell_of_other_hosts(store: Path, options: argparse.Namespace) -> None:
     if hosts and not options.all_hosts:
         names = ", ".join(plain(name) for name in hosts[:_FEW_HOSTS]) + (", ..." if len(hosts) > _FEW_HOSTS else "")
         print(
-            f"rolltrace: only what this host brought; for the rest run it on {names}, or add --all-hosts while nothing "
-            "runs there",
+            f"rolltrace: only files of this host were touched; for the others run it on {names}, "
+            "or add --all-hosts while nothing runs there",
             file=sys.stderr,
         )
 
@@ -158,7 +160,7 @@ def tell_of_runs_not_meant(store: Store, where: str | None, **conditions: Any) -
         older = store.trajectories(where=where, limit=0, **conditions).older_runs
         if older.trajectories:
             print(
-                f"rolltrace: without {counted(older.trajectories, 'trajectory')} of older runs; for those: "
+                f"rolltrace: {counted(older.trajectories, 'trajectory')} of older runs left out; to include them: "
                 f"--where {shlex.quote(plain(f'superseded = true and ({where})'))}",
                 file=sys.stderr,
             )
@@ -190,7 +192,7 @@ def store_of(options: argparse.Namespace, *, may_be_new: bool = False, to_write:
     """
     named, last = options.store_option, getattr(options, "store", None)
     if named is not None and last is not None and named != last:
-        raise ConfigError(f"two stores are named, {last!r} and --store {named!r}; leave one out")
+        raise ConfigError(f"two stores were given, {last!r} and --store {named!r}; give only one")
     store = Settings.gather({"store": last if named is None else named}).store.expanduser()
     if store.is_dir() and not os.access(store, os.R_OK | os.X_OK):
         raise StoreError(

@@ -43,7 +43,7 @@ def add(commands: Any) -> None:
         help="give space back",
         description="Remove the payloads (inputs, outputs, tokens) of trajectories, or with --whole all their ops. The "
         "summary rows always stay, groups are kept or pruned whole, and what was removed is counted in the store. It "
-        "says what would go, and asks.",
+        "prints what would be removed, and asks first.",
         epilog='rolltrace prune --older-than 30d; rolltrace prune --where "reward = 1" --dry-run; '
         "rolltrace prune --max-size 50GiB",
     )
@@ -54,10 +54,10 @@ def add(commands: Any) -> None:
         help="those that a filter finds, with the rest of their groups; of the newest run that reached their step, "
         "unless the filter asks about run or superseded",
     )
-    which.add_argument("--older-than", metavar="AGE", help="groups that ended before, such as 12h, 30d or 8w")
-    which.add_argument("--max-size", metavar="SIZE", help="the oldest steps, until the data is below, such as 50GiB")
+    which.add_argument("--older-than", metavar="AGE", help="groups that ended longer ago, such as 12h, 30d or 8w")
+    which.add_argument("--max-size", metavar="SIZE", help="the oldest steps, until the data is smaller, such as 50GiB")
     parser.add_argument("--whole", action="store_true", help="all rows but the summary, not only payloads")
-    parser.add_argument("--dry-run", action="store_true", help="only say what would be pruned")
+    parser.add_argument("--dry-run", action="store_true", help="only print what would be pruned")
     add_yes(parser)
     add_all_hosts(parser)
     add_json(parser)
@@ -78,7 +78,7 @@ def run(options: argparse.Namespace) -> int:
         choice = _choose(store, options)
         return choice, foresee(path, choice.groups, whole=options.whole, owned=owned)
 
-    with working("looking at what would go"):
+    with working("finding what would be removed"):
         choice, foreseen = undisturbed(path, look)
         still_to_send = len(choice.drop & unsent(store)) if choice.groups else 0
     _tell(store, choice, still_to_send, options)
@@ -127,8 +127,8 @@ def _tell(store: Store, choice: Choice, still_to_send: int, options: argparse.Na
     """What somebody may not think of."""
     if choice.keep:
         print(
-            f"rolltrace: {counted(len(choice.keep), 'trajectory')} left alone, because something of their groups still "
-            "runs or is not drained yet",
+            f"rolltrace: {counted(len(choice.keep), 'trajectory')} left alone, because their groups are still running "
+            "or not drained yet",
             file=sys.stderr,
         )
     if still_to_send:

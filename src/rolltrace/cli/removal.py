@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def add_yes(parser: argparse.ArgumentParser) -> None:
     """The option that answers the question ahead; `is_agreed` reads it."""
-    parser.add_argument("--yes", action="store_true", help="do not ask, remove; needed where there is no terminal")
+    parser.add_argument("--yes", action="store_true", help="do not ask for confirmation; required without a terminal")
 
 
 def amount(foreseen: Foreseen) -> str:
@@ -33,8 +33,8 @@ def is_agreed(options: argparse.Namespace, what: str) -> bool:
     if options.yes:
         return True
     if not sys.stdin.isatty():
-        raise ConfigError(f"this would {what}, and there is no terminal to ask: add --yes, or --dry-run to only look")
-    print(f"This will {what}. It cannot be undone. Go on? [y/N] ", end="", file=sys.stderr, flush=True)
+        raise ConfigError(f"this would {what}, and there is no terminal to ask on: add --yes, or --dry-run to preview")
+    print(f"This will {what}. It cannot be undone. Continue? [y/N] ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() in ("y", "yes"):
         return True
     print("rolltrace: nothing was removed", file=sys.stderr)

@@ -21,8 +21,8 @@ def add(commands: Any) -> None:
     parser = commands.add_parser(
         "stats",
         help="sizes and counts",
-        description="How much room a store takes, how many rows it has, what waits to be drained, what was lost, how "
-        "many trajectories have which flag.",
+        description="The size of a store, its row counts, what is still to be drained, what was lost, and how many "
+        "trajectories have each flag.",
         epilog="example: rolltrace stats --json | jq .bytes.data",
     )
     add_store(parser)

@@ -127,10 +127,10 @@ class Store:
         """
         where, values = conditions_of(experiment=experiment, project=project)
         runs = choose_runs("t", run, all_runs)
-        found = self._ask(STEPS.format(where=f"{where} AND {runs.sql}"), values + runs.parameters)
+        answer = self._ask(STEPS.format(where=f"{where} AND {runs.sql}"), values + runs.parameters)
         asked = {"experiment": experiment, "project": project, "run": run}
         older = f"(SELECT *, unnest(range(trajectories)) FROM _steps) t WHERE {where}"
-        return self._explained(self._with_older_runs(found, runs, older, values), "steps", asked)
+        return self._explained(self._with_older_runs(answer, runs, older, values), "steps", asked)
 
     def trajectories(
         self,
@@ -191,10 +191,10 @@ class Store:
             answer = self._ask(*listing_question(wanted, page), only)
         answer._has_tags = True
         answer._count = lambda: self._count(wanted, is_plain=is_plain)
-        before, found = chosen(conditions, predicate.sql)
+        before, matching = chosen(conditions, predicate.sql)
         if is_plain:
-            before, found = [], f"(SELECT *, unnest(range(trajectories)) FROM _steps) t WHERE {conditions}"
-        answer = self._with_older_runs(answer, runs, found, values + predicate.parameters, before, only)
+            before, matching = [], f"(SELECT *, unnest(range(trajectories)) FROM _steps) t WHERE {conditions}"
+        answer = self._with_older_runs(answer, runs, matching, values + predicate.parameters, before, only)
         asked = {
             "project": project, "experiment": experiment, "step": step, "sample_index": sample_index,
             "rollout_n": rollout_n, "validate": validate, "run": run,
@@ -216,16 +216,16 @@ class Store:
         return int(row["n"] or 0)
 
     def trajectory(self, trajectory_id: str) -> Trajectory:
-        """One trajectory with its ops, conversation, tokens, scores; the first letters of its id are enough.
+        """One trajectory with its ops, conversation, tokens, scores; a prefix of its id is enough.
 
         Raises:
             QueryError: no trajectory has this id, or several begin with it.
         """
         full_id, step = self._find(trajectory_id)
-        found = next(read_whole(self, summaries(self, [full_id], step), step), None)
-        if found is None:  # pruned since we found it
-            raise NotFoundError(f"there is no trajectory {full_id} any more")
-        return found.trajectory
+        whole_trajectory = next(read_whole(self, summaries(self, [full_id], step), step), None)
+        if whole_trajectory is None:  # pruned since we found it
+            raise NotFoundError(f"trajectory {full_id} no longer exists")
+        return whole_trajectory.trajectory
 
     def group(
         self,
@@ -288,8 +288,8 @@ class Store:
         if where is not None:
             predicate = compile_where(where, GROUP_FILTER_HEADERS)
             filtered_by = predicate.fields
-            more, found = chosen("true", predicate.sql, views=("latest_scores",))
-            before += [*more, f"matching AS (SELECT DISTINCT {', '.join(GROUP_KEY)} FROM {found})"]
+            more, matching_rows = chosen("true", predicate.sql, views=("latest_scores",))
+            before += [*more, f"matching AS (SELECT DISTINCT {', '.join(GROUP_KEY)} FROM {matching_rows})"]
             parameters += predicate.parameters
             conditions += f" AND EXISTS (SELECT 1 FROM matching t WHERE {SAME_GROUP})"
         runs = choose_runs("g", run, all_runs, filtered_by)
@@ -356,15 +356,15 @@ class Store:
         group = self.group(step, sample_index, experiment=experiment, project=project, validate=validate, run=run)
         rows = group.rows()
         for name in ("project", "experiment", "validate"):
-            found = sorted({row[name] for row in rows})
-            if len(found) > 1:
+            values = sorted({row[name] for row in rows})
+            if len(values) > 1:
                 raise QueryError(
-                    f"several groups are step {step}, sample {sample_index}; choose one with {name}=: "
-                    f"{', '.join(repr(value) for value in found)}"
+                    f"there are several groups with step {step}, sample {sample_index}; choose one with {name}=: "
+                    f"{', '.join(repr(value) for value in values)}"
                 )
         if len(rows) < 2:
             raise QueryError(
-                f"comparing needs two rollouts or more; step {step}, sample {sample_index} has {len(rows) or 'none'}"
+                f"comparing needs two or more rollouts; step {step}, sample {sample_index} has {len(rows) or 'none'}"
                 + (f": {group.why_empty()}" if not rows else f" in the store {str(self.path)!r}")
             )
         return replace(self.compare([row["trajectory_id"] for row in rows]), older_runs=group.older_runs)
@@ -471,15 +471,21 @@ class Store:
             QueryError: the statement is wrong, or does more than read the views.
         """
         try:
-            found = duckdb.extract_statements(text)
+            statements = duckdb.extract_statements(text)
         except duckdb.Error as fault:
             raise QueryError(str(fault)) from None
         # Some versions of DuckDB call a PRAGMA that gives a table a SELECT.
-        is_pragma = len(found) == 1 and _PRAGMA.match(text) is not None
-        if len(found) != 1 or found[0].type != duckdb.StatementType.SELECT or is_pragma:
-            what = "PRAGMA" if is_pragma else found[0].type.name if len(found) == 1 else f"{len(found)} statements"
+        is_pragma = len(statements) == 1 and _PRAGMA.match(text) is not None
+        if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT or is_pragma:
+            what = (
+                "PRAGMA"
+                if is_pragma
+                else statements[0].type.name
+                if len(statements) == 1
+                else f"{len(statements)} statements"
+            )
             raise QueryError(
-                f"sql() only reads: give it one SELECT, WITH, FROM, DESCRIBE or SUMMARIZE, not {what}; "
+                f"sql() is read-only: pass one SELECT, WITH, FROM, DESCRIBE or SUMMARIZE, not {what}; "
                 f"there are {', '.join(VIEWS)}"
             )
         return self._ask(text, parameters or (), step)
@@ -548,8 +554,7 @@ class Store:
         wanted = prefix.strip().lower() if isinstance(prefix, str) else ""
         if not re.fullmatch(rf"[0-9a-f]{{{_SHORTEST_PREFIX},32}}", wanted):
             raise QueryError(
-                "a trajectory id is 32 hexadecimal digits, or the first of them, "
-                f"at least {_SHORTEST_PREFIX}; not {prefix!r}"
+                f"a trajectory id is 32 hexadecimal digits, or a prefix of at least {_SHORTEST_PREFIX}; not {prefix!r}"
             )
         rows = self._ask(
             "SELECT trajectory_id, step FROM _rows WHERE trajectory_id BETWEEN ? AND ? ORDER BY 1 LIMIT 9",
@@ -561,5 +566,5 @@ class Store:
             raise NotFoundError(f"no trajectory has the id {full} in the store {str(self.path)!r}")
         if len(ids) > 1:
             candidates = [*ids[:8], *["..."] * (len(ids) > 8)]
-            raise QueryError(f"several trajectories begin with {wanted}: {', '.join(candidates)}")
+            raise QueryError(f"several trajectory ids start with {wanted}: {', '.join(candidates)}")
         return ids[0], rows[0]["step"]

@@ -52,7 +52,7 @@ def addressee_of(ask: Ask, target: Any, project: str | None, experiment: str | N
     if len(homes) != 1:
         several = f"it may mean {', '.join(' / '.join(each[:2]) for each in homes)}" if homes else "there is none"
         raise QueryError(
-            f"say to which experiment {target!r:.100} belongs, with project=... and experiment=...: {several}"
+            f"specify which experiment {target!r:.100} belongs to, with project=... and experiment=...: {several}"
         )
     return Addressee(homes[0].project, homes[0].experiment, trajectory_id, where, run or homes[0].run)
 
@@ -67,12 +67,12 @@ def _homes(ask: Ask, where: Coordinates | None, project: str | None, experiment:
     """The experiments that have a trajectory at these coordinates, or any, each with its newest run."""
     sample = None if where is None or where.sample_index is None else str(where.sample_index)
     wanted = {} if where is None else {**where._asdict(), "sample_index": sample}
-    given = {name: value for name, value in (("project", project), ("experiment", experiment)) if value is not None}
-    conditions = " AND ".join(["true", *(f"{name} IS NOT DISTINCT FROM ?" for name in (*wanted, *given))])
+    names = {name: value for name, value in (("project", project), ("experiment", experiment)) if value is not None}
+    conditions = " AND ".join(["true", *(f"{name} IS NOT DISTINCT FROM ?" for name in (*wanted, *names))])
     rows = ask(
         "SELECT project, experiment, arg_max(coalesce(run, ''), start_ns) AS run FROM _listing "
         f"WHERE NOT superseded AND {conditions} GROUP BY project, experiment ORDER BY ALL",
-        [*wanted.values(), *given.values()],
+        [*wanted.values(), *names.values()],
     )
     return [_Home(row["project"], row["experiment"], row["run"] or None) for row in rows]
 
@@ -94,8 +94,10 @@ def write_score(store: Path, about: Addressee, name: str, body: dict[str, Any], 
     """
     meta = {"project": about.project[:200], "experiment": about.experiment[:200], "run": about.run}
     writer = JournalWriter(store, meta)
-    coordinates, said = msgspec.Raw(encode_record(about.coordinates)), msgspec.msgpack.encode({"name": name, **body})
-    record = Event(about.trajectory_id, coordinates, "score", max(time.time_ns(), after_ns + 1), 0, msgspec.Raw(said))
+    coordinates, payload = msgspec.Raw(encode_record(about.coordinates)), msgspec.msgpack.encode({"name": name, **body})
+    record = Event(
+        about.trajectory_id, coordinates, "score", max(time.time_ns(), after_ns + 1), 0, msgspec.Raw(payload)
+    )
     saved = writer.append(encode_record(record), about.coordinates.step)
     writer.close()
     if not saved:

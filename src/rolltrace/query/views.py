@@ -228,17 +228,17 @@ def views(sources: Sources) -> dict[str, str]:
     """Name -> SQL of every view; each is made when a question asks for it, after those that it reads."""
     tables = {stored_name(table): _select(table, sources.parts, sources.dropped) for table in TABLES}
     texts = sources.texts or any(table_of(part) == TEXTS.name for part in sources.parts)
-    found = {**tables, "_spans_with_text": _LATE_TEXTS if texts else "SELECT * FROM _spans"}
+    statements = {**tables, "_spans_with_text": _LATE_TEXTS if texts else "SELECT * FROM _spans"}
     if sources.late_live:
-        found[_LATE_LIVE] = newest_shown(without_coordinates(live_name(SCORES.name)))
-    found["_rows"] = _union(sources, sources.listings)
-    found["_listing"] = _with_late("_rows", sources)
-    found["_steps"] = f"SELECT * FROM {SUMMED}"
+        statements[_LATE_LIVE] = newest_shown(without_coordinates(live_name(SCORES.name)))
+    statements["_rows"] = _union(sources, sources.listings)
+    statements["_listing"] = _with_late("_rows", sources)
+    statements["_steps"] = f"SELECT * FROM {SUMMED}"
     if sources.computed or sources.touched:
-        found["_unsummed_rows"] = _union(sources, sources.touched)
-        found["_unsummed"] = _with_late("_unsummed_rows", sources)
-        found["_steps"] += f" UNION ALL BY NAME ({step_rows('_unsummed')})"
-    return {**found, **_DERIVED}
+        statements["_unsummed_rows"] = _union(sources, sources.touched)
+        statements["_unsummed"] = _with_late("_unsummed_rows", sources)
+        statements["_steps"] += f" UNION ALL BY NAME ({step_rows('_unsummed')})"
+    return {**statements, **_DERIVED}
 
 
 def with_late_scores(late: bool) -> str:
