@@ -49,7 +49,7 @@ def fill(store: Path, **settings: str) -> None:
     rolltrace.shutdown()
     assert run_once(store) == 0
     outbox = Outbox(store, "otlp")
-    with outbox.working():
+    with outbox.sending():
         outbox.position.add([Entry(SENT, "0" * 32, 1)])
         outbox.state = State(sent=1)
     assert modes(store)[0] >= journals[0]

@@ -22,8 +22,7 @@ def add(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from rolltrace.keeper.process import run as follow_all
-    from rolltrace.keeper.process import run_once
+    from rolltrace import keeper
 
     store = store_of(options, to_write=True)
-    return run_once(store, progress("draining")) if options.once else follow_all(store)
+    return keeper.run_once(store, progress("draining")) if options.once else keeper.run(store)

@@ -76,7 +76,7 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--offset", type=count, default=0, metavar="N", help="leave out N lines first; with --last, the N newest"
     )
-    parser.add_argument("--columns", metavar="NAMES", help="show these, such as id,reward,tag.difficulty,score.judge")
+    parser.add_argument("--columns", metavar="NAMES", help="show these, such as id,reward,tag.difficulty,term.format")
     add_json(parser)
     parser.set_defaults(run=run, usage_error=parser.error)
 

@@ -12,7 +12,7 @@ from rolltrace.cli.output import add_json, add_store, counted, json_line, plain,
 from rolltrace.journal import drainer_is_running, journal_files, undrained_bytes
 
 if TYPE_CHECKING:
-    from rolltrace.keeper.report import Report
+    from rolltrace.keeper import Report
     from rolltrace.query import Store
 
 
@@ -68,7 +68,7 @@ def _line(label: str, value: Any) -> None:
 
 
 def _gather(store: Path) -> tuple[dict[str, Any], list[Report]]:
-    from rolltrace.keeper.report import reports
+    from rolltrace.keeper import reports
     from rolltrace.query import open_store
 
     asked = open_store(store)

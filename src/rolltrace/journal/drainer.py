@@ -28,7 +28,7 @@ store = Path(sys.argv[1])
 with drainer_lock(journal_folder(store)) as alone:
     if alone:
         from rolltrace.keeper.clean_output import clean_output
-        from rolltrace.keeper.process import follow
+        from rolltrace.keeper import follow
         clean_output(store)
         follow(store)
 """

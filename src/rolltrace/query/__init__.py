@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from rolltrace.query.curves import Curve as Curve
     from rolltrace.query.curves import curves_of as curves_of
     from rolltrace.query.facets import facets_of
+    from rolltrace.query.filter_fields import TERM as TERM
+    from rolltrace.query.filter_fields import pointers as pointers
     from rolltrace.query.filters import MOST_ITEMS as MOST_ITEMS
     from rolltrace.query.finished import Read as Read
     from rolltrace.query.finished import read_finished as read_finished
@@ -83,6 +85,7 @@ _LATER = {
         "conversation": "messages_of reply_of_op",
         "curves": "Curve curves_of",
         "facets": "facets_of",
+        "filter_fields": "TERM pointers",
         "filters": "MOST_ITEMS",
         "finished": "Read read_finished sizes survey",
         "group_views": "GROUP_COLUMNS GROUP_KEY SAME_GROUP",

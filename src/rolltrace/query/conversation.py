@@ -53,7 +53,7 @@ def told_by(ops: Sequence[Op]) -> list[Told]:
     called: list[Op] = []
     kept: list[Op] = []
     for op in ops:  # all of an op at once: the payloads of a long trajectory are read in windows
-        if op.pruned is not None:
+        if op.kind == "aux_llm" or op.pruned is not None:
             continue
         kept.append(op)
         messages = messages_of(op.inputs) if op.kind == "llm" else None

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Scope = int | frozenset[Path] | None
 """The step of the trajectories, or the folders of their steps; None to look everywhere."""
 
-_EVENTS = ("transitions", "scores", "notes", "flags")
+_EVENTS = ("_transitions", "scores", "notes", "flags")
 _OWN = "trajectory_id, traceback, parent_trajectory_id, parent_op_id"
 _WITHOUT_PLACE = f"* EXCLUDE ({', '.join(column.name for column in WHERE)})"
 _SKELETON = ", ".join(column.name for column in SPANS.columns if column.name not in (*PAYLOAD, *TOKENS))

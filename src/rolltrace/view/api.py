@@ -249,7 +249,8 @@ def transitions(asked: Asked) -> Answer:
         names = ("prompt", "policy_response", "reward_data", "env_state", "extra")
         values = {name: recorded(trace.get(name)) for name in names}
         present = {key: recorded(value) for key, value in fields.items() if value is not None}
-        rows.append({**row, **values, "index": index, "changes": shown, "fields": present})
+        earlier = [{key: recorded(value) for key, value in each.items()} for each in row["earlier"]]
+        rows.append({**row, **values, "index": index, "changes": shown, "fields": present, "earlier": earlier})
         before = state
     return Answer(encoded(wire.Transitions, {"transitions": rows}))
 

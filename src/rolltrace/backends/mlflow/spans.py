@@ -14,12 +14,13 @@ from opentelemetry.trace import SpanContext, Status, StatusCode
 
 from rolltrace.backends.mlflow.values import json_of, plain, trace_id_of
 from rolltrace.query import Op
+from rolltrace.record import MODEL_KINDS
 
 if TYPE_CHECKING:
     from rolltrace.query import Trajectory
 
 _TYPES = {"tool": "TOOL", "env": "TASK", "reward": "EVALUATOR"}
-"""MLflow's word for an op kind; that of `llm` depends on what it was given."""
+"""MLflow's word for an op kind; that of a model call depends on what it was given."""
 
 
 def spans_of(trajectory: Trajectory) -> list[Span]:
@@ -41,7 +42,7 @@ def end_of(made: Op | Trajectory) -> int:
 
 def usage_of(op: Op) -> dict[str, int] | None:
     """How many tokens a model call saw and made; None if it is none, or nothing is known."""
-    if op.kind != "llm" or (op.prompt_tokens is None and op.response_tokens is None):
+    if op.kind not in MODEL_KINDS or (op.prompt_tokens is None and op.response_tokens is None):
         return None
     seen, made = op.prompt_tokens or 0, op.response_tokens or 0
     cached = {} if op.cached_tokens is None else {"cache_read_input_tokens": op.cached_tokens}
@@ -124,7 +125,7 @@ def _root_id(trajectory_id: str) -> int:
 
 
 def _type(op: Op) -> str:
-    if op.kind == "llm":
+    if op.kind in MODEL_KINDS:
         return "CHAT_MODEL" if isinstance(op.inputs, dict) and "messages" in op.inputs else "LLM"
     return _TYPES.get(op.kind, "UNKNOWN")
 

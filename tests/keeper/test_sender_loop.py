@@ -13,11 +13,11 @@ import pytest
 import rolltrace
 from rolltrace.errors import OutageError
 from rolltrace.journal import start_drainer
-from rolltrace.keeper import follower
-from rolltrace.keeper.follower import HUNG, Backoff, Follower
-from rolltrace.keeper.outbox import Outbox, Policy, State
+from rolltrace.keeper import sender_loop
+from rolltrace.keeper.outbox import Outbox, SendingPolicy, State
 from rolltrace.keeper.sender import MOST_TRAJECTORIES
-from rolltrace.keeper.senders import STOPPED
+from rolltrace.keeper.sender_loop import HUNG, Backoff, SenderLoop
+from rolltrace.keeper.sender_processes import STOPPED
 from rolltrace.store import note_routes
 from tests.background import eventually, kill_keepers
 from tests.nightly import nightly
@@ -89,7 +89,7 @@ def written(store: Path, count: int) -> list[rolltrace.TrajectoryHandle]:
 
 
 def send_all(store: Path) -> int:
-    return Follower(store, "shipping").run(idle_sec=0.0)
+    return SenderLoop(store, "shipping").run(idle_sec=0.0)
 
 
 @pytest.mark.parametrize("drain", ["process", "thread"])
@@ -156,7 +156,7 @@ def test_a_backend_that_is_not_installed_is_a_message(harbour: Any, store: Path)
     start(store, drain="off")
     trace(1)
     note_routes(store, {"project": "p", "experiment": "e", "backends": ["shipping2"]})
-    command = [sys.executable, "-m", "rolltrace.keeper.follower", str(store), "shipping2"]
+    command = [sys.executable, "-m", "rolltrace.keeper.sender_loop", str(store), "shipping2"]
     assert subprocess.run(command, check=False).returncode == STOPPED
     assert "did you mean 'shipping'?" in str(state(store, "shipping2").stopped)
 
@@ -164,9 +164,9 @@ def test_a_backend_that_is_not_installed_is_a_message(harbour: Any, store: Path)
 def test_a_call_that_hangs_ends_the_sender_not_the_keeper(harbour: Any, store: Path) -> None:
     written(store, 1)
     harbour.let("hang")
-    command = [sys.executable, "-m", "rolltrace.keeper.follower", str(store), "shipping", "0.5"]
+    command = [sys.executable, "-m", "rolltrace.keeper.sender_loop", str(store), "shipping", "0.5"]
     assert subprocess.run(command, check=False).returncode == HUNG
-    assert "did not come back" in str(state(store).last_error)
+    assert "did not return" in str(state(store).last_error)
     harbour.stop("hang")
     assert send_all(store) == 0
     assert len(harbour.sent()) == 1
@@ -178,7 +178,7 @@ def test_a_killed_sender_is_started_again(harbour: Any, store: Path) -> None:
     trace(2)
     eventually(lambda: (harbour.folder / "shipping-hangs").exists())
     harbour.stop("hang")
-    kill_keepers(store, "rolltrace.keeper.follower")
+    kill_keepers(store, "rolltrace.keeper.sender_loop")
     eventually(lambda: len(harbour.sent()) == 2)
 
 
@@ -215,14 +215,14 @@ def test_what_the_policy_holds_back_is_counted(harbour: Any, store: Path) -> Non
     note_routes(store, {"project": "p", "experiment": "e", "backends": ["shipping"]})
     for number, each in enumerate(trace(4)):
         each.reward(number)
-    Outbox(store, "shipping").policy = Policy.of("reward >= 2", None)
+    Outbox(store, "shipping").policy = SendingPolicy.of("reward >= 2", None)
     assert send_all(store) == 0
     assert (len(harbour.sent()), state(store).sent, state(store).held_back) == (2, 2, 2)
 
 
 def test_a_budget_holds_back_what_comes_after_it(harbour: Any, store: Path) -> None:
     written(store, 30)
-    Outbox(store, "shipping").policy = Policy.of(None, 100)
+    Outbox(store, "shipping").policy = SendingPolicy.of(None, 100)
     assert send_all(store) == 0
     told = state(store)
     assert told.sent + told.held_back == 30
@@ -234,19 +234,19 @@ def test_a_budget_holds_back_what_comes_after_it(harbour: Any, store: Path) -> N
 
 def test_only_one_sender_of_a_backend_works(harbour: Any, store: Path) -> None:
     written(store, 1)
-    with Outbox(store, "shipping").following():
-        assert follower.main(store, "shipping") == 0
+    with Outbox(store, "shipping").alone_in_background():
+        assert sender_loop.main(store, "shipping") == 0
     assert harbour.sent() == {}
 
 
 def test_an_outage_is_waited_out_for_some_minutes_only(
     harbour: Any, store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(follower, "_FIRST_WAIT_SEC", 0.01)
+    monkeypatch.setattr(sender_loop, "_FIRST_WAIT_SEC", 0.01)
     written(store, 1)
     subprocess.run([sys.executable, "-m", "rolltrace.keeper", str(store), "--once"], check=True)
     harbour.let("down")
-    assert Follower(store, "shipping").run(outage_sec=0.0) == 0
+    assert SenderLoop(store, "shipping").run(outage_sec=0.0) == 0
     assert state(store).pending == 1
 
 

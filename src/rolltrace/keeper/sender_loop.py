@@ -1,6 +1,6 @@
 """Send to one backend in the background, as long as there is something to send or somebody who may write more.
 
-    python -m rolltrace.keeper.follower STORE BACKEND
+    python -m rolltrace.keeper.sender_loop STORE BACKEND
 
 A process of its own for each backend: a vendor that is down, hangs or crashes delays neither the drainer nor the other
 backends, and no vendor's library meets another's. In `drain="thread"` it is a thread.
@@ -26,11 +26,11 @@ from rolltrace.keeper.outbox import Outbox
 from rolltrace.keeper.pending import Pending, routed
 from rolltrace.keeper.position import REFUSED, SENT
 from rolltrace.keeper.sender import Sender
-from rolltrace.keeper.senders import STOPPED
+from rolltrace.keeper.sender_processes import STOPPED
 from rolltrace.query import open_store
 
 HUNG = 4
-"""Exit code: the vendor's library did not come back."""
+"""Exit code: a call into the vendor's library did not return."""
 _LOOK_EVERY_SEC = 1.0
 _LOOK_SHARE = 0.05
 """How much of the time may be spent on looking for what is new."""
@@ -63,7 +63,7 @@ class Backoff:
         self.failures = 0
 
 
-class Follower:
+class SenderLoop:
     """Looks for what is new, sends it, waits; one backend of one store."""
 
     def __init__(self, store: Path, name: str) -> None:
@@ -78,9 +78,9 @@ class Follower:
         self._state = self.outbox.state
         self._state.stopped = self._state.last_error = self._state.next_try_ns = None
         self._state.updated = 0
-        self._told_at = 0.0
+        self._reported_at = 0.0
         self._look_sec = 0.0
-        self._held_before = 0
+        self._held_back_before = 0
 
     def run(self, *, idle_sec: float = _IDLE_SEC, outage_sec: float = _OUTAGE_SEC) -> int:
         """Send until there is nothing to wait for. Gives the exit code."""
@@ -96,11 +96,11 @@ class Follower:
                         busy = self._round()
                         self._backoff.worked()
                     except _STOPS as fault:
-                        self._tell_of(fault, stopped=True)
+                        self._report_fault(fault, stopped=True)
                         return STOPPED
                     except Exception as fault:
                         busy, wait = True, self._backoff.failed(fault)
-                        self._tell_of(fault, wait)
+                        self._report_fault(fault, wait)
                     now = time.monotonic()
                     next_try = now + max(wait, _LOOK_EVERY_SEC, self._look_sec / _LOOK_SHARE)
                 writers = any(map(is_live, self._own_journals()))
@@ -118,7 +118,7 @@ class Follower:
 
     def _round(self) -> bool:
         """Look once and send what there is, for a while; whether there was anything. Somebody else may be sending."""
-        with self.outbox.working() as alone:
+        with self.outbox.sending() as alone:
             if not alone:
                 return True
             position = self.outbox.position
@@ -127,18 +127,18 @@ class Follower:
             self._store.refresh()
             pending = routed(self._store, self.outbox)
             self._look_sec = time.monotonic() - begun
-            self._held_before = self.sender.held_back if self.sender is not None else 0
-            self._tell(pending)
+            self._held_back_before = self.sender.held_back if self.sender is not None else 0
+            self._report(pending)
             if pending.total:
                 sender = self._load()
                 sender.send(
                     pending,
                     max_bytes_per_day=self.outbox.policy.max_bytes_per_day,
                     deadline=begun + _ROUND_SEC,
-                    progress=lambda done, total: self._tell(pending, done),
+                    progress=lambda done, total: self._report(pending, done),
                 )
                 self._state.last_error = self._state.next_try_ns = None
-                self._tell(sender.left, now=True)
+                self._report(sender.left, now=True)
             return pending.total + pending.unsettled > 0
 
     def _load(self) -> Sender:
@@ -169,22 +169,22 @@ class Follower:
         folder = journal_folder(self._path)
         return [path for path in journal_files(self._path) if path.parent == folder]
 
-    def _tell(self, pending: Pending, done: int = 0, *, now: bool = False) -> None:
-        """Write the state, not more often than people can read."""
-        if not now and time.monotonic() - self._told_at < 1.0:
+    def _report(self, pending: Pending, done: int = 0, *, now: bool = False) -> None:
+        """Write the state, at most once a second."""
+        if not now and time.monotonic() - self._reported_at < 1.0:
             return
         position, state = self.outbox.position, self._state
         state.sent, state.refused = position.count(SENT), position.count(REFUSED)
         state.reasons = dict(position.reasons.most_common(10))
         state.updated = self.sender.updated if self.sender is not None else 0
         state.held_back = (
-            pending.held_back + (self.sender.held_back if self.sender is not None else 0) - self._held_before
+            pending.held_back + (self.sender.held_back if self.sender is not None else 0) - self._held_back_before
         )
         state.pending = pending.total - done + pending.unsettled
         state.bytes_today = position.bytes_today
         self._save()
 
-    def _tell_of(self, fault: Exception, wait: float = 0.0, *, stopped: bool = False) -> None:
+    def _report_fault(self, fault: Exception, wait: float = 0.0, *, stopped: bool = False) -> None:
         text = str(fault) if stopped else f"{type(fault).__name__}: {fault}"
         if stopped or self._backoff.failures == 1:
             logger.warning("%s: %s", self.outbox.backend, text, exc_info=None if stopped else fault)
@@ -195,36 +195,36 @@ class Follower:
 
     def _save(self) -> None:
         self._state.time_ns = time.time_ns()
-        self._told_at = time.monotonic()
+        self._reported_at = time.monotonic()
         self.outbox.state = self._state
 
     def hung(self, seconds: float) -> bool:
-        """Whether the backend has been called that long ago and did not come back."""
+        """Whether a call of the backend has been going on for so long."""
         since = self.sender.calling_since if self.sender is not None else None
         return since is not None and time.monotonic() - since > seconds
 
-    def tell_of_hanging(self) -> None:
-        self._tell_of(OutageError("the vendor's library did not come back from a call"))
+    def report_hanging(self) -> None:
+        self._report_fault(OutageError("a call into the vendor's library did not return"))
 
 
-def follow_in_thread(store: Path, name: str) -> None:
+def send_in_thread(store: Path, name: str) -> None:
     """Send to a backend from a thread of this process, as long as that lives, unless somebody else does."""
 
     def run() -> None:
         try:
-            with Outbox(store, name).following() as alone:
+            with Outbox(store, name).alone_in_background() as alone:
                 if alone:
-                    follower.run(idle_sec=float("inf"))
+                    loop.run(idle_sec=float("inf"))
         except Exception:
-            logger.exception("the sender of %s has ended", name)
+            logger.exception("the sender of %s failed", name)
 
     clean_log(store)
-    follower = Follower(store, name)
+    loop = SenderLoop(store, name)
     thread = threading.Thread(target=run, name=f"rolltrace-{name}", daemon=True)
     thread.start()
 
     def end() -> None:  # DuckDB does not like to be torn down while it is in use
-        follower.ended.set()
+        loop.ended.set()
         thread.join(_LAST_SEC)
 
     atexit.register(end)
@@ -235,21 +235,21 @@ def main(store: Path, name: str, hang_sec: float = _HANG_SEC) -> int:
 
     In a process of its own: it makes room for the training run, and ends itself when the vendor's library hangs.
     """
-    with Outbox(store, name).following() as alone:
+    with Outbox(store, name).alone_in_background() as alone:
         if not alone:
             return 0
         os.nice(5)
-        follower = Follower(store, name)
+        loop = SenderLoop(store, name)
 
         def watch() -> None:
             while True:
                 time.sleep(min(hang_sec / 4, 10.0))
-                if follower.hung(hang_sec):
-                    follower.tell_of_hanging()
+                if loop.hung(hang_sec):
+                    loop.report_hanging()
                     os._exit(HUNG)
 
         threading.Thread(target=watch, name="rolltrace-watch", daemon=True).start()
-        return follower.run()
+        return loop.run()
 
 
 if __name__ == "__main__":

@@ -10,12 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rolltrace.keeper.choice import SHARE, choose
 from rolltrace.keeper.groups import WAITING, Choice
-from rolltrace.keeper.policy import KEEP, Policy
+from rolltrace.keeper.policy import KEEP, SHARE, RetentionPolicy, choose
 from tests.nightly import nightly
 
-NOTHING = Policy(keep=())
+NOTHING = RetentionPolicy(keep=())
 
 
 def row(name: str, sample: Any = 1, **fields: Any) -> dict[str, Any]:
@@ -50,7 +49,7 @@ def steps(draw: st.DrawFn) -> list[dict[str, Any]]:
 
 
 policies = st.builds(
-    Policy,
+    RetentionPolicy,
     keep=st.lists(st.sampled_from(KEEP), unique=True).map(tuple),
     share=st.sampled_from([0.0, 0.3, 1.0]),
     slowest_percent=st.sampled_from([1.0, 30.0, 100.0]),
@@ -67,7 +66,7 @@ def groups(rows: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
 
 @settings(max_examples=nightly(2000, 80), deadline=None)
 @given(rows=steps(), policy=policies)
-def test_groups_are_whole_and_each_trajectory_has_one_fate(rows: list[dict[str, Any]], policy: Policy) -> None:
+def test_groups_are_whole_and_each_trajectory_has_one_fate(rows: list[dict[str, Any]], policy: RetentionPolicy) -> None:
     choice = choose(rows, policy)
     assert choice.drop.isdisjoint(choice.keep)
     assert choice.drop | set(choice.keep) == {each["trajectory_id"] for each in rows}
@@ -78,7 +77,7 @@ def test_groups_are_whole_and_each_trajectory_has_one_fate(rows: list[dict[str, 
 @settings(max_examples=nightly(2000, 80), deadline=None)
 @given(rows=steps(), policy=policies)
 def test_whatever_there_is_a_reason_to_keep_is_kept_and_nothing_else(
-    rows: list[dict[str, Any]], policy: Policy
+    rows: list[dict[str, Any]], policy: RetentionPolicy
 ) -> None:
     choice = choose(rows, policy)
     for group in groups(rows):
@@ -105,7 +104,9 @@ def test_whatever_there_is_a_reason_to_keep_is_kept_and_nothing_else(
 
 @settings(max_examples=nightly(1000, 50), deadline=None)
 @given(rows=steps(), policy=policies, data=st.data())
-def test_the_order_of_the_rows_does_not_matter(rows: list[dict[str, Any]], policy: Policy, data: st.DataObject) -> None:
+def test_the_order_of_the_rows_does_not_matter(
+    rows: list[dict[str, Any]], policy: RetentionPolicy, data: st.DataObject
+) -> None:
     one, other = choose(rows, policy), choose(data.draw(st.permutations(rows)), policy)
     assert (set(one.groups), one.keep) == (set(other.groups), other.keep)
 
@@ -113,63 +114,63 @@ def test_the_order_of_the_rows_does_not_matter(rows: list[dict[str, Any]], polic
 @settings(max_examples=nightly(1000, 50), deadline=None)
 @given(rows=steps(), policy=policies)
 def test_choosing_again_from_what_was_kept_drops_no_error_extreme_or_flagged_group(
-    rows: list[dict[str, Any]], policy: Policy
+    rows: list[dict[str, Any]], policy: RetentionPolicy
 ) -> None:
     kept = choose(rows, policy).keep
     again = choose([each for each in rows if each["trajectory_id"] in kept], policy)
     assert not [name for name in again.drop if kept[name] != "slowest"]
 
 
-def fate(rows: list[dict[str, Any]], policy: Policy, **more: Any) -> dict[str, str]:
+def fate(rows: list[dict[str, Any]], policy: RetentionPolicy, **more: Any) -> dict[str, str]:
     choice: Choice = choose(rows, policy, **more)
     return {each["trajectory_id"]: choice.keep.get(each["trajectory_id"], "dropped") for each in rows}
 
 
 @pytest.mark.parametrize(("status", "kept"), [("ok", 0), ("cancelled", 0), ("error", 1), ("interrupted", 1)])
 def test_errors_are_those_that_failed(status: str, kept: int) -> None:
-    assert len(choose([row("a", status=status)], Policy(keep=("errors",))).keep) == kept
+    assert len(choose([row("a", status=status)], RetentionPolicy(keep=("errors",))).keep) == kept
 
 
 def test_groups_of_different_rewards_are_kept_and_those_of_one_reward_are_not() -> None:
     rows = [row("a", 1, reward=0.0), row("b", 1, reward=1.0), row("c", 2, reward=1.0), row("d", 2, reward=1.0)]
-    assert fate(rows, Policy(keep=("extremes",))) == {
+    assert fate(rows, RetentionPolicy(keep=("extremes",))) == {
         "a": "extremes", "b": "extremes", "c": "dropped", "d": "dropped"
     }  # fmt: skip
 
 
 def test_a_reward_that_is_no_number_is_no_extreme() -> None:
     rows = [row("a", reward=math.nan), row("b", reward=1.0)]
-    assert choose(rows, Policy(keep=("extremes",))).drop == {"a", "b"}
+    assert choose(rows, RetentionPolicy(keep=("extremes",))).drop == {"a", "b"}
 
 
 def test_training_and_validation_of_one_sample_are_two_groups() -> None:
     rows = [row("a", reward=0.0), row("b", reward=1.0, validate=True)]
-    assert choose(rows, Policy(keep=("extremes",))).drop == {"a", "b"}
+    assert choose(rows, RetentionPolicy(keep=("extremes",))).drop == {"a", "b"}
 
 
 def test_the_slowest_are_those_of_each_step() -> None:
     rows = [row(f"{step} {n}", n, step=step, duration_s=float(n * step)) for step in (1, 100) for n in range(40)]
-    kept = choose(rows, Policy(keep=("slowest",), slowest_percent=5)).keep
+    kept = choose(rows, RetentionPolicy(keep=("slowest",), slowest_percent=5)).keep
     assert set(kept) == {"1 39", "1 38", "100 39", "100 38"}
 
 
 def test_chosen_flags_count_and_others_do_not() -> None:
     rows = [row("a", 1, flags=["cut"]), row("b", 2, flags=["tool_error"]), row("c", 3)]
-    assert set(choose(rows, Policy(keep=("flagged",))).keep) == {"a", "b"}
-    assert set(choose(rows, Policy(keep=("flagged",), flags=("cut",))).keep) == {"a"}
+    assert set(choose(rows, RetentionPolicy(keep=("flagged",))).keep) == {"a", "b"}
+    assert set(choose(rows, RetentionPolicy(keep=("flagged",), flags=("cut",))).keep) == {"a"}
 
 
 def test_the_share_is_as_large_as_asked_for() -> None:
     rows = [row(str(sample), sample) for sample in range(4000)]
-    assert 1000 < len(choose(rows, Policy(keep=(), share=0.3)).keep) < 1400
-    assert not choose(rows, Policy(keep=(), share=0.0)).keep
-    assert not choose(rows, Policy(keep=(), share=1.0)).drop
+    assert 1000 < len(choose(rows, RetentionPolicy(keep=(), share=0.3)).keep) < 1400
+    assert not choose(rows, RetentionPolicy(keep=(), share=0.0)).keep
+    assert not choose(rows, RetentionPolicy(keep=(), share=1.0)).drop
 
 
 def test_the_share_is_the_same_samples_in_every_step_and_grows_by_others() -> None:
     def kept(share: float, seed: int = 0, step: int = 1) -> set[str]:
         rows = [row(str(sample), sample if step else str(sample), step=step) for sample in range(500)]
-        return set(choose(rows, Policy(keep=(), share=share, seed=seed)).keep)
+        return set(choose(rows, RetentionPolicy(keep=(), share=share, seed=seed)).keep)
 
     assert kept(0.2, step=0) == kept(0.2, step=7) < kept(0.5)
     assert kept(0.2, seed=1) != kept(0.2)
@@ -179,7 +180,7 @@ def test_a_share_of_samples_that_were_chosen_by_their_hash_is_still_a_share() ->
     from rolltrace import choose_samples
 
     rows = [row(str(sample), sample) for sample in choose_samples(range(10_000), limit=500)]
-    assert 20 < len(choose(rows, Policy(keep=(), share=0.1)).keep) < 100
+    assert 20 < len(choose(rows, RetentionPolicy(keep=(), share=0.1)).keep) < 100
 
 
 def test_a_group_that_lacks_a_reward_waits_while_others_have_one() -> None:
@@ -208,7 +209,7 @@ def test_a_group_that_still_runs_waits() -> None:
 
 def test_trajectories_without_a_sample_stand_alone() -> None:
     rows = [row("a", None, reward=0.0), row("b", None, reward=1.0), row("c", None, status="error")]
-    assert fate(rows, Policy(keep=("extremes", "errors"))) == {"a": "dropped", "b": "dropped", "c": "errors"}
+    assert fate(rows, RetentionPolicy(keep=("extremes", "errors"))) == {"a": "dropped", "b": "dropped", "c": "errors"}
 
 
 def test_what_was_begun_inside_belongs_to_the_group() -> None:
@@ -216,4 +217,9 @@ def test_what_was_begun_inside_belongs_to_the_group() -> None:
     rows = [row("a", 1), row("b", None, **inside), row("c", 2), row("d", None, parent_trajectory_id="b", reward=None)]
     assert set(fate(rows, NOTHING).values()) == {"dropped"}
     failed = [*rows[:3], row("d", None, parent_trajectory_id="b", reward=None, status="error")]
-    assert fate(failed, Policy(keep=("errors",))) == {"a": "errors", "b": "errors", "c": "dropped", "d": "errors"}
+    assert fate(failed, RetentionPolicy(keep=("errors",))) == {
+        "a": "errors",
+        "b": "errors",
+        "c": "dropped",
+        "d": "errors",
+    }

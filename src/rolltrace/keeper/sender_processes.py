@@ -1,4 +1,4 @@
-"""See to it that every backend that this store goes to has a sender at work on this host."""
+"""Start a sender on this host for every backend that this store goes to."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STOPPED = 3
 _SECONDS_BETWEEN = 5.0
 
 
-class Senders:
+class SenderProcesses:
     """Starts a process for each backend, and again when one was killed or there is news for it.
 
     They are not the keeper's to end: each leaves by itself when there is nothing left to do.
@@ -28,10 +28,10 @@ class Senders:
         self._store = store
         self._threads = threads
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
-        self._following: set[str] = set()
+        self._in_threads: set[str] = set()
         self._started: dict[str, float] = {}
         self._stopped: set[str] = set()
-        self._known: set[Path] = set()
+        self._seen_files: set[Path] = set()
         self._redactor = Redactor.of(store)
 
     def wake(self, *, news: bool) -> None:
@@ -43,27 +43,25 @@ class Senders:
         self._note_routes()
         for name in outboxes(self._store):
             if name not in self._stopped and routes(self._store, name):
-                self._see_to(name, news)
+                self._ensure(name, news)
 
     def _note_routes(self) -> None:
         """From live journals too: sending need not wait until the first of them is drained."""
         listed = set(journal_files(self._store))
-        for path in listed - self._known:
+        for path in listed - self._seen_files:
             try:
                 note_routes(self._store, self._redactor.segment(SegmentReader.open(path)).meta)
             except (OSError, FormatError):  # drained meanwhile, or not ours
                 continue
-        self._known = listed
+        self._seen_files = listed
 
-    def _see_to(self, name: str, news: bool) -> None:
+    def _ensure(self, name: str, news: bool) -> None:
         if self._threads:
-            if name not in self._following:
-                from rolltrace.keeper.follower import (
-                    follow_in_thread,
-                )  # with all of query: not in the drainer's process
+            if name not in self._in_threads:
+                from rolltrace.keeper.sender_loop import send_in_thread  # with all of query: not in a drainer's process
 
-                self._following.add(name)
-                follow_in_thread(self._store, name)
+                self._in_threads.add(name)
+                send_in_thread(self._store, name)
             return
         process = self._processes.get(name)
         code = None if process is None else process.poll()
@@ -72,9 +70,9 @@ class Senders:
         if code == STOPPED:
             self._stopped.add(name)
             return
-        fell = code not in (None, 0)
+        crashed = code not in (None, 0)
         first = name not in self._started
-        if (first or news or fell) and time.monotonic() - self._started.get(name, -1e9) > _SECONDS_BETWEEN:
+        if (first or news or crashed) and time.monotonic() - self._started.get(name, -1e9) > _SECONDS_BETWEEN:
             self._started[name] = time.monotonic()
             self._processes[name] = self._start(name)
 
@@ -83,7 +81,7 @@ class Senders:
         make_folder(folder)
         with open(folder / "sender.log", "ab", opener=open_file) as log:
             return subprocess.Popen(
-                [sys.executable, "-m", "rolltrace.keeper.follower", str(self._store), name],
+                [sys.executable, "-m", "rolltrace.keeper.sender_loop", str(self._store), name],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
