@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -17,6 +17,9 @@ from rolltrace.errors import QueryError, StoreError
 from rolltrace.journal import JournalWriter
 from rolltrace.query.result import Result
 from rolltrace.record import Coordinates, Event, encode_record, target_of
+
+if TYPE_CHECKING:
+    from rolltrace.query.sql_store import SqlStore
 
 Ask = Callable[[str, list[Any]], Result]
 
@@ -31,19 +34,32 @@ class Addressee(NamedTuple):
     run: str | None = None
 
 
-def addressee_of_row(row: dict[str, Any]) -> Addressee:
-    """That of a row of the listing."""
+def addressee(
+    store: SqlStore, target: str | tuple[Any, ...], project: str | None, experiment: str | None, run: str | None
+) -> Addressee:
+    """Whom a score is about: by an id or its prefix, or by coordinates.
+
+    Raises:
+        ConfigError: the target is neither.
+        QueryError: no trajectory has this id, several begin with it, or it is not plain which experiment is meant.
+    """
+    if isinstance(target, str):
+        try:
+            rows = store._ask("SELECT * FROM _rows WHERE trajectory_id = ?", [store.full_id(target)])
+            return _addressee_of_row(*rows)
+        except QueryError:
+            if project is None or experiment is None:
+                raise  # most likely a slip of the hand; an experiment that is named may have it yet
+    return _addressee_of(store._ask, target, project, experiment, run)
+
+
+def _addressee_of_row(row: dict[str, Any]) -> Addressee:
     where = Coordinates(*(row[name] for name in Coordinates._fields))
     return Addressee(row["project"], row["experiment"], bytes.fromhex(row["trajectory_id"]), where, row["run"])
 
 
-def addressee_of(ask: Ask, target: Any, project: str | None, experiment: str | None, run: str | None) -> Addressee:
-    """That of coordinates, or of an id that the store does not know: then project and experiment are given.
-
-    Raises:
-        ConfigError: the target is neither.
-        QueryError: it is not plain which experiment is meant.
-    """
+def _addressee_of(ask: Ask, target: Any, project: str | None, experiment: str | None, run: str | None) -> Addressee:
+    """That of coordinates, or of an id that the store does not know: then project and experiment are given."""
     trajectory_id, where = target_of(target)
     homes = _homes(ask, where, project, experiment) or _homes(ask, None, project, experiment)
     if project is not None and experiment is not None:
