@@ -7,7 +7,8 @@ import sys
 from typing import Any
 
 from rolltrace._launch import remove_replaced_later
-from rolltrace.cli.output import add_all_hosts, add_store, store_of, tell_of_other_hosts, working
+from rolltrace.cli.options import add_all_hosts, add_store, store_of, tell_of_other_hosts
+from rolltrace.cli.output import working
 from rolltrace.journal import drainer_lock, journal_folder
 
 

@@ -8,11 +8,10 @@ from collections.abc import Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
+from rolltrace.cli.options import add_json, add_store, store_of, tell_of_older_runs
 from rolltrace.cli.output import (
     SHORT_ID,
     Column,
-    add_json,
-    add_store,
     counted,
     cut,
     json_line,
@@ -21,8 +20,6 @@ from rolltrace.cli.output import (
     plain,
     print_table,
     screen_width,
-    store_of,
-    tell_of_older_runs,
     working,
     wrapped,
 )

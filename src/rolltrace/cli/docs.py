@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import rolltrace
-from rolltrace.cli.output import Column, add_json, print_rows, print_table
+from rolltrace.cli.options import add_json
+from rolltrace.cli.output import Column, print_rows, print_table
 from rolltrace.errors import ConfigError, StoreError
 
 _EXAMPLES = """examples:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from rolltrace.cli.output import add_store, progress, store_of
+from rolltrace.cli.options import add_store, store_of
+from rolltrace.cli.output import progress
 
 
 def add(commands: Any) -> None:

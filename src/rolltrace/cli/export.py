@@ -10,19 +10,16 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, TextIO
 
-from rolltrace.cli.output import (
+from rolltrace.cli.options import (
     add_filters,
     add_json,
     add_store,
-    counted,
     filters_of,
-    json_line,
-    progress,
     store_of,
     tell_of_nothing,
     tell_of_older_runs,
-    working,
 )
+from rolltrace.cli.output import counted, json_line, progress, working
 from rolltrace.errors import ConfigError, StoreError
 from rolltrace.exchange import EXPORTS
 from rolltrace.journal import replacing

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from rolltrace.cli.output import add_json, json_line, paint
+from rolltrace.cli.options import add_json
+from rolltrace.cli.output import json_line, paint
 from rolltrace.flags import ALWAYS_ON, FLAGS
 
 

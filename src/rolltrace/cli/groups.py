@@ -5,25 +5,27 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from rolltrace.cli.output import (
-    Column,
+from rolltrace.cli.options import (
     add_filters,
     add_json,
     add_order,
     add_store,
     count,
+    filters_of,
+    store_of,
+    tell_of_nothing,
+    tell_of_older_runs,
+)
+from rolltrace.cli.output import (
+    Column,
     counted,
     differing_places,
     duration,
-    filters_of,
     number,
     plain,
     print_footer,
     print_rows,
     print_table,
-    store_of,
-    tell_of_nothing,
-    tell_of_older_runs,
     working,
 )
 

@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rolltrace.cli.output import add_json, add_store, counted, json_line, plain, progress, store_of
+from rolltrace.cli.options import add_json, add_store, store_of
+from rolltrace.cli.output import counted, json_line, plain, progress
 from rolltrace.exchange import IMPORTS
 
 if TYPE_CHECKING:

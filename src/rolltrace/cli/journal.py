@@ -9,7 +9,8 @@ from typing import Any
 
 import msgspec
 
-from rolltrace.cli.output import add_json, add_store, json_line, plain, store_of
+from rolltrace.cli.options import add_json, add_store, store_of
+from rolltrace.cli.output import json_line, plain
 from rolltrace.journal import Damage, Entry, SegmentReader, hidden_journals, journal_files, read_journals
 from rolltrace.record import Blob, Record, decode_value, to_json
 from rolltrace.record.partial import read_coordinates

@@ -8,20 +8,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from rolltrace.cli.output import (
-    SHORT_ID,
-    Column,
-    add_json,
-    add_store,
-    counted,
-    duration,
-    paint,
-    plain,
-    print_rows,
-    print_table,
-    store_of,
-    working,
-)
+from rolltrace.cli.options import add_json, add_store, store_of
+from rolltrace.cli.output import SHORT_ID, Column, counted, duration, paint, plain, print_rows, print_table, working
 
 _EVERY_SEC = 1.0
 _TO_TOP = "\x1b[H\x1b[J"

@@ -6,27 +6,29 @@ import argparse
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from rolltrace.cli.output import (
-    SHORT_ID,
-    Column,
+from rolltrace.cli.options import (
     add_filters,
     add_json,
     add_order,
     add_store,
-    ago,
     count,
+    filters_of,
+    runs_of,
+    store_of,
+    tell_of_nothing,
+    tell_of_older_runs,
+)
+from rolltrace.cli.output import (
+    SHORT_ID,
+    Column,
+    ago,
     counted,
     differing_places,
-    filters_of,
     number,
     plain,
     print_footer,
     print_rows,
     print_table,
-    runs_of,
-    store_of,
-    tell_of_nothing,
-    tell_of_older_runs,
     working,
 )
 from rolltrace.cli.trajectory_table import (

@@ -19,7 +19,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, TextIO
 
-from rolltrace.cli.output import error_text, named_store, plain
+from rolltrace.cli.options import named_store
+from rolltrace.cli.output import error_text, plain
 from rolltrace.errors import IncompleteWarning, RolltraceError
 from rolltrace.journal import write_problem
 

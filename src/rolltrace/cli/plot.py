@@ -11,21 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rolltrace.cli.chart import Line, chart
-from rolltrace.cli.output import (
-    add_filters,
-    add_json,
-    add_store,
-    counted,
-    duration,
-    filters_of,
-    number,
-    plain,
-    print_rows,
-    screen_width,
-    store_of,
-    tell_of_older_runs,
-    working,
-)
+from rolltrace.cli.options import add_filters, add_json, add_store, filters_of, store_of, tell_of_older_runs
+from rolltrace.cli.output import counted, duration, number, plain, print_rows, screen_width, working
 from rolltrace.errors import ConfigError, MissingExtraError, StoreError
 
 if TYPE_CHECKING:

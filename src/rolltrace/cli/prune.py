@@ -8,20 +8,18 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from rolltrace._launch import remove_replaced_later
-from rolltrace.cli.output import (
+from rolltrace.cli.options import (
     add_all_hosts,
     add_json,
     add_store,
-    counted,
-    json_line,
-    progress,
-    size,
+    add_yes,
+    amount,
+    is_agreed,
     store_of,
     tell_of_other_hosts,
     tell_of_runs_not_meant,
-    working,
 )
-from rolltrace.cli.removal import add_yes, amount, is_agreed
+from rolltrace.cli.output import counted, json_line, progress, size, working
 from rolltrace.journal import drainer_lock, journal_folder
 
 if TYPE_CHECKING:

@@ -8,19 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rolltrace._launch import remove_replaced_later
-from rolltrace.cli.output import (
+from rolltrace.cli.options import (
     add_all_hosts,
     add_json,
     add_store,
-    counted,
-    json_line,
-    plain,
-    size,
+    add_yes,
+    amount,
+    is_agreed,
     store_of,
     tell_of_other_hosts,
-    working,
 )
-from rolltrace.cli.removal import add_yes, amount, is_agreed
+from rolltrace.cli.output import counted, json_line, plain, size, working
 from rolltrace.errors import ConfigError
 from rolltrace.journal import drainer_lock, journal_folder
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from rolltrace.cli.output import add_store, plain, store_of, working
+from rolltrace.cli.options import add_store, store_of
+from rolltrace.cli.output import plain, working
 
 _EXAMPLES = """examples:
   rolltrace score 3f2a1b2c note "guesses the answer, then explains it"

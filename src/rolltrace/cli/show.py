@@ -9,9 +9,8 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rolltrace.cli.options import add_json, add_store, store_of
 from rolltrace.cli.output import (
-    add_json,
-    add_store,
     ago,
     counted,
     cut,
@@ -24,7 +23,6 @@ from rolltrace.cli.output import (
     plain_lines,
     print_rows,
     screen_width,
-    store_of,
     working,
 )
 from rolltrace.cli.show_transitions import print_transitions

@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rolltrace.cli.output import add_json, add_store, counted, json_line, plain, size, store_of, working
+from rolltrace.cli.options import add_json, add_store, store_of
+from rolltrace.cli.output import counted, json_line, plain, size, working
 from rolltrace.journal import drainer_is_running, journal_files, undrained_bytes
 
 if TYPE_CHECKING:

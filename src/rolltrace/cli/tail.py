@@ -7,22 +7,17 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
+from rolltrace.cli.options import add_filters, add_json, add_store, filters_of, store_of, tell_of_nothing
 from rolltrace.cli.output import (
     SHORT_ID,
-    add_filters,
-    add_json,
-    add_store,
     cut,
     duration,
-    filters_of,
     json_line,
     number,
     paint,
     paint_status,
     plain,
     screen_width,
-    store_of,
-    tell_of_nothing,
     working,
 )
 

@@ -10,7 +10,7 @@ import threading
 from typing import Any
 from urllib.parse import quote
 
-from rolltrace.cli.output import add_store, store_of
+from rolltrace.cli.options import add_store, store_of
 from rolltrace.errors import ConfigError
 
 _SHORTEST_TOKEN = 16
