@@ -327,7 +327,7 @@ class Store(SqlStore):
         return self._explained(self._with_older_runs(answer, runs, f"_listing t WHERE {where}", values), "steps", asked)
 
     def compare(self, trajectory_ids: Sequence[str]) -> Comparison:
-        """Two or more trajectories side by side, and where they part."""
+        """Two or more trajectories side by side, and where they diverge."""
         if isinstance(trajectory_ids, str):
             raise ConfigError("compare needs a list of trajectory ids, not one")
         return compare([self.trajectory(each) for each in trajectory_ids])
@@ -342,7 +342,7 @@ class Store(SqlStore):
         validate: bool | None = None,
         run: str | None = None,
     ) -> Comparison:
-        """All rollouts of one sample in one step side by side, and where each parts from the best of them.
+        """All rollouts of one sample in one step side by side, and where each diverges from the best of them.
 
         Raises:
             QueryError: there are fewer than two, or several experiments have this step and sample.
