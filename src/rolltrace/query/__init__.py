@@ -17,6 +17,7 @@ from rolltrace.query.token_sequence import TokenSequence, token_sequence
 from rolltrace.query.trajectory import Op, OpTokens, Trajectory
 
 if TYPE_CHECKING:
+    from rolltrace.query.as_sql import listing_sql
     from rolltrace.query.changes import changes_between
     from rolltrace.query.completion import complete_filter
     from rolltrace.query.facets import facets_of
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from rolltrace.query.series import step_series
 
 _LATER = {
+    "listing_sql": "as_sql",
     "changes_between": "changes",
     "complete_filter": "completion",
     "facets_of": "facets",
@@ -105,6 +107,7 @@ __all__ = [
     "find_trajectory",
     "group_page",
     "jump_targets",
+    "listing_sql",
     "messages_of_trajectory",
     "open_store",
     "ops_of",

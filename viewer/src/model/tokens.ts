@@ -2,6 +2,10 @@
 import { numberOf, type WireNumber } from "../api/number";
 import type { Segment, TokenBreak, TokenRange } from "../api/types.gen";
 
+/** Longer sequences are read in windows of so many tokens. */
+export const TOKENS_AT_ONCE = 50_000;
+export const FIRST_TOKENS = { start: 0, end: TOKENS_AT_ONCE } as const;
+
 export interface Tokens {
   readonly start: number;
   readonly total: number;

@@ -3,7 +3,7 @@ import { type KeyboardEvent, useCallback, useEffect, useMemo, useRef, useState }
 import { useAnswer } from "../../../api/hooks";
 import type { TokenRange, TrajectoryHead } from "../../../api/types.gen";
 import { count } from "../../../model/format";
-import { blockAt, blocksOf, tokensOf } from "../../../model/tokens";
+import { blockAt, blocksOf, TOKENS_AT_ONCE, tokensOf } from "../../../model/tokens";
 import { useText } from "../../../text";
 import { HoverTip } from "../../../ui/HoverTip";
 import { useKeys } from "../../../ui/keys";
@@ -16,7 +16,6 @@ import { TokenLine, TokenTip } from "./TokenTip";
 import "./tokens.css";
 
 const METRICS = ["logprob", "mask", "policy", "plain"] as const;
-const AT_ONCE = 50_000;
 const LINE = 22;
 const PER_LINE = 22;
 
@@ -25,11 +24,11 @@ export default function TokensTab({ head }: { head: TrajectoryHead }) {
   const t = useText();
   const path = { trajectory_id: head.row.trajectory_id };
   const wanted = Number(useUrl().anchor.get("tok") ?? 0);
-  // Longer sequences are read in windows; the one with the token that is pointed at comes first.
-  const start = Math.floor((Number.isFinite(wanted) ? wanted : 0) / AT_ONCE) * AT_ONCE;
+  // The window with the token that is pointed at comes first.
+  const start = Math.floor((Number.isFinite(wanted) ? wanted : 0) / TOKENS_AT_ONCE) * TOKENS_AT_ONCE;
   const answer = useAnswer("/api/trajectory/{trajectory_id}/tokens", {
     path,
-    query: { start, end: start + AT_ONCE },
+    query: { start, end: start + TOKENS_AT_ONCE },
     enabled: head.has_tokens,
   });
   if (!head.has_tokens) return <NoTokens />;
