@@ -41,6 +41,25 @@ export function tokensOf(range: TokenRange): Tokens {
   };
 }
 
+/** The tokens that a model call produced. */
+export interface Reply {
+  readonly tokens: Tokens;
+  /** Index of its first token in the whole sequence. */
+  readonly start: number;
+  readonly ids: readonly number[];
+}
+
+const known = new WeakMap<TokenRange, Tokens>();
+
+/** Null if they are not among those that were read. */
+export function replyOf(range: TokenRange, opId: string): Reply | null {
+  const segment = range.segments.find((each) => each.op_id === opId && each.kind === "response");
+  if (!segment || segment.start < range.start || segment.end > range.end) return null;
+  const tokens = known.get(range) ?? tokensOf(range);
+  known.set(range, tokens); // the replies of all turns are asked for one after the other
+  return { tokens, start: segment.start, ids: range.ids.slice(segment.start - range.start, segment.end - range.start) };
+}
+
 /** Cuts the text at the given numbers of characters (code points). */
 export function piecesOf(text: string, lengths: readonly number[]): string[] {
   let at = 0;
