@@ -74,8 +74,8 @@ class Op:
     @property
     def content(self) -> OpContent | None:
         """Its columns as they are stored; None for an op that no store gave."""
-        found: OpContent | None = self.__dict__.get("_content")
-        return found
+        content: OpContent | None = self.__dict__.get("_content")
+        return content
 
     @property
     def tokens(self) -> OpTokens | None:
@@ -181,8 +181,8 @@ def op_of(span: Row, contents: Contents, pruned: Pruning | None, unreadable: set
 
 def _payload(content: OpContent) -> Row | None:
     """Inputs and outputs; None if there is no payload, or none any more."""
-    found: Row | None = content.once(_read_payload)
-    return found
+    payload: Row | None = content.once(_read_payload)
+    return payload
 
 
 def _read_payload(content: OpContent, text: str | None) -> Row | None:
