@@ -148,6 +148,9 @@ class Span:
             trajectory = self.trajectory
             thread = "" if get_ident() == _main_thread else _thread_name()
             tokenizer = None if recorder.tokenizers is None else self.tokenizer
+            first: Any
+            second: Any
+            third: Any
             if len(inputs) + len(outputs) <= _MOST_BYTES_COPIED_TWICE:
                 first, second, third = inputs, outputs, thread
             else:

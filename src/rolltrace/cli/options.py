@@ -158,12 +158,15 @@ def tell_of_nothing(answer: Result, *, as_json: bool = False) -> None:
     print(f"{'rolltrace: ' * as_json}{plain(answer.why_empty())}", file=sys.stderr if as_json else sys.stdout)
 
 
-def store_of(options: argparse.Namespace, *, may_be_new: bool = False, to_write: bool = False) -> Path:
+def store_of(
+    options: argparse.Namespace, *, may_be_new: bool = False, may_be_empty: bool = False, to_write: bool = False
+) -> Path:
     """The store a command was asked about.
 
     Args:
         options: Of the command.
         may_be_new: The command can make a store, where there is nothing or an empty folder.
+        may_be_empty: The command only reads, and shows an empty folder as an empty store: a run may be about to begin.
         to_write: The command changes it.
 
     Raises:
@@ -178,7 +181,7 @@ def store_of(options: argparse.Namespace, *, may_be_new: bool = False, to_write:
             f"cannot read the store {str(store)!r}: {read_problem(store, PermissionError('no permission'))}"
         )
     try:
-        check_store(store)
+        check_store(store, may_be_empty=may_be_empty)
     except StoreError as fault:
         is_free = not store.exists() or (store.is_dir() and not any(store.iterdir()))
         if may_be_new and is_free:

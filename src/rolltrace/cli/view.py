@@ -42,7 +42,7 @@ def add(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    store = store_of(options)
+    store = store_of(options, may_be_empty=True)
     token = _token(options)
 
     from rolltrace.query import open_store

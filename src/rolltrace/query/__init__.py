@@ -34,6 +34,7 @@ from rolltrace.query.trajectory import Trajectory
 if TYPE_CHECKING:
     from rolltrace.query.arguments import column_of as column_of
     from rolltrace.query.arguments import sorted_by as sorted_by
+    from rolltrace.query.as_sql import listing_sql
     from rolltrace.query.columns import COLUMNS as COLUMNS
     from rolltrace.query.columns import FILTER_HEADERS as FILTER_HEADERS
     from rolltrace.query.columns import GROUP_FILTER_HEADERS as GROUP_FILTER_HEADERS
@@ -79,6 +80,7 @@ _LATER = {
     name: module
     for module, names in {
         "arguments": "column_of sorted_by",
+        "as_sql": "listing_sql",
         "columns": "COLUMNS FILTER_HEADERS GROUP_FILTER_HEADERS GROUP_HEADERS TRAJECTORY_COLUMNS TRAJECTORY_HEADERS",
         "completion": "complete_filter",
         "contents": "Pace",
@@ -166,6 +168,7 @@ __all__ = [
     "find_trajectory",
     "group_page",
     "jump_targets",
+    "listing_sql",
     "messages_of_trajectory",
     "open_store",
     "ops_of",

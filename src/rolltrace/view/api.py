@@ -28,6 +28,7 @@ from rolltrace.query import (
     facets_of,
     group_page,
     jump_targets,
+    listing_sql,
     outline_of,
     pulse_of,
     read_image,
@@ -111,6 +112,11 @@ def trajectories(asked: Asked) -> Answer:
     return Answer(encoded(wire.Trajectories, {**vars(page), "rows": [shapes.listing_row(row) for row in page.rows]}))
 
 
+def sql(asked: Asked) -> Answer:
+    wanted: requests.SqlRequest = asked.arguments
+    return Answer(encoded(wire.Sql, {"sql": listing_sql(wanted.listing, _scope(wanted), wanted.order)}))
+
+
 def facets(asked: Asked) -> Answer:
     return Answer(encoded(wire.Facets, facets_of(asked.store, _scope(asked.arguments))))
 
@@ -165,6 +171,7 @@ def trajectory(asked: Asked) -> Answer:
                 "has_tokens": outline.token_total > 0,
                 "has_transitions": outline.has_transitions,
                 "token_total": outline.token_total,
+                "reward_range": outline.reward_range,
             },
         )
     )
@@ -360,7 +367,7 @@ def _whole(text: str) -> int:
 HANDLERS: dict[str, Callable[[Asked], Answer]] = {
     each.__name__: each
     for each in (
-        status, experiments, experiment, groups, trajectories, facets, filter_check, filter_complete, trajectory,
+        status, experiments, experiment, groups, trajectories, sql, facets, filter_check, filter_complete, trajectory,
         conversation, message, tokens, op, branch, op_raw, transitions, raw, blob, compare, live, search, jump,
     )
 }  # fmt: skip

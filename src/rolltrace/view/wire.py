@@ -329,6 +329,12 @@ class Facets(Struct):
     histograms: list[Histogram]
 
 
+class Sql(Struct):
+    """A listing as one SELECT over the documented views."""
+
+    sql: str
+
+
 class FilterCheck(Struct, omit_defaults=True):
     """Whether a filter can be understood."""
 
@@ -497,6 +503,8 @@ class TrajectoryHead(Struct):
     has_transitions: bool
     token_total: int
     """How many tokens its last model call saw and produced: the sequence has as many, and more where it breaks."""
+    reward_range: list[float] | None
+    """Smallest and largest finite reward of the experiment: one colour scale. None without rewards."""
 
 
 class Part(Struct, omit_defaults=True):
