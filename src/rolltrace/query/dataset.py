@@ -242,20 +242,20 @@ class Store(SqlStore):
         conditions, values = conditions_of(
             step=step, sample_index=sample_index, experiment=experiment, project=project, validate=validate, run=run
         )
-        found = records_where(self, conditions, values, whole("step", step))
+        records = records_where(self, conditions, values, whole("step", step))
         if run is not None or all_runs:
-            return found
+            return records
         rollouts = self.group(step, sample_index, experiment=experiment, project=project, validate=validate).rows()
         shown = {(row["project"], row["experiment"], row["validate"], row["run"]) for row in rollouts}
-        of_these = [each for each in found if (each.project, each.experiment, each.validate, each.run) in shown]
-        return of_these if shown else found
+        of_these = [each for each in records if (each.project, each.experiment, each.validate, each.run) in shown]
+        return of_these if shown else records
 
     def _group_record(self, prefix: str) -> Trajectory | None:
         """The group record whose id begins so, if there is one."""
         wanted = prefix.strip().lower()
         bounds = [wanted.ljust(32, "0"), wanted.ljust(32, "f")]
-        found = records_where(self, "trajectory_id BETWEEN ? AND ?", bounds, None)
-        return found[0] if len(found) == 1 else None
+        records = records_where(self, "trajectory_id BETWEEN ? AND ?", bounds, None)
+        return records[0] if len(records) == 1 else None
 
     def groups(
         self,
