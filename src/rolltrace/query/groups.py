@@ -36,6 +36,20 @@ def records_where(store: Store, conditions: str, values: Sequence[Any], step: in
     return [each.trajectory for each in read_whole(store, rows, step)]
 
 
+def record_with_prefix(store: Store, prefix: str) -> Trajectory | None:
+    """The record whose id begins so, if there is exactly one."""
+    wanted = prefix.strip().lower()
+    bounds = [wanted.ljust(32, "0"), wanted.ljust(32, "f")]
+    records = records_where(store, "trajectory_id BETWEEN ? AND ?", bounds, None)
+    return records[0] if len(records) == 1 else None
+
+
+def records_of(records: list[Trajectory], rollouts: Sequence[Row]) -> list[Trajectory]:
+    """Those records that belong to the runs of these rollouts; all of them if there are no rollouts."""
+    runs = {(row["project"], row["experiment"], row["validate"], row["run"]) for row in rollouts}
+    return [each for each in records if not runs or (each.project, each.experiment, each.validate, each.run) in runs]
+
+
 class GroupQuestion(NamedTuple):
     """The SQL of `Store.groups`, and of what it leaves out."""
 
