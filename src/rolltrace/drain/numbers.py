@@ -50,12 +50,12 @@ class NumberLists:
     def __init__(self) -> None:
         self._seen: OrderedDict[bytes, _Seen] = OrderedDict()
 
-    def read(self, column: str, trajectory_id: bytes, raw: bytes) -> pa.Array | None:
+    def read(self, column: str, trajectory_id: bytes, raw: bytes | memoryview) -> pa.Array | None:
         """The values of a token column in a whole msgpack item; None if it is short or anything else than expected."""
         if len(raw) < _SHORTEST_BYTES or raw[0] not in (0xDC, 0xDD):
             return None
         width = 2 if raw[0] == 0xDC else 4
-        count, body = int.from_bytes(raw[1 : 1 + width], "big"), raw[1 + width :]
+        count, body = int.from_bytes(raw[1 : 1 + width], "big"), bytes(raw[1 + width :])
         if column == "logprobs":
             return _floats(count, body)
         if column == "response_mask":
