@@ -39,7 +39,7 @@ SIGNATURES = {
     "trace_env": "(env: 'E', *, state: 'Callable[[E], Any] | None' = None) -> 'E'",
     "use_context": "(text: 'str | None') -> 'None'",
 }
-CLASSES = {"RolloutTrace", "RolloutTraceConfig", "RolltraceError", "Stats", "Trajectory"}
+CLASSES = {"RolloutTrace", "RolloutTraceConfig", "RolltraceError", "Stats", "TrajectoryHandle"}
 
 
 def test_the_public_names_are_these() -> None:
@@ -52,9 +52,16 @@ def test_their_signatures_are_these() -> None:
     assert found == SIGNATURES
 
 
+def test_the_names_and_signatures_of_all_public_modules_are_those_of_the_snapshot() -> None:
+    from tools.gen_api import SIGNATURES as SNAPSHOT
+    from tools.gen_api import signatures
+
+    assert SNAPSHOT.read_text().splitlines() == signatures().splitlines(), "if this change is intended: make gen"
+
+
 def test_the_handle_of_a_trajectory_has_these_methods() -> None:
-    public = {name for name, _ in inspect.getmembers(rolltrace.Trajectory) if not name.startswith("_")}
-    assert {"id", "tag", "reward", "transition", "note", "traced"} <= public
+    public = {name for name, _ in inspect.getmembers(rolltrace.TrajectoryHandle) if not name.startswith("_")}
+    assert {"trajectory_id", "id", "tag", "reward", "transition", "note", "traced"} <= public
 
 
 def test_every_error_is_a_rolltrace_error_and_the_builtin_a_caller_would_expect() -> None:

@@ -18,7 +18,7 @@ from rolltrace._entry import flush, init, init_from_environment, open
 from rolltrace._runtime import Stats, shutdown, stats
 from rolltrace.capture import (
     RolloutTrace,
-    Trajectory,
+    TrajectoryHandle,
     backfill,
     choose_samples,
     current_context,
@@ -36,7 +36,7 @@ __all__ = [
     "RolloutTraceConfig",
     "RolltraceError",
     "Stats",
-    "Trajectory",
+    "TrajectoryHandle",
     "backfill",
     "choose_samples",
     "current_context",

@@ -20,7 +20,7 @@ TABLES = """
         run VARCHAR, superseded BOOLEAN);
     CREATE TABLE spans (trajectory_id VARCHAR, name VARCHAR, kind VARCHAR, inputs VARCHAR, outputs VARCHAR,
         text VARCHAR, payload VARCHAR AS (coalesce(inputs, '') || coalesce(outputs, '')));
-    CREATE TABLE latest_scores (trajectory_id VARCHAR, name VARCHAR, value DOUBLE, label VARCHAR);
+    CREATE TABLE latest_scores (trajectory_id VARCHAR, name VARCHAR, value DOUBLE, label VARCHAR, terms VARCHAR);
     CREATE TABLE groups (
         project VARCHAR, experiment VARCHAR, step BIGINT, sample_index VARCHAR, validate BOOLEAN, size BIGINT,
         mean DOUBLE, std DOUBLE, min DOUBLE, max DOUBLE, spread DOUBLE, scored BIGINT, passed BIGINT,
@@ -57,12 +57,15 @@ SPAN_ROWS: list[list[Any]] = [
     ["3", "search", "llm", "null", None, 'Decoded 词元 "as is"'],
 ]
 SCORE_ROWS: list[list[Any]] = [
-    ["1", "acc", 1.0, None],
-    ["2", "acc", 0.5, None],
-    ["2", "acc/odd name", 2.0, None],
-    ["3", "acc", NAN, None],
-    ["1", "note", None, "Reward hack?"],
-    ["3", "note", None, "fine"],
+    ["1", "acc", 1.0, None, None],
+    ["2", "acc", 0.5, None, '{"format": 9.0}'],
+    ["2", "acc/odd name", 2.0, None, None],
+    ["3", "acc", NAN, None, None],
+    ["1", "note", None, "Reward hack?", None],
+    ["3", "note", None, "fine", None],
+    ["1", "reward", 1.0, None, '{"format": 0.2, "a/b~c": 1.5}'],
+    ["2", "reward", 0.25, None, '{"format": {"$float": "nan"}}'],
+    ["3", "reward", 0.5, None, None],
 ]
 GROUP_ROWS: list[list[Any]] = [
     [

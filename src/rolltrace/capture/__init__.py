@@ -9,7 +9,7 @@ from rolltrace.capture.propagate import follow_threads
 from rolltrace.capture.recorder import SAMPLE_LIMIT, Recorder, Sink
 from rolltrace.capture.sampling import choose_samples
 from rolltrace.capture.score import score
-from rolltrace.capture.trajectory import Trajectory, rollout_trace_attr
+from rolltrace.capture.trajectory import TrajectoryHandle, rollout_trace_attr
 from rolltrace.capture.transition import RolloutTrace
 
 __all__ = [
@@ -17,7 +17,7 @@ __all__ = [
     "Recorder",
     "RolloutTrace",
     "Sink",
-    "Trajectory",
+    "TrajectoryHandle",
     "backfill",
     "choose_samples",
     "current_context",

@@ -15,7 +15,7 @@ from typing import Any
 
 from rolltrace._guard import caught, logger
 from rolltrace.capture import scope
-from rolltrace.capture.trajectory import Trajectory
+from rolltrace.capture.trajectory import TrajectoryHandle
 from rolltrace.errors import ContextError
 from rolltrace.record import Coordinates, coordinate, decode_coordinates, whole
 from rolltrace.settings import Settings
@@ -129,7 +129,7 @@ def _place(context: _Context) -> scope.Place | None:
         return scope.MUTED
     if not any(context.trace_id):
         return None
-    return Trajectory(scope.recorder, context.coordinates, context.trace_id, context.op_id)
+    return TrajectoryHandle(scope.recorder, context.coordinates, context.trace_id, context.op_id)
 
 
 def _turn_on(context: _Context) -> None:

@@ -25,7 +25,7 @@ from rolltrace.settings import Settings
 
 if TYPE_CHECKING:
     from rolltrace.capture.tokenizers import Tokenizers
-    from rolltrace.capture.trajectory import Trajectory
+    from rolltrace.capture.trajectory import TrajectoryHandle
 
 SAMPLE_LIMIT = "sample_limit"
 """The reason for which a trajectory over `max_samples_per_step_per_worker` counts as lost."""
@@ -129,7 +129,7 @@ class Recorder:
     def write(self, record: msgspec.Struct, step: int | None) -> None:
         self.append(encode_record(record), step)
 
-    def admits(self, begun: Trajectory, where: Coordinates, inside: Trajectory | None) -> bool:
+    def admits(self, begun: TrajectoryHandle, where: Coordinates, inside: TrajectoryHandle | None) -> bool:
         """Whether this trajectory is within the limit of its step. All rollouts of a sample share the answer."""
         if self._sampling is None:
             return True

@@ -9,11 +9,11 @@ from msgspec import Raw
 
 from rolltrace._guard import caught
 from rolltrace.capture import scope
-from rolltrace.capture.trajectory import Trajectory
+from rolltrace.capture.trajectory import TrajectoryHandle
 from rolltrace.errors import ConfigError
 from rolltrace.record import Event, clean_text, encode_record, score_body, target_of
 
-Target = str | Trajectory | tuple[Any, Any, Any] | tuple[Any, Any, Any, bool]
+Target = str | TrajectoryHandle | tuple[Any, Any, Any] | tuple[Any, Any, Any, bool]
 
 
 def score(
@@ -41,7 +41,7 @@ def score(
     step: int | None = None
     try:
         body = score_body(value, terms, reason, name=name)
-        if isinstance(target, Trajectory):
+        if isinstance(target, TrajectoryHandle):
             if not target.traced:
                 return
             trace_id, coordinates, step = target.trace_id, target.coordinates, target.step

@@ -38,9 +38,10 @@ _NO_COORDINATES = Coordinates()
 _NO_TAGS = Raw(encode_record({}))
 
 
-class Trajectory:
-    """One rollout. What `with rollout_trace_attr(...) as trajectory` gives.
+class TrajectoryHandle:
+    """The trajectory being recorded: what `with rollout_trace_attr(...) as trajectory` gives.
 
+    It only writes; `rolltrace.open().trajectory(handle.trajectory_id)` reads what was recorded.
     While tracing is off, or inside `trace=False`, the handle is there all the same and does nothing.
     """
 
@@ -83,12 +84,17 @@ class Trajectory:
         """That of the op it was begun in."""
 
     @property
-    def trajectory(self) -> Trajectory:
+    def trajectory(self) -> TrajectoryHandle:
         return self
 
     @property
-    def id(self) -> str:
+    def trajectory_id(self) -> str:
         """The trajectory's id, 32 hexadecimal digits; empty when it is not traced."""
+        return self.trace_id.hex()
+
+    @property
+    def id(self) -> str:
+        """Short for `trajectory_id`."""
         return self.trace_id.hex()
 
     @property
@@ -190,7 +196,7 @@ class Trajectory:
         recorder.write(Event(self.trace_id, self.coordinates, event, time_ns, op_id, body), self.step)
 
 
-_UNTRACED = Trajectory(None)
+_UNTRACED = TrajectoryHandle(None)
 
 
 class rollout_trace_attr:
@@ -230,7 +236,7 @@ class rollout_trace_attr:
         self._handle = _UNTRACED
         self._token: Token[scope.Place | None] | None = None
 
-    def __enter__(self) -> Trajectory:
+    def __enter__(self) -> TrajectoryHandle:
         recorder = scope.recorder
         if recorder is None:
             return self._handle
@@ -248,7 +254,7 @@ class rollout_trace_attr:
         self._token = scope.current.set(place or scope.MUTED)
         return self._handle
 
-    def _begin(self, recorder: Recorder, outer: scope.Place | None) -> Trajectory | None:
+    def _begin(self, recorder: Recorder, outer: scope.Place | None) -> TrajectoryHandle | None:
         step, sample_index, rollout_n, validate = self._where
         where = Coordinates(
             _understood("step", step, whole, "a whole number of 64 bits"),
@@ -256,7 +262,7 @@ class rollout_trace_attr:
             _understood("rollout_n", rollout_n, whole, "a whole number of 64 bits"),
             bool(_understood("validate", validate, bool, "true or false")),
         )
-        handle = Trajectory(recorder, where, self.trajectory_id)
+        handle = TrajectoryHandle(recorder, where, self.trajectory_id)
         if not recorder.admits(handle, where, None if outer is None else outer.trajectory):
             return None
         handle.tags.update((clean_text(name), Raw(recorder.snapshot(value))) for name, value in self._tags.items())
@@ -311,7 +317,7 @@ class rollout_trace_attr:
         except Exception:
             caught("trajectory end")
 
-    async def __aenter__(self) -> Trajectory:
+    async def __aenter__(self) -> TrajectoryHandle:
         return self.__enter__()
 
     async def __aexit__(

@@ -18,7 +18,7 @@ from rolltrace.capture import scope
 from rolltrace.capture.failure import describe, status_of
 from rolltrace.capture.outcome import Outcome, of_first, of_step
 from rolltrace.capture.recorder import Recorder
-from rolltrace.capture.trajectory import Trajectory, rollout_trace_attr
+from rolltrace.capture.trajectory import TrajectoryHandle, rollout_trace_attr
 from rolltrace.capture.transition import encoded_trace
 
 FIRST = ("reset", "initial_observation")
@@ -37,7 +37,7 @@ class Watch:
         """What came with it."""
         self._own: _Episode | None = None
 
-    def trajectory(self, recorder: Recorder, *, first: bool) -> Trajectory:
+    def trajectory(self, recorder: Recorder, *, first: bool) -> TrajectoryHandle:
         """The one around this call; outside of any, one of the episode's own, so that nothing is lost."""
         place = scope.current.get()
         if place is not None and place.trajectory is not None:
@@ -66,7 +66,7 @@ class _Episode:
         self.recorder = recorder
         self._entry = rollout_trace_attr(name=type(watch.env).__name__)
         # In a context of its own: what the caller does between two steps does not belong to it.
-        self.handle: Trajectory = copy_context().run(self._entry.__enter__)
+        self.handle: TrajectoryHandle = copy_context().run(self._entry.__enter__)
         self._end = weakref.finalize(watch, _leave, self._entry, recorder, None)
 
     def end(self, failure: BaseException | None) -> None:

@@ -18,6 +18,7 @@ from rolltrace.journal.reader import (
     strange_files,
 )
 from rolltrace.journal.replace import replace_file, replacing
+from rolltrace.journal.spare import make_spare, make_spare_after, remove_spares
 from rolltrace.journal.sync import sync_path
 from rolltrace.journal.tokenizers import claim_tokenizer, tokenizer_file, tokenizers_pending, write_tokenizer
 from rolltrace.journal.writer import JournalWriter, Losses, journal_folder
@@ -47,12 +48,15 @@ __all__ = [
     "journal_folder",
     "lock_now",
     "make_folder",
+    "make_spare",
+    "make_spare_after",
     "make_store",
     "open_file",
     "open_private",
     "owner_of",
     "read_journals",
     "read_problem",
+    "remove_spares",
     "replace_file",
     "replacing",
     "start_drainer",

@@ -26,7 +26,7 @@ from rolltrace.record.reply import reply_of
 from rolltrace.record.streams import put_together
 
 if TYPE_CHECKING:
-    from rolltrace.query.trajectory import Op
+    from rolltrace.query.op import Op
 
 PROMPT_KEYS = ("prompt", "prompt_text", "prompt_str", "input_text", "input", "inputs", "query", "text", "question")
 _MESSAGES_KEYS = ("messages", "raw_prompt", "input", "prompt", "inputs", "prompts", "state", "chat_history", "history")

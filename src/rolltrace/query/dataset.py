@@ -13,16 +13,15 @@ from typing import Any
 
 import duckdb
 
-from rolltrace.capture import Trajectory as Handle
+from rolltrace.capture import TrajectoryHandle
 from rolltrace.errors import ConfigError, NotFoundError, QueryError
 from rolltrace.journal import check_store
 from rolltrace.query.arguments import conditions_of, numbers_of_rollouts, order_of, whole
-from rolltrace.query.columns import TRAJECTORY_COLUMNS
+from rolltrace.query.columns import GROUP_FILTER_HEADERS, GROUP_HEADERS, TRAJECTORY_COLUMNS, TRAJECTORY_HEADERS
 from rolltrace.query.compare import Comparison, compare
 from rolltrace.query.engine import Engine, Stored
 from rolltrace.query.filters import Predicate, compile_where
 from rolltrace.query.group_views import GROUP_COLUMNS, GROUP_KEY, SAME_GROUP, groups_select, pass_columns
-from rolltrace.query.headers import GROUP_FILTER_HEADERS, GROUP_HEADERS, TRAJECTORY_HEADERS
 from rolltrace.query.incomplete import Incomplete, Teller
 from rolltrace.query.nothing import Asked, explain
 from rolltrace.query.pages import (
@@ -78,6 +77,11 @@ class Store:
 
     def __repr__(self) -> str:
         return f"Store({str(self.path)!r})"
+
+    def _repr_html_(self) -> str:
+        from rolltrace.query.notebook import store_html
+
+        return store_html(self)
 
     def close(self) -> None:
         """Give back memory and open files. A question after that opens them again."""
@@ -366,7 +370,7 @@ class Store:
 
     def score(
         self,
-        target: str | Handle | Trajectory | tuple[Any, ...],
+        target: str | TrajectoryHandle | Trajectory | tuple[Any, ...],
         name: str,
         value: Any,
         *,
@@ -396,8 +400,8 @@ class Store:
             StoreError: the store cannot be written.
         """
         body = score_body(value, terms, reason, name=name)
-        if isinstance(target, Trajectory | Handle):
-            target = target.trajectory_id if isinstance(target, Trajectory) else target.id
+        if isinstance(target, Trajectory | TrajectoryHandle):
+            target = target.trajectory_id
         about = None
         if isinstance(target, str):
             try:

@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rolltrace.errors import NotFoundError
 from rolltrace.flags import FLAGS
-from rolltrace.query.losses import LOST
+from rolltrace.query.contents import Pruning, pruning_of
+from rolltrace.query.op import OpTokens
 from rolltrace.query.paging import cell_of
-from rolltrace.query.pruned import Pruning, pruning_of
+from rolltrace.query.questions import LOST
 from rolltrace.query.reading import summaries
 from rolltrace.query.scope import Row
 from rolltrace.query.token_sequence import CallTokens, TokenSequence, sequence_of
-from rolltrace.query.trajectory import OpTokens, as_object, as_value, parents_of
+from rolltrace.query.trajectory import parents_of
+from rolltrace.query.values import as_object, as_value
 from rolltrace.store import PRUNED
 
 if TYPE_CHECKING:

@@ -15,7 +15,8 @@ import pyarrow as pa
 from rolltrace.query.columns import TRAJECTORY_COLUMNS
 from rolltrace.query.contents import PAYLOAD, TOKENS, Contents, OpKey, Pace
 from rolltrace.query.result import IS_INT
-from rolltrace.query.trajectory import Row, Trajectory, build
+from rolltrace.query.trajectory import Trajectory, build
+from rolltrace.query.values import Row
 from rolltrace.record.tables import SPANS, WHERE
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from typing import Literal, NamedTuple
 
-from rolltrace.query.prefix import first_difference
-from rolltrace.query.trajectory import OpTokens, TokensOfOps, Trajectory
+from rolltrace.query.op import OpTokens, TokensOfOps, first_difference
+from rolltrace.query.trajectory import Trajectory
 
 _MOST_IN_BREAK = 64
 

@@ -148,11 +148,11 @@ def _events(trajectory: Trajectory) -> Iterator[tuple[int | None, Event]]:
     for row in trajectory.transitions:
         said = {name: row.get(name) for name in ("reward", "episode_done", "stop_reason", "fields")}
         yield row["op_id"], _event("transition", row, said)
-    for row in trajectory.notes:
-        if row["event"] == "note":  # the others are tags
-            yield row["op_id"], _event("note", row, {"note": row["body"]})
-    for row in trajectory.findings:
-        yield row["op_id"], _event("flag", row, {"flag": row["flag"], "detail": row["detail"]})
+    for note in trajectory.notes:
+        if note.event == "note":  # the others are tags
+            yield note.op_id, _event("note", note, {"note": note.body})
+    for finding in trajectory.findings:
+        yield finding.op_id, _event("flag", finding, {"flag": finding.flag, "detail": finding.detail})
 
 
 def _event(name: str, row: Mapping[str, Any], said: Mapping[str, Any]) -> Event:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rolltrace.backends.otlp.wire import Value
@@ -95,7 +95,7 @@ def of_trajectory(trajectory: Trajectory) -> dict[str, Value]:
     return found
 
 
-def of_score(score: dict[str, Any]) -> dict[str, Value]:
+def of_score(score: Mapping[str, Any]) -> dict[str, Value]:
     """A score as attributes: `rl.reward` and `rl.reward_terms.NAME`, or `rl.score.NAME` for others."""
     name = str(score["name"])
     key = "rl.reward" if name == "reward" else f"rl.score.{name}"

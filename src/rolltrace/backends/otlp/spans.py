@@ -6,7 +6,7 @@ Children stand before their parents, the root last: then a receiver that looks a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import xxhash
@@ -91,7 +91,7 @@ def _ops(
     )
 
 
-def _score(trajectory: Trajectory, score: dict[str, Any], where: Attributes, longest: int) -> Span:
+def _score(trajectory: Trajectory, score: Mapping[str, Any], where: Attributes, longest: int) -> Span:
     """A score that came when the trajectory was over: some receivers never change a span that they have."""
     name, time_ns = str(score["name"]), score["time_ns"]
     seed = f"{trajectory.trajectory_id} {name} {time_ns}".encode("utf-8", "replace")
