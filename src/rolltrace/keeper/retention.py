@@ -29,18 +29,18 @@ from rolltrace.store import (
     Partition,
     Pruned,
     data_folder,
+    escape,
     finish_pruning,
     finished_steps,
     list_parts,
     prune,
+    row_count,
     source_of,
     step_folder,
     step_of,
     table_of,
     undrained_sources,
 )
-from rolltrace.store.layout import escape
-from rolltrace.store.parts import row_count
 
 REASON = "retention"
 """Why, in `losses`."""

@@ -12,7 +12,7 @@ from rolltrace.query.events import Finding, Note, Score, Transition
 from rolltrace.query.filters import compile_where
 from rolltrace.query.incomplete import Incomplete, Missing
 from rolltrace.query.limits import Limit
-from rolltrace.query.op import Op, OpTokens
+from rolltrace.query.op import Op, OpTokens, TokenUsage
 from rolltrace.query.result import Result
 from rolltrace.query.side_by_side import side_by_side
 from rolltrace.query.token_sequence import TokenSequence, token_sequence
@@ -98,6 +98,7 @@ __all__ = [
     "StoppedError",
     "Store",
     "TokenSequence",
+    "TokenUsage",
     "Trajectory",
     "Transition",
     "bounded",

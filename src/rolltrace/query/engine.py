@@ -54,13 +54,14 @@ from rolltrace.store import (
     check_version,
     checksum_problem,
     data_folder,
+    dropped_in,
+    pc,
+    pq,
     replaced_by,
     source_of,
     step_folder,
     table_of,
 )
-from rolltrace.store.dropped import dropped_in
-from rolltrace.store.later import pc, pq
 
 if TYPE_CHECKING:
     from rolltrace.query.live import LiveJournals
