@@ -50,9 +50,9 @@ def _signature_lines(path: str, value: Any) -> Iterator[str]:
         return
     bases = ", ".join(each.__name__ for each in value.__bases__ if each is not object)
     yield f"class {path}({bases})"
-    members: dict[str, Any] = {**inspect.get_annotations(value), **vars(value)}
+    members: dict[str, Any] = {**inspect.get_annotations(value), **_members(value)}
     for member in sorted(name for name in members if not name.startswith("_")):
-        own = vars(value).get(member)
+        own = _members(value).get(member)
         if isinstance(own, staticmethod | classmethod):
             yield f"    {path}.{member}{inspect.signature(getattr(value, member))}"
         elif inspect.isfunction(own):
@@ -93,13 +93,21 @@ def _class(name: str, value: type) -> Iterator[str]:
     yield f"\n### {name}\n\n{_text(value)}\n"
     if dataclasses.is_dataclass(value) or hasattr(value, "_fields"):
         yield from _fields(value)
-    for member, own in vars(value).items():
+    for member, own in _members(value).items():
         if member.startswith("_"):
             continue
         if isinstance(own, property):
             yield f"\n- `{member}`{': ' * bool(_summary(own))}{_summary(own)}\n"
         elif inspect.isfunction(own):
             yield f"\n#### {name}.{member}\n\n    {member}{_signature(own)}\n\n{_text(own)}\n"
+
+
+def _members(value: type) -> dict[str, Any]:
+    """Its own members, and those of bases that are not public themselves."""
+    hidden = [
+        each for each in value.__bases__ if each.__module__.startswith("rolltrace") and not issubclass(each, Exception)
+    ]
+    return {**vars(value), **{name: own for base in hidden for name, own in vars(base).items()}}
 
 
 def _fields(value: type) -> Iterator[str]:

@@ -184,4 +184,4 @@ def test_ids_or_a_whole_group_are_needed(store: Path, capsys: pytest.CaptureFixt
 
 def test_a_group_of_one_is_an_error(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["diff", "--step", "2", "--sample", "1", "--store", str(store)]) == 1
-    assert "comparing needs two rollouts or more; step 2, sample 1 has none" in capsys.readouterr().err
+    assert "comparing needs two or more rollouts; step 2, sample 1 has none" in capsys.readouterr().err

@@ -175,6 +175,7 @@ from .filtered import found
         ("advantage < 0", "2"),
         ("advantage = nan", "3"),
         ("fate = 'filtered' and fate_reason ~ 'long'", "2"),
+        ("trained_step > 3", "1"),
         ("fate != 'trained'", "234"),
         ("fate is null", "34"),
         ("staleness > 0", "2"),

@@ -11,6 +11,7 @@ import pytest
 import rolltrace
 from rolltrace.query import QueryError, Store, open_store
 from rolltrace.query.columns import TRAJECTORY_COLUMNS
+from rolltrace.query.coverage import live_rows
 from rolltrace.query.group_views import GROUP_COLUMNS
 from rolltrace.query.views import VIEWS, listing_question
 from rolltrace.record.tables import SPANS, TABLES
@@ -130,7 +131,7 @@ def test_a_listing_reads_no_payload(store_path: Path) -> None:
     """The scan of the spans' parts names the columns that it reads."""
     store = open_store(store_path)
     store.refresh()
-    cursor = store._engine._with_live_rows(store._engine._live_rows(lambda folder: True))
+    cursor = store._engine._with_live_rows(live_rows(store._engine._live, lambda folder: True))
     question = listing_question(store._engine._parts(lambda folder: True))
     ((_, plan),) = cursor.execute(f"EXPLAIN (FORMAT json) {question}").fetchall()
     assert "response_tokens" in plan

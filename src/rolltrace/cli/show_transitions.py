@@ -29,7 +29,7 @@ def _rest(step: Transition) -> str:
     terms = _numbers(trace.get("reward_data"))
     if terms:
         words.append(f"({terms})")
-    words += ["done"] * bool(step.episode_done) + ["back-filled"] * bool(step.backfill)
+    words += ["done"] * bool(step.episode_done) + ["back-filled"] * bool(step.backfill) + ["amendment"] * step.amends
     if step.stop_reason is not None:
         words.append(f"stopped by {plain(step.stop_reason)}")
     error = fields.get("error")
@@ -38,12 +38,18 @@ def _rest(step: Transition) -> str:
     metrics = _numbers(fields.get("metrics"))
     if metrics:
         words.append(f"[{metrics}]")
+    words += [_before(each) for each in step.earlier]
     if PRUNED_KEY in trace:
         words.append(plain(trace[PRUNED_KEY]))
     response = trace.get("policy_response")
     if response is not None:
         words.append(f"→ {plain(response)}")
     return "".join(f" {each}" for each in words)
+
+
+def _before(earlier: dict[str, Any]) -> str:
+    """What a later word replaced: `(before: reward 0.5, done false)`."""
+    return f"(before: {_numbers({name: value for name, value in earlier.items() if name != 'time_ns'})})"
 
 
 def _numbers(value: Any) -> str:

@@ -117,7 +117,7 @@ def check_rows(store: Path) -> Iterator[Finding]:
 
 
 def check_losses(store: Path) -> Iterator[Finding]:
-    from rolltrace.query.questions import BY_CHOICE
+    from rolltrace.query import BY_CHOICE
 
     reasons: Counter[str] = Counter()
     for row in opened(store).losses():

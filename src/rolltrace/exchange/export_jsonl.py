@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any, TextIO
 
-from rolltrace.exchange.jsontext import json_text
 from rolltrace.exchange.selection import Exported, Full, Selection
+from rolltrace.exchange.text import json_text
 from rolltrace.query import Op
 from rolltrace.record.tables import SPANS, WHERE
 

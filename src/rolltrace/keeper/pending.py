@@ -11,8 +11,7 @@ import pyarrow.compute as pc
 
 from rolltrace.keeper.outbox import Outbox
 from rolltrace.keeper.position import HELD, SENT
-from rolltrace.query import Store
-from rolltrace.query.finished import survey
+from rolltrace.query import Store, survey
 from rolltrace.store import Owned, outboxes
 
 QUIET_SEC = 2.0

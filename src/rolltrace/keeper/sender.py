@@ -18,8 +18,7 @@ from rolltrace.errors import BackendError, MissingExtraError
 from rolltrace.keeper.outbox import Outbox
 from rolltrace.keeper.pending import Item, Pending
 from rolltrace.keeper.position import HELD, REFUSED, SENT, Entry
-from rolltrace.query import Store
-from rolltrace.query.finished import Read, read
+from rolltrace.query import Read, Store, read_finished
 
 MOST_TRAJECTORIES = 32
 """In one batch."""
@@ -113,7 +112,7 @@ class Sender:
     def _give(self, batch: list[Item], call: Callable[[list[Item], list[Read]], None]) -> None:
         broken: dict[str, Exception] = {}
         ids = [item.trajectory_id for item in batch]
-        reads = list(read(self._store, ids, batch[0].step, on_fault=broken.__setitem__))
+        reads = list(read_finished(self._store, ids, batch[0].step, on_fault=broken.__setitem__))
         self._refuse_broken([item for item in batch if item.trajectory_id in broken], broken, call == self._update)
         there = {each.trajectory.trajectory_id for each in reads}
         batch = [item for item in batch if item.trajectory_id in there]  # the others were removed meanwhile

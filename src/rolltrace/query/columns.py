@@ -83,6 +83,10 @@ COLUMNS = (
         "coalesce(run, '') <> newest_run AND (every.step IS NOT NULL OR sample_index IS NOT NULL)",
         "a newer run of the experiment reached the same step", comparable=False,
     ),
+    _Column(
+        "trained_step", "integer", "trained_step", "the step that trained on it, as its newest fate says",
+        comparable=False, on_page=False,
+    ),
 )  # fmt: skip
 """In the order of the view. `prompt_tokens` is that of the last model call, `response_tokens` the sum over all."""
 

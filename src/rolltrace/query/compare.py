@@ -131,7 +131,7 @@ class Comparison:
 def compare(trajectories: Sequence[Trajectory]) -> Comparison:
     """Where two or more trajectories part."""
     if len(trajectories) < 2:
-        raise ConfigError(f"comparing needs two trajectories or more, not {len(trajectories)}")
+        raise ConfigError(f"comparing needs two or more trajectories, not {len(trajectories)}")
     split = [turns_of(each) for each in trajectories]
     rows = _rows(split)
     best = max(range(len(split)), key=lambda at: _rank(trajectories[at].reward))

@@ -136,14 +136,14 @@ class OpContent:
 
     def column(self, name: str) -> Any:
         """A column of its row, as a Python value."""
-        found = self._contents.value(self._op_id, name)
-        return None if found is None else found.as_py()
+        scalar = self._contents.value(self._op_id, name)
+        return None if scalar is None else scalar.as_py()
 
     @property
     def has_payload(self) -> bool:
         """Whether its payload is there; it is not parsed for that."""
-        found = self._contents.value(self._op_id, "payload")
-        return found is not None and bool(found.is_valid)
+        payload = self._contents.value(self._op_id, "payload")
+        return payload is not None and bool(payload.is_valid)
 
     def once(self, make: Callable[[OpContent, str | None], Any]) -> Any:
         """What is made of its payload, and not made again right away."""
@@ -152,20 +152,20 @@ class OpContent:
     def array(self, name: str) -> pa.Array | None:
         """A list of its row as an Arrow array: `prompt_ids`, `response_ids`, or a column. None if there is none."""
         half = name in ("prompt_ids", "response_ids")
-        found = self._contents.value(self._op_id, "tokens" if half else name)
-        if found is None or not found.is_valid:
+        scalar = self._contents.value(self._op_id, "tokens" if half else name)
+        if scalar is None or not scalar.is_valid:
             return None
         prompt = self._prompt_tokens or 0
         if name == "prompt_ids":
-            return None if self._prompt_tokens is None else found.values.slice(0, prompt)
+            return None if self._prompt_tokens is None else scalar.values.slice(0, prompt)
         if name == "response_ids":
-            return None if self._response_tokens is None else found.values.slice(prompt)
-        return found.values
+            return None if self._response_tokens is None else scalar.values.slice(prompt)
+        return scalar.values
 
     def list(self, name: str) -> list[Any] | None:
         """The same as a list."""
-        found = self.array(name)
-        return None if found is None else found.to_pylist()
+        array = self.array(name)
+        return None if array is None else array.to_pylist()
 
     @property
     def texts(self) -> tuple[str | None, str | None]:

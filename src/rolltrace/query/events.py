@@ -7,7 +7,7 @@ and `dict(score)` is the row.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 
@@ -43,6 +43,8 @@ class Score(_Fields):
     label: str | None = None
     """Text instead of a number: a fate, a label, a note."""
     reason: str | None = None
+    trained_step: int | None = None
+    """Of a fate: the step that trained on the trajectory."""
 
     @property
     def shown(self) -> float | str | None:
@@ -68,6 +70,12 @@ class Transition(_Fields):
     stop_reason: str | None = None
     backfill: bool | None = None
     """It was added after the rollout, and no step was recorded before it."""
+    amends: bool = False
+    """It changes a step that is not there."""
+    turn: int | None = None
+    """Which one."""
+    earlier: list[dict[str, Any]] = field(default_factory=list)
+    """What amendments replaced, the oldest first: `time_ns`, when, and each value as it was before."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple
 from rolltrace.query.columns import COLUMNS, ColumnKind
 from rolltrace.query.filter_lexer import Value, quote
 from rolltrace.query.group_views import SAME_GROUP
+from rolltrace.record import OP_KINDS
 
 FieldType = Literal["number", "text", "bool", "sample", "tags"]
 Operator = Literal["=", "<", "<=", ">", ">=", "~", "in", "is not null"]
@@ -45,6 +46,8 @@ _TYPES: dict[ColumnKind, FieldType] = {
 """Columns of other kinds have fields of their own: `flag`, `tag.NAME`."""
 _PLAIN = [column for column in COLUMNS if column.kind in _TYPES]
 
+_KINDS = f"{', '.join(f'`{kind!r}`' for kind in OP_KINDS[:-1])} or `{OP_KINDS[-1]!r}`"
+
 FIELDS = {
     field.name: field
     for field in (
@@ -52,7 +55,7 @@ FIELDS = {
         Field("flag", "text", "one_flag", "some flag that rolltrace set"),
         Field("tool", "text", "s.name", "name of some tool op"),
         Field("op", "text", "s.name", "name of some op"),
-        Field("kind", "text", "s.kind", "kind of some op: `'llm'`, `'tool'`, `'env'`, `'reward'` or `'other'`"),
+        Field("kind", "text", "s.kind", f"kind of some op: {_KINDS}"),
         Field("text", "text", "s.payload", "inputs, outputs or decoded tokens of some op; only `~` and `!~`"),
         Field("tag.NAME", "tags", "json_extract_string(t.tags, ?)", "the tag NAME; the literal says how to compare"),
         Field("score.NAME", "number", "x.value", "newest score called NAME"),

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from rolltrace.query.contents import TOKEN_COLUMNS, Contents, OpContent, Pruning, pieces_of
 from rolltrace.query.values import Row, as_value
+from rolltrace.record import MODEL_KINDS
 
 _LAZY = ("inputs", "outputs", "prompt_text", "response_text", "pruned")
 _PLAIN = (
@@ -74,8 +75,8 @@ class Op:
     @property
     def content(self) -> OpContent | None:
         """Its columns as they are stored; None for an op that no store gave."""
-        found: OpContent | None = self.__dict__.get("_content")
-        return found
+        content: OpContent | None = self.__dict__.get("_content")
+        return content
 
     @property
     def tokens(self) -> OpTokens | None:
@@ -96,11 +97,11 @@ class Op:
 
     @property
     def usage(self) -> TokenUsage | None:
-        """The tokens of a model call, or of the model calls inside it; None if nothing is known of any.
+        """The tokens of a model call, or those of the policy's calls inside another op; None if nothing is known.
 
         A model call that was made by another is a part of it, and not counted again.
         """
-        if self.kind == "llm" and (self.prompt_tokens is not None or self.response_tokens is not None):
+        if self.kind in MODEL_KINDS and (self.prompt_tokens is not None or self.response_tokens is not None):
             counts = (self.prompt_tokens or 0, self.response_tokens or 0, self.cached_tokens, self.reasoning_tokens)
             return TokenUsage(1, *counts)
         return total_usage(self.children)
@@ -136,8 +137,9 @@ class TokenUsage(NamedTuple):
 
 
 def total_usage(ops: Iterable[Op]) -> TokenUsage | None:
-    """The tokens of some ops that are not inside each other; None if nothing is known of any."""
-    usages = [usage for op in ops if (usage := op.usage) is not None]
+    """The policy's tokens in some ops that are not inside each other; None if nothing is known of any."""
+    each = (total_usage(op.children) if op.kind == "aux_llm" else op.usage for op in ops)
+    usages = [usage for usage in each if usage is not None]
     if not usages:
         return None
     calls, prompt, response, cached, reasoning = zip(*usages)
@@ -230,8 +232,8 @@ def op_of(span: Row, contents: Contents, pruned: Pruning | None, unreadable: set
 
 def _payload(content: OpContent) -> Row | None:
     """Inputs and outputs; None if there is no payload, or none any more."""
-    found: Row | None = content.once(_read_payload)
-    return found
+    payload: Row | None = content.once(_read_payload)
+    return payload
 
 
 def _read_payload(content: OpContent, text: str | None) -> Row | None:

@@ -76,10 +76,10 @@ def search_text(
 def _match(op: Row, text: str, escaped: str, turns: list[int]) -> Row | None:
     body, where = (op["payload"], "payload") if op["payload"] is not None else (op["text"], "tokens")
     forms = (text, escaped) if where == "payload" else (text,)
-    found = [each for form in forms if (each := re.search(re.escape(form), body, re.IGNORECASE))]
-    if not found:
+    matches = [each for form in forms if (each := re.search(re.escape(form), body, re.IGNORECASE))]
+    if not matches:
         return None
-    at, end = min(each.span() for each in found)
+    at, end = min(each.span() for each in matches)
     before, match, after = body[max(0, at - _AROUND) : at], body[at:end], body[end : end + _AROUND]
     if where == "payload":
         before, match, after = _readable(before), _readable(match), _readable(after)

@@ -37,7 +37,7 @@ from rolltrace.store import (
     visible_parts,
 )
 
-VERSION = 1
+VERSION = 2
 """To be raised when the listing or `Summary` changes: older summaries are then not looked at."""
 _NAME = re.compile(r"(step=(?:none|-?\d+))--([0-9a-f]{32})\.(parquet|summary)")
 _DIGEST_BYTES = 16
@@ -95,22 +95,22 @@ class Folders:
         there: dict[Path, frozenset[str]] = {}
         for path in step_folders(self._store, on_unreadable):
             fingerprint = fingerprint_of(path, on_unreadable)
-            known = before.get(path)
-            if known is None or known.fingerprint != fingerprint or known.summary is None:
+            folder_before = before.get(path)
+            if folder_before is None or folder_before.fingerprint != fingerprint or folder_before.summary is None:
                 parent = _file(self._store, path, "", "").parent
                 if parent not in there:
                     there[parent] = frozenset(_names(parent))
-                known = self._look(path, fingerprint, there[parent], known)
-            self._known[path] = known
+                folder_before = self._look(path, fingerprint, there[parent], folder_before)
+            self._known[path] = folder_before
         return self._known
 
-    def _look(self, path: Path, fingerprint: str, there: frozenset[str], known: Folder | None) -> Folder:
+    def _look(self, path: Path, fingerprint: str, there: frozenset[str], before: Folder | None) -> Folder:
         named = (_file(self._store, path, fingerprint, kind).name for kind in ("parquet", "summary"))
         summary = None
         if (path, fingerprint) not in self._unusable and there.issuperset(named):
             summary = read_summary(_file(self._store, path, fingerprint, "summary"))
-        if summary is None and known is not None and known.fingerprint == fingerprint:
-            return known
+        if summary is None and before is not None and before.fingerprint == fingerprint:
+            return before
         parts = visible_parts(path) if summary is None else [path / name for name in summary.parts]
         return Folder(path, fingerprint, parts, summary)
 

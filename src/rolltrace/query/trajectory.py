@@ -69,6 +69,8 @@ class Trajectory:
     """The training job that wrote it."""
     superseded: bool = False
     """A newer run of the experiment reached the same step."""
+    trained_step: int | None = None
+    """The step that trained on it, as its newest fate says."""
     traceback: str | None = None
     parent_trajectory_id: str | None = None
     """The trajectory it was begun in."""
@@ -78,7 +80,7 @@ class Trajectory:
     tokens: Sequence[OpTokens] = field(default_factory=list, repr=False)
     """Of every op that has any, oldest first. Each is read when it is asked for."""
     transitions: list[Transition] = field(default_factory=list, repr=False)
-    """One per environment step, oldest first, back-fills included."""
+    """One per environment step, oldest first, back-fills and amendments included."""
     scores: list[Score] = field(default_factory=list, repr=False)
     """Every score that was given, oldest first: the newest of a name counts."""
     notes: list[Note] = field(default_factory=list, repr=False)
@@ -121,7 +123,7 @@ class Trajectory:
 
     @property
     def usage(self) -> TokenUsage | None:
-        """The tokens of all its model calls; one that was made by another is a part of it."""
+        """The tokens of all calls of the policy; one that was made by another is a part of it."""
         return total_usage(self.ops)
 
     @property
@@ -178,7 +180,7 @@ def build(
     ops = {span["op_id"]: op_of(span, contents, pruned, unreadable) for span in spans}
     tokens = TokensOfOps(list(ops.values()), contents)
     events = [_parsed(row, "trace", "fields") for row in transitions]
-    is_bare = any(row["trace"] is None and row["fields"] is None for row in events)
+    is_bare = any(row["trace"] is None and row["fields"] is None and not row["amends"] for row in events)
     mark = _first_pruning(ops.values()) if pruned is None and is_bare else pruned
     built = Trajectory(
         **{**summary, "tags": tags_of(summary["tags"])},
@@ -238,7 +240,7 @@ def parents_of(spans: list[Row], ops: Container[int]) -> dict[int, int | None]:
 
 
 def _marked(transition: Row, pruned: Pruning | None) -> Row:
-    if pruned is None or transition["trace"] is not None or transition["fields"] is not None:
+    if pruned is None or transition["amends"] or transition["trace"] is not None or transition["fields"] is not None:
         return transition
     return {**transition, "trace": pruned.mark}
 

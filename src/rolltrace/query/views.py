@@ -6,6 +6,7 @@
     latest_scores   the newest value of each score of a trajectory (query/score_views.py)
     unmatched_scores                    those of trajectories that nobody traced, or that are not known yet
     groups          all rollouts of one sample in one step together (query/group_views.py)
+    group_records   what was recorded for a whole group, and is no rollout
 
 Each table is a view over its parts and over the live rows of the journals; a score has the id and coordinates of its
 trajectory, however it was given. Names that begin with `_` are ours: they may change. The views of a listing read small
@@ -14,9 +15,10 @@ columns only: no inputs, outputs or token lists.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from rolltrace.query.columns import COLUMNS, TRAJECTORY_COLUMNS
 from rolltrace.query.group_views import GROUP_VIEWS
@@ -32,8 +34,27 @@ from rolltrace.query.score_views import (
     without_coordinates,
 )
 from rolltrace.query.step_rows import step_rows
-from rolltrace.record.tables import FLAGS, LOSSES, SCORES, SPANS, TABLES, TEXTS, TIMES, TRAJECTORIES, WHERE, Table
+from rolltrace.query.transition_views import TRANSITION_VIEWS
+from rolltrace.record.tables import (
+    FLAGS,
+    LOSSES,
+    SCORES,
+    SPANS,
+    TABLES,
+    TEXTS,
+    TIMES,
+    TRAJECTORIES,
+    TRANSITIONS,
+    WHERE,
+    Table,
+)
 from rolltrace.store import table_of
+
+if TYPE_CHECKING:
+    import duckdb
+
+_READ = re.compile(r"\b(?:from|join)\s+\"?([a-z_]+)")
+_ASKS_WHAT_THERE_IS = re.compile(r"\b(?:show|describe|information_schema|duckdb_\w+|sqlite_master|pg_\w+)\b")
 
 LISTED = (TRAJECTORIES, SPANS, SCORES, FLAGS)
 """The tables that a listing is made of."""
@@ -41,7 +62,7 @@ LISTED = (TRAJECTORIES, SPANS, SCORES, FLAGS)
 _SHARED = ", ".join(f"s.{column.name}" for column in (*WHERE, *TIMES) if column.name != "traceback")
 _LISTING = f"""
 WITH own AS (
-    SELECT * FROM _active_trajectories
+    SELECT * FROM _active_trajectories WHERE is_group IS NULL
     QUALIFY row_number() OVER (PARTITION BY trajectory_id ORDER BY end_ns IS NULL, end_ns DESC, start_ns) = 1
 ), loose AS (
     SELECT {_SHARED}, s.name
@@ -49,7 +70,7 @@ WITH own AS (
     QUALIFY row_number() OVER (PARTITION BY trajectory_id ORDER BY parent_id IS NOT NULL, start_ns) = 1
 ), every AS (
     SELECT *, {IS_MEANT} AS _is_meant, {IS_NEWEST} AS _is_newest FROM (
-        SELECT * EXCLUDE (traceback, parent_op_id) FROM own
+        SELECT * EXCLUDE (traceback, parent_op_id, is_group) FROM own
         UNION ALL BY NAME
         SELECT * FROM loose
     )
@@ -61,8 +82,8 @@ WITH own AS (
         count(*) FILTER (kind = 'tool' AND status = 'error') AS tool_errors,
         arg_max(prompt_tokens, start_ns) FILTER (kind = 'llm') AS prompt_tokens,
         sum(response_tokens) FILTER (kind = 'llm') AS response_tokens,
-        min(policy_version) AS policy_version_min,
-        max(policy_version) AS policy_version_max
+        min(policy_version) FILTER (kind <> 'aux_llm') AS policy_version_min,
+        max(policy_version) FILTER (kind <> 'aux_llm') AS policy_version_max
     FROM _active_spans GROUP BY trajectory_id
 )
 SELECT
@@ -120,6 +141,7 @@ DROPPED = "_dropped"
 
 _DERIVED = {
     **SCORE_VIEWS,
+    **TRANSITION_VIEWS,
     "spans": _SPANS,
     "trajectories": f"SELECT {', '.join(TRAJECTORY_COLUMNS)} FROM _listing",
     **GROUP_VIEWS,
@@ -129,7 +151,7 @@ _DERIVED = {
 
 VIEWS = (
     "trajectories", "spans", "transitions", "scores", "notes", "losses", "flags", "texts", "tokens", "latest_scores",
-    "unmatched_scores", "groups",
+    "unmatched_scores", "groups", "group_records",
 )  # fmt: skip
 """The documented ones."""
 
@@ -168,7 +190,7 @@ def live_name(table: str) -> str:
 
 def stored_name(table: Table) -> str:
     """Under which name a table is seen as it is stored; those with an underscore have a view for people."""
-    return f"_{table.name}" if table in (TRAJECTORIES, SPANS, SCORES) else table.name
+    return f"_{table.name}" if table in (TRAJECTORIES, SPANS, SCORES, TRANSITIONS) else table.name
 
 
 def listing_question(parts: Sequence[Path]) -> str:
@@ -228,17 +250,17 @@ def views(sources: Sources) -> dict[str, str]:
     """Name -> SQL of every view; each is made when a question asks for it, after those that it reads."""
     tables = {stored_name(table): _select(table, sources.parts, sources.dropped) for table in TABLES}
     texts = sources.texts or any(table_of(part) == TEXTS.name for part in sources.parts)
-    found = {**tables, "_spans_with_text": _LATE_TEXTS if texts else "SELECT * FROM _spans"}
+    statements = {**tables, "_spans_with_text": _LATE_TEXTS if texts else "SELECT * FROM _spans"}
     if sources.late_live:
-        found[_LATE_LIVE] = newest_shown(without_coordinates(live_name(SCORES.name)))
-    found["_rows"] = _union(sources, sources.listings)
-    found["_listing"] = _with_late("_rows", sources)
-    found["_steps"] = f"SELECT * FROM {SUMMED}"
+        statements[_LATE_LIVE] = newest_shown(without_coordinates(live_name(SCORES.name)))
+    statements["_rows"] = _union(sources, sources.listings)
+    statements["_listing"] = _with_late("_rows", sources)
+    statements["_steps"] = f"SELECT * FROM {SUMMED}"
     if sources.computed or sources.touched:
-        found["_unsummed_rows"] = _union(sources, sources.touched)
-        found["_unsummed"] = _with_late("_unsummed_rows", sources)
-        found["_steps"] += f" UNION ALL BY NAME ({step_rows('_unsummed')})"
-    return {**found, **_DERIVED}
+        statements["_unsummed_rows"] = _union(sources, sources.touched)
+        statements["_unsummed"] = _with_late("_unsummed_rows", sources)
+        statements["_steps"] += f" UNION ALL BY NAME ({step_rows('_unsummed')})"
+    return {**statements, **_DERIVED}
 
 
 def with_late_scores(late: bool) -> str:
@@ -282,3 +304,34 @@ def _select(table: Table, parts: Sequence[Path], dropped: bool) -> str:
     # The live rows have every column, so one that no part has yet is there too, as null.
     stored = f"SELECT * FROM read_parquet([{_quoted(parts)}], union_by_name=true, hive_partitioning=false)"
     return f"SELECT {columns} FROM ({live} UNION ALL BY NAME {stored}){leave_out}"
+
+
+class Cursor(NamedTuple):
+    """A connection, and the views that can be made in it."""
+
+    connection: duckdb.DuckDBPyConnection
+    views: dict[str, str]
+    made: set[str]
+    """The names of those that were."""
+
+    def make_views(self, sql: str | None) -> None:
+        """Make the views that a statement names, after those that they read; all of them if it is not given."""
+        waiting = list(self.views) if sql is None else self._names_in(sql)
+        while waiting:
+            name = waiting[-1]
+            missing = [each for each in self._names_in(self.views[name]) if each not in self.made]
+            if name in self.made or not missing:
+                waiting.pop()
+                if name not in self.made:
+                    kind = "TABLE" if name == STEP_ROWS else "VIEW"  # asked several times in a row
+                    self.connection.execute(f"CREATE TEMP {kind} {name} AS {self.views[name]}")
+                    self.made.add(name)
+            else:
+                waiting += missing
+
+    def _names_in(self, sql: str) -> list[str]:
+        """The views that a statement reads, as far as that can be seen."""
+        text = sql.lower()
+        if _ASKS_WHAT_THERE_IS.search(text):
+            return list(self.views)
+        return [name for name in dict.fromkeys(_READ.findall(text)) if name in self.views]

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Raw
+
 from rolltrace.capture import Recorder, follow_threads, scope
 from rolltrace.journal import Losses
 from rolltrace.record import (
@@ -31,10 +33,12 @@ class MemorySink:
     def __init__(self) -> None:
         self.start_over_in_child()
 
-    def append(self, body: builtins.bytes, step: int | None = None) -> bool:
-        self.bodies.append(body)
+    def append(
+        self, body: builtins.bytes, step: int | None = None, rest: tuple[builtins.bytes | Raw, ...] = ()
+    ) -> bool:
+        self.bodies.append(b"".join((body, *rest)))
         self.records += 1
-        self.bytes += len(body)
+        self.bytes += len(self.bodies[-1])
         return True
 
     def lose(self, reason: str, step: int | None) -> None:
@@ -150,13 +154,18 @@ class Recording:
     @property
     def trajectories(self) -> list[TracedTrajectory]:
         """The trajectories that have ended, in the order they did."""
-        return [_trajectory(each) for each in self.records if isinstance(each, TrajectoryEnd)]
+        return [_trajectory(each) for each in self.records if isinstance(each, TrajectoryEnd) and not each.is_group]
+
+    @property
+    def groups(self) -> list[TracedTrajectory]:
+        """The group records that have ended, in the order they did."""
+        return [_trajectory(each) for each in self.records if isinstance(each, TrajectoryEnd) and each.is_group]
 
     @property
     def events(self) -> list[Said]:
         """What was said about trajectories."""
-        found = [each for each in self.records if isinstance(each, Event)]
-        return [Said(e.event, decode_value(e.body), e.trajectory_id.hex(), e.op_id) for e in found]
+        events = [each for each in self.records if isinstance(each, Event)]
+        return [Said(e.event, decode_value(e.body), e.trajectory_id.hex(), e.op_id) for e in events]
 
     @property
     def op(self) -> TracedOp:

@@ -76,14 +76,14 @@ def _describe(schemas: dict[str, Any], module: ModuleType) -> None:
 
 
 def _field_docs(module: ModuleType) -> dict[str, dict[str, str]]:
-    found: dict[str, dict[str, str]] = {}
+    docs: dict[str, dict[str, str]] = {}
     for node in ast.parse(inspect.getsource(module)).body:
         if isinstance(node, ast.ClassDef):
-            found[node.name] = {
+            docs[node.name] = {
                 field.target.id: after.value.value
                 for field, after in zip(node.body, node.body[1:])
                 if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
                 if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)
                 if isinstance(after.value.value, str)
             }
-    return found
+    return docs

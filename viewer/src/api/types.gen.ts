@@ -89,6 +89,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/sql": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** A listing as one SELECT over the documented views */
+        get: operations["sql"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/facets": {
         parameters: {
             query?: never;
@@ -666,6 +683,7 @@ export interface components {
             advantage: number | ("-inf" | "inf" | "nan") | null;
             fate: string | null;
             fate_reason: string | null;
+            trained_step: number | null;
             policy_version_min: number | null;
             policy_version_max: number | null;
             staleness: number | null;
@@ -674,6 +692,13 @@ export interface components {
             worker: string;
             run: string | null;
             superseded: boolean;
+        };
+        /**
+         * Sql
+         * @description A listing as one SELECT over the documented views.
+         */
+        Sql: {
+            sql: string;
         };
         /**
          * Facets
@@ -802,6 +827,8 @@ export interface components {
             has_transitions: boolean;
             /** @description How many tokens its last model call saw and produced: the sequence has as many, and more where it breaks. */
             token_total: number;
+            /** @description Smallest and largest finite reward of the experiment: one colour scale. None without rewards. */
+            reward_range: number[] | null;
         };
         /**
          * SampleStep
@@ -838,7 +865,7 @@ export interface components {
             turn: number | null;
             name: string;
             /** @enum {unknown} */
-            kind: "env" | "llm" | "other" | "reward" | "tool";
+            kind: "aux_llm" | "env" | "llm" | "other" | "reward" | "tool";
             /** @description ok, error, cancelled, running, interrupted */
             status: string;
             /** @description From the start of the trajectory to its own. */
@@ -1127,6 +1154,8 @@ export interface components {
             fields: Record<string, never>;
             episode_done: boolean | null;
             stop_reason: string | null;
+            /** @description What later words on this step replaced, the oldest first: `time_ns`, and each value as it was. */
+            earlier: Record<string, never>[];
         };
         /**
          * Change
@@ -1364,6 +1393,7 @@ export type Cell = components['schemas']['Cell'];
 export type GroupTotals = components['schemas']['GroupTotals'];
 export type Trajectories = components['schemas']['Trajectories'];
 export type TrajectoryRow = components['schemas']['TrajectoryRow'];
+export type Sql = components['schemas']['Sql'];
 export type Facets = components['schemas']['Facets'];
 export type Facet = components['schemas']['Facet'];
 export type Count = components['schemas']['Count'];
@@ -1572,6 +1602,46 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Trajectories"];
+                };
+            };
+            /** @description why there is none */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    sql: {
+        parameters: {
+            query: {
+                project?: string | null;
+                experiment?: string | null;
+                step?: number | null;
+                sample_index?: string | null;
+                validate?: boolean | null;
+                run?: string | null;
+                all_runs?: boolean;
+                where?: string | null;
+                listing: "experiments" | "groups" | "steps" | "trajectories";
+                order?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description the answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Sql"];
                 };
             };
             /** @description why there is none */

@@ -15,12 +15,13 @@ from opentelemetry.trace import SpanContext, Status, StatusCode
 from rolltrace.backends.mlflow.values import plain, trace_id_of
 from rolltrace.backends.values import strict_json
 from rolltrace.query import Op, TokenUsage
+from rolltrace.record import MODEL_KINDS
 
 if TYPE_CHECKING:
     from rolltrace.query import Trajectory
 
 _TYPES = {"tool": "TOOL", "env": "TASK", "reward": "EVALUATOR"}
-"""MLflow's word for an op kind; that of `llm` depends on what it was given."""
+"""MLflow's word for an op kind; that of a model call depends on what it was given."""
 
 
 def spans_of(trajectory: Trajectory) -> list[Span]:
@@ -67,10 +68,11 @@ class _Trace:
         return self._make(self._trajectory, self.root_id, None, "AGENT", {_INPUTS: inputs, _OUTPUTS: last})
 
     def span(self, op: Op, parent: int) -> Span:
+        usage = op.usage if op.kind in MODEL_KINDS else None
         attributes = {
             _INPUTS: op.inputs,
             _OUTPUTS: op.outputs,
-            "mlflow.chat.tokenUsage": mlflow_usage(op.usage) if op.kind == "llm" and op.usage is not None else None,
+            "mlflow.chat.tokenUsage": None if usage is None else mlflow_usage(usage),
             "rolltrace.kind": op.kind,
             "rolltrace.policy_version": op.policy_version,
             "rolltrace.finish_reason": op.finish_reason,
@@ -116,7 +118,7 @@ def _root_id(trajectory_id: str) -> int:
 
 
 def _type(op: Op) -> str:
-    if op.kind == "llm":
+    if op.kind in MODEL_KINDS:
         return "CHAT_MODEL" if isinstance(op.inputs, dict) and "messages" in op.inputs else "LLM"
     return _TYPES.get(op.kind, "UNKNOWN")
 

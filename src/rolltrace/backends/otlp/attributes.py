@@ -12,10 +12,10 @@ from typing import Any
 
 from rolltrace.backends.otlp.wire import Value
 from rolltrace.backends.values import strict_json
-from rolltrace.query import Op, Trajectory
-from rolltrace.query.conversation import messages_of, reply_of_op
+from rolltrace.query import Op, Trajectory, messages_of, reply_of_op
+from rolltrace.record import MODEL_KINDS
 
-_OPENINFERENCE = {"llm": "LLM", "tool": "TOOL", "reward": "EVALUATOR"}
+_OPENINFERENCE = {"llm": "LLM", "aux_llm": "LLM", "tool": "TOOL", "reward": "EVALUATOR"}
 _PARAMETERS = {
     "temperature": "temperature",
     "top_p": "top_p",
@@ -50,7 +50,7 @@ def coordinates(trajectory: Trajectory) -> dict[str, Value]:
 def of_op(op: Op) -> dict[str, Value]:
     """The attributes of an op, without its coordinates."""
     attributes: dict[str, Value] = {"openinference.span.kind": _OPENINFERENCE.get(op.kind, "CHAIN"), "rl.kind": op.kind}
-    if op.kind == "llm":
+    if op.kind in MODEL_KINDS:
         attributes.update(_of_llm(op))
     elif op.kind == "tool":
         attributes.update({"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": op.name})

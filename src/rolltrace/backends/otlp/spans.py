@@ -15,8 +15,10 @@ from rolltrace.backends.otlp.attributes import coordinates, error_type, of_op, o
 from rolltrace.backends.otlp.wire import CLIENT, ERROR, INTERNAL, OK, Attributes, Event, Link, Span, Value
 from rolltrace.backends.values import strict_json, word
 from rolltrace.query import Op, Trajectory
+from rolltrace.record import MODEL_KINDS
 
 CUT = "... [cut by rolltrace, {} bytes in all]"
+_ELSEWHERE = ("time_ns", "op_id", "amends")
 _ROOT_BIT, _SCORE_BIT = 1 << 63, 1 << 62
 """An op's id is below both, so that no root and no score has the id of an op."""
 
@@ -79,7 +81,7 @@ def _ops(
         own,
         parent,
         op.name,
-        CLIENT if op.kind == "llm" else INTERNAL,
+        CLIENT if op.kind in MODEL_KINDS else INTERNAL,
         op.start_ns,
         op.last_ns,
         cut({**where, **of_op(op)}, longest),
@@ -147,12 +149,8 @@ def _exception(ended: Op | Trajectory, longest: int) -> list[Event]:
 def _events(trajectory: Trajectory, longest: int) -> Iterator[Event]:
     """Environment steps and notes, as events of the root."""
     for step in trajectory.transitions:
-        attributes = {
-            name: value for name, value in step.items() if value is not None and name not in ("time_ns", "op_id")
-        }
-        yield Event(
-            step["time_ns"], "rl.transition", cut({f"rl.{k}": _plain(v) for k, v in attributes.items()}, longest)
-        )
+        fields = {name: value for name, value in step.items() if value not in (None, []) and name not in _ELSEWHERE}
+        yield Event(step.time_ns, "rl.transition", cut({f"rl.{k}": _plain(v) for k, v in fields.items()}, longest))
     for note in trajectory.notes:
         yield Event(note.time_ns, f"rl.{note.event}", cut({"rl.body": _plain(note.body)}, longest))
 
