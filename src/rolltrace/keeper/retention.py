@@ -19,7 +19,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rolltrace._guard import caught
-from rolltrace.journal import journal_folder, replace_file
+from rolltrace.files import replace_file
+from rolltrace.journal import journal_folder
 from rolltrace.keeper.groups import WAITING, Choice, Row, parents_in
 from rolltrace.keeper.pending import unsent
 from rolltrace.keeper.policy import RetentionPolicy, as_command, choose, read_policy

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import duckdb
 import pyarrow as pa
 
-from rolltrace.journal import read_problem
+from rolltrace.files import read_problem
 from rolltrace.store import SCHEMAS, checksum_problem, pq, table_of
 
 _OF_THE_QUESTION = (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException, duckdb.PermissionException)

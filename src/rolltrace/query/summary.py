@@ -22,7 +22,7 @@ from typing import NamedTuple
 import msgspec
 import xxhash
 
-from rolltrace.journal import file_mode, make_folder, open_private, replace_file, replacing
+from rolltrace.files import file_mode, make_folder, open_private, replace_file, replacing
 from rolltrace.store import (
     OnUnreadable,
     data_folder,

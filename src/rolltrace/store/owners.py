@@ -1,7 +1,7 @@
 """Who may replace or remove a file: the host that brought it, or anybody if nobody will finish it.
 
 Locks count on one host. If two hosts merged, pruned or removed the same parts of a shared folder, rows would be lost,
-doubled or come back. So each host does so only with parts that carry its own tag (`journal.host`). Parts without one
+doubled or come back. So each host does so only with parts that carry its own tag (`files.host`). Parts without one
 (imports, stores of older versions) belong to a host as long as no other has ever written to the store.
 
 Files that a killed process did not finish are hidden, and read by nobody. Their names tell who wrote them. One of this
@@ -17,7 +17,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from rolltrace.journal import host_name, host_of, host_tag, journal_folder, tag_of
+from rolltrace.files import host_name, host_of, host_tag, tag_of
+from rolltrace.journal import journal_folder
 from rolltrace.store.layout import source_of
 
 _UNFINISHED = re.compile(r"\..+\.(?P<pid>\d+)(?:\.(?P<host>h[0-9a-f]{8}))?\.new")

@@ -20,7 +20,8 @@ import msgspec
 import pyarrow as pa
 import xxhash
 
-from rolltrace.journal import host_tag, journal_folder, make_folder, replace_file
+from rolltrace.files import host_tag, make_folder, replace_file
+from rolltrace.journal import journal_folder
 from rolltrace.record.tables import LOSSES, NOTES, SPANS, TEXTS, TRANSITIONS, Table
 from rolltrace.store.arrow import BULKY, pc, pq
 from rolltrace.store.layout import Partition, source_of, step_folders, table_of
