@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from rolltrace.cli.options import (
     add_filters,
@@ -28,6 +29,9 @@ from rolltrace.cli.output import (
     print_table,
     working,
 )
+
+if TYPE_CHECKING:
+    from rolltrace.query import Trajectory
 
 Row = dict[str, Any]
 _SHOWN_ROWS = 100
@@ -102,7 +106,18 @@ def run(options: argparse.Namespace) -> int:
         f"all: --limit {len(groups)}" if cut_short else "",
         f"{counted(hidden, 'more column')}: --json" if hidden else "",
     )
+    if wanted["step"] is not None and wanted["sample_index"] is not None:
+        wanted.pop("where")
+        _print_records(store.group_records(**wanted))
     return 0
+
+
+def _print_records(records: Sequence[Trajectory]) -> None:
+    """What was recorded for the whole group: comparisons, group rewards."""
+    for record in records:
+        ops = counted(sum(1 for _ in record.walk()), "op")
+        place = f"{record.trajectory_id[:8]}  {plain(record.name)}  {plain(record.status)}  {ops}"
+        print(f"group record {place}; look: rolltrace show {record.trajectory_id[:8]}")
 
 
 def _columns(rows: list[Row]) -> list[Column]:

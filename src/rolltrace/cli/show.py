@@ -155,7 +155,7 @@ def _print_header(t: Trajectory, full: bool, *, transitions_follow: bool) -> Non
     took = f"took {duration(t.duration_s)}" if t.duration_s is not None else "no end"
     print(f"  began {begun} ({ago(t.start_ns)}), {took}, worker {plain(t.worker)}")
     tools = counted(t.tool_calls, "tool call") + (f" ({t.tool_errors} failed)" if t.tool_errors else "")
-    work = [counted(t.turns, "turn"), tools]
+    work = ["a record of the whole group, no rollout"] if t.is_group else [counted(t.turns, "turn"), tools]
     work += [
         f"{count} {what} tokens"
         for count, what in ((t.prompt_tokens, "prompt"), (t.response_tokens, "response"))
@@ -194,6 +194,8 @@ def _print_scores(t: Trajectory) -> None:
     for name, (*before, newest) in history.items():
         terms = ", ".join(f"{plain(key)} {plain(value)}" for key, value in (newest.terms or {}).items())
         line = f"  {plain(name)} {paint(_score_text(newest), 'bold')}{f'  ({terms})' if terms else ''}"
+        if newest.trained_step is not None:
+            line += f"  in step {newest.trained_step}"
         if newest.reason is not None:
             line += f"  because: {plain(newest.reason)}"
         if before:

@@ -8,6 +8,7 @@ The rule, in the order it is tried:
    `assistant`; each tool call adds its result as `tool`. Where there are only tokens, their text is taken, of a prompt
    what it has more than the turn before; if a known chat template has made it, as the messages that it was made of.
 3. Without any model call, the first op whose tokens have a text gives it, as `user` and `assistant`.
+4. Where the policy says nothing in all of that, its environment steps are asked (`query.step_conversation`).
 
 A reply is what `record.reply` finds in the outputs, or the text of its tokens. All messages are in the form of OpenAI's
 chat format, whatever form they came in, without what is about the call.
@@ -42,13 +43,8 @@ class Told(NamedTuple):
     op: Op | None = None
 
 
-def conversation_of(ops: Sequence[Op]) -> list[Message]:
-    """The messages of these ops, which stand in the order they began; of pruned ones nothing is known."""
-    return [each.message for each in told_by(ops)]
-
-
 def told_by(ops: Sequence[Op]) -> list[Told]:
-    """The same, with the ops."""
+    """The messages of these ops, which stand in the order they began; of pruned ones nothing is known."""
     told: list[Told] = []
     called: list[Op] = []
     kept: list[Op] = []
@@ -117,7 +113,7 @@ def _from_texts(ops: Sequence[Op]) -> Iterator[Told]:
             if prompt and prompt != before:
                 if before is None and isinstance(op.inputs, dict):
                     yield from map(Told, _system(op.inputs))
-                yield from map(Told, _asked(prompt))
+                yield from map(Told, asked(prompt))
             before = prompt
             yield from _reply(op)
         elif op.kind == "tool":
@@ -135,12 +131,13 @@ def _from_tokens(ops: Sequence[Op]) -> Iterator[Told]:
     for op in ops:
         if op.response_text is not None:
             if op.prompt_text is not None:
-                yield from map(Told, _asked(op.prompt_text))
+                yield from map(Told, asked(op.prompt_text))
             yield Told({"role": "assistant", "content": without_end(op.response_text)}, op)
             return
 
 
-def _asked(text: str) -> list[Message]:
+def asked(text: str) -> list[Message]:
+    """What a model was given as text, as messages."""
     return messages_in(text) or [{"role": "user", "content": text}]
 
 

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from rolltrace.flags import UNREADABLE
 from rolltrace.query.contents import Contents, Pruning, pruning_of
-from rolltrace.query.conversation import conversation_of, from_last_telling
+from rolltrace.query.conversation import from_last_telling
 from rolltrace.query.events import Finding, Note, Score, Transition, human_notes
 from rolltrace.query.op import Op, OpTokens, TokensOfOps, TokenUsage, first_difference, op_of, total_usage
+from rolltrace.query.step_conversation import conversation_of
 from rolltrace.query.transitions import read_transitions
 from rolltrace.query.values import Row, as_object, as_value, tags_of
 from rolltrace.record.messages import Message
@@ -71,6 +72,8 @@ class Trajectory:
     """A newer run of the experiment reached the same step."""
     trained_step: int | None = None
     """The step that trained on it, as its newest fate says."""
+    is_group: bool = False
+    """No rollout: what was recorded for all rollouts of a sample together."""
     traceback: str | None = None
     parent_trajectory_id: str | None = None
     """The trajectory it was begun in."""
@@ -134,7 +137,8 @@ class Trajectory:
     @property
     def conversation(self) -> list[Message]:
         """The messages between model, tools and user: see `query.conversation`."""
-        return conversation_of(from_last_telling(sorted(self.walk(), key=lambda op: op.start_ns)))
+        ops = from_last_telling(sorted(self.walk(), key=lambda op: op.start_ns))
+        return conversation_of(ops, self.transitions)
 
     @property
     def human_notes(self) -> list[Note]:

@@ -62,7 +62,7 @@ LISTED = (TRAJECTORIES, SPANS, SCORES, FLAGS)
 _SHARED = ", ".join(f"s.{column.name}" for column in (*WHERE, *TIMES) if column.name != "traceback")
 _LISTING = f"""
 WITH own AS (
-    SELECT * FROM _active_trajectories WHERE is_group IS NULL
+    SELECT * FROM _active_trajectories WHERE is_group IS NOT TRUE
     QUALIFY row_number() OVER (PARTITION BY trajectory_id ORDER BY end_ns IS NULL, end_ns DESC, start_ns) = 1
 ), loose AS (
     SELECT {_SHARED}, s.name

@@ -809,10 +809,11 @@ class Live(Struct):
 class Match(Struct):
     """One place where a text was found."""
 
-    op_id: str
+    op_id: str | None
+    """None for a transition that was recorded in no op."""
     op_name: str
     turn: int | None
-    where: Literal["payload", "tokens"]
+    where: Literal["payload", "tokens", "transition"]
     before: str
     match: str
     after: str
