@@ -22,7 +22,7 @@ from typing import Any, TextIO
 from rolltrace.cli.options import named_store
 from rolltrace.cli.output import error_text, plain
 from rolltrace.errors import IncompleteWarning, RolltraceError
-from rolltrace.journal import write_problem
+from rolltrace.files import write_problem
 
 COMMANDS = (
     "run", "demo", "view", "ls", "show", "groups", "diff", "plot", "score", "tail", "live", "sql", "stats", "flags",

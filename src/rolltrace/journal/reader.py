@@ -7,11 +7,9 @@ and reading goes on at the next frame that passes.
 from __future__ import annotations
 
 import contextlib
-import errno
 import fcntl
 import os
 import re
-import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,7 +19,7 @@ import msgspec
 from xxhash import xxh3_64_intdigest
 
 from rolltrace.errors import FormatError
-from rolltrace.journal.owner import read_problem
+from rolltrace.files import open_private, read_problem
 from rolltrace.journal.segment import (
     FILE_HEAD,
     FILE_MAGIC,
@@ -203,22 +201,6 @@ def _unread(offset: int, body: bytes, fault: Exception) -> Entry | Damage:
         return Entry(offset, deep, len(body))
     reason = f"unknown record: {fault}" if isinstance(fault, msgspec.DecodeError) else type(fault).__name__
     return Unread(offset, FRAME.size + len(body), reason, body)
-
-
-def open_private(path: Path) -> Any:
-    """Open a file of the store for reading: a plain file, and not what a link or a pipe of its name leads to.
-
-    Raises:
-        OSError: it cannot be opened, or is no plain file.
-    """
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-    try:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise OSError(errno.EINVAL, "not a plain file", str(path))
-        return open(fd, "rb")
-    except BaseException:
-        os.close(fd)
-        raise
 
 
 def is_live(path: Path) -> bool:

@@ -16,8 +16,7 @@ import os
 import stat
 from pathlib import Path
 
-from rolltrace.journal.access import open_file
-from rolltrace.journal.host import host_tag
+from rolltrace.files import host_tag, open_file
 
 _SUFFIX = ".spare"
 _MOST = 4

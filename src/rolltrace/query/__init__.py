@@ -24,7 +24,7 @@ from rolltrace.query.events import Finding, Note, Score, Transition
 from rolltrace.query.filters import compile_where
 from rolltrace.query.incomplete import Incomplete, Missing
 from rolltrace.query.limits import Limit
-from rolltrace.query.op import Op, OpTokens
+from rolltrace.query.op import Op, OpTokens, TokenUsage
 from rolltrace.query.result import Result
 from rolltrace.query.runs import OlderRuns
 from rolltrace.query.side_by_side import side_by_side
@@ -150,6 +150,7 @@ __all__ = [
     "Store",
     "TokenDivergence",
     "TokenSequence",
+    "TokenUsage",
     "ToolCall",
     "ToolDivergence",
     "Trajectory",

@@ -26,7 +26,8 @@ import pyarrow as pa
 from xxhash import xxh3_64_hexdigest
 
 from rolltrace.errors import QueryError, StoreError
-from rolltrace.journal import hidden_journals, journal_files, journal_folder, read_problem, start_drainer
+from rolltrace.files import read_problem
+from rolltrace.journal import hidden_journals, journal_files, journal_folder, start_drainer
 from rolltrace.query.coverage import (
     Scope,
     drained,
