@@ -33,7 +33,9 @@ class MemorySink:
     def __init__(self) -> None:
         self.start_over_in_child()
 
-    def append(self, body: builtins.bytes, step: int | None = None, rest: tuple[builtins.bytes | Raw, ...] = ()) -> bool:
+    def append(
+        self, body: builtins.bytes, step: int | None = None, rest: tuple[builtins.bytes | Raw, ...] = ()
+    ) -> bool:
         self.bodies.append(b"".join((body, *rest)))
         self.records += 1
         self.bytes += len(self.bodies[-1])
