@@ -126,7 +126,7 @@ def test_each_environment_variable_sets_its_setting(
         ("max_samples_per_step_per_worker", "many", "a whole number, 0 or more"),
         ("sample_seed", -1, "a whole number, 0 or more"),
         ("max_bytes", "1.5 MiB", "a size such as 8GiB, 64MiB or a number of bytes"),
-        ("max_bytes", -5, "a whole number, 0 or more"),
+        ("max_bytes", -5, "a size such as 8GiB, 64MiB or a number of bytes"),
         ("segment_bytes", 100, "at least 64 KiB"),
         ("drain", "proces", "one of 'process', 'thread', 'off'"),
         ("journal_mode", ["mmap"], "one of 'auto', 'mmap', 'append'"),
@@ -214,7 +214,7 @@ def test_a_tokenizer_from_the_environment_is_a_path(tmp_path: Path, monkeypatch:
 def test_what_is_no_tokenizer_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"tokenizer: there is no file '/nowhere/x'$"):
         Settings.gather({"tokenizer": "/nowhere/x"})
-    with pytest.raises(ConfigError, match=r"there is no file '.*/tokenizer\.json'; give the tokenizer itself"):
+    with pytest.raises(ConfigError, match=r"there is no file '.*/tokenizer\.json'; pass the tokenizer object itself"):
         Settings.gather({"tokenizer": tmp_path})
     with pytest.raises(ConfigError, match=r"must be a tokenizer, .*, not 'int'"):
         Settings.gather({"tokenizer": 3})

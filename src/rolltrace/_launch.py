@@ -7,9 +7,7 @@ import time
 from pathlib import Path
 
 from rolltrace._guard import caught
-from rolltrace.journal import drainer_lock, journal_folder
-from rolltrace.journal.launch import detach
-from rolltrace.journal.launch import start_drainer as start_drainer
+from rolltrace.journal import detach, drainer_lock, journal_folder, start_drainer
 
 _REMOVE_LATER = """
 import os, sys, time
@@ -56,7 +54,7 @@ def drain_in_thread(store: Path) -> None:
 
 def _drain(store: Path) -> None:
     try:
-        from rolltrace.keeper.process import follow  # loads the column libraries: only in this mode
+        from rolltrace.keeper import follow  # loads the column libraries: only in this mode
 
         while True:
             with drainer_lock(journal_folder(store)) as alone:

@@ -53,7 +53,7 @@ def test_what_was_removed_is_in_the_losses(store: Path) -> None:
 
 def test_a_wrong_age_is_one_clear_line(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["prune", str(store), "--older-than", "soon"]) == 1
-    assert capsys.readouterr().err == "rolltrace: --older-than must be an age such as 12h, 30d or 8w, not 'soon'\n"
+    assert capsys.readouterr().err == "rolltrace: --older-than must be an age such as 30m, 12h, 7d or 8w, not 'soon'\n"
 
 
 @pytest.mark.parametrize("where", ["", "  "])

@@ -49,7 +49,7 @@ def fill(store: Path, **settings: str) -> None:
     rolltrace.shutdown()
     assert run_once(store) == 0
     outbox = Outbox(store, "otlp")
-    with outbox.working():
+    with outbox.sending():
         outbox.position.add([Entry(SENT, "0" * 32, 1)])
         outbox.state = State(sent=1)
     assert modes(store)[0] >= journals[0]
@@ -115,7 +115,7 @@ def test_a_folder_that_was_there_stays_as_it_is_and_doctor_names_it(
     assert {mode(path) for path in store.rglob("*")} == {0o700, 0o600}
     main(["doctor", str(store)])
     out = capsys.readouterr().out
-    assert "others than its owner can look into the store (mode 755)" in out
+    assert "users other than its owner can access the store (mode 755)" in out
     assert f"chmod 700 {store}" in out
 
 

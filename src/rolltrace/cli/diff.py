@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
-from rolltrace.cli.differences import differing_parts
 from rolltrace.cli.output import (
     SHORT_ID,
     Column,
@@ -29,8 +28,7 @@ from rolltrace.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from rolltrace.query import Comparison, Op
-    from rolltrace.query.compare import Turn, TurnRow
+    from rolltrace.query import Comparison, Op, Turn, TurnRow
 
 _ID = re.compile(r"[0-9a-f]{4,32}")
 _AROUND = 30
@@ -277,3 +275,27 @@ def _tool(op: Op) -> str:
         return plain(f"{op.name}({op.pruned})")
     result = f"✗ {plain(op.error)}" if op.error else f"→ {plain(op.outputs)}"
     return f"{_call(op.name, op.inputs)} {result}"
+
+
+def differing_parts(texts: Sequence[str], *, around: int) -> list[str]:
+    """Each text without what all have at the beginning and at the end, but for some letters; `…` stands for the rest.
+
+    Texts that are all the same stay whole.
+    """
+    if len(set(texts)) < 2:
+        return list(texts)
+    before = _common_start(texts)
+    after = _common_start([text[before:][::-1] for text in texts])
+    first, kept_after = max(0, before - around), min(after, around)
+    parts = []
+    for text in texts:
+        end = len(text) - after + kept_after
+        parts.append("…" * (first > 0) + text[first:end] + "…" * (end < len(text)))
+    return parts
+
+
+def _common_start(texts: Sequence[str]) -> int:
+    """How many letters all texts have in common at the beginning."""
+    # The least and the greatest have nothing in common that the others between them have not.
+    first, last = min(texts), max(texts)
+    return next((at for at, (one, other) in enumerate(zip(first, last)) if one != other), len(first))

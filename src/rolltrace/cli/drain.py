@@ -14,7 +14,7 @@ def add(commands: Any) -> None:
         "drain",
         help="turn journals into the store",
         description="Drain what waits, and go on until no writer of this host is left. Runs by itself unless tracing "
-        'was set up with drain="off"; when another drainer is at work, this one leaves it the work.',
+        'was set up with drain="off"; while another drainer is running, this one does nothing.',
     )
     add_store(parser)
     parser.add_argument("--once", action="store_true", help="drain what waits now, and stop")
@@ -22,8 +22,7 @@ def add(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from rolltrace.keeper.process import run as follow_all
-    from rolltrace.keeper.process import run_once
+    from rolltrace import keeper
 
     store = store_of(options, to_write=True)
-    return run_once(store, progress("draining")) if options.once else follow_all(store)
+    return keeper.run_once(store, progress("draining")) if options.once else keeper.run(store)

@@ -49,7 +49,7 @@ def add(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from rolltrace.exchange.selection import select
+    from rolltrace.exchange import select
     from rolltrace.query import open_store
 
     chosen = EXPORTS[options.format]

@@ -11,7 +11,7 @@ from rolltrace.cli.output import add_json, add_store, counted, json_line, plain,
 from rolltrace.exchange import IMPORTS
 
 if TYPE_CHECKING:
-    from rolltrace.exchange.importer import BadLine
+    from rolltrace.exchange import BadLine
 
 _MOST_LINES = 20
 """How many lines that cannot be read are named."""
@@ -43,7 +43,7 @@ def add(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from rolltrace.exchange.importer import Target, import_files
+    from rolltrace.exchange import Target, import_files
 
     paths = [Path(path) for path in options.paths]
     files, last = (paths, None) if options.store_option is not None else _split(paths)

@@ -29,7 +29,7 @@ from rolltrace.cli.output import (
 from rolltrace.errors import ConfigError, MissingExtraError, StoreError
 
 if TYPE_CHECKING:
-    from rolltrace.query.curves import Curve
+    from rolltrace.query import Curve
 
 _WIDEST = 100
 _HEIGHT = 13
@@ -84,8 +84,7 @@ def run(options: argparse.Namespace) -> int:
     output = None if options.output is None else Path(options.output).expanduser()
     if output is not None and output.suffix.lower() not in _PICTURES:
         raise ConfigError(f"a picture ends in {', '.join(_PICTURES)}; not {options.output!r}")
-    from rolltrace.query import open_store
-    from rolltrace.query.curves import curves_of
+    from rolltrace.query import curves_of, open_store
 
     store = open_store(store_of(options))
     with working(f"reading {store.path}"):

@@ -10,7 +10,7 @@ from rolltrace.cli.output import counted, size
 from rolltrace.errors import ConfigError
 
 if TYPE_CHECKING:
-    from rolltrace.keeper.pruning import Foreseen
+    from rolltrace.keeper import Foreseen
 
 
 def add_yes(parser: argparse.ArgumentParser) -> None:

@@ -25,9 +25,7 @@ from rolltrace.errors import ConfigError
 from rolltrace.journal import drainer_lock, journal_folder
 
 if TYPE_CHECKING:
-    from rolltrace.keeper.policy import Policy
-    from rolltrace.keeper.pruning import Foreseen
-    from rolltrace.keeper.retention import Decision
+    from rolltrace.keeper import Decision, Foreseen, RetentionPolicy
 
 _NOTHING = "none"
 """The word of `--keep` for nothing but the share."""
@@ -74,7 +72,7 @@ def add(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from rolltrace.keeper.policy import read_policy, write_policy
+    from rolltrace.keeper import read_policy, write_policy
 
     settings = _settings(options)
     path = store_of(options, to_write=not options.dry_run and (options.off or options.now or bool(settings)))
@@ -124,20 +122,20 @@ def _settings(options: argparse.Namespace) -> dict[str, Any]:
     return listed | {name: getattr(options, name) for name in others if getattr(options, name) is not None}
 
 
-def _with(settings: dict[str, Any], policy: Policy | None) -> Policy | None:
+def _with(settings: dict[str, Any], policy: RetentionPolicy | None) -> RetentionPolicy | None:
     """The policy with these settings; None if there is neither."""
-    from rolltrace.keeper.policy import Policy, checked
+    import msgspec
+
+    from rolltrace.keeper import RetentionPolicy, check_policy
 
     if not settings:
         return policy
-    before = policy or Policy()
-    return checked(Policy(**{name: getattr(before, name) for name in Policy.__struct_fields__} | settings))
+    return check_policy(msgspec.structs.replace(policy or RetentionPolicy(), **settings))
 
 
-def _foresee(path: Path, policy: Policy, options: argparse.Namespace) -> tuple[Decision, Foreseen]:
+def _foresee(path: Path, policy: RetentionPolicy, options: argparse.Namespace) -> tuple[Decision, Foreseen]:
     """What the policy says now, and what that would cost."""
-    from rolltrace.keeper.pruning import foresee, undisturbed
-    from rolltrace.keeper.retention import decide
+    from rolltrace.keeper import decide, foresee, undisturbed
     from rolltrace.store import Owned
 
     owned = Owned(path, all_hosts=options.all_hosts)
@@ -150,7 +148,7 @@ def _foresee(path: Path, policy: Policy, options: argparse.Namespace) -> tuple[D
     return undisturbed(path, look)
 
 
-def _show(policy: Policy, decision: Decision, foreseen: Foreseen, options: argparse.Namespace) -> None:
+def _show(policy: RetentionPolicy, decision: Decision, foreseen: Foreseen, options: argparse.Namespace) -> None:
     import msgspec
 
     fields = msgspec.to_builtins(policy)
@@ -167,14 +165,14 @@ def _show(policy: Policy, decision: Decision, foreseen: Foreseen, options: argpa
     print(f"{steps} to look at: would drop {amount(foreseen)}{kept}")
 
 
-def _what(policy: Policy, foreseen: Foreseen, options: argparse.Namespace) -> str:
+def _what(policy: RetentionPolicy, foreseen: Foreseen, options: argparse.Namespace) -> str:
     what = "all rows but the summary" if policy.whole else "the payloads"
     when = "now" if options.now else "as soon as the drainer has time, and later those of further steps"
     return f"remove {what} of {amount(foreseen)} {when}"
 
 
-def _apply(path: Path, policy: Policy, decision: Decision, options: argparse.Namespace) -> int:
-    from rolltrace.keeper.retention import retain
+def _apply(path: Path, policy: RetentionPolicy, decision: Decision, options: argparse.Namespace) -> int:
+    from rolltrace.keeper import retain
     from rolltrace.store import GRACE_SEC, Owned
 
     with drainer_lock(journal_folder(path)) as alone:

@@ -20,7 +20,7 @@ from rolltrace.cli.output import (
     store_of,
     working,
 )
-from rolltrace.exchange.csvtext import write_csv
+from rolltrace.exchange import write_csv
 
 if TYPE_CHECKING:
     from rolltrace.query import Store

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rolltrace._amounts import age_sec
 from rolltrace.cli.output import (
     add_json,
     add_store,
@@ -25,15 +26,11 @@ from rolltrace.cli.output import (
 from rolltrace.errors import BackendError, ConfigError, OutageError, RolltraceError
 
 if TYPE_CHECKING:
-    from rolltrace.keeper.outbox import Outbox
-    from rolltrace.keeper.pending import Pending
-    from rolltrace.keeper.position import SentBy
-    from rolltrace.keeper.sender import Sender
+    from rolltrace.keeper import Outbox, Pending, Sender, SentBy
     from rolltrace.query import Store
 
 _TRIES = 4
 _WAIT_SEC = 60.0
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _EXAMPLES = """examples:
   rolltrace sync --to mlflow                 all that it does not have yet
   rolltrace sync --to weave --where "reward < 0.5" --since 100 --dry-run
@@ -79,7 +76,7 @@ def add(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     from rolltrace import backends
-    from rolltrace.keeper.outbox import Outbox
+    from rolltrace.keeper import Outbox
 
     path = store_of(options, may_be_new=options.save, to_write=not options.dry_run)
     backends.check([options.to])
@@ -93,13 +90,13 @@ def run(options: argparse.Namespace) -> int:
 
 def _save(outbox: Outbox, options: argparse.Namespace) -> int:
     from rolltrace.journal import is_store
-    from rolltrace.keeper.outbox import Policy
+    from rolltrace.keeper import SendingPolicy
     from rolltrace.store import prepare
 
     for name in ("project", "experiment", "since"):
         if getattr(options, name) is not None:
             raise ConfigError(f"--save keeps --where and --max-bytes-per-day, not --{name}; write it into --where")
-    policy = Policy.of(options.where, options.max_bytes_per_day)
+    policy = SendingPolicy.of(options.where, options.max_bytes_per_day)
     if not outbox.store.is_dir() or not is_store(outbox.store):  # limits are best set before the first run
         prepare(outbox.store)
         print(f"rolltrace: made the store {plain(str(outbox.store))}, which was not there", file=sys.stderr)
@@ -114,7 +111,7 @@ def _save(outbox: Outbox, options: argparse.Namespace) -> int:
 
 def _pending(store: Store, outbox: Outbox, options: argparse.Namespace) -> Pending:
     from rolltrace.journal import host_of
-    from rolltrace.keeper.pending import asked_for
+    from rolltrace.keeper import asked_for
     from rolltrace.store import busy_hosts
 
     outbox.position.load()
@@ -139,8 +136,7 @@ def _pending(store: Store, outbox: Outbox, options: argparse.Namespace) -> Pendi
 
 
 def _dry_run(path: Path, outbox: Outbox, options: argparse.Namespace) -> int:
-    from rolltrace.query import open_store
-    from rolltrace.query.finished import sizes
+    from rolltrace.query import open_store, sizes
 
     store = open_store(path)
     pending = _pending(store, outbox, options)
@@ -161,7 +157,7 @@ def _send(path: Path, outbox: Outbox, options: argparse.Namespace) -> int:
     store = open_store(path)
     deadline = time.monotonic() + _WAIT_SEC
     while True:
-        with outbox.working() as alone:
+        with outbox.sending() as alone:
             if alone:
                 return _send_alone(store, outbox, options)
         if time.monotonic() > deadline:
@@ -171,7 +167,7 @@ def _send(path: Path, outbox: Outbox, options: argparse.Namespace) -> int:
 
 def _send_alone(store: Store, outbox: Outbox, options: argparse.Namespace) -> int:
     from rolltrace import backends
-    from rolltrace.keeper.sender import STOPS, Sender
+    from rolltrace.keeper import STOPS, Sender
 
     outbox.position.tidy()
     left = _pending(store, outbox, options)
@@ -246,7 +242,5 @@ def _since(text: str | None) -> dict[str, Any]:
         return {}
     if re.fullmatch(r"-?\d+", text):
         return {"since_step": int(text)}
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smhdw])", text)
-    if match is None:
-        raise ConfigError(f"--since must be a step such as 100 or an age such as 30m, 12h or 7d, not {text!r}")
-    return {"since_ns": time.time_ns() - round(float(match[1]) * _SECONDS[match[2]] * 1e9)}
+    seconds = age_sec("--since", text, "a step such as 100 or an age such as 30m, 12h or 7d")
+    return {"since_ns": time.time_ns() - round(seconds * 1e9)}

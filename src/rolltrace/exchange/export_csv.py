@@ -9,9 +9,9 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, TextIO
 
-from rolltrace.exchange.csvtext import write_csv
 from rolltrace.exchange.selection import Exported, Selection
-from rolltrace.query.columns import TRAJECTORY_COLUMNS
+from rolltrace.exchange.text import write_csv
+from rolltrace.query import TRAJECTORY_COLUMNS
 
 _OWN_COLUMN = ("reward", "advantage", "fate")
 """Scores that are columns of `trajectories`."""

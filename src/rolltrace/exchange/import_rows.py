@@ -1,8 +1,14 @@
-"""Rows of the store's tables for an imported trajectory, checked, so that one bad line cannot spoil a whole part."""
+"""Rows of the store's tables for an imported trajectory, checked, so that one bad line cannot spoil a whole part.
+
+Numbers that a writer made text, as `json.dumps(..., default=str)` does with those of NumPy, torch and `decimal`, are
+numbers again. Only what such a writer makes is undone: text that a person formatted ("85%", "1.0 / 2") stays, and is
+flagged where a number should be.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -11,6 +17,12 @@ import xxhash
 from rolltrace.record import SampleIndex, clean_text, coordinate, to_json
 from rolltrace.record.tables import SCORES, SPANS, TRAJECTORIES, TRANSITIONS, ColumnType, Table, sample_columns
 
+_DIGITS = re.compile(r"[+-]?\d+")
+_DECIMAL = re.compile(r"[+-]?(?:\d+\.\d*|\.\d+|\d+(?=[eE]))(?:[eE][+-]?\d+)?|[+-]?(?:nan|inf|infinity)", re.IGNORECASE)
+_WRAPPED = re.compile(r"(?:tensor|np\.\w+|numpy\.\w+|Decimal)\(['\"]?([^,()'\"]+)['\"]?(?:,[^()]*)?\)")
+"""How torch, NumPy and decimals write themselves: tensor(0.5000, device='cuda:0'), np.float32(0.5)."""
+_BOOLS = {"True": True, "False": False}
+_LONGEST_NUMBER = 60
 _INT_BITS: dict[ColumnType, int] = {"int64": 63, "int32": 31}
 
 
@@ -202,3 +214,32 @@ def _fitting(name: str, kind: ColumnType, value: Any) -> Any:
 def _seen(value: Any) -> str:
     text = repr(value) if not isinstance(value, int) or abs(value) < 1 << 128 else "a huge number"
     return text if len(text) <= 60 else text[:59] + "…"
+
+
+def number_again(value: Any, *, digits: bool = True) -> Any:
+    """The number that a text was, or the value itself.
+
+    Args:
+        value: Whatever a file holds.
+        digits: Whether digits alone count: where ids and answers may stand, "42" is as likely text.
+    """
+    if not isinstance(value, str) or not 0 < len(value) <= _LONGEST_NUMBER:
+        return value
+    text = value.strip()
+    wrapped = _WRAPPED.fullmatch(text)
+    if wrapped is not None:
+        text, digits = wrapped[1].strip(), True
+    if text in _BOOLS:
+        return _BOOLS[text]
+    if _DECIMAL.fullmatch(text):
+        return float(text)
+    return int(text) if digits and _DIGITS.fullmatch(text) else value
+
+
+def numbers_again(value: Any, *, digits: bool = True) -> Any:
+    """As `number_again`, for all that a dict or a list holds."""
+    if isinstance(value, dict):
+        return {key: numbers_again(item, digits=digits) for key, item in value.items()}
+    if isinstance(value, list):
+        return [numbers_again(item, digits=digits) for item in value]
+    return number_again(value, digits=digits)

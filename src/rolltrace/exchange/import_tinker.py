@@ -18,6 +18,8 @@ from rolltrace.exchange.import_rows import (
     ImportedRow,
     Malformed,
     is_number,
+    number_again,
+    numbers_again,
     score_row,
     span_row,
     trajectory_row,
@@ -25,7 +27,6 @@ from rolltrace.exchange.import_rows import (
     whole,
 )
 from rolltrace.exchange.importer import Line, LineReader, Source, jsonl_files, place_of
-from rolltrace.exchange.numbers_again import number_again, numbers_again
 
 _VERSION = 1
 _KNOWN = frozenset({

@@ -17,7 +17,7 @@ import xxhash
 from rolltrace.drain import Redactor
 from rolltrace.errors import ConfigError, StoreError
 from rolltrace.exchange.import_rows import ImportedRow, Malformed, Place
-from rolltrace.exchange.jsontext import parse
+from rolltrace.exchange.text import parse
 from rolltrace.journal import is_store
 from rolltrace.query import open_store
 from rolltrace.record.tables import FLAGS, TRAJECTORIES, Table

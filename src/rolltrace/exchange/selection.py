@@ -8,12 +8,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
 from rolltrace._guard import logger
-from rolltrace.query import Result, Store, Trajectory
-from rolltrace.query.contents import Pace
-from rolltrace.query.filters import MOST_ITEMS
-from rolltrace.query.reading import read_whole
-from rolltrace.query.runs import NO_OLDER_RUNS, OlderRuns
-from rolltrace.query.trajectory import Row
+from rolltrace.query import MOST_ITEMS, NO_OLDER_RUNS, OlderRuns, Pace, Result, Row, Store, Trajectory, read_whole
 
 T = TypeVar("T")
 _BATCH = 2_000

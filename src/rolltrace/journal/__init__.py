@@ -1,6 +1,7 @@
 """Save bytes so that a kill loses nothing, and read them back."""
 
 from rolltrace.journal.access import check_store, file_mode, is_shared, is_store, make_folder, make_store, open_file
+from rolltrace.journal.drainer import detach, drainer_is_running, start_drainer, undrained_bytes
 from rolltrace.journal.host import host_name, host_of, host_tag, tag_of
 from rolltrace.journal.lock import drainer_lock, file_lock, lock_now
 from rolltrace.journal.owner import owner_of, read_problem, write_problem
@@ -31,6 +32,8 @@ __all__ = [
     "Unread",
     "check_store",
     "claim_tokenizer",
+    "detach",
+    "drainer_is_running",
     "drainer_lock",
     "file_lock",
     "file_mode",
@@ -56,11 +59,13 @@ __all__ = [
     "remove_spares",
     "replace_file",
     "replacing",
+    "start_drainer",
     "strange_files",
     "sync_path",
     "tag_of",
     "tokenizer_file",
     "tokenizers_pending",
+    "undrained_bytes",
     "write_problem",
     "write_tokenizer",
 ]

@@ -7,7 +7,10 @@ a trajectory without a sample is a group of its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
+
+import pyarrow.parquet as pq
 
 Row = Mapping[str, Any]
 """A row of `Store.trajectories`, with `parent_trajectory_id` if it was begun inside another."""
@@ -91,3 +94,12 @@ def _root(row: Row, by_id: Mapping[str, Row]) -> Row:
             return row
         row = outer
         passed.add(row["trajectory_id"])
+
+
+def parents_in(parts: Iterable[Path]) -> dict[str, str | None]:
+    """The trajectories that are in the store, each with the one it was begun in."""
+    parents: dict[str, str | None] = {}
+    for part in parts:
+        rows = pq.read_table(part, columns=["trajectory_id", "parent_trajectory_id"], partitioning=None)
+        parents.update(zip(rows["trajectory_id"].to_pylist(), rows["parent_trajectory_id"].to_pylist()))
+    return parents

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from rolltrace._amounts import ago
 from rolltrace.errors import ConfigError, FilterError
 from rolltrace.journal import file_lock
 from rolltrace.keeper.outbox import Outbox
@@ -38,6 +39,15 @@ class Report(NamedTuple):
     policy: dict[str, Any]
     bytes_today: int
 
+    def in_words(self) -> str:
+        """How sending goes, in a line."""
+        facts = [f"{self.sent} sent, {self.pending} pending, {self.refused} refused, {self.held_back} held back"]
+        if self.stopped:
+            facts.append(f"stopped: {self.stopped}")
+        elif self.last_error and self.pending:
+            facts.append(f"{ago(self.last_error_ns)}: {self.last_error}")
+        return ", ".join(facts)
+
 
 def reports(store: Store) -> list[Report]:
     """One for each backend that the store was sent to, or is to be."""
@@ -51,8 +61,8 @@ def _report(store: Store, outbox: Outbox) -> Report:
     held_back = pending = 0
     try:
         policy = {name: value for name, value in msgspec.structs.asdict(outbox.policy).items() if value is not None}
-        found = routed(store, outbox, is_ours=lambda writer: True)
-        held_back, pending = found.held_back, found.total + found.unsettled
+        waiting = routed(store, outbox, is_ours=lambda writer: True)
+        held_back, pending = waiting.held_back, waiting.total + waiting.unsettled
     except (ConfigError, FilterError) as fault:
         stopped = str(fault)
     return Report(

@@ -27,11 +27,18 @@ import pyarrow as pa
 from xxhash import xxh3_64_hexdigest
 
 from rolltrace.errors import QueryError, StoreError
-from rolltrace.journal import hidden_journals, journal_files, journal_folder, read_problem
-from rolltrace.journal.launch import start_drainer
+from rolltrace.journal import hidden_journals, journal_files, journal_folder, read_problem, start_drainer
+from rolltrace.query.damage import (
+    Counted,
+    Stored,
+    count_rows,
+    is_interrupt,
+    is_of_files,
+    problem_of,
+    problem_of_listing,
+)
 from rolltrace.query.incomplete import COMPLETE, Incomplete, Missing
-from rolltrace.query.interruptible import interruptible
-from rolltrace.query.limits import check_limit, running, taken
+from rolltrace.query.limits import check_limit, interruptible, running, taken
 from rolltrace.query.listing import Division, Listed, Listings, PartKey
 from rolltrace.query.step_rows import unpack
 from rolltrace.query.summary import Folder, Folders, is_among, listing_file, summary_folder
@@ -54,7 +61,6 @@ from rolltrace.store import (
     SCHEMAS,
     Partition,
     check_version,
-    checksum_problem,
     data_folder,
     replaced_by,
     source_of,
@@ -62,7 +68,7 @@ from rolltrace.store import (
     table_of,
 )
 from rolltrace.store.dropped import dropped_in
-from rolltrace.store.later import pc, pq
+from rolltrace.store.later import pc
 
 if TYPE_CHECKING:
     from rolltrace.query.live import LiveJournals
@@ -75,10 +81,6 @@ _FOR_OLDER_VERSIONS = ["disabled_optimizers = 'join_filter_pushdown'"] if duckdb
 """DuckDB 1.5 passes Bloom filters on to Arrow tables, which do not take them: `Pushdown Filter Type BLOOM_FILTER`."""
 _MOST_CURSORS = 16
 _TRIES = 8
-_OF_THE_QUESTION = (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException, duckdb.PermissionException)
-_OF_FILES = (duckdb.IOException, duckdb.InternalException)
-_CTRL_C = "KeyboardInterrupt"
-_CORRUPTION = re.compile(r"parquet|corrupt|magic bytes|decompress|zstd|(read|reading|open) file", re.IGNORECASE)
 _READ = re.compile(r"\b(?:from|join)\s+\"?([a-z_]+)")
 _ASKS_WHAT_THERE_IS = re.compile(r"\b(?:show|describe|information_schema|duckdb_\w+|sqlite_master|pg_\w+)\b")
 
@@ -182,13 +184,13 @@ class Engine:
                             self._make_views(cursor, None)
                             return interruptible(answer, connection.interrupt)
                 except (duckdb.Error, RuntimeError) as fault:
-                    if _is_interrupt(fault):
+                    if is_interrupt(fault):
                         check_limit()
                         raise KeyboardInterrupt from None
                     if not isinstance(fault, duckdb.Error):
                         raise
                     problem = fault
-                    if cursor is not None and not _is_of_files(fault):
+                    if cursor is not None and not is_of_files(fault):
                         raise QueryError(str(fault)) from None
                     if not self._recover(scope):
                         break
@@ -536,7 +538,7 @@ class Engine:
         unreadable = [
             path
             for path, folder in self._folders.items()
-            if wanted(path) and folder.summary is not None and _problem_of_listing(listing_file(self._store, folder))
+            if wanted(path) and folder.summary is not None and problem_of_listing(listing_file(self._store, folder))
         ]
         if unreadable:
             for path in unreadable:
@@ -578,86 +580,5 @@ def _quoted(path: Path) -> str:
     return "'" + str(path).replace("'", "''") + "'"
 
 
-class Stored(NamedTuple):
-    """What is in the parts of a store."""
-
-    parts: int
-    """How many there are."""
-    rows: dict[str, int]
-    """How many rows each table has."""
-    damaged: list[Path]
-    """Parts that were met and cannot be read; `Engine.damaged` looks for all."""
-
-
-class Counted(NamedTuple):
-    """How many rows of each table some parts have, and which of them cannot be read."""
-
-    rows: dict[str, int]
-    unreadable: list[Path]
-
-
-def count_rows(parts: Iterable[Path]) -> Counted:
-    """The rows of some parts, by table."""
-    counted = Counted({}, [])
-    for part in parts:
-        try:
-            count = int(pq.read_metadata(part).num_rows)
-        except FileNotFoundError:  # compacted since it was listed
-            continue
-        except (OSError, ValueError, pa.ArrowException):
-            counted.unreadable.append(part)
-            continue
-        counted.rows[table_of(part)] = counted.rows.get(table_of(part), 0) + count
-    return counted
-
-
-def _problem_of_listing(file: Path) -> str | None:
-    try:
-        with pq.ParquetFile(file, page_checksum_verification=True) as opened:
-            for _ in opened.iter_batches():
-                pass
-    except (OSError, ValueError, pa.ArrowException) as fault:
-        return str(fault)
-    return None
-
-
 def _answer(cursor: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[Any] | dict[str, Any]) -> pa.Table:
     return cursor.sql(sql, params=parameters).to_arrow_table()
-
-
-def _is_interrupt(fault: Exception) -> bool:
-    """Whether Ctrl-C is the reason: DuckDB says so in three ways, by what it did when it was pressed."""
-    return isinstance(fault, duckdb.InterruptException) or str(fault) == "Query interrupted" or _CTRL_C in str(fault)
-
-
-def _is_of_files(fault: duckdb.Error) -> bool:
-    """Whether a file may be the reason, and not the question. DuckDB has no type of its own for that."""
-    if isinstance(fault, _OF_THE_QUESTION):
-        return False
-    return type(fault) is duckdb.Error or isinstance(fault, _OF_FILES) or _CORRUPTION.search(str(fault)) is not None
-
-
-def problem_of(part: Path, database: duckdb.DuckDBPyConnection | None = None) -> str | None:
-    """What is wrong with a part; None if it can be read. With a database, all of it is read and checksums compared."""
-    thorough = database is not None
-    try:
-        if thorough and (problem := checksum_problem(part)) is not None:
-            return problem
-        with pq.ParquetFile(part, page_checksum_verification=thorough) as file:
-            expected = SCHEMAS[table_of(part)]
-            for field in file.schema_arrow:
-                at = expected.get_field_index(field.name)
-                if at >= 0 and expected.field(at).type != field.type:
-                    return f"column {field.name} is {field.type}, not {expected.field(at).type}"
-            if database is not None:
-                for _ in file.iter_batches():
-                    pass
-                # Each library looks at other things; what either cannot read is damaged.
-                database.cursor().execute("SELECT sum(hash(t)) FROM read_parquet([?]) t", [str(part)]).fetchall()
-    except FileNotFoundError:
-        return None  # compacted or pruned: there is nothing wrong with it
-    except PermissionError as fault:
-        return read_problem(part, fault)
-    except (OSError, pa.ArrowException, duckdb.Error, KeyError, ValueError) as fault:
-        return str(fault).partition("\n")[0] or type(fault).__name__
-    return None

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from rolltrace.query.engine import Engine, count_rows
+from rolltrace.query.damage import count_rows
+from rolltrace.query.engine import Engine
 from rolltrace.query.listing import by_folder
 from rolltrace.query.step_rows import pack, step_rows
 from rolltrace.query.summary import (

@@ -24,7 +24,7 @@ from rolltrace.capture import rollout_trace_attr, rollout_trace_op
 from rolltrace.testing.rollouts import rollouts
 
 if TYPE_CHECKING:
-    from rolltrace.backends.backend import Backend
+    from rolltrace.backends import Backend
     from rolltrace.query import Op, Trajectory
 
 _TEXT = '回答：«größer» 🎉 \u202e <script>alert("x")</script> \x00 \ud800'.encode("utf-8", "replace").decode()

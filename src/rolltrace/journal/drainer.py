@@ -1,0 +1,94 @@
+"""The drainer as writers and readers know it: what waits for it, whether one runs, how to start one.
+
+Nothing of the drainer itself is loaded here.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from rolltrace._guard import caught
+from rolltrace.journal.access import open_file
+from rolltrace.journal.lock import drainer_lock, lock_now
+from rolltrace.journal.segment import FRAME, FRAME_MAGIC, HEADER_BYTES
+from rolltrace.journal.writer import journal_folder
+
+_DETACH = """
+import os, sys
+if os.fork():
+    os._exit(0)
+os.nice(5)
+from pathlib import Path
+from rolltrace.journal import drainer_lock, journal_folder
+store = Path(sys.argv[1])
+with drainer_lock(journal_folder(store)) as alone:
+    if alone:
+        from rolltrace.keeper.clean_output import clean_output
+        from rolltrace.keeper import follow
+        clean_output(store)
+        follow(store)
+"""
+"""Forks before anything is loaded, so that whoever starts it waits only for a bare interpreter and leaves no zombie;
+takes the lock before the column libraries are loaded, so that nobody starts a second one meanwhile. Where both want the
+same core, the rollout comes first."""
+
+
+def start_drainer(store: Path) -> None:
+    """Start a drainer process for this host and store unless one is at work. Never raises."""
+    try:
+        with drainer_lock(journal_folder(store)) as none_at_work:
+            pass
+        if none_at_work:
+            detach(_DETACH, store)
+    except Exception:
+        caught("drainer start")
+
+
+def detach(program: str, store: Path, *arguments: str) -> None:
+    """Run a program that forks at once, with the store as its first argument; its output goes to the drainer's log."""
+    with open(journal_folder(store) / "drainer.log", "ab", opener=open_file) as log:
+        subprocess.run(
+            [sys.executable, "-c", program, str(store), *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,  # Ctrl-C is for the training run; the drainer finishes its work
+            env={**os.environ, "ROLLTRACE_BACKEND": ""},
+            check=True,
+        )
+
+
+def drainer_is_running(store: Path) -> bool | None:
+    """Whether a drainer of this host is at work; None if we may not know. Looking makes no files."""
+    lock = journal_folder(store) / "drainer.lock"
+    try:
+        fd = os.open(lock, os.O_RDONLY | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return None
+    try:
+        return not lock_now(fd, lock)
+    except OSError:  # some file systems lock only what can be written
+        return None
+    finally:
+        os.close(fd)
+
+
+def undrained_bytes(path: Path) -> int:
+    """What the records of a journal file take. Its size says more: room is reserved ahead."""
+    offset = HEADER_BYTES
+    try:
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            while offset + FRAME.size <= len(data):
+                magic, _, length = FRAME.unpack_from(data, offset)
+                if magic != FRAME_MAGIC or not length:
+                    break
+                offset = (offset + FRAME.size + length + 7) & ~7
+    except (OSError, ValueError):  # gone, not readable, empty
+        pass
+    return offset - HEADER_BYTES
