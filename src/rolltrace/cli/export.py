@@ -22,7 +22,7 @@ from rolltrace.cli.options import (
 from rolltrace.cli.output import counted, json_line, progress, working
 from rolltrace.errors import ConfigError, StoreError
 from rolltrace.exchange import EXPORTS
-from rolltrace.journal import replacing
+from rolltrace.files import replacing
 
 
 def add(commands: Any) -> None:

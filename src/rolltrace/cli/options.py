@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from rolltrace._amounts import counted, size
 from rolltrace.cli.output import plain
 from rolltrace.errors import ConfigError, StoreError
-from rolltrace.journal import check_store, read_problem, write_problem
+from rolltrace.files import check_store, read_problem, write_problem
 from rolltrace.settings import Settings
 
 if TYPE_CHECKING:

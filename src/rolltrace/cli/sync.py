@@ -79,7 +79,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _save(outbox: Outbox, options: argparse.Namespace) -> int:
-    from rolltrace.journal import is_store
+    from rolltrace.files import is_store
     from rolltrace.keeper import SendingPolicy
     from rolltrace.store import prepare
 
@@ -100,7 +100,7 @@ def _save(outbox: Outbox, options: argparse.Namespace) -> int:
 
 
 def _pending(store: Store, outbox: Outbox, options: argparse.Namespace) -> Pending:
-    from rolltrace.journal import host_of
+    from rolltrace.files import host_of
     from rolltrace.keeper import asked_for
     from rolltrace.store import busy_hosts
 

@@ -18,11 +18,10 @@ from rolltrace.drain import Redactor
 from rolltrace.errors import ConfigError, StoreError
 from rolltrace.exchange.import_rows import ImportedRow, Malformed, Place
 from rolltrace.exchange.text import parse
-from rolltrace.journal import is_store
+from rolltrace.files import is_store
 from rolltrace.query import open_store
 from rolltrace.record.tables import FLAGS, TRAJECTORIES, Table
-from rolltrace.store import Partition, list_parts, prepare, replaced_by, source_of, write_part
-from rolltrace.store.parts import visible_parts
+from rolltrace.store import Partition, list_parts, prepare, replaced_by, source_of, visible_parts, write_part
 
 _CHUNK_BYTES = 64 << 20
 """How much text goes into one set of parts. If this changed, importing a file again would double its rows."""

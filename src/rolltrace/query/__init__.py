@@ -24,7 +24,7 @@ from rolltrace.query.events import Finding, Note, Score, Transition
 from rolltrace.query.filters import compile_where
 from rolltrace.query.incomplete import Incomplete, Missing
 from rolltrace.query.limits import Limit
-from rolltrace.query.op import Op, OpTokens
+from rolltrace.query.op import Op, OpTokens, TokenUsage
 from rolltrace.query.result import Result
 from rolltrace.query.runs import OlderRuns
 from rolltrace.query.side_by_side import side_by_side
@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from rolltrace.query.group_views import GROUP_COLUMNS as GROUP_COLUMNS
     from rolltrace.query.group_views import GROUP_KEY as GROUP_KEY
     from rolltrace.query.group_views import SAME_GROUP as SAME_GROUP
+    from rolltrace.query.groups import record_rows as record_rows
     from rolltrace.query.images import read_image
     from rolltrace.query.jump import JumpTarget, jump_targets
     from rolltrace.query.messages import MessagePart, PairedCall, ShownMessage, messages_of_trajectory
@@ -91,6 +92,7 @@ _LATER = {
         "filters": "MOST_ITEMS",
         "finished": "Read read_finished sizes survey",
         "group_views": "GROUP_COLUMNS GROUP_KEY SAME_GROUP",
+        "groups": "record_rows",
         "images": "read_image",
         "jump": "JumpTarget jump_targets",
         "messages": "MessagePart PairedCall ShownMessage messages_of_trajectory",
@@ -150,6 +152,7 @@ __all__ = [
     "Store",
     "TokenDivergence",
     "TokenSequence",
+    "TokenUsage",
     "ToolCall",
     "ToolDivergence",
     "Trajectory",

@@ -11,9 +11,7 @@ from rolltrace.query.listing import PartKey
 from rolltrace.query.summary import Folder
 from rolltrace.query.views import LISTED
 from rolltrace.record.tables import FLAGS, LOSSES, SCORES, TRANSITIONS
-from rolltrace.store import SCHEMAS, replaced_by, source_of, step_folder, table_of
-from rolltrace.store.dropped import dropped_in
-from rolltrace.store.later import pc
+from rolltrace.store import SCHEMAS, dropped_in, pc, replaced_by, source_of, step_folder, table_of
 
 WITHOUT_STEP = frozenset({SCORES.name, TRANSITIONS.name, FLAGS.name})
 """The tables whose rows may be given by id alone, long after: those lie in `step=none`, whatever their trajectory's."""

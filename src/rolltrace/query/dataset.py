@@ -11,7 +11,7 @@ from typing import Any
 
 from rolltrace.capture import TrajectoryHandle
 from rolltrace.errors import ConfigError, NotFoundError, QueryError
-from rolltrace.journal import check_store
+from rolltrace.files import check_store
 from rolltrace.query.arguments import conditions_of, order_of, whole
 from rolltrace.query.columns import TRAJECTORY_COLUMNS, TRAJECTORY_HEADERS
 from rolltrace.query.compare import Comparison, compare

@@ -26,7 +26,8 @@ import pyarrow as pa
 from xxhash import xxh3_64_hexdigest
 
 from rolltrace.errors import QueryError, StoreError
-from rolltrace.journal import hidden_journals, journal_files, journal_folder, read_problem, start_drainer
+from rolltrace.files import read_problem
+from rolltrace.journal import hidden_journals, journal_files, journal_folder, start_drainer
 from rolltrace.query.coverage import (
     Scope,
     drained,
@@ -61,6 +62,7 @@ from rolltrace.query.views import (
     late_statement,
     listing_question,
     live_name,
+    no_live_rows,
     strays_question,
     views,
 )
@@ -144,6 +146,7 @@ class Engine:
             "lock_configuration = true",
         ):
             connection.execute(f"SET {setting}")
+        connection.execute(no_live_rows())
         return connection
 
     def query(
@@ -235,8 +238,7 @@ class Engine:
             self.refresh()
             scope = self._scope(step)
             parts = xxh3_64_hexdigest("\n".join(map(str, parts_for(self._folders, scope))).encode())
-            moving = {path for folders in self._live.values() for path in folders}
-            moves = any(scope(path) or path.name == step_folder(None) for path in moving)
+            moves = any(scope(path) or path.name == step_folder(None) for path in self._live_folders())
             return f"{parts}-{self._changes}" if moves else parts
 
     @property
@@ -249,8 +251,11 @@ class Engine:
     def scope_of(self, places: Iterable[Partition]) -> frozenset[Path] | None:
         """Where rows of these steps lie, to look nowhere else; None if that cannot be told."""
         scope = frozenset(place.folder(self._store) for place in places)
-        present = self._folders.keys() | {path for folders in self._live.values() for path in folders}
+        present = self._folders.keys() | self._live_folders()
         return scope if self._listings.is_regular and scope <= present else None
+
+    def _live_folders(self) -> set[Path]:
+        return {path for folders in self._live.values() for path in folders}
 
     def stored(self) -> Stored:
         """What is in the parts. Those of steps that have a summary are not looked at."""
@@ -305,6 +310,8 @@ class Engine:
         return lambda path: path.name == name
 
     def _cursor(self, scope: int | frozenset[Path] | None) -> Cursor:
+        if isinstance(scope, frozenset) and scope >= self._folders.keys() | self._live_folders():
+            scope = None  # the same rows, whose views may be made already
         cursor = self._cursors.get(scope)
         if cursor is None:
             if len(self._cursors) >= _MOST_CURSORS:
@@ -407,7 +414,8 @@ class Engine:
     def _with_live_rows(self, live: Mapping[str, pa.Table]) -> duckdb.DuckDBPyConnection:
         cursor = self._connected().cursor()
         for table, rows in live.items():
-            cursor.register(live_name(table), rows)
+            if len(rows):
+                cursor.register(live_name(table), rows)
         return cursor
 
     def _list(self, parts: Sequence[Path], live: Mapping[str, pa.Table], *, look_for_strays: bool = True) -> Listed:
@@ -415,7 +423,7 @@ class Engine:
         cursor = self._with_live_rows(live)
         try:
             rows = cursor.sql(listing_question(parts)).to_arrow_table()
-            strays = cursor.sql(strays_question(parts)).fetchall() if look_for_strays else []
+            strays = cursor.execute(strays_question(parts)).fetchall() if look_for_strays else []
             placed = (place for place in strays if None not in place[:2])
             return Listed(rows, [Partition(*place).folder(self._store) for place in placed])
         finally:

@@ -31,9 +31,15 @@ _NOTHING: Row = {
 
 def records_where(store: Store, conditions: str, values: Sequence[Any], step: int | None) -> list[Trajectory]:
     """The records that meet some conditions, the oldest first."""
+    return [each.trajectory for each in read_whole(store, record_rows(store, step, conditions, values), step)]
+
+
+def record_rows(
+    store: Store, step: int | None = None, conditions: str = "true", values: Sequence[Any] = ()
+) -> list[Row]:
+    """The rows of records, as the listing has rows of trajectories, with `is_group`."""
     sql = f"SELECT * FROM _group_records t WHERE {conditions} ORDER BY start_ns, trajectory_id"
-    rows: list[Row] = [{**_NOTHING, **row} for row in store._ask(sql, values, step)]
-    return [each.trajectory for each in read_whole(store, rows, step)]
+    return [{**_NOTHING, **row} for row in store._ask(sql, values, step)]
 
 
 def record_with_prefix(store: Store, prefix: str) -> Trajectory | None:

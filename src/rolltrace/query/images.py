@@ -10,7 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from rolltrace.errors import NotFoundError, QueryError
-from rolltrace.journal import open_private
+from rolltrace.files import open_private
 from rolltrace.record import Blob, decode_record
 from rolltrace.record.values import BLOB_NAME
 from rolltrace.store import blob_path

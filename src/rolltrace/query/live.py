@@ -34,7 +34,8 @@ from rolltrace.drain.memory import Memory
 from rolltrace.drain.redact import Redactor
 from rolltrace.drain.rows import Row, RowMaker
 from rolltrace.errors import ConfigError, FormatError
-from rolltrace.journal import Entry, SegmentReader, Unread, hidden_journals, journal_files, read_problem
+from rolltrace.files import read_problem
+from rolltrace.journal import Entry, SegmentReader, Unread, hidden_journals, journal_files
 from rolltrace.journal.segment import FRAME, HEADER_BYTES
 from rolltrace.query.listing import PartKey
 from rolltrace.record import Blob, Record

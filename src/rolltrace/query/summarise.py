@@ -31,8 +31,7 @@ from rolltrace.query.summary import (
 )
 from rolltrace.query.views import COMPUTED, LATE, with_late_scores
 from rolltrace.record.tables import LOSSES
-from rolltrace.store import data_folder, table_of, undrained_sources
-from rolltrace.store.dropped import dropped_in, without_dropped
+from rolltrace.store import data_folder, dropped_in, table_of, undrained_sources, without_dropped
 
 _MOST_FOLDERS = 32
 _MOST_BYTES = 32 << 20

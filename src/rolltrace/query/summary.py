@@ -22,11 +22,20 @@ from typing import NamedTuple
 import msgspec
 import xxhash
 
-from rolltrace.journal import file_mode, make_folder, open_private, replace_file, replacing
-from rolltrace.store import data_folder, replaced_by, source_of, step_folders, table_of
-from rolltrace.store.later import pq
-from rolltrace.store.layout import OnUnreadable, leave_out, part_entries, parts_in
-from rolltrace.store.parts import visible_parts
+from rolltrace.files import file_mode, make_folder, open_private, replace_file, replacing
+from rolltrace.store import (
+    OnUnreadable,
+    data_folder,
+    leave_out,
+    part_entries,
+    parts_in,
+    pq,
+    replaced_by,
+    source_of,
+    step_folders,
+    table_of,
+    visible_parts,
+)
 
 VERSION = 2
 """To be raised when the listing or `Summary` changes: older summaries are then not looked at."""

@@ -18,9 +18,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from rolltrace.journal.access import file_mode
-from rolltrace.journal.host import host_tag
-from rolltrace.journal.sync import sync_path
+from rolltrace.files.access import file_mode, sync_path
+from rolltrace.files.host import host_tag
 
 
 @contextmanager
@@ -32,9 +31,9 @@ def replacing(path: Path, *, durable: bool = False, mode: int | None = None) -> 
     hidden = path.with_name(f".{path.name}.{os.urandom(4).hex()}.{os.getpid()}.{host_tag()}.new")
     try:
         if mode is not None:
-            made = os.open(hidden, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-            os.fchmod(made, mode)
-            os.close(made)
+            descriptor = os.open(hidden, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            os.fchmod(descriptor, mode)
+            os.close(descriptor)
         yield hidden
         if durable:
             sync_path(hidden)

@@ -1,4 +1,4 @@
-"""Who may read and write a store: its owner alone, or a group.
+"""Who may read and write a store: its owner alone, or a group; and why we may not.
 
     private (0700)    folders 0700, files 0600: what a store is unless somebody asks for more
     group   (2770)    folders 2770, files 0660, whatever the umask: `init(share="group")`, `ROLLTRACE_SHARE=group`
@@ -10,13 +10,14 @@ private, unless it is open to its group and hands its group on (2770 or 2775), w
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import stat
 from pathlib import Path
+from typing import Any
 
 from rolltrace.errors import ConfigError, StoreError
-from rolltrace.journal.sync import sync_path
 from rolltrace.settings import SHARES, variable_of
 
 _PRIVATE_FOLDER, _SHARED_FOLDER = 0o700, 0o2770
@@ -150,3 +151,70 @@ def _open_to_group(store: Path) -> None:
             f"the store {str(store)!r} cannot be shared, because {fault.filename!r} belongs to somebody else; "
             f"its owner can: chmod -R g+rwX {store} && find {store} -type d -exec chmod g+s {{}} +"
         ) from fault
+
+
+def open_private(path: Path) -> Any:
+    """Open a file of the store for reading: a plain file, and not what a link or a pipe of its name leads to.
+
+    Raises:
+        OSError: it cannot be opened, or is no plain file.
+    """
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise OSError(errno.EINVAL, "not a plain file", str(path))
+        return open(fd, "rb")
+    except BaseException:
+        os.close(fd)
+        raise
+
+
+def sync_path(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on the disk itself."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def user_name(uid: int) -> str:
+    """The name of a user; its number where that has none here, as in a container."""
+    import pwd  # not in the hot path
+
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"user {uid}"
+
+
+def owner_of(path: Path) -> str | None:
+    """Who else owns a file; None if it is ours, or if nobody can tell."""
+    try:
+        uid = path.stat().st_uid
+    except OSError:
+        return None
+    return None if uid == os.geteuid() else user_name(uid)
+
+
+def read_problem(path: Path, fault: OSError) -> str:
+    """Why a file cannot be read."""
+    why = fault.strerror or str(fault) or type(fault).__name__
+    owner = owner_of(path) if isinstance(fault, PermissionError) else None
+    return why if owner is None else f"{why}: it belongs to {owner}"
+
+
+def write_problem(store: Path) -> str | None:
+    """Why we cannot write to a store; None if we can, as far as its folder tells."""
+    if os.access(store, os.W_OK | os.X_OK):
+        return None
+    try:
+        if os.statvfs(store).f_flag & os.ST_RDONLY:
+            return "it is mounted read-only"
+        mode = store.stat().st_mode & 0o777
+    except OSError as fault:
+        return fault.strerror or str(fault)
+    owner = owner_of(store)
+    if owner is not None:
+        return f"it belongs to {owner}, and you are {user_name(os.geteuid())}"
+    return f"its folder is read-only (mode {mode:03o})"

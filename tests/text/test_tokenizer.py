@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tokenizers import Tokenizer, decoders, models
 
-from rolltrace.capture.tokenizer_json import backend_of, fingerprint, pages
+from rolltrace.text import backend_of, fingerprint, pages
 
 
 @pytest.mark.parametrize("name", ["byte_level", "metaspace", "unigram", "word_piece"])

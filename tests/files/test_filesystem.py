@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from rolltrace.files.filesystem import can_map, file_system_of
 from rolltrace.journal import JournalWriter
-from rolltrace.journal.filesystem import can_map, file_system_of
 
 MOUNTS = """\
 22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
@@ -39,7 +39,7 @@ def test_the_nearest_mount_point_decides(tmp_path: Path, place: str, kind: str) 
 def test_network_fuse_and_unknown_file_systems_are_appended_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str | None
 ) -> None:
-    monkeypatch.setattr("rolltrace.journal.filesystem.file_system_of", lambda folder: kind)
+    monkeypatch.setattr("rolltrace.files.filesystem.file_system_of", lambda folder: kind)
     assert JournalWriter(tmp_path, {}).mode == "append"
 
 

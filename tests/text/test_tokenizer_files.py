@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rolltrace.journal import claim_tokenizer, tokenizer_file, tokenizers_pending, write_tokenizer
+from rolltrace.text import claim_tokenizer, tokenizer_file, tokenizers_pending, write_tokenizer
 
 
 def age(store: Path, seconds: float) -> None:

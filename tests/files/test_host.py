@@ -6,9 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from rolltrace.journal import JournalWriter, host_name, host_of, host_tag, journal_folder, tag_of
+from rolltrace.files import host_name, host_of, host_tag, tag_of
+from rolltrace.journal import JournalWriter, journal_folder
 
-_PRINT = "from rolltrace.journal import host_name; print(host_name())"
+_PRINT = "from rolltrace.files import host_name; print(host_name())"
 
 
 def _name_where(before: str) -> str:

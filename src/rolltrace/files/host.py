@@ -38,8 +38,8 @@ def tag_of(name: str) -> str:
 
 def host_of(source: str) -> str | None:
     """The tag of the host that a writer, a segment or a part's source belongs to; None if its name has none."""
-    found = _TAG.search(source)
-    return found[1] if found else None
+    tag = _TAG.search(source)
+    return tag[1] if tag else None
 
 
 @functools.lru_cache(maxsize=1)

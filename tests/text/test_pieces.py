@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
 from rolltrace.record.growing import Growing, common_prefix
-from rolltrace.record.pieces import Pieces
+from rolltrace.text import Pieces
 
 TEXT = "the quick fox: 你好 🎉, again and again. " * 5
 

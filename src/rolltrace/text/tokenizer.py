@@ -1,18 +1,34 @@
-"""A tokenizer as the part of a tokenizer.json that decoding needs: its tokens, its added tokens and its decoder.
+"""A tokenizer as a store keeps it, in `STORE/tokenizers/FINGERPRINT.json`: what decoding needs of a tokenizer.json.
 
 Known by what it can do, not by its class: `tokenizers.Tokenizer`, and whatever has one as `backend_tokenizer`, as the
 fast tokenizers of Hugging Face do. `to_str` would give all of it, but holds every thread of the process for as long as
 it takes: 0.15 s for 150,000 tokens. Here tokens are asked for one by one, and other threads run in between.
+
+The file is written once, by whichever process comes first. `FINGERPRINT.pending` is there from before the first record
+that names the tokenizer until the file is, and the drainer waits meanwhile. A marker that is old was left by a process
+that died, and means nothing.
 """
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 import msgspec
 from xxhash import xxh3_64_hexdigest
+
+from rolltrace.files import make_folder, open_file, replace_file, sync_path
+
+PENDING_SEC = 30.0
+"""How long a marker is believed."""
+_TAKE_OVER_SEC = 20.0
+"""When another process that has the same tokenizer writes it instead. Before the drainer gives up waiting."""
+
+_MOST_AHEAD_SEC = 5.0
+"""By how much the clock of a file server may be ahead."""
 
 _SPREAD = 512
 """How many tokens are looked at to tell two tokenizers apart."""
@@ -79,3 +95,57 @@ def _decoder(backend: Any) -> msgspec.Raw:
     state = decoder.__getstate__()
     msgspec.json.decode(state)
     return msgspec.Raw(state)
+
+
+def tokenizer_folder(store: Path) -> Path:
+    return store / "tokenizers"
+
+
+def tokenizer_file(store: Path, fingerprint: str) -> Path:
+    return tokenizer_folder(store) / f"{fingerprint}.json"
+
+
+def claim_tokenizer(store: Path, fingerprint: str) -> bool:
+    """Whether it is this process that has to write the file: nobody has, and nobody is about to."""
+    path = tokenizer_file(store, fingerprint)
+    if path.exists():
+        return False
+    make_folder(path.parent)
+    marker = path.with_suffix(".pending")
+    try:
+        os.close(open_file(marker, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        if _age_sec(marker) < _TAKE_OVER_SEC:
+            return False
+        marker.touch()
+    return True
+
+
+def write_tokenizer(store: Path, fingerprint: str, pages: Iterable[bytes]) -> None:
+    """Write the file, all at once, and take the marker away, whatever comes."""
+    path = tokenizer_file(store, fingerprint)
+    try:
+        replace_file(path, pages, durable=True)
+        sync_path(path.parent.parent)  # the folder may be new
+    finally:
+        path.with_suffix(".pending").unlink(missing_ok=True)
+
+
+def tokenizers_pending(store: Path) -> bool:
+    """Whether some process is about to write a tokenizer. Removes the markers of processes that died."""
+    pending = False
+    for marker in tokenizer_folder(store).glob("*.pending"):
+        if _age_sec(marker) < PENDING_SEC:
+            pending = True
+        else:
+            marker.unlink(missing_ok=True)
+    return pending
+
+
+def _age_sec(path: Path) -> float:
+    """How old a marker is. One from the future is of a clock that was set back since, and as old as can be."""
+    try:
+        age = time.time() - path.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0
+    return age if age > -_MOST_AHEAD_SEC else float("inf")

@@ -18,9 +18,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rolltrace.errors import MissingExtraError
-from rolltrace.journal import open_private
+from rolltrace.files import open_private
 from rolltrace.record.growing import Rest
-from rolltrace.record.pieces import BEFORE, Pieces
+from rolltrace.text.pieces import BEFORE, Pieces
 
 _MOST_FILE_BYTES = 512 << 20
 _MOST_GAPS = 1 << 16
@@ -59,7 +59,7 @@ class _Page(msgspec.Struct):
         return {**{at: token for token, at in named}, **{each.id: each.content for each in self.added_tokens}}
 
 
-def load(path: Path) -> Detokenizer:
+def load_detokenizer(path: Path) -> Detokenizer:
     """The detokenizer of a tokenizer.json.
 
     Raises:

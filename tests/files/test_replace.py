@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from rolltrace.journal import host_tag, replace_file, replacing
+from rolltrace.files import host_tag, replace_file, replacing
 
 
 def mode(path: Path) -> int:
@@ -55,7 +55,7 @@ def test_a_kill_leaves_the_old_content_and_a_hidden_file_that_names_the_process(
     path = tmp_path / "file"
     path.write_bytes(b"old")
     program = (
-        "import os, sys; from pathlib import Path; from rolltrace.journal import replacing\n"
+        "import os, sys; from pathlib import Path; from rolltrace.files import replacing\n"
         "with replacing(Path(sys.argv[1])) as hidden:\n"
         "    hidden.write_bytes(b'half'); print(os.getpid(), flush=True); os.kill(os.getpid(), 9)\n"
     )

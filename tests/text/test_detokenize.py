@@ -14,11 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from rolltrace.capture.tokenizer_json import pages
-from rolltrace.drain.detokenize import ByteLevel, Detokenizer, load
 from rolltrace.drain.text import _common_prefix
 from rolltrace.errors import MissingExtraError
 from rolltrace.record.growing import Decoded, Growing
+from rolltrace.text import pages
+from rolltrace.text.detokenize import ByteLevel, Detokenizer, load_detokenizer
 
 TEXT = "What is 强化学习? 🎉 <|im_end|> naïve"
 
@@ -31,7 +31,7 @@ def saved(tokenizer: Tokenizer, folder: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def table(byte_level: Tokenizer, tmp_path_factory: pytest.TempPathFactory) -> Detokenizer:
-    return load(saved(byte_level, tmp_path_factory.mktemp("saved")))
+    return load_detokenizer(saved(byte_level, tmp_path_factory.mktemp("saved")))
 
 
 def whole(detokenizer: Detokenizer, ids: list[int | None]) -> Decoded[Any]:
@@ -114,7 +114,7 @@ def test_a_full_tokenizer_json_gives_the_same_as_ours(
 ) -> None:
     (tmp_path / "full.json").write_text(byte_level.to_str())
     ids = byte_level.encode(TEXT).ids
-    full = load(tmp_path / "full.json")
+    full = load_detokenizer(tmp_path / "full.json")
     assert isinstance(full, ByteLevel)
     assert whole(full, ids).text == whole(table, ids).text == byte_level.decode(ids, skip_special_tokens=False)
 
@@ -124,7 +124,7 @@ def test_any_other_tokenizer_goes_through_the_package(
     name: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     tokenizer: Tokenizer = request.getfixturevalue(name)
-    detokenizer = load(saved(tokenizer, tmp_path))
+    detokenizer = load_detokenizer(saved(tokenizer, tmp_path))
     ids = tokenizer.encode("the quick fox jumps: 你好 🎉, again and again. " * 6).ids
     found = whole(detokenizer, ids)
     assert found.text == tokenizer.decode(ids, skip_special_tokens=False)
@@ -137,7 +137,7 @@ def test_a_damaged_file_is_refused_with_its_name(tmp_path: Path, content: str) -
     path = tmp_path / "broken.json"
     path.write_text(content)
     with pytest.raises(ValueError, match=r"broken\.json"):
-        load(path)
+        load_detokenizer(path)
 
 
 @pytest.mark.parametrize("at", [-1, 1 << 40])
@@ -145,7 +145,7 @@ def test_ids_that_no_vocabulary_has_are_refused(tmp_path: Path, at: int) -> None
     path = tmp_path / "broken.json"
     path.write_text(json.dumps({"model": {"vocab": {"a": at}}, "decoder": {"type": "ByteLevel"}}))
     with pytest.raises(ValueError, match="tokens with ids from"):
-        load(path)
+        load_detokenizer(path)
 
 
 def test_a_byte_level_tokenizer_needs_no_package_and_another_says_which(
@@ -155,10 +155,10 @@ def test_a_byte_level_tokenizer_needs_no_package_and_another_says_which(
     program = (
         "import sys; sys.modules['tokenizers'] = None\n"
         "from pathlib import Path\n"
-        "from rolltrace.drain.detokenize import load\n"
+        "from rolltrace.text import load_detokenizer\n"
         "from rolltrace.errors import MissingExtraError\n"
-        "print(type(load(Path(sys.argv[1]))).__name__)\n"
-        "try: load(Path(sys.argv[2]))\n"
+        "print(type(load_detokenizer(Path(sys.argv[1]))).__name__)\n"
+        "try: load_detokenizer(Path(sys.argv[2]))\n"
         "except MissingExtraError as fault: print(fault)\n"
     )
     paths = [str(saved(byte_level, tmp_path / "bytes")), str(saved(metaspace, tmp_path))]

@@ -15,7 +15,7 @@ from rolltrace.cli import main
 from rolltrace.errors import ConfigError
 from rolltrace.exchange.import_chat import reader
 from rolltrace.exchange.importer import Target, import_files
-from rolltrace.journal import file_mode, make_folder, make_store, open_file
+from rolltrace.files import file_mode, make_folder, make_store, open_file
 from rolltrace.keeper import run_once
 from rolltrace.keeper.outbox import Outbox, State
 from rolltrace.keeper.position import SENT, Entry
