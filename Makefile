@@ -34,8 +34,16 @@ $(READY): pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable . --group dev --group bench
 	@touch $@
 
-demo: $(READY) ## trace a toy rollout, kill it, print what was recorded, look at it
-	$(BIN)/python examples/toy_rollout.py
+demo: .venvs/demo/.ready ## train a small agent, traced, and look at it
+	.venvs/demo/bin/rolltrace demo
+
+# Only what the demo needs: the tests bring much more.
+.venvs/demo/.ready: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' \
+	  || { echo "rolltrace needs Python 3.10 or newer; try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	$(PYTHON) -m venv .venvs/demo
+	.venvs/demo/bin/python -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
 
 test: $(READY) ## run the tests (a few minutes)
 	$(BIN)/python -m pytest -n auto --dist worksteal

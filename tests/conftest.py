@@ -16,7 +16,7 @@ from hypothesis import settings
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 import rolltrace
-from rolltrace import _guard, _runtime
+from rolltrace import _announce, _guard
 from rolltrace.testing import Recording, recording
 from tests.nightly import nightly
 from tests.power_cut import power  # noqa: F401 - a fixture, with its own file
@@ -43,7 +43,7 @@ def _strict_and_off(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
     rolltrace.shutdown()
     _guard.faults.clear()
-    _runtime._warned.clear()
+    _announce.warned.clear()
 
 
 @pytest.fixture

@@ -8,6 +8,9 @@ import rolltrace
 from rolltrace import errors
 
 SIGNATURES = {
+    "amend_transition": "(target: 'str | TrajectoryHandle', *, turn: 'int | None' = None, reward: 'Any' = Ellipsis, "
+    "episode_done: 'Any' = Ellipsis, metrics: 'Any' = Ellipsis, logs: 'Any' = Ellipsis, stop_reason: 'Any' = Ellipsis, "
+    "**more: 'Any') -> 'None'",
     "backfill": "(trajectories: 'Iterable[Which]', traces: 'Mapping[Any, MadeTrace] | "
     "Iterable[tuple[Which, MadeTrace]]', *, rewards: 'Mapping[Any, Any] | Iterable[tuple[Which, Any]] | None' = None) "
     "-> 'None'",
@@ -26,20 +29,26 @@ SIGNATURES = {
     "durable: 'bool | None' = None, journal_mode: \"Literal['auto', 'mmap', 'append'] | None\" = None, "
     "share: \"Literal['private', 'group'] | None\" = None, quiet: 'bool | None' = None, "
     "**unknown: 'NoReturn') -> 'None'",
+    "next_rollout_n": "(sample_index: 'SampleIndex | None', step: 'int | None' = None, *, validate: 'bool' = False, "
+    "count: 'int' = 1) -> 'int'",
     "open": "(store: 'str | os.PathLike[str] | None' = None) -> 'Store'",
     "rollout_trace_attr": "(sample_index: 'SampleIndex | None' = None, step: 'int | None' = None, "
     "rollout_n: 'int | None' = None, name: 'str' = 'rollout_trace', validate: 'bool' = False, trace: 'bool' = True, "
     "**tags: 'Any') -> 'None'",
+    "rollout_trace_group": "(sample_index: 'SampleIndex | None' = None, step: 'int | None' = None, *, "
+    "validate: 'bool' = False, name: 'str' = 'group', trace: 'bool' = True, **tags: 'Any') -> 'None'",
     "rollout_trace_op": "(fn: 'Any' = None, /, *, name: 'str | None' = None, kind: 'OpKind' = 'other', "
     "inputs: 'Selection' = True, outputs: 'Selection' = True) -> 'Any'",
     "score": "(target: 'Target', name: 'str', value: 'Any', *, terms: 'Mapping[str, Any] | None' = None, "
-    "reason: 'str | None' = None) -> 'None'",
+    "reason: 'str | None' = None, trained_step: 'int | None' = None) -> 'None'",
     "shutdown": "() -> 'None'",
     "stats": "() -> 'Stats'",
-    "trace_env": "(env: 'E', *, state: 'Callable[[E], Any] | None' = None) -> 'E'",
+    "trace_env": "(env: 'E', *, state: 'Callable[[E], Any] | None' = None, "
+    "prompt: 'Callable[[E], Any] | None' = None, response: 'Callable[[E, Any], Any] | None' = None, "
+    "reward_data: 'Callable[[E, Any], Any] | None' = None, extra: 'Callable[[E, Any], Any] | None' = None) -> 'E'",
     "use_context": "(text: 'str | None') -> 'None'",
 }
-CLASSES = {"RolloutTrace", "RolloutTraceConfig", "RolltraceError", "Stats", "Trajectory"}
+CLASSES = {"RolloutTrace", "RolloutTraceConfig", "RolltraceError", "Stats", "TraceGroup", "TrajectoryHandle"}
 
 
 def test_the_public_names_are_these() -> None:
@@ -52,9 +61,16 @@ def test_their_signatures_are_these() -> None:
     assert found == SIGNATURES
 
 
+def test_the_names_and_signatures_of_all_public_modules_are_those_of_the_snapshot() -> None:
+    from tools.gen_api import SIGNATURES as SNAPSHOT
+    from tools.gen_api import signatures
+
+    assert SNAPSHOT.read_text().splitlines() == signatures().splitlines(), "if this change is intended: make gen"
+
+
 def test_the_handle_of_a_trajectory_has_these_methods() -> None:
-    public = {name for name, _ in inspect.getmembers(rolltrace.Trajectory) if not name.startswith("_")}
-    assert {"id", "tag", "reward", "transition", "note", "traced"} <= public
+    public = {name for name, _ in inspect.getmembers(rolltrace.TrajectoryHandle) if not name.startswith("_")}
+    assert {"trajectory_id", "id", "tag", "reward", "transition", "amend_transition", "note", "traced"} <= public
 
 
 def test_every_error_is_a_rolltrace_error_and_the_builtin_a_caller_would_expect() -> None:

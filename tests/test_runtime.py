@@ -12,7 +12,7 @@ import pytest
 from omegaconf import OmegaConf
 
 import rolltrace
-from rolltrace import _runtime, rollout_trace_attr, rollout_trace_op
+from rolltrace import _entry, rollout_trace_attr, rollout_trace_op
 from rolltrace.capture import scope
 from rolltrace.errors import BackendError, ConfigError, StoreError
 from rolltrace.settings import Settings
@@ -126,7 +126,7 @@ def test_init_takes_a_whole_trainer_config(tmp_path: Path, wrap: Any, way: str) 
 
 
 def test_a_config_given_twice_is_refused() -> None:
-    with pytest.raises(ConfigError, match="give the config once"):
+    with pytest.raises(ConfigError, match="pass the config only once"):
         rolltrace.init({"trainer": {}}, config={"trainer": {}})
 
 
@@ -159,7 +159,7 @@ def test_a_strange_variable_is_warned_of_once(
     for _ in range(2):
         rolltrace.init("p")
     assert [each.getMessage() for each in caplog.records] == [
-        "the environment variable ROLLTRACE_BACKND is no setting of rolltrace; did you mean ROLLTRACE_BACKEND?"
+        "unknown environment variable ROLLTRACE_BACKND; did you mean ROLLTRACE_BACKEND?"
     ]
 
 
@@ -251,7 +251,7 @@ def test_a_misspelt_variable_is_warned_of_at_import() -> None:
 def test_a_failing_init_leaves_the_environments_tracing_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"BACKEND": "rolltrace", "STORE": str(tmp_path), "DRAIN": "off"}.items():
         monkeypatch.setenv(f"ROLLTRACE_{name}", value)
-    _runtime.init_from_environment()
+    _entry.init_from_environment()
     with pytest.raises(BackendError):
         rolltrace.init("p", backend="nope")
     assert scope.recorder is not None

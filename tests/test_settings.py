@@ -214,7 +214,7 @@ def test_a_tokenizer_from_the_environment_is_a_path(tmp_path: Path, monkeypatch:
 def test_what_is_no_tokenizer_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"tokenizer: there is no file '/nowhere/x'$"):
         Settings.gather({"tokenizer": "/nowhere/x"})
-    with pytest.raises(ConfigError, match=r"there is no file '.*/tokenizer\.json'; give the tokenizer itself"):
+    with pytest.raises(ConfigError, match=r"there is no file '.*/tokenizer\.json'; pass the tokenizer object itself"):
         Settings.gather({"tokenizer": tmp_path})
     with pytest.raises(ConfigError, match=r"must be a tokenizer, .*, not 'int'"):
         Settings.gather({"tokenizer": 3})

@@ -1,16 +1,23 @@
-"""docs/reference/api.md: the public names with their signatures and docstrings. Written by `make gen`."""
+"""The public names: docs/reference/api.md with their docstrings, tests/public_api.txt with their signatures alone.
+
+Written by `make gen`. The second file is there to be compared: a change of the public API is a change of that file.
+"""
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import importlib
 import inspect
 import re
 from collections.abc import Iterator
+from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 API_PAGE = Path(__file__).parent.parent / "docs" / "reference" / "api.md"
+SIGNATURES = Path(__file__).parent.parent / "tests" / "public_api.txt"
 MODULES = ("rolltrace", "rolltrace.query", "rolltrace.backends", "rolltrace.testing", "rolltrace.errors")
 INTRO = """\
 # Python API
@@ -25,6 +32,41 @@ _SECTION = re.compile(r"^(Args|Raises|Returns|Yields):$")
 def api_page() -> str:
     """docs/reference/api.md."""
     return INTRO + "".join(line for name in MODULES for line in _module(name))
+
+
+def signatures() -> str:
+    """tests/public_api.txt: a line for each public name, field, property and method."""
+    lines: list[str] = []
+    for name in MODULES:
+        module = importlib.import_module(name)
+        for public in sorted(_public(module)):
+            lines += _signature_lines(f"{name}.{public}", getattr(module, public))
+    return "\n".join(lines) + "\n"
+
+
+def _signature_lines(path: str, value: Any) -> Iterator[str]:
+    if not inspect.isclass(value):
+        yield path + (str(inspect.signature(value)) if callable(value) else f" = {value!r}")
+        return
+    bases = ", ".join(each.__name__ for each in value.__bases__ if each is not object)
+    yield f"class {path}({bases})"
+    members: dict[str, Any] = {**inspect.get_annotations(value), **vars(value)}
+    for member in sorted(name for name in members if not name.startswith("_")):
+        own = vars(value).get(member)
+        if isinstance(own, staticmethod | classmethod):
+            yield f"    {path}.{member}{inspect.signature(getattr(value, member))}"
+        elif inspect.isfunction(own):
+            yield f"    {path}.{member}{inspect.signature(own)}"
+        elif isinstance(own, property | cached_property) or member in inspect.get_annotations(value):
+            yield f"    {path}.{member}: {_type_of(value, member, own)}"
+
+
+def _type_of(value: type, member: str, own: Any) -> str:
+    getter = own.fget if isinstance(own, property) else own.func if isinstance(own, cached_property) else None
+    annotations = inspect.get_annotations(value if getter is None else getter)
+    annotation = annotations.get(member if getter is None else "return")
+    # A named tuple has references in the place of names.
+    return str(getattr(annotation, "__forward_arg__", None) or getattr(annotation, "__name__", None) or annotation)
 
 
 def _module(name: str) -> Iterator[str]:
@@ -49,9 +91,8 @@ def _public(module: Any) -> list[str]:
 
 def _class(name: str, value: type) -> Iterator[str]:
     yield f"\n### {name}\n\n{_text(value)}\n"
-    if dataclasses.is_dataclass(value):
-        fields = [each.name for each in dataclasses.fields(value) if not each.name.startswith("_")]
-        yield f"\nFields: {', '.join(f'`{each}`' for each in fields)}.\n" if fields else ""
+    if dataclasses.is_dataclass(value) or hasattr(value, "_fields"):
+        yield from _fields(value)
     for member, own in vars(value).items():
         if member.startswith("_"):
             continue
@@ -59,6 +100,23 @@ def _class(name: str, value: type) -> Iterator[str]:
             yield f"\n- `{member}`{': ' * bool(_summary(own))}{_summary(own)}\n"
         elif inspect.isfunction(own):
             yield f"\n#### {name}.{member}\n\n    {member}{_signature(own)}\n\n{_text(own)}\n"
+
+
+def _fields(value: type) -> Iterator[str]:
+    """The fields of a dataclass or named tuple, with the docstrings under them."""
+    names = [name for name in inspect.get_annotations(value) if not name.startswith("_")]
+    (body,) = (each for each in ast.parse(inspect.getsource(value)).body if isinstance(each, ast.ClassDef))
+    texts = {
+        field.target.id: inspect.cleandoc(after.value.value)
+        for field, after in pairwise(body.body)
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+        if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant) and isinstance(after.value.value, str)
+    }
+    if names:
+        yield "\nFields:\n\n"
+    for name in names:
+        meaning = texts.get(name, "").replace("\n", " ")
+        yield f"- `{name}`{': ' * bool(meaning)}{meaning}\n"
 
 
 def _signature(value: Any) -> str:
@@ -93,4 +151,5 @@ def _text(value: Any) -> str:
 
 if __name__ == "__main__":
     API_PAGE.write_text(api_page())
-    print(f"wrote {API_PAGE.name}")
+    SIGNATURES.write_text(signatures())
+    print(f"wrote {API_PAGE.name}, {SIGNATURES.name}")

@@ -14,14 +14,19 @@ with rolltrace.rollout_trace_attr(sample_index=7, step=1, rollout_n=0):
 from importlib import import_module as _import_module
 from typing import Any as _Any
 
-from rolltrace._runtime import Stats, flush, init, init_from_environment, open, shutdown, stats
+from rolltrace._entry import flush, init, init_from_environment, open
+from rolltrace._runtime import Stats, shutdown, stats
 from rolltrace.capture import (
     RolloutTrace,
-    Trajectory,
+    TraceGroup,
+    TrajectoryHandle,
+    amend_transition,
     backfill,
     choose_samples,
     current_context,
+    next_rollout_n,
     rollout_trace_attr,
+    rollout_trace_group,
     rollout_trace_op,
     score,
     trace_env,
@@ -35,14 +40,18 @@ __all__ = [
     "RolloutTraceConfig",
     "RolltraceError",
     "Stats",
-    "Trajectory",
+    "TraceGroup",
+    "TrajectoryHandle",
+    "amend_transition",
     "backfill",
     "choose_samples",
     "current_context",
     "flush",
     "init",
+    "next_rollout_n",
     "open",
     "rollout_trace_attr",
+    "rollout_trace_group",
     "rollout_trace_op",
     "score",
     "shutdown",

@@ -7,9 +7,7 @@ import time
 from pathlib import Path
 
 from rolltrace._guard import caught
-from rolltrace.journal import drainer_lock, journal_folder
-from rolltrace.journal.launch import detach
-from rolltrace.journal.launch import start_drainer as start_drainer
+from rolltrace.journal import detach, drainer_lock, journal_folder, start_drainer
 
 _REMOVE_LATER = """
 import os, sys, time

@@ -1,4 +1,4 @@
-"""`init`, `flush`, `shutdown`, `stats`: joins the stages, and owns what is on and off.
+"""What one `init` makes, from its settings to its end; owns what is on and off.
 
 One `Runtime` at a time, in `_active`. A forked child keeps it, with a journal of its own.
 """
@@ -7,30 +7,20 @@ from __future__ import annotations
 
 import atexit
 import os
-import shlex
-import sys
 import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from typing import Any
 
 from rolltrace import _guard, _job, backends
-from rolltrace._launch import drain_in_thread, start_drainer, start_drainer_in_background, wait_for_start
-from rolltrace.capture import SAMPLE_LIMIT, Recorder, follow_threads
-from rolltrace.capture import scope as _scope
-from rolltrace.errors import ConfigError, RolltraceError
+from rolltrace._announce import announce, warn_of_frameworks, warn_of_unknown_variables
+from rolltrace._launch import drain_in_thread, start_drainer_in_background, wait_for_start
+from rolltrace.capture import SAMPLE_LIMIT, Recorder, follow_threads, scope
+from rolltrace.errors import ConfigError
 from rolltrace.journal import JournalWriter
-from rolltrace.settings import OFF, Settings, check_names, unknown_variables, variable_of
-
-if TYPE_CHECKING:
-    from rolltrace.query import Store
-
-DEFAULT_BACKEND = "rolltrace"
-_LOOK_FOR_DRAINER_SEC = 2.0
-_ANNOUNCED = "_ROLLTRACE_ANNOUNCED"
-"""The environment variable that keeps child processes from saying once more where traces go."""
+from rolltrace.settings import OFF, Settings, check_names, variable_of
 
 
 class Unset(Enum):
@@ -101,7 +91,7 @@ class Runtime:
     def _see_to_draining(self) -> None:
         """Called when a journal file begins, in whatever thread writes."""
         if self.from_environment:
-            _announce()  # not at import, which may be that of a program that records nothing
+            announce(self.settings)  # not at import, which may be that of a program that records nothing
         if self.settings.drain == "process":
             start_drainer_in_background(self.settings.store)
         elif self.settings.drain == "thread" and self._draining != os.getpid():
@@ -115,82 +105,12 @@ _closes_in_children = False
 _lock = threading.RLock()
 
 
-def init(
-    project_name: str | Mapping[str, Any] | None = None,
-    experiment_name: str | None = None,
-    backend: str | list[str] | tuple[str, ...] | Literal[Unset.UNSET] | None = Unset.UNSET,
-    *,
-    config: Mapping[str, Any] | None = None,
-    run: str | None = None,
-    store: str | os.PathLike[str] | None = None,
-    token2text: bool | None = None,
-    tokenizer: Any = None,
-    max_samples_per_step_per_worker: int | None = None,
-    sample_seed: int | None = None,
-    drain: Literal["process", "thread", "off"] | None = None,
-    checks: str | None = None,
-    max_bytes: int | str | None = None,
-    max_items: int | None = None,
-    max_depth: int | None = None,
-    max_array_bytes: int | str | None = None,
-    max_stream_items: int | None = None,
-    max_unsent_bytes: int | str | None = None,
-    segment_bytes: int | str | None = None,
-    durable: bool | None = None,
-    journal_mode: Literal["auto", "mmap", "append"] | None = None,
-    share: Literal["private", "group"] | None = None,
-    quiet: bool | None = None,
-    **unknown: NoReturn,
-) -> None:
-    """Turn tracing on: `rolltrace.init("my-project", "my-experiment")`.
-
-    What is not given comes from the config, then from the environment, then from the defaults
-    (docs/reference/config.md). Traces go to the embedded store, unless the backend is `None` or "off", here, in
-    `ROLLTRACE_BACKEND` or in the config: then tracing stays off.
-    A second call with the same settings does nothing; with others it raises.
-
-    Args:
-        project_name: What the work is called; or a whole Hydra config, or a dict of that shape.
-        experiment_name: What this experiment is called.
-        backend: `"rolltrace"`, another installed backend, a list of several, or None for no tracing.
-        config: A Hydra config with `actor_rollout_ref.rollout.trace.*` and `trainer.project_name`.
-        run: One id for all processes of a training job; found out or made if not given.
-        store: The store folder, `~/.rolltrace` if not given.
-        token2text: Keep decoded text beside token ids.
-        tokenizer: Of ops whose object has none: a tokenizer, a tokenizer.json, or a folder with one in it. Turns
-            `token2text` on.
-        max_samples_per_step_per_worker: How many samples each worker traces in a step; all if not given.
-        sample_seed: Which samples these are.
-        drain: Where journals become the store: "process", "thread" or "off".
-        checks: Which problems are looked for: "all", "off", or names.
-        max_bytes: The most bytes of inputs, and of outputs, that one op keeps.
-        max_items: The most items kept of one container.
-        max_depth: How deep nested values are kept.
-        max_array_bytes: Larger arrays keep shape, dtype and statistics only.
-        max_stream_items: How many items of a generator are kept; those of an `llm` op are limited by `max_bytes` only.
-        max_unsent_bytes: How much undrained journal may lie on the disk.
-        segment_bytes: The size of one journal file.
-        durable: Wait for the disk at the end of each trajectory.
-        journal_mode: "mmap", "append", or "auto" to find out.
-        share: Who may read and write a new store: "private" or "group".
-        quiet: Do not say at the start where traces go.
-
-    Raises:
-        ConfigError: a setting is wrong, or differs from those of an earlier `init`.
-        BackendError: a backend is not installed.
-        StoreError: the store folder cannot be written.
-    """
-    arguments = dict(locals())  # each parameter by its name, and what has none
-    arguments.update(arguments.pop("unknown"))
-    start(arguments, default_backend=DEFAULT_BACKEND)
-
-
 def start(arguments: dict[str, Any], *, default_backend: str | None) -> None:
     """What `init` does. Arguments that are None are not given, but `backend`: that is `Unset.UNSET` then."""
     project_name, config = arguments["project_name"], arguments.pop("config", None)
     if isinstance(project_name, Mapping):
         if config is not None:
-            raise ConfigError("give the config once: as first argument or as config=")
+            raise ConfigError("pass the config only once: as the first argument or as config=")
         arguments["project_name"], config = None, project_name
     check_names(arguments)
     if arguments["backend"] is None:
@@ -198,31 +118,13 @@ def start(arguments: dict[str, Any], *, default_backend: str | None) -> None:
     elif arguments["backend"] is Unset.UNSET:
         has_default = config is None and not os.environ.get(variable_of("backend"))
         arguments["backend"] = default_backend if has_default else None
-    _warn_of_unknown_variables()
-    _warn_of_missing_plugin()
-    if _activate(Settings.gather(arguments, config)):
-        _announce()
+    warn_of_unknown_variables()
+    warn_of_frameworks()
+    if activate(Settings.gather(arguments, config)) and _active is not None and _active.recorder is not None:
+        announce(_active.settings)
 
 
-_warned: set[str] = set()
-
-
-def _warn_of_unknown_variables() -> None:
-    for name, near in unknown_variables().items():
-        if name not in _warned:
-            _warned.add(name)
-            hint = f"; did you mean {near[0]}?" if near else ""
-            _guard.logger.warning("the environment variable %s is no setting of rolltrace%s", name, hint)
-
-
-def _warn_of_missing_plugin() -> None:
-    """verl does not say so when a plug-in fails to load, or is not wanted."""
-    if "verl" in sys.modules and "rolltrace.integrations.verl.plugin" not in sys.modules and "verl" not in _warned:
-        _warned.add("verl")
-        _guard.logger.warning("verl is here, but has not loaded rolltrace's plug-in; see: rolltrace doctor --verl")
-
-
-def _activate(settings: Settings, *, from_environment: bool = False) -> bool:
+def activate(settings: Settings, *, from_environment: bool = False) -> bool:
     """Make these the settings in force; whether they were not so already."""
     global _active, _last_stats
     with _lock:
@@ -244,7 +146,7 @@ def _activate(settings: Settings, *, from_environment: bool = False) -> bool:
             follow_threads()
             _close_in_multiprocessing_children()
         _last_stats = None
-        _scope.recorder = _active.recorder
+        scope.recorder = _active.recorder
         return True
 
 
@@ -260,98 +162,14 @@ def _turn_on(settings: dict[str, Any]) -> bool:
     """As another process of the job has it, unless this one has settings of its own."""
     if _active is None and settings:
         start({"project_name": None, "backend": Unset.UNSET, **settings}, default_backend=None)
-    return _scope.recorder is not None
-
-
-def _announce() -> None:
-    """Say where traces go: once in a job, by its first process."""
-    runtime = _active
-    if runtime is None or runtime.recorder is None or runtime.settings.quiet:
-        return
-    if _job.is_child() or os.environ.get(_ANNOUNCED, str(os.getpid())) != str(os.getpid()):
-        return
-    os.environ[_ANNOUNCED] = str(os.getpid())
-    if sys.stderr is None:
-        return
-    settings = runtime.settings
-    where = "" if settings.store == Settings().store.expanduser() else f" {shlex.quote(str(settings.store))}"
-    sys.stderr.write(
-        f"rolltrace: recording {settings.project_name} / {settings.experiment_name} in {settings.store} "
-        f"(run {settings.run}); look with: rolltrace ls{where}\n"
-    )
-
-
-def init_from_environment() -> None:
-    """At import: `ROLLTRACE_BACKEND=rolltrace python train.py` traces, and so do all its worker processes.
-
-    An explicit `init` later takes its place. Never raises: an import must not fail over a variable.
-    """
-    _warn_of_unknown_variables()
-    if not os.environ.get("ROLLTRACE_BACKEND"):
-        return
-    try:
-        _activate(Settings.gather({}), from_environment=True)
-    except RolltraceError as fault:
-        _guard.logger.error("tracing stays off, because the environment cannot be used: %s", fault)
-
-
-def open(store: str | os.PathLike[str] | None = None) -> Store:
-    """A store to ask: `rolltrace.open().trajectories(step=3, where="reward < 0.5")`.
-
-    Args:
-        store: The store folder; if not given, that of `init`, else of `ROLLTRACE_STORE`, else `~/.rolltrace`.
-
-    Raises:
-        StoreError: there is no store in this folder.
-        FormatError: it was written by a newer rolltrace.
-    """
-    from rolltrace.query import open_store  # loads the column libraries: never in a rollout that does not ask
-
-    if store is None and _active is not None:
-        store = _active.settings.store
-    return open_store(Settings.gather({"store": store}).store.expanduser())
-
-
-def flush(timeout: float | None = 30.0) -> bool:
-    """Wait until everything recorded so far is in the store; False if that took longer than `timeout` seconds.
-
-    Readers see it before that, and a kill loses nothing: this is for handing a finished store on. It does not wait for
-    other backends. With `drain="off"` it waits until the journal is on the disk itself.
-    """
-    if timeout is not None and not isinstance(timeout, int | float):
-        raise ConfigError(f"timeout must be a number of seconds or None, not {timeout!r}")
-    recorder = _scope.recorder
-    if recorder is None:
-        return True
-    deadline = time.monotonic() + (float("inf") if timeout is None else timeout)
-    sink = recorder.sink
-    if recorder.tokenizers is not None:
-        recorder.tokenizers.texts.wait(min(deadline - time.monotonic(), threading.TIMEOUT_MAX))
-    if recorder.settings.drain == "off" or not isinstance(sink, JournalWriter):
-        done: list[bool] = []
-        waiter = threading.Thread(target=lambda: done.append(sink.sync()), name="rolltrace-flush", daemon=True)
-        waiter.start()
-        waiter.join(timeout)
-        return done == [True]
-    sink.turn_over()
-    waiting = sink.sealed_files()
-    looked_at = 0.0
-    while any(path.exists() for path in waiting):
-        now = time.monotonic()
-        if now > deadline:
-            return False
-        if recorder.settings.drain == "process" and now > looked_at + _LOOK_FOR_DRAINER_SEC:
-            start_drainer(recorder.settings.store)
-            looked_at = now
-        time.sleep(0.02)
-    return True
+    return scope.recorder is not None
 
 
 def shutdown() -> None:
     """Turn tracing off and close the journal. `init` may be called again."""
     global _active
     with _lock:
-        ended, _active, _scope.recorder = _active, None, None
+        ended, _active, scope.recorder = _active, None, None
         if ended is not None:
             _close(ended)
         _job.end_run()
@@ -410,6 +228,6 @@ def _start_over_in_child() -> None:
         _active.recorder.start_over_in_child()
 
 
-_scope.turn_on = _turn_on
+scope.turn_on = _turn_on
 os.register_at_fork(after_in_child=_start_over_in_child)
 atexit.register(shutdown)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from rolltrace._frameworks import frameworks
 from rolltrace.errors import ConfigError
 from rolltrace.flags import ALL, check_selection
 
@@ -53,10 +54,10 @@ def _backends(name: str, value: Any) -> tuple[str, ...] | None:
     names = [part.strip() for part in value.split(",")] if isinstance(value, str) else value
     if not isinstance(names, Iterable) or isinstance(names, Mapping | bytes):
         raise _wrong(name, value, "a backend name or a list of names, such as 'rolltrace'")
-    found = list(names)
-    if not found or not all(isinstance(each, str) and each for each in found):
+    names = list(names)
+    if not names or not all(isinstance(each, str) and each for each in names):
         raise _wrong(name, value, "a backend name or a list of names, such as 'rolltrace'")
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(names))
 
 
 def _folder(name: str, value: Any) -> Path:
@@ -75,13 +76,13 @@ def _tokenizer(name: str, value: Any) -> Any:
             return value
         raise _wrong(name, type(value).__name__, "a tokenizer, a tokenizer.json or a folder with one in it")
     path = _folder(name, value)
-    found = path / "tokenizer.json" if path.is_dir() else path
-    if not found.is_file():
-        hint = "; give the tokenizer itself" if path.is_dir() else ""
-        raise ConfigError(f"{name}: there is no file {str(found)!r}{hint}")
-    if not os.access(found, os.R_OK):
-        raise ConfigError(f"{name}: the file {str(found)!r} may not be read")
-    return found
+    file = path / "tokenizer.json" if path.is_dir() else path
+    if not file.is_file():
+        hint = "; pass the tokenizer object itself" if path.is_dir() else ""
+        raise ConfigError(f"{name}: there is no file {str(file)!r}{hint}")
+    if not os.access(file, os.R_OK):
+        raise ConfigError(f"{name}: the file {str(file)!r} is not readable")
+    return file
 
 
 def _switch(name: str, value: Any) -> bool:
@@ -259,37 +260,37 @@ def variable_of(setting: str) -> str:
     return ENV_PREFIX + setting.removesuffix("_name").upper()
 
 
-def check_names(given: Iterable[str]) -> None:
+def check_names(names: Iterable[str]) -> None:
     """Raise a ConfigError for the first of these that is no setting."""
-    known = [each.name for each in fields(Settings)]
-    unknown = sorted(set(given) - set(known))
+    settings = [each.name for each in fields(Settings)]
+    unknown = sorted(set(names) - set(settings))
     if unknown:
-        near = nearest(unknown[0], known)
+        near = nearest(unknown[0], settings)
         hint = f"; did you mean {near[0]!r}?" if near else ";"
-        raise ConfigError(f"init has no setting {unknown[0]!r}{hint} there are: {', '.join(sorted(known))}")
+        raise ConfigError(f"init has no setting {unknown[0]!r}{hint} there are: {', '.join(sorted(settings))}")
 
 
 def unknown_variables() -> dict[str, list[str]]:
     """Environment variables that look like ours but are not, each with the nearest real names."""
-    known = [variable_of(each.name) for each in fields(Settings)] + list(OTHER_VARIABLES)
-    strange = [name for name in os.environ if name.startswith(ENV_PREFIX) and name not in known]
-    return {name: _nearest_variable(name, known) for name in strange}
+    variables = [variable_of(each.name) for each in fields(Settings)] + list(OTHER_VARIABLES)
+    unknown = [name for name in os.environ if name.startswith(ENV_PREFIX) and name not in variables]
+    return {name: _nearest_variable(name, variables) for name in unknown}
 
 
-def _nearest_variable(variable: str, known: list[str]) -> list[str]:
-    words = [name.removeprefix(ENV_PREFIX) for name in known]  # the prefix alone would make all of them near
+def _nearest_variable(variable: str, variables: list[str]) -> list[str]:
+    words = [name.removeprefix(ENV_PREFIX) for name in variables]  # the prefix alone would make all of them near
     return [ENV_PREFIX + word for word in nearest(variable.removeprefix(ENV_PREFIX), words)]
 
 
-def nearest(word: str, known: Iterable[str]) -> list[str]:
+def nearest(word: str, words: Iterable[str]) -> list[str]:
     """The one that is most like the word, if any is."""
     import difflib  # needed only for a mistake
 
-    return difflib.get_close_matches(word, list(known), 1)
+    return difflib.get_close_matches(word, list(words), 1)
 
 
 def read_config(config: object) -> dict[str, Any]:
-    """Our settings out of a trainer's config: `actor_rollout_ref.rollout.trace.*` and `trainer.*_name`."""
+    """Our settings out of a trainer's config: from the sections that a framework keeps them in."""
     try:
         return _read_sections(config)
     except ConfigError:
@@ -299,27 +300,26 @@ def read_config(config: object) -> dict[str, Any]:
 
 
 def _read_sections(config: object) -> dict[str, Any]:
-    trace = _section(config, "actor_rollout_ref", "rollout", "trace")
-    trainer = _section(config, "trainer")
-    if trace is None and trainer is None:
-        raise ConfigError(
-            "the config holds neither actor_rollout_ref.rollout.trace nor trainer; "
-            "pass the whole Hydra config, or a dict of that shape"
-        )
-    found: dict[str, Any] = {}
-    for section, names in (
-        (trainer, ("project_name", "experiment_name")),
-        (trace, [f.name for f in fields(Settings)]),
-    ):
-        for name in names:
-            if section is not None and section.get(name) is not None:
-                found[name] = section.get(name)
-    return found
+    all_keys = [framework.config_keys for framework in frameworks() if framework.config_keys is not None]
+    for keys in all_keys:
+        own, names = _section(config, keys.settings), _section(config, keys.names)
+        if own is not None or names is not None:
+            return {
+                **_values(names, ("project_name", "experiment_name")),
+                **_values(own, [each.name for each in fields(Settings)]),
+            }
+    shapes = " nor ".join(f"{'.'.join(keys.settings)} nor {'.'.join(keys.names)}" for keys in all_keys)
+    raise ConfigError(f"the config holds neither {shapes}; pass the whole Hydra config, or a dict of that shape")
 
 
-def _section(config: object, *path: str) -> Mapping[str, Any] | None:
+def _section(config: object, path: Iterable[str]) -> Mapping[str, Any] | None:
     for key in path:
         if not isinstance(config, Mapping):
             return None
         config = config.get(key)
     return config if isinstance(config, Mapping) else None
+
+
+def _values(section: Mapping[str, Any] | None, names: Iterable[str]) -> dict[str, Any]:
+    values = {} if section is None else {name: section.get(name) for name in names}
+    return {name: value for name, value in values.items() if value is not None}

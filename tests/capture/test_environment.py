@@ -289,5 +289,5 @@ def test_what_is_no_environment_is_refused(env: Any, problem: str) -> None:
 
 
 def test_a_state_that_is_no_function_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"state must be a function of the environment.*'board'"):
+    with pytest.raises(ConfigError, match=r"state must be a function such as .*'board'"):
         trace_env(PlainEnv(), state="board")  # type: ignore[arg-type]

@@ -99,7 +99,7 @@ def test_a_lost_version_can_be_mended_as_it_says(store: Path, capsys: pytest.Cap
 
 def test_journals_that_wait_for_nobody(undrained: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (problem,) = examine(undrained, capsys)
-    assert problem["what"] == "1 finished journal file and nobody to drain"
+    assert problem["what"] == "1 finished journal file and no drainer is running"
     assert main(problem["do"].split()[1:]) == 0
     assert examine(undrained, capsys) == []
 
@@ -211,7 +211,7 @@ def test_losses_by_choice_are_no_problem_others_are(tmp_path: Path, capsys: pyte
 
 
 def test_a_full_disk(store: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rolltrace.cli.doctor._ENOUGH_FREE_BYTES", 1 << 62)
+    monkeypatch.setattr("rolltrace.doctor.surroundings._ENOUGH_FREE_BYTES", 1 << 62)
     (problem,) = examine(store, capsys)
     assert problem["check"] == "disk"
 
@@ -231,7 +231,7 @@ def test_a_check_that_fails_does_not_hide_the_others(
         raise UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte")
 
     monkeypatch.setattr("rolltrace.store.list_parts", fail)
-    monkeypatch.setattr("rolltrace.cli.doctor._ENOUGH_FREE_BYTES", 1 << 62)
+    monkeypatch.setattr("rolltrace.doctor.surroundings._ENOUGH_FREE_BYTES", 1 << 62)
     assert [each["check"] for each in examine(store, capsys)] == ["parts", "disk"]
 
 

@@ -79,7 +79,7 @@ def test_the_header_says_where_it_stands_and_what_it_got(
         "1 turn, 1 tool call (1 failed), 40 response tokens",
         "reward 0.5  (format 0.25, answer 0.25)",
         "flags tool_error\n    tool_error in search: error=ValueError: no page",
-        "0 transitions, 1 note",
+        "  note halfway",
     ):
         assert part in said
 
@@ -200,13 +200,13 @@ def test_the_header_names_the_option_for_what_is_not_shown(
 ) -> None:
     store, name = stepped
     for options in ([], ["--transitions"]):
-        assert "  4 transitions, 0 notes\n" in shown(capsys, name, store, *options)
-    assert "  4 transitions (see --transitions), 0 notes\n" in shown(capsys, name, store, "--ops")
+        assert "  4 transitions\n" in shown(capsys, name, store, *options)
+    assert "  4 transitions (see --transitions)\n" in shown(capsys, name, store, "--ops")
     rolltrace.init("p", "e", "rolltrace", store=store)
     with rolltrace.rollout_trace_attr(8, step=3) as noted:
-        noted.note("halfway")
+        noted.note("halfway", author="me")
     rolltrace.shutdown()
-    assert "  0 transitions, 1 note (see --json)\n" in shown(capsys, noted.id, store, "--ops")
+    assert "  note halfway  (author me)\n" in shown(capsys, noted.id, store, "--ops")
 
 
 def test_transitions_as_json(stepped: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,7 @@ import rolltrace
 from rolltrace.exchange.importer import ImportReport
 from rolltrace.query import open_store
 
-from .conftest import Importer, export, write
+from .conftest import Importer, export, start, write
 
 
 def test_own_records_survive_the_round_trip(run: Path, tmp_path: Path, into: Importer) -> None:
@@ -23,6 +23,25 @@ def test_own_records_survive_the_round_trip(run: Path, tmp_path: Path, into: Imp
     assert export(into.path) == first
     for table in ("spans", "scores", "notes", "transitions"):
         assert into.count(table) == open_store(run).sql(f"SELECT count(*) AS n FROM {table}").rows()[0]["n"]
+
+
+def test_a_last_word_and_a_trained_step_survive_the_round_trip(tmp_path: Path, into: Importer) -> None:
+    start(tmp_path / "run")
+    with rolltrace.rollout_trace_attr(7, step=1, rollout_n=0) as handle:
+        handle.transition({"prompt": "p"}, reward=0.25, metrics={"a": 1})
+        handle.transition({"prompt": "q"}, reward=0.5, episode_done=False)
+        handle.amend_transition(turn=0, reward=None, metrics={"b": 2})
+        handle.amend_transition(episode_done=True, stop_reason="max_turns")
+        handle.amend_transition(turn=9, reward=1.0)
+    with rolltrace.rollout_trace_group(7, 1):
+        pass
+    rolltrace.score(handle, "fate", "trained", trained_step=3)
+    rolltrace.shutdown()
+    file = tmp_path / "run.jsonl"
+    file.write_text(export(tmp_path / "run"))
+    assert into("jsonl", file, project=None) == ImportReport(1, 0, 0)
+    assert export(into.path) == file.read_text()
+    assert len(into.store.trajectories(where="trained_step = 3")) == 1
 
 
 def test_token_columns_survive_the_round_trip(run: Path, tmp_path: Path, into: Importer) -> None:

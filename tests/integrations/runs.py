@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from rolltrace._launch import start_drainer
+from rolltrace.journal import start_drainer
 from rolltrace.keeper.outbox import Outbox, State
 from rolltrace.query import Store, open_store
 from rolltrace.testing import BackendContract

@@ -115,7 +115,7 @@ def test_a_folder_that_was_there_stays_as_it_is_and_doctor_names_it(
     assert {mode(path) for path in store.rglob("*")} == {0o700, 0o600}
     main(["doctor", str(store)])
     out = capsys.readouterr().out
-    assert "others than its owner can look into the store (mode 755)" in out
+    assert "users other than its owner can access the store (mode 755)" in out
     assert f"chmod 700 {store}" in out
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import rolltrace
-from rolltrace._launch import start_drainer
 from rolltrace.errors import OutageError
+from rolltrace.journal import start_drainer
 from rolltrace.keeper import follower
 from rolltrace.keeper.follower import HUNG, Backoff, Follower
 from rolltrace.keeper.outbox import Outbox, Policy, State
@@ -46,7 +46,7 @@ def op(number: int) -> int:
     return number
 
 
-def trace(count: int = 1) -> list[rolltrace.Trajectory]:
+def trace(count: int = 1) -> list[rolltrace.TrajectoryHandle]:
     made = []
     for number in range(count):
         with rolltrace.rollout_trace_attr(step=1, sample_index=number) as trajectory:
@@ -79,7 +79,7 @@ def state(store: Path, name: str = "shipping") -> State:
     return Outbox(store, name).state
 
 
-def written(store: Path, count: int) -> list[rolltrace.Trajectory]:
+def written(store: Path, count: int) -> list[rolltrace.TrajectoryHandle]:
     """Trajectories in a store that nobody works on, bound for `shipping`."""
     start(store, drain="off")
     note_routes(store, {"project": "p", "experiment": "e", "backends": ["shipping"]})

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rolltrace.errors import ConfigError
-from rolltrace.query import Op, OpTokens, Trajectory, compare
+from rolltrace.query import Op, OpTokens, Score, Trajectory, compare
 from rolltrace.query.compare import ToolCall
 
 
@@ -29,7 +29,7 @@ def trajectory(*turns: Any, scores: dict[str, float] | None = None, tokens: bool
         "turns": len(turns), "tool_calls": 0, "tool_errors": 0, "prompt_tokens": None, "response_tokens": None,
         "reward": None, "policy_version_min": None, "policy_version_max": None, "flags": [], "tags": {}, "worker": "w",
     }  # fmt: skip
-    rows = [{"name": name, "value": value, "label": None} for name, value in (scores or {}).items()]
+    rows = [Score(name, value) for name, value in (scores or {}).items()]
     return Trajectory(**{**plain, **fields}, ops=ops, tokens=ids, scores=rows)
 
 
@@ -148,6 +148,6 @@ def test_without_rewards_the_first_is_the_best() -> None:
 
 def test_labels_are_compared_like_numbers() -> None:
     one, other = trajectory(("a",)), trajectory(("a",))
-    one.scores.append({"name": "fate", "value": None, "label": "trained"})
-    other.scores.append({"name": "fate", "value": None, "label": "filtered"})
+    one.scores.append(Score("fate", None, label="trained"))
+    other.scores.append(Score("fate", None, label="filtered"))
     assert compare([one, other]).scores == {"fate": ["trained", "filtered"]}

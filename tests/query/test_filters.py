@@ -150,6 +150,11 @@ from .filtered import found
         ("score.acc is null", "4"),
         ('score."acc/odd name" = 2', "2"),
         ("score.other is null", "1234"),
+        ("term.format > 0.1", "1"),
+        ("term.format < 5", "1"),
+        ("term.format = nan", "2"),
+        ("term.format is null", "34"),
+        ('term."a/b~c" = 1.5', "1"),
         ("group.size = 2", "12"),
         ("group.size = 1", "34"),
         ("group.mean > 0.5", "12"),
@@ -170,6 +175,7 @@ from .filtered import found
         ("advantage < 0", "2"),
         ("advantage = nan", "3"),
         ("fate = 'filtered' and fate_reason ~ 'long'", "2"),
+        ("trained_step > 3", "1"),
         ("fate != 'trained'", "234"),
         ("fate is null", "34"),
         ("staleness > 0", "2"),
@@ -222,6 +228,18 @@ def test_a_plain_condition_stays_plain_so_that_files_can_be_skipped() -> None:
 
 def test_a_predicate_says_what_it_needs() -> None:
     assert compile_where("reward < 1 and sample_index = 3").needs == frozenset()
-    every = "flag='a' and tag.x=1 and tool='a' and op='a' and kind='a' and text~'a' and score.x=1 and label.x='a'"
+    every = "flag='a' and tag.x=1 and tool='a' and op='a' and kind='a' and text~'a' and label.x='a'"
+    every += " and score.x=1 and term.x=1"
     every += " and group.std=0"
-    assert compile_where(every).needs == {"flag", "tag", "tool", "op", "kind", "text", "score", "label", "group"}
+    assert compile_where(every).needs == {
+        "flag",
+        "tag",
+        "tool",
+        "op",
+        "kind",
+        "text",
+        "score",
+        "term",
+        "label",
+        "group",
+    }

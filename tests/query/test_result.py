@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
 
-from rolltrace.query import Result
+import rolltrace
+from rolltrace.query import Result, open_store
+from rolltrace.testing import rollouts
 
 
 def sample(indexes: list[str | None], are_ints: list[bool]) -> Result:
@@ -58,6 +62,33 @@ def test_text_cannot_steer_a_terminal(hostile: str) -> None:
     shown = repr(Result(pa.table({hostile: [hostile], "list": [[hostile]]})))
     assert all(letter.isprintable() for line in shown.split("\n") for letter in line)
     assert len(shown.split("\n")) == 4
+
+
+def test_a_listing_shows_the_reward_within_80_columns(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    with rollouts(tmp_path), rolltrace.rollout_trace_attr(sample_index="sample-7", step=120, rollout_n=3) as handle:
+        handle.reward(0.625)
+    listing = open_store(tmp_path).trajectories()
+    head, _, row, summary = repr(listing).split("\n")
+    assert {"trajectory_id", "step", "sample_index", "rollout_n", "status", "reward"} <= set(head.split())
+    assert "0.625" in row.split()
+    assert row.startswith(handle.trajectory_id[:12] + " ")
+    assert max(map(len, (head, row))) <= 80
+    assert "more columns" in summary
+
+
+def test_tags_are_dicts_in_rows_and_data_frames(tmp_path: Path) -> None:
+    with rollouts(tmp_path), rolltrace.rollout_trace_attr(step=1, difficulty="hard"):
+        pass
+    listing = open_store(tmp_path).trajectories()
+    assert listing[0]["tags"] == listing.df()["tags"][0] == {"difficulty": "hard"}
+
+
+def test_a_slice_gives_the_rows_of_a_list() -> None:
+    result = Result(pa.table({"n": list(range(10))}))
+    numbers = list(result)
+    for at in (slice(2, 5), slice(-3, None), slice(None, None, 2), slice(8, 2), slice(None, None, -1), slice(5, 99)):
+        assert result[at] == numbers[at]
 
 
 def test_html_is_text() -> None:

@@ -11,6 +11,8 @@ import pytest
 import rolltrace
 from rolltrace import RolloutTrace, backfill
 from rolltrace.query import open_store
+from rolltrace.query.trajectory import as_value
+from rolltrace.query.transitions import amendments_of, read_transitions
 from rolltrace.store.prune import prune
 from tests.draining import drain
 
@@ -147,3 +149,95 @@ def test_an_export_has_values_and_late_judgements(tmp_path: Path) -> None:
     assert write(select(open_store(tmp_path)), out).written == 1
     assert '"wins": 2' in out.getvalue() or '"wins":2' in out.getvalue()
     assert "$op" not in out.getvalue()
+
+
+def amended(store: Path, name: str, **given: Any) -> None:
+    """Another process has a last word."""
+    start(store)
+    rolltrace.amend_transition(name, **given)
+    rolltrace.shutdown()
+
+
+@pytest.mark.parametrize("step", [1, None])
+def test_the_last_word_on_a_step_counts_and_what_was_there_is_its_history(
+    tmp_path: Path, state: str, step: int | None
+) -> None:
+    def say(handle: Any) -> None:
+        handle.transition(RolloutTrace(prompt="first"), reward=0.25)
+        handle.transition(RolloutTrace(prompt="second"), reward=0.5, episode_done=False, metrics={"a": 1, "b": 1})
+        handle.amend_transition(episode_done=True, metrics={"b": 2, "c": 3}, stop_reason="max_turns")
+
+    name = rollout(tmp_path, say, step=step)
+    if state == "drained in between":
+        drain(tmp_path)
+    amended(tmp_path, name, reward=math.nan, logs={"why": "clamped"})
+    amended(tmp_path, name, turn=0, reward=None, own="x")
+    if state != "undrained":
+        drain(tmp_path)
+    first, second = read(tmp_path, name)
+    assert (first["reward"], first["fields"]) == (None, {"own": "x"})
+    assert [{**each, "time_ns": 0} for each in first["earlier"]] == [{"time_ns": 0, "reward": 0.25, "own": None}]
+    assert math.isnan(second["reward"])
+    assert (second["episode_done"], second["stop_reason"]) == (True, "max_turns")
+    assert second["fields"]["metrics"] == {"a": 1, "b": 2, "c": 3}
+    assert second["fields"]["logs"] == {"why": "clamped"}
+    assert second["trace"] == {"prompt": "second"}
+    ended, clamped = second["earlier"]
+    assert {name: ended[name] for name in ended if name != "time_ns"} == {
+        "episode_done": False,
+        "metrics": {"a": 1, "b": 1},
+        "stop_reason": None,
+    }
+    assert {name: clamped[name] for name in clamped if name != "time_ns"} == {"reward": 0.5, "logs": None}
+    assert second["time_ns"] < ended["time_ns"] < clamped["time_ns"]
+    rows = open_store(tmp_path).sql("SELECT * FROM transitions ORDER BY time_ns").rows()
+    for row, step_read in zip(rows, (first, second), strict=True):
+        assert [str(row[name]) for name in ("reward", "episode_done", "stop_reason")] == [
+            str(step_read[name]) for name in ("reward", "episode_done", "stop_reason")
+        ]
+        assert as_value(row["fields"]).keys() == step_read["fields"].keys()
+    assert as_value(rows[1]["fields"])["metrics"] == {"a": 1, "b": 2, "c": 3}
+
+
+def test_what_says_the_same_again_leaves_no_history(tmp_path: Path) -> None:
+    def say(handle: Any) -> None:
+        handle.transition(reward=0.5, metrics={"a": 1})
+        handle.amend_transition(reward=0.5, metrics={"a": 1}, stop_reason=None)
+
+    (step,) = read(tmp_path, rollout(tmp_path, say))
+    assert (step["reward"], step["earlier"]) == (0.5, [])
+
+
+def test_an_amendment_of_a_step_that_is_not_there_stands_alone(tmp_path: Path) -> None:
+    name = rollout(tmp_path, lambda handle: handle.transition(reward=0.5))
+    amended(tmp_path, name, turn=5, reward=1.0)
+    first, alone = read(tmp_path, name)
+    assert (first["reward"], first["amends"]) == (0.5, False)
+    assert (alone["reward"], alone["amends"]) == (1.0, True)
+
+
+def test_a_pruned_step_keeps_its_last_word(tmp_path: Path) -> None:
+    def say(handle: Any) -> None:
+        handle.transition(RolloutTrace(prompt="p"), reward=0.5)
+        handle.amend_transition(reward=1.0, episode_done=True, metrics={"a": 1})
+
+    name = rollout(tmp_path, say)
+    drain(tmp_path)
+    prune(tmp_path, {name})
+    (step,) = read(tmp_path, name)
+    assert (step["reward"], step["episode_done"]) == (1.0, True)
+    assert "$pruned" in step["trace"]
+
+
+def test_a_step_and_its_amendments_are_made_of_what_was_read(tmp_path: Path) -> None:
+    def say(handle: Any) -> None:
+        handle.transition(RolloutTrace(prompt="p"), reward=0.5, metrics={"a": 1})
+        handle.amend_transition(reward=None, metrics={"a": 2})
+        handle.amend_transition(reward=2.0, stop_reason="x")
+
+    (step,) = read(tmp_path, rollout(tmp_path, say))
+    rows = [{"trace": None, "turn": None, "op_id": None, **row} for row in amendments_of(step)]
+    assert [row["amends"] for row in rows] == [False, True, True]
+    assert read_transitions([{**row, "earlier": []} for row in rows], {}) == [
+        {name: value for name, value in step.items() if name != "turn"}
+    ]

@@ -60,7 +60,7 @@ async def use() -> None:
     async for item in async_items():
         assert_type(item, int)
     with rolltrace.rollout_trace_attr(sample_index="uuid", step=1, rollout_n=0, difficulty="hard") as trajectory:
-        assert_type(trajectory, rolltrace.Trajectory)
+        assert_type(trajectory, rolltrace.TrajectoryHandle)
         trajectory.reward(1.0, terms={"format": 0.5})
         trajectory.tag(turns=3)
         trajectory.transition(lambda: {"prompt": []}, reward=1.0)

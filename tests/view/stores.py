@@ -48,7 +48,7 @@ def recording(store: Path, project: str, experiment: str, run: str, rollouts: Ro
         rolltrace.shutdown()
 
 
-def late_scores(rewards: list[tuple[rolltrace.Trajectory, float]], step: int) -> None:
+def late_scores(rewards: list[tuple[rolltrace.TrajectoryHandle, float]], step: int) -> None:
     """What a trainer says after a step: advantages, and what became of each trajectory."""
     values = [reward for _, reward in rewards]
     for trajectory, reward in rewards:
@@ -138,7 +138,7 @@ def write_env(store: Path) -> None:
                     _episode(rollouts, trajectory, step)
 
 
-def _episode(rollouts: Rollouts, trajectory: rolltrace.Trajectory, step: int) -> None:
+def _episode(rollouts: Rollouts, trajectory: rolltrace.TrajectoryHandle, step: int) -> None:
     x, y, total = 0, 0, 0.0
     prompt: list[Message] = []
     ids: list[int] = []

@@ -10,15 +10,16 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from rolltrace.backends.backend import Backend, Refused, convert_each
 from rolltrace.errors import BackendError, MissingExtraError
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-    from rolltrace.backends.backend import Backend
-
 EMBEDDED = "rolltrace"
 GROUP = "rolltrace.backends"
+
+__all__ = ["EMBEDDED", "Backend", "Refused", "check", "convert_each", "installed", "load"]
 
 
 def installed() -> list[str]:
@@ -55,8 +56,8 @@ def load(name: str) -> Backend:
         kind = point.load()
     except ModuleNotFoundError as fault:
         raise MissingExtraError(_install_line(point, fault.name or str(fault))) from fault
-    made: Backend = kind()
-    return made
+    backend: Backend = kind()
+    return backend
 
 
 def _points() -> dict[str, EntryPoint]:

@@ -23,7 +23,7 @@ from rolltrace.query import Op, Trajectory
 
 KEY = "rollout_trace"
 """What the traces are called in Trackio."""
-_KINDS = {"llm": "generation", "tool": "tool"}
+_KINDS = {"llm": "generation", "aux_llm": "generation", "tool": "tool"}
 _DEEPEST = 100
 _LONGEST_DECIMAL = 4096
 """Bits of an integer that Python writes as decimals, whatever its settings."""

@@ -1,14 +1,18 @@
 """Make records. The hot path: nothing here waits, opens a connection or imports a vendor's library."""
 
+from rolltrace.capture import scope
+from rolltrace.capture.amend import amend_transition
 from rolltrace.capture.backfill import backfill
 from rolltrace.capture.context import current_context, use_context
 from rolltrace.capture.environment import trace_env
+from rolltrace.capture.group import TraceGroup, rollout_trace_group
+from rolltrace.capture.numbering import next_rollout_n
 from rolltrace.capture.op import rollout_trace_op
 from rolltrace.capture.propagate import follow_threads
 from rolltrace.capture.recorder import SAMPLE_LIMIT, Recorder, Sink
 from rolltrace.capture.sampling import choose_samples
 from rolltrace.capture.score import score
-from rolltrace.capture.trajectory import Trajectory, rollout_trace_attr
+from rolltrace.capture.trajectory import TrajectoryHandle, rollout_trace_attr
 from rolltrace.capture.transition import RolloutTrace
 
 __all__ = [
@@ -16,13 +20,18 @@ __all__ = [
     "Recorder",
     "RolloutTrace",
     "Sink",
-    "Trajectory",
+    "TraceGroup",
+    "TrajectoryHandle",
+    "amend_transition",
     "backfill",
     "choose_samples",
     "current_context",
     "follow_threads",
+    "next_rollout_n",
     "rollout_trace_attr",
+    "rollout_trace_group",
     "rollout_trace_op",
+    "scope",
     "score",
     "trace_env",
     "use_context",

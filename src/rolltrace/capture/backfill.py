@@ -14,11 +14,11 @@ from msgspec import Raw
 
 from rolltrace._guard import caught
 from rolltrace.capture import scope
-from rolltrace.capture.trajectory import Trajectory
+from rolltrace.capture.trajectory import TrajectoryHandle
 from rolltrace.capture.transition import RolloutTrace, plain_number, transition_body
 from rolltrace.errors import ConfigError
 
-Which = Trajectory | str
+Which = TrajectoryHandle | str
 Trace = RolloutTrace | Mapping[str, Any]
 MadeTrace = Trace | Callable[[], Trace]
 _ID = re.compile(r"[0-9a-f]{32}")
@@ -50,7 +50,7 @@ def backfill(
     recorder = scope.recorder
     if recorder is None:
         return
-    if isinstance(trajectories, Trajectory | str | Mapping):
+    if isinstance(trajectories, TrajectoryHandle | str | Mapping):
         raise ConfigError(f"backfill needs a list of trajectories, not {type(trajectories).__name__}")
     given = [(_id_of(each), each) for each in trajectories]
     targets = {name: each for name, each in given if name}
@@ -63,9 +63,12 @@ def backfill(
     made = [_made(name, value) for name, value in zip(ids, chosen)]
     numbers = [_number(name, value) for name, value in zip(ids, numbers)]
     try:
-        bodies: list[tuple[Trajectory, Raw]] = []
+        bodies: list[tuple[TrajectoryHandle, Raw]] = []
         for (name, target), trace, reward in zip(targets.items(), made, numbers):
-            handle = target if isinstance(target, Trajectory) else Trajectory(recorder, trace_id=bytes.fromhex(name))
+            if isinstance(target, TrajectoryHandle):
+                handle = target
+            else:
+                handle = TrajectoryHandle(recorder, trace_id=bytes.fromhex(name))
             bodies.append((handle, transition_body(recorder, trace, {"reward": reward, "backfill": True})))
         for handle, body in bodies:
             handle._write(recorder, "transition", body)
@@ -75,7 +78,7 @@ def backfill(
 
 def _id_of(which: Any) -> str:
     """The id; empty for a handle that is not traced."""
-    if isinstance(which, Trajectory):
+    if isinstance(which, TrajectoryHandle):
         return which.id
     text = which.strip().lower() if isinstance(which, str) else None
     if text is None or (text and not _ID.fullmatch(text)):
@@ -121,7 +124,7 @@ def _listed(names: list[str]) -> str:
 
 
 def _pair(place: str, item: Any) -> tuple[Any, Any]:
-    if isinstance(item, tuple | list) and len(item) == 2 and isinstance(item[0], Trajectory | str):
+    if isinstance(item, tuple | list) and len(item) == 2 and isinstance(item[0], TrajectoryHandle | str):
         return item[0], item[1]
     raise ConfigError(
         f"{place} is a {type(item).__name__} without an id, so it could belong to any trajectory; write "

@@ -15,7 +15,7 @@ from typing import Any
 
 from rolltrace._guard import caught, logger
 from rolltrace.capture import scope
-from rolltrace.capture.trajectory import Trajectory
+from rolltrace.capture.trajectory import TrajectoryHandle
 from rolltrace.errors import ContextError
 from rolltrace.record import Coordinates, coordinate, decode_coordinates, whole
 from rolltrace.settings import Settings
@@ -44,6 +44,8 @@ def current_context() -> str:
         ids = f"{place.trajectory.id}-{place.op_id:016x}"
         coordinates = decode_coordinates(place.trajectory.coordinates)._asdict()
         where.update({name: value for name, value in coordinates.items() if value is not None and value is not False})
+        if place.trajectory.is_group:
+            where["is_group"] = True
     return f"00-{ids}-01;{json.dumps(where, separators=(',', ':'))}"
 
 
@@ -103,6 +105,7 @@ class _Context:
         self.op_id = int(op_id, 16)
         self.is_muted = sampled == "0"
         self.settings: dict[str, Any] = where.get("settings") or {}
+        self.is_group = bool(where.get("is_group", False))
         self.coordinates = Coordinates(
             step=whole(where.get("step")),
             sample_index=coordinate(where.get("sample_index")),
@@ -129,7 +132,7 @@ def _place(context: _Context) -> scope.Place | None:
         return scope.MUTED
     if not any(context.trace_id):
         return None
-    return Trajectory(scope.recorder, context.coordinates, context.trace_id, context.op_id)
+    return TrajectoryHandle(scope.recorder, context.coordinates, context.trace_id, context.op_id, context.is_group)
 
 
 def _turn_on(context: _Context) -> None:

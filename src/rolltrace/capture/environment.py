@@ -10,21 +10,36 @@ from typing import Any, TypeVar
 from msgspec import Raw
 
 from rolltrace.capture import scope
-from rolltrace.capture.watch import FIRST, Call, Watch
+from rolltrace.capture.watch import FIRST, Call, Converters, Watch
 from rolltrace.errors import ConfigError
 
 E = TypeVar("E")
 _WATCHED = frozenset({*FIRST, "step"})
+_EXAMPLES = {
+    "state": "lambda env: env.board",
+    "prompt": "lambda env: env.messages",
+    "response": "lambda env, action: action.text",
+    "reward_data": "lambda env, result: env.last_terms",
+    "extra": "lambda env, result: {'grade': env.last_grade}",
+}
 _OURS = frozenset({"__copy__", "__deepcopy__", "__getstate__", "__setstate__"})
 """Not the environment's: a copy of a traced environment is a traced environment."""
 _PASSED_ON = ("__enter__", "__exit__", "__aexit__", "__call__", "__len__", "__getitem__", "__contains__")
 """What Python looks up on the type of an object, and therefore not through `__getattr__`."""
 
 
-def trace_env(env: E, *, state: Callable[[E], Any] | None = None) -> E:
+def trace_env(
+    env: E,
+    *,
+    state: Callable[[E], Any] | None = None,
+    prompt: Callable[[E], Any] | None = None,
+    response: Callable[[E, Any], Any] | None = None,
+    reward_data: Callable[[E, Any], Any] | None = None,
+    extra: Callable[[E, Any], Any] | None = None,
+) -> E:
     """The environment, recording a transition for each step.
 
-        env = trace_env(MyEnv(), state=lambda env: {"turn": env.turn})
+        env = trace_env(MyEnv(), state=lambda env: {"turn": env.turn}, prompt=lambda env: env.messages)
 
     For environments with `step` and with `reset` or `initial_observation`, each of them sync or async. A transition
     is recorded however a call ends: with a result, with an exception, by cancellation; for the first observation only
@@ -32,12 +47,21 @@ def trace_env(env: E, *, state: Callable[[E], Any] | None = None) -> E:
     own. What the environment returns and raises is passed on unchanged. While tracing is off, and inside
     `rollout_trace_attr(trace=False)`, calls are only passed on.
 
+    The functions say what to record where the environment's own values are not what people want to read: tokens, say.
+    They are called only when tracing is on, and what they give is kept as it is then; one that raises is counted as a
+    fault, and the step is recorded as without it.
+
     Args:
         env: The environment.
-        state: Gives what to record as `env_state`. Called before each step, only when tracing is on.
+        state: Gives `env_state`: `state(env)`, before each step.
+        prompt: Gives `prompt`, in the place of the observation: `prompt(env)`, before each step, and after a first
+            observation that ends the episode.
+        response: Gives `policy_response`, in the place of the action: `response(env, action)`, before each step.
+        reward_data: Gives `reward_data`: `reward_data(env, result)`, with what the step returned.
+        extra: Gives more of `extra`: `extra(env, result)`; a dict is added to what stands there.
 
     Raises:
-        ConfigError: it has no such methods, or `state` is no function.
+        ConfigError: it has no such methods, or one of the others is no function.
     """
     if isinstance(env, type):
         name = env.__name__
@@ -47,14 +71,15 @@ def trace_env(env: E, *, state: Callable[[E], Any] | None = None) -> E:
             "trace_env needs an environment with `step` and with `reset` or `initial_observation`, "
             f"which {type(env).__name__} has not; record its steps with trajectory.transition(...)"
         )
-    if state is not None and not callable(state):
-        raise ConfigError(
-            f"state must be a function of the environment, such as `lambda env: env.board`, not {state!r}"
-        )
+    given = Converters(state, prompt, response, reward_data, extra)
+    for name, function in given._asdict().items():
+        if function is not None and not callable(function):
+            raise ConfigError(f"{name} must be a function such as `{_EXAMPLES[name]}`, not {function!r:.100}")
     if isinstance(env, TracedEnv):
         watch = _watch_of(env)
-        env, state = watch.env, state or watch.state
-    wrapped: E = _wrapped(Watch(env, state))
+        env = watch.env
+        given = watch.convert._replace(**{name: new for name, new in given._asdict().items() if new is not None})
+    wrapped: E = _wrapped(Watch(env, given))
     return wrapped
 
 
@@ -102,7 +127,7 @@ class TracedEnv:
         watch = _watch_of(self)
         beside = {name: bytes(raw) for name, raw in watch.beside.items()}
         observed = None if watch.observed is None else bytes(watch.observed)
-        return _again, (watch.env, watch.state, observed, beside)
+        return _again, (watch.env, watch.convert, observed, beside)
 
     @property  # type: ignore[misc]
     def __class__(self) -> Any:
@@ -114,9 +139,9 @@ def _watch_of(env: Any) -> Watch:
     return watch
 
 
-def _again(env: Any, state: Any, observed: bytes | None, beside: dict[str, bytes]) -> Any:
+def _again(env: Any, convert: Converters, observed: bytes | None, beside: dict[str, bytes]) -> Any:
     """A copy, which sees what the original saw last."""
-    watch = Watch(env, state)
+    watch = Watch(env, convert)
     watch.observed = None if observed is None else Raw(observed)
     watch.beside = {name: Raw(raw) for name, raw in beside.items()}
     return _wrapped(watch)

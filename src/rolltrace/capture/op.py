@@ -54,7 +54,8 @@ def rollout_trace_op(
 
     Args:
         name: What to call the op; the qualified name of the function if not given.
-        kind: llm, tool, env, reward or other.
+        kind: llm, aux_llm, tool, env, reward or other. `llm` is a call of the policy; `aux_llm` one of another model,
+            such as a grader or a simulated user: no turn, no part of the conversation.
         inputs: False for none, a list of parameters to keep, a list of `-names` to drop, or a function from
             the dict of arguments to what is recorded.
         outputs: The same for the fields of the returned dict or object.

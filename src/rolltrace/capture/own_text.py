@@ -25,7 +25,7 @@ from rolltrace.record.tokens import NAMES, token_ids
 
 if TYPE_CHECKING:
     from rolltrace.capture.recorder import Recorder
-    from rolltrace.capture.trajectory import Trajectory
+    from rolltrace.capture.trajectory import TrajectoryHandle
 
 Decode = Callable[[list[int]], str]
 
@@ -43,7 +43,7 @@ class Job(NamedTuple):
     """An op whose tokens are to be decoded."""
 
     decode: Decode
-    trajectory: Trajectory
+    trajectory: TrajectoryHandle
     op_id: int
     inputs: Raw
     outputs: Raw

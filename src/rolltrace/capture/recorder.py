@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from rolltrace._guard import misused
+from rolltrace.capture.numbering import RolloutNumbers
 from rolltrace.capture.sampling import Sample, Sampling
 from rolltrace.journal import Losses
 from rolltrace.record import Blob, Coordinates, Event, Snapshotter, encode_record
@@ -25,7 +26,7 @@ from rolltrace.settings import Settings
 
 if TYPE_CHECKING:
     from rolltrace.capture.tokenizers import Tokenizers
-    from rolltrace.capture.trajectory import Trajectory
+    from rolltrace.capture.trajectory import TrajectoryHandle
 
 SAMPLE_LIMIT = "sample_limit"
 """The reason for which a trajectory over `max_samples_per_step_per_worker` counts as lost."""
@@ -82,6 +83,7 @@ class Recorder:
         self.append = sink.append
         self.cut_streams = 0
         """Generators of which not all items were kept."""
+        self.rollout_numbers = RolloutNumbers()
         self.generation = 0
         """Counts forks: a span opened before one belongs to the parent and is not ended by the child."""
         self._begin()
@@ -129,23 +131,25 @@ class Recorder:
     def write(self, record: msgspec.Struct, step: int | None) -> None:
         self.append(encode_record(record), step)
 
-    def admits(self, begun: Trajectory, where: Coordinates, inside: Trajectory | None) -> bool:
+    def admits(self, begun: TrajectoryHandle, where: Coordinates, inside: TrajectoryHandle | None) -> bool:
         """Whether this trajectory is within the limit of its step. All rollouts of a sample share the answer."""
         if self._sampling is None:
             return True
-        sample, displaced = self._sampling.admit(begun.trace_id, where, None if inside is None else inside.sample)
+        around = None if inside is None else inside.sample
+        sample, displaced = self._sampling.admit(begun.trace_id, where, around, is_group=begun.is_group)
         begun.sample = sample
         if displaced is not None:
             self._drop(displaced)
-        if sample is None:
+        if sample is None and not begun.is_group:
             self.sink.lose(SAMPLE_LIMIT, where.step)
         return sample is not None
 
     def _drop(self, sample: Sample) -> None:
         """Say that what was recorded of a sample is not to be kept, nor what its open trajectories will yet record."""
-        for where, ids in sample.begun.items():
-            names = [ids[at : at + 16].hex() for at in range(0, len(ids), 16)]
-            body = msgspec.Raw(encode_record({"reason": SAMPLE_LIMIT, "count": len(names), "trajectories": names}))
+        for where, begun in sample.begun.items():
+            names, groups = _names(begun.trajectories), _names(begun.groups)
+            said = {"reason": SAMPLE_LIMIT, "count": len(names), "trajectories": names, "groups": groups}
+            body = msgspec.Raw(encode_record(said))
             self.write(Event(b"", msgspec.Raw(encode_record(where)), "drop", self.wall_ns(), 0, body), where.step)
 
     def trajectory_ended(self) -> None:
@@ -168,6 +172,7 @@ class Recorder:
     def start_over_in_child(self) -> None:
         self.generation += 1
         self.sink.start_over_in_child()
+        self.rollout_numbers.start_over_in_child()
         self._begin()
         if self.tokenizers is not None:
             self.tokenizers.start_over_in_child()
@@ -177,3 +182,8 @@ class Recorder:
         if self.tokenizers is not None:
             self.tokenizers.close()
         self.sink.close()
+
+
+def _names(ids: bytearray) -> list[str]:
+    """Ids of 16 bytes each, as text."""
+    return [ids[at : at + 16].hex() for at in range(0, len(ids), 16)]

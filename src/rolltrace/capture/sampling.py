@@ -76,6 +76,13 @@ def rank_of(text: str | None, seed: int) -> Rank:
     return xxhash.xxh3_64_intdigest(label.encode()), text or ""
 
 
+class Begun(NamedTuple):
+    """Ids of what has begun at one place, 16 bytes each."""
+
+    trajectories: bytearray
+    groups: bytearray
+
+
 class Sample:
     """A sample of one step of which trajectories are kept."""
 
@@ -85,8 +92,8 @@ class Sample:
         self.rank = rank
         self.kept = True
         """False once another one has taken its place."""
-        self.begun: dict[Coordinates, bytearray] = {}
-        """The ids of its trajectories, 16 bytes each, by where they stand: those begun inside may stand elsewhere."""
+        self.begun: dict[Coordinates, Begun] = {}
+        """Its trajectories and group records by where they stand: those begun inside may stand elsewhere."""
 
 
 class Answer(NamedTuple):
@@ -108,7 +115,9 @@ class Sampling:
         self._open: OrderedDict[tuple[int | None, bool], _Step] = OrderedDict()
         self._closed: OrderedDict[tuple[int | None, bool], frozenset[Rank]] = OrderedDict()
 
-    def admit(self, trajectory_id: bytes, where: Coordinates, inside: Sample | None) -> Answer:
+    def admit(
+        self, trajectory_id: bytes, where: Coordinates, inside: Sample | None, *, is_group: bool = False
+    ) -> Answer:
         """Whether a trajectory is kept. One without a sample goes with the sample `inside` which it begins."""
         with self._lock:
             if where.sample_index is None and inside is not None:
@@ -116,7 +125,11 @@ class Sampling:
             else:
                 answer = self._take(where, rank_of(text_of(where.sample_index), self._seed))
             if answer.sample is not None:
-                answer.sample.begun.setdefault(where._replace(rollout_n=None), bytearray()).extend(trajectory_id)
+                place = where._replace(rollout_n=None)
+                begun = answer.sample.begun.get(place)
+                if begun is None:
+                    begun = answer.sample.begun[place] = Begun(bytearray(), bytearray())
+                (begun.groups if is_group else begun.trajectories).extend(trajectory_id)
             return answer
 
     def _take(self, where: Coordinates, rank: Rank) -> Answer:

@@ -1,6 +1,6 @@
 """Where am I: the recorder in use, and the op or trajectory that encloses this point of the program.
 
-`recorder` is None while tracing is off. `current` holds the innermost open `Span` or `Trajectory`, `MUTED`
+`recorder` is None while tracing is off. `current` holds the innermost open `Span` or `TrajectoryHandle`, `MUTED`
 inside `rollout_trace_attr(trace=False)`, or None. Both are read as attributes of this module, so that a
 decorated function pickled by value refers to the module and not to a copy of its state.
 """
@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 if TYPE_CHECKING:
     from rolltrace.capture.recorder import Recorder
-    from rolltrace.capture.trajectory import Trajectory
+    from rolltrace.capture.trajectory import TrajectoryHandle
 
 
 class Place(Protocol):
     """What encloses an op: it belongs to a trajectory and is itself an op, or 0 if it is none."""
 
     @property
-    def trajectory(self) -> Trajectory | None: ...
+    def trajectory(self) -> TrajectoryHandle | None: ...
     @property
     def op_id(self) -> int: ...
 

@@ -9,15 +9,21 @@ from msgspec import Raw
 
 from rolltrace._guard import caught
 from rolltrace.capture import scope
-from rolltrace.capture.trajectory import Trajectory
+from rolltrace.capture.trajectory import TrajectoryHandle
 from rolltrace.errors import ConfigError
 from rolltrace.record import Event, clean_text, encode_record, score_body, target_of
 
-Target = str | Trajectory | tuple[Any, Any, Any] | tuple[Any, Any, Any, bool]
+Target = str | TrajectoryHandle | tuple[Any, Any, Any] | tuple[Any, Any, Any, bool]
 
 
 def score(
-    target: Target, name: str, value: Any, *, terms: Mapping[str, Any] | None = None, reason: str | None = None
+    target: Target,
+    name: str,
+    value: Any,
+    *,
+    terms: Mapping[str, Any] | None = None,
+    reason: str | None = None,
+    trained_step: int | None = None,
 ) -> None:
     """Give a trajectory a score, from any process in which tracing is on: `score((step, 7, 0), "advantage", 0.3)`.
 
@@ -34,14 +40,15 @@ def score(
             numbers.
         terms: The parts it is made of.
         reason: Why.
+        trained_step: Of a fate, the step that trained on it: with asynchronous training it is not that of the rollout.
     """
     recorder = scope.recorder
     if recorder is None:
         return
     step: int | None = None
     try:
-        body = score_body(value, terms, reason, name=name)
-        if isinstance(target, Trajectory):
+        body = score_body(value, terms, reason, name=name, trained_step=trained_step)
+        if isinstance(target, TrajectoryHandle):
             if not target.traced:
                 return
             trace_id, coordinates, step = target.trace_id, target.coordinates, target.step

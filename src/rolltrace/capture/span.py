@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rolltrace.capture.recorder import Recorder
     from rolltrace.capture.signature import Call
     from rolltrace.capture.tokenizers import Known
-    from rolltrace.capture.trajectory import Trajectory
+    from rolltrace.capture.trajectory import TrajectoryHandle
 
 _MOST_INPUT_BYTES_AT_START = 4096
 """Inputs up to this size are also in the start record, so that they can be seen while the op runs."""
@@ -38,7 +38,7 @@ class Span:
         "parent_id", "tokenizer", "trajectory",
     )  # fmt: skip
 
-    trajectory: Trajectory
+    trajectory: TrajectoryHandle
     op_id: int
     parent_id: int
     _inputs: Raw
@@ -174,7 +174,7 @@ def _thread_name() -> str:
     return name if name.isascii() else clean_text(name)
 
 
-def _without_coordinates(recorder: Recorder) -> Trajectory:
-    from rolltrace.capture.trajectory import Trajectory
+def _without_coordinates(recorder: Recorder) -> TrajectoryHandle:
+    from rolltrace.capture.trajectory import TrajectoryHandle
 
-    return Trajectory(recorder)
+    return TrajectoryHandle(recorder)

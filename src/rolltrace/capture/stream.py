@@ -15,7 +15,7 @@ from rolltrace._guard import caught
 from rolltrace.capture import scope
 from rolltrace.capture.failure import describe, status_of
 from rolltrace.capture.span import Span
-from rolltrace.record import NOTHING, encode_record
+from rolltrace.record import MODEL_KINDS, NOTHING, encode_record
 
 if TYPE_CHECKING:
     from rolltrace.capture.recorder import Recorder
@@ -68,7 +68,7 @@ class StreamSpan(Span):
         settings = recorder.settings
         self._items_bytes += len(raw)
         # A reply is of no use without its end: what a model streams is limited by its size only.
-        is_long = len(self._items) >= settings.max_stream_items and self.call.kind != "llm"
+        is_long = len(self._items) >= settings.max_stream_items and self.call.kind not in MODEL_KINDS
         if is_long or (self._items and self._items_bytes > settings.max_bytes):
             self._full = True
             recorder.cut_streams += 1

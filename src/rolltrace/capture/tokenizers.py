@@ -28,7 +28,7 @@ from rolltrace.record.tokens import OWN_PROCESS
 if TYPE_CHECKING:
     from rolltrace.capture.recorder import Recorder
     from rolltrace.capture.signature import Call
-    from rolltrace.capture.trajectory import Trajectory
+    from rolltrace.capture.trajectory import TrajectoryHandle
 
 _MOST_KNOWN = 64
 _LOOK_EVERY_SEC = 0.2
@@ -152,7 +152,7 @@ class Tokenizers:
         scope.start_outside(thread)
         self._saving.append(thread)
 
-    def decode(self, decode: Decode, trajectory: Trajectory, op_id: int, inputs: Raw, outputs: Raw) -> None:
+    def decode(self, decode: Decode, trajectory: TrajectoryHandle, op_id: int, inputs: Raw, outputs: Raw) -> None:
         """An op is over and recorded, and nobody else can decode its tokens."""
         self.texts.hand_over(Job(decode, trajectory, op_id, inputs, outputs))
 

@@ -12,7 +12,7 @@ from msgspec import Raw
 from rolltrace._guard import caught, pass_on_signals
 from rolltrace.capture import scope
 from rolltrace.capture.failure import describe, status_of
-from rolltrace.capture.transition import plain_number, transition_body
+from rolltrace.capture.transition import amendment_body, plain_number, transition_body
 from rolltrace.errors import ConfigError
 from rolltrace.record import (
     Coordinates,
@@ -38,15 +38,17 @@ _NO_COORDINATES = Coordinates()
 _NO_TAGS = Raw(encode_record({}))
 
 
-class Trajectory:
-    """One rollout. What `with rollout_trace_attr(...) as trajectory` gives.
+class TrajectoryHandle:
+    """The trajectory being recorded: what `with rollout_trace_attr(...) as trajectory` gives.
 
+    It only writes; `rolltrace.open().trajectory(handle.trajectory_id)` reads what was recorded.
     While tracing is off, or inside `trace=False`, the handle is there all the same and does nothing.
     """
 
     __slots__ = (
         "_recorder",
         "coordinates",
+        "is_group",
         "op_id",
         "parent_id",
         "parent_trace_id",
@@ -64,8 +66,11 @@ class Trajectory:
         where: Coordinates = _NO_COORDINATES,
         trace_id: bytes | None = None,
         op_id: int = 0,
+        is_group: bool = False,
     ) -> None:
         self._recorder = recorder
+        self.is_group = is_group
+        """It is no rollout, but what belongs to all rollouts of a sample."""
         self.wall_offset_ns = recorder.wall_offset_ns() if recorder else 0
         """What to add to a tick for the time of day: the same for all that belongs to this trajectory."""
         self.step = where.step
@@ -83,12 +88,17 @@ class Trajectory:
         """That of the op it was begun in."""
 
     @property
-    def trajectory(self) -> Trajectory:
+    def trajectory(self) -> TrajectoryHandle:
         return self
 
     @property
-    def id(self) -> str:
+    def trajectory_id(self) -> str:
         """The trajectory's id, 32 hexadecimal digits; empty when it is not traced."""
+        return self.trace_id.hex()
+
+    @property
+    def id(self) -> str:
+        """Short for `trajectory_id`."""
         return self.trace_id.hex()
 
     @property
@@ -168,6 +178,41 @@ class Trajectory:
         except Exception:
             caught("transition")
 
+    def amend_transition(
+        self,
+        *,
+        turn: int | None = None,
+        reward: Any = ...,
+        episode_done: Any = ...,
+        metrics: Any = ...,
+        logs: Any = ...,
+        stop_reason: Any = ...,
+        **more: Any,
+    ) -> None:
+        """Change a step that was recorded before: the newest word counts, what was there is kept as its history.
+
+        What is not given (`...`) stays; None is a value like any other. Metrics and logs are merged, key by key. For a
+        trajectory of another process: `rolltrace.amend_transition`.
+
+        Args:
+            turn: Which step: from 0, from the end if negative; the last one recorded before this call if not given.
+            reward, episode_done, metrics, logs, stop_reason: As in `transition`.
+            **more: Further fields.
+        """
+        recorder = self._recorder
+        if recorder is None:
+            return
+        given = {
+            "reward": reward, "episode_done": episode_done, "metrics": metrics, "logs": logs,
+            "stop_reason": stop_reason, **more,
+        }  # fmt: skip
+        try:
+            self._write(recorder, "amend", amendment_body(recorder, turn, given))
+        except ConfigError:
+            recorder.refuse_score(self.step)
+        except Exception:
+            caught("amend_transition")
+
     def note(self, text: str, /, **fields: Any) -> None:
         """Record a remark, with any further fields."""
         self._say("note", {"text": text, "fields": fields})
@@ -190,7 +235,8 @@ class Trajectory:
         recorder.write(Event(self.trace_id, self.coordinates, event, time_ns, op_id, body), self.step)
 
 
-_UNTRACED = Trajectory(None)
+UNTRACED = TrajectoryHandle(None)
+"""The handle where nothing is recorded."""
 
 
 class rollout_trace_attr:
@@ -212,6 +258,7 @@ class rollout_trace_attr:
 
     trajectory_id: bytes | None = None
     """For integrations that must know the id elsewhere: 16 bytes, to be set before entry. A random one if None."""
+    _is_group = False
 
     def __init__(
         self,
@@ -227,10 +274,10 @@ class rollout_trace_attr:
         self._name = name
         self._trace = trace
         self._tags = tags
-        self._handle = _UNTRACED
+        self._handle = UNTRACED
         self._token: Token[scope.Place | None] | None = None
 
-    def __enter__(self) -> Trajectory:
+    def __enter__(self) -> TrajectoryHandle:
         recorder = scope.recorder
         if recorder is None:
             return self._handle
@@ -242,13 +289,13 @@ class rollout_trace_attr:
             try:
                 place = self._begin(recorder, outer)
             except Exception:
-                self._handle = _UNTRACED
+                self._handle = UNTRACED
                 caught("trajectory start")
                 return self._handle  # its ops are kept, under the trajectory around it or without coordinates
         self._token = scope.current.set(place or scope.MUTED)
         return self._handle
 
-    def _begin(self, recorder: Recorder, outer: scope.Place | None) -> Trajectory | None:
+    def _begin(self, recorder: Recorder, outer: scope.Place | None) -> TrajectoryHandle | None:
         step, sample_index, rollout_n, validate = self._where
         where = Coordinates(
             _understood("step", step, whole, "a whole number of 64 bits"),
@@ -256,12 +303,13 @@ class rollout_trace_attr:
             _understood("rollout_n", rollout_n, whole, "a whole number of 64 bits"),
             bool(_understood("validate", validate, bool, "true or false")),
         )
-        handle = Trajectory(recorder, where, self.trajectory_id)
+        handle = TrajectoryHandle(recorder, where, self.trajectory_id, is_group=self._is_group)
         if not recorder.admits(handle, where, None if outer is None else outer.trajectory):
             return None
         handle.tags.update((clean_text(name), Raw(recorder.snapshot(value))) for name, value in self._tags.items())
         if outer is not None and outer.trajectory is not None:
-            handle.parent_trace_id, handle.parent_id = outer.trajectory.trace_id, outer.op_id
+            if not outer.trajectory.is_group:
+                handle.parent_trace_id, handle.parent_id = outer.trajectory.trace_id, outer.op_id
             handle.tokenizer = getattr(outer, "tokenizer", None)
             handle.wall_offset_ns = outer.trajectory.wall_offset_ns
         self._generation = recorder.generation
@@ -277,6 +325,7 @@ class rollout_trace_attr:
             handle.parent_trace_id,
             handle.parent_id,
             tags,
+            handle.is_group,
         )
         recorder.write(record, handle.step)
         self._handle = handle
@@ -288,7 +337,7 @@ class rollout_trace_attr:
         token, self._token = self._token, None
         if token is not None:
             scope.leave(token)
-        handle, self._handle = self._handle, _UNTRACED
+        handle, self._handle = self._handle, UNTRACED
         recorder = handle._recorder
         if recorder is None or recorder.generation != self._generation:
             return
@@ -305,13 +354,14 @@ class rollout_trace_attr:
                 handle.parent_trace_id,
                 handle.parent_id,
                 Raw(recorder.snapshot(handle.tags)) if handle.tags else _NO_TAGS,
+                handle.is_group,
             )
             recorder.write(record, handle.step)
             recorder.trajectory_ended()
         except Exception:
             caught("trajectory end")
 
-    async def __aenter__(self) -> Trajectory:
+    async def __aenter__(self) -> TrajectoryHandle:
         return self.__enter__()
 
     async def __aexit__(

@@ -15,12 +15,14 @@ from msgspec import Raw
 
 from rolltrace._guard import caught, pass_on_signals
 from rolltrace.capture import scope
-from rolltrace.record import NOTHING, decode_value, encode_record
+from rolltrace.errors import ConfigError
+from rolltrace.record import NOTHING, clean_text, decode_value, encode_record
 
 if TYPE_CHECKING:
     from rolltrace.capture.recorder import Recorder
 
 _PLAIN = frozenset({int, float, bool, str, type(None)})
+_NUMBERS = frozenset({"reward", "episode_done"})
 
 
 def _field(name: str, meaning: str) -> Any:
@@ -100,6 +102,22 @@ def transition_body(recorder: Recorder, trace: Any, fields: Mapping[str, Any]) -
     else:
         parts["trace"] = Raw(recorder.snapshot(trace))
     return Raw(encode_record(parts))
+
+
+def amendment_body(recorder: Recorder, turn: Any, fields: Mapping[str, Any]) -> Raw:
+    """The body of an event that changes a step recorded before. `...` is what was not given; None is a value.
+
+    Raises:
+        ConfigError: `turn` is no whole number.
+    """
+    if turn is not None and not isinstance(turn, int):
+        raise ConfigError(f"turn must be the number of a step, from 0 or from the end as -1, not {turn!r:.80}")
+    given = {
+        clean_text(name): Raw(recorder.snapshot(plain_number(value) if name in _NUMBERS else value))
+        for name, value in fields.items()
+        if value is not ...
+    }
+    return Raw(encode_record({"turn": None if turn is None else int(turn), "fields": given}))
 
 
 def plain_number(value: Any) -> Any:

@@ -7,9 +7,9 @@ before `step` runs. Nothing here can raise; what the environment returns and rai
 from __future__ import annotations
 
 import weakref
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextvars import copy_context
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Raw
 
@@ -18,26 +18,36 @@ from rolltrace.capture import scope
 from rolltrace.capture.failure import describe, status_of
 from rolltrace.capture.outcome import Outcome, of_first, of_step
 from rolltrace.capture.recorder import Recorder
-from rolltrace.capture.trajectory import Trajectory, rollout_trace_attr
+from rolltrace.capture.trajectory import TrajectoryHandle, rollout_trace_attr
 from rolltrace.capture.transition import encoded_trace
 
 FIRST = ("reset", "initial_observation")
 """What begins an episode."""
 
 
+class Converters(NamedTuple):
+    """Functions of the user's that say what to record; see `trace_env`."""
+
+    state: Callable[[Any], Any] | None = None
+    prompt: Callable[[Any], Any] | None = None
+    response: Callable[[Any, Any], Any] | None = None
+    reward_data: Callable[[Any, Any], Any] | None = None
+    extra: Callable[[Any, Any], Any] | None = None
+
+
 class Watch:
     """What is known of one environment between its calls."""
 
-    def __init__(self, env: Any, state: Callable[[Any], Any] | None) -> None:
+    def __init__(self, env: Any, convert: Converters) -> None:
         self.env = env
-        self.state = state
+        self.convert = convert
         self.observed: Raw | None = None
         """What the policy sees now, as it was when the environment returned it."""
         self.beside: dict[str, Raw] = {}
         """What came with it."""
         self._own: _Episode | None = None
 
-    def trajectory(self, recorder: Recorder, *, first: bool) -> Trajectory:
+    def trajectory(self, recorder: Recorder, *, first: bool) -> TrajectoryHandle:
         """The one around this call; outside of any, one of the episode's own, so that nothing is lost."""
         place = scope.current.get()
         if place is not None and place.trajectory is not None:
@@ -66,7 +76,7 @@ class _Episode:
         self.recorder = recorder
         self._entry = rollout_trace_attr(name=type(watch.env).__name__)
         # In a context of its own: what the caller does between two steps does not belong to it.
-        self.handle: Trajectory = copy_context().run(self._entry.__enter__)
+        self.handle: TrajectoryHandle = copy_context().run(self._entry.__enter__)
         self._end = weakref.finalize(watch, _leave, self._entry, recorder, None)
 
     def end(self, failure: BaseException | None) -> None:
@@ -106,25 +116,50 @@ class Call:
 
     def _before_step(self, recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         watch = self._watch
-        if watch.observed is not None:
-            self._parts["prompt"] = watch.observed
+        self._prompt(recorder)
         self._extra.update(watch.beside)
         rest = dict(kwargs)
         if args:
             action, others = args[0], args[1:]
         else:
             action, others = (rest.pop(next(iter(rest))) if rest else None), ()
-        if action is not None:
+        if not self._converted(recorder, "policy_response", "response", action) and action is not None:
             self._parts["policy_response"] = Raw(recorder.snapshot(action))
         if others or rest:
             self._extra["arguments"] = Raw(recorder.snapshot({"args": others, **rest} if others else rest))
-        if watch.state is not None:
-            try:
-                state = watch.state(watch.env)
-                if state is not None:
-                    self._parts["env_state"] = Raw(recorder.snapshot(state))
-            except Exception:
-                caught("trace_env state")
+        self._converted(recorder, "env_state", "state")
+
+    def _prompt(self, recorder: Recorder) -> None:
+        if not self._converted(recorder, "prompt", "prompt") and self._watch.observed is not None:
+            self._parts["prompt"] = self._watch.observed
+
+    def _converted(self, recorder: Recorder, part: str, name: str, *about: Any) -> bool:
+        """Ask one of the user's functions, if there is one, for a part of the trace; whether it gave any."""
+        convert = getattr(self._watch.convert, name)
+        if convert is None:
+            return False
+        try:
+            value = convert(self._watch.env, *about)
+            if value is None:
+                return False
+            self._parts[part] = Raw(recorder.snapshot(value))
+        except Exception:
+            caught(f"trace_env {name}")
+            return False
+        return True
+
+    def _more(self, recorder: Recorder, result: Any) -> None:
+        """What the user's functions say of a result."""
+        self._converted(recorder, "reward_data", "reward_data", result)
+        convert = self._watch.convert.extra
+        if convert is None:
+            return
+        try:
+            more = convert(self._watch.env, result)
+            fields = more if isinstance(more, Mapping) else {} if more is None else {"extra": more}
+            self._extra.update((str(name), Raw(recorder.snapshot(value))) for name, value in fields.items())
+        except Exception:
+            caught("trace_env extra")
 
     def returned(self, result: Any) -> None:
         """The call is over: record the step, or remember the first observation."""
@@ -139,12 +174,13 @@ class Call:
             if first and not outcome.over:
                 watch.beside.update(self._extra)
                 return
-            if first and watch.observed is not None:
-                self._parts["prompt"] = watch.observed
+            if first:
+                self._prompt(recorder)
             if outcome.reward_data is not None:
                 self._parts["reward_data"] = Raw(recorder.snapshot(outcome.reward_data))
             if outcome.rest is not None:
                 self._extra["result"] = outcome.rest
+            self._more(recorder, result)
             self._write(recorder, outcome.fields)
             if outcome.over:
                 watch.end_episode(None)

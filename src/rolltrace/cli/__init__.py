@@ -20,7 +20,7 @@ from rolltrace.cli.parser import Parser
 from rolltrace.errors import RolltraceError
 
 COMMANDS = (
-    "view", "ls", "show", "groups", "diff", "plot", "score", "tail", "live", "sql", "stats", "flags", "doctor",
+    "demo", "view", "ls", "show", "groups", "diff", "plot", "score", "tail", "live", "sql", "stats", "flags", "doctor",
     "export", "import", "sync", "drain", "compact", "prune", "retain", "journal", "docs", "completion",
 )  # fmt: skip
 """In the order of `rolltrace --help`."""

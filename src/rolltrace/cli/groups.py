@@ -135,8 +135,8 @@ def _columns(rows: list[Row]) -> list[Column]:
 def _kept(columns: list[Column], options: argparse.Namespace) -> list[Column]:
     """The columns, those that were filtered or sorted by marked to stay on any screen."""
     from rolltrace.query.arguments import sorted_by
+    from rolltrace.query.columns import GROUP_FILTER_HEADERS, GROUP_HEADERS
     from rolltrace.query.filters import compile_where
-    from rolltrace.query.headers import GROUP_FILTER_HEADERS, GROUP_HEADERS
 
     asked = set() if options.order is None else {GROUP_HEADERS.get(name, name) for name, _ in sorted_by(options.order)}
     asked |= {name.removeprefix("group.") for name in compile_where(options.where, GROUP_FILTER_HEADERS).fields}

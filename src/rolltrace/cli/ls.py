@@ -76,7 +76,7 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--offset", type=count, default=0, metavar="N", help="leave out N lines first; with --last, the N newest"
     )
-    parser.add_argument("--columns", metavar="NAMES", help="show these, such as id,reward,tag.difficulty,score.judge")
+    parser.add_argument("--columns", metavar="NAMES", help="show these, such as id,reward,tag.difficulty,term.format")
     add_json(parser)
     parser.set_defaults(run=run, usage_error=parser.error)
 
@@ -139,8 +139,8 @@ def _trajectories(options: argparse.Namespace, store: Store, wanted: Row) -> int
 def _asked(options: argparse.Namespace, wanted: Row) -> list[str]:
     """The fields that the rows were chosen or sorted by."""
     from rolltrace.query.arguments import sorted_by
+    from rolltrace.query.columns import TRAJECTORY_HEADERS
     from rolltrace.query.filters import compile_where
-    from rolltrace.query.headers import TRAJECTORY_HEADERS
 
     order = (
         [] if options.order is None else [TRAJECTORY_HEADERS.get(name, name) for name, _ in sorted_by(options.order)]

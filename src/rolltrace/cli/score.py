@@ -28,6 +28,7 @@ def add(commands: Any) -> None:
     parser.add_argument("name", metavar="NAME", help="reward, advantage, fate, note, or any other")
     parser.add_argument("value", metavar="VALUE", help="a number, or text")
     parser.add_argument("--reason", metavar="TEXT", help="why")
+    parser.add_argument("--trained-step", type=int, metavar="N", help="of a fate: the step that trained on it")
     parser.add_argument("--text", action="store_true", help="VALUE is text even if it looks like a number")
     add_store(parser)
     parser.set_defaults(run=run)
@@ -39,7 +40,7 @@ def run(options: argparse.Namespace) -> int:
     value = options.value if options.text else _value(options.value)
     store = open_store(store_of(options, to_write=True))
     with working(f"reading {store.path}"):
-        store.score(options.id, options.name, value, reason=options.reason)
+        store.score(options.id, options.name, value, reason=options.reason, trained_step=options.trained_step)
     print(f"{plain(options.id)}: {plain(options.name)} is {plain(value)}")
     return 0
 

@@ -31,7 +31,7 @@ from rolltrace.cli.show_transitions import print_transitions
 from rolltrace.errors import ConfigError
 
 if TYPE_CHECKING:
-    from rolltrace.query import Op, OpTokens, Trajectory
+    from rolltrace.query import Op, OpTokens, Score, Trajectory
 
 _LINES = 12
 """How much of a message is shown without --full."""
@@ -119,14 +119,13 @@ def _print_json(trajectory: Trajectory, options: argparse.Namespace) -> None:
     elif options.tokens:
         print_rows(tokens._asdict() for tokens in trajectory.tokens)
     elif options.transitions:
-        print_rows(trajectory.transitions)
+        print_rows(dict(each) for each in trajectory.transitions)
     else:
         everything = {
-            **vars(trajectory),
+            **trajectory.to_dict(),
             "ops": [_op_tree(op) for op in trajectory.ops],
             "tokens": [tokens._asdict() for tokens in trajectory.tokens],
             "conversation": trajectory.conversation,
-            "pruned": None if trajectory.pruned is None else str(trajectory.pruned),
         }
         print(json_line(everything))
 
@@ -179,10 +178,9 @@ def _print_header(t: Trajectory, full: bool, *, transitions_follow: bool) -> Non
         print("  tags " + ", ".join(f"{plain(key)}={plain(value)}" for key, value in t.tags.items()))
     if t.parent_trajectory_id:
         print(f"  inside {plain(t.parent_trajectory_id)}")
-    if t.transitions or t.notes:
-        steps = "" if transitions_follow or not t.transitions else " (see --transitions)"
-        notes = " (see --json)" if t.notes else ""
-        print(f"  {counted(len(t.transitions), 'transition')}{steps}, {counted(len(t.notes), 'note')}{notes}")
+    if t.transitions:
+        print(f"  {counted(len(t.transitions), 'transition')}{'' if transitions_follow else ' (see --transitions)'}")
+    _print_notes(t, full)
     if t.pruned is not None:
         print("  " + paint(plain(t.pruned), "yellow"))
     if t.error:
@@ -191,38 +189,48 @@ def _print_header(t: Trajectory, full: bool, *, transitions_follow: bool) -> Non
 
 def _print_scores(t: Trajectory) -> None:
     """The newest of each name; what was said before it stands behind it."""
-    history: dict[str, list[dict[str, Any]]] = {}
+    history: dict[str, list[Score]] = {}
     for score in t.scores:
-        history.setdefault(score["name"], []).append(score)
+        if score.name != "note":
+            history.setdefault(score.name, []).append(score)
     for name, (*before, newest) in history.items():
-        terms = ", ".join(f"{plain(key)} {plain(value)}" for key, value in (newest["terms"] or {}).items())
-        line = f"  {plain(name)} {paint(_said(newest), 'bold')}{f'  ({terms})' if terms else ''}"
-        if newest["reason"] is not None:
-            line += f"  because: {plain(newest['reason'])}"
+        terms = ", ".join(f"{plain(key)} {plain(value)}" for key, value in (newest.terms or {}).items())
+        line = f"  {plain(name)} {paint(_score_text(newest), 'bold')}{f'  ({terms})' if terms else ''}"
+        if newest.reason is not None:
+            line += f"  because: {plain(newest.reason)}"
         if before:
-            earlier = ", ".join(_said(score) for score in before[-_HISTORY:])
+            earlier = ", ".join(_score_text(score) for score in before[-_HISTORY:])
             line += paint(f"  before: {'… ' * (len(before) > _HISTORY)}{earlier}", "dim")
         print(line)
     if t.staleness is not None:
         print(f"  staleness {t.staleness}")
 
 
-def _said(score: dict[str, Any]) -> str:
-    if score["label"] is not None:
-        return plain(score["label"])
-    return "none" if score["value"] is None else number(score["value"])
+def _score_text(score: Score) -> str:
+    if score.label is not None:
+        return plain(score.label)
+    return "none" if score.value is None else number(score.value)
+
+
+def _print_notes(t: Trajectory, full: bool) -> None:
+    notes = t.human_notes
+    for note in notes if full else notes[-_HISTORY:]:
+        more = ", ".join(f"{plain(key)} {plain(value)}" for key, value in note.fields.items() if value is not None)
+        print(f"  note {plain(note.text) if full else cut(plain(note.text), 300)}{f'  ({more})' if more else ''}")
+    if not full and len(notes) > _HISTORY:
+        print(paint(f"  {counted(len(notes) - _HISTORY, 'earlier note')}: --full", "dim"))
 
 
 def _print_findings(t: Trajectory, full: bool) -> None:
     """What the checks saw, and where; a flag with neither is said by its name."""
     names = {op.op_id: op.name for op in t.walk()}
-    told = [each for each in t.findings if each["op_id"] is not None or each["detail"]]
-    for finding in told if full else told[:_FINDINGS]:
-        op = f" in {plain(names.get(finding['op_id'], '?'))}" if finding["op_id"] is not None else ""
-        detail = _short(finding["detail"], full)
-        print(f"    {paint(plain(finding['flag']), 'yellow')}{op}{f': {detail}' if detail else ''}")
-    if not full and len(told) > _FINDINGS:
-        print(paint(f"    … {len(told) - _FINDINGS} more; all of them: --full", "dim"))
+    detailed = [each for each in t.findings if each.op_id is not None or each.detail]
+    for finding in detailed if full else detailed[:_FINDINGS]:
+        op = f" in {plain(names.get(finding.op_id, '?'))}" if finding.op_id is not None else ""
+        detail = _short(finding.detail, full)
+        print(f"    {paint(plain(finding.flag), 'yellow')}{op}{f': {detail}' if detail else ''}")
+    if not full and len(detailed) > _FINDINGS:
+        print(paint(f"    … {len(detailed) - _FINDINGS} more; all of them: --full", "dim"))
 
 
 def _with_depth(trajectory: Trajectory) -> Iterator[tuple[Op, int, str]]:

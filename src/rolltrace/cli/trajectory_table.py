@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rolltrace.query import Store
 
 Row = dict[str, Any]
-_KEYED = ("tag.", "score.", "label.", "group.")
+_KEYED = ("tag.", "score.", "term.", "label.", "group.")
 """Fields that have no column of their own in `trajectories`."""
 _OF_OPS = {"tool": "name", "op": "name", "kind": "kind"}
 """Fields about some op of a trajectory -> the column of `spans` that tells."""
@@ -65,8 +65,7 @@ def fields_of(names: str) -> list[str]:
         QueryError: there is no such column.
     """
     from rolltrace.query.arguments import column_of
-    from rolltrace.query.columns import TRAJECTORY_COLUMNS
-    from rolltrace.query.headers import TRAJECTORY_HEADERS
+    from rolltrace.query.columns import TRAJECTORY_COLUMNS, TRAJECTORY_HEADERS
 
     words = [word.strip() for word in names.split(",") if word.strip()]
     if not words:
@@ -89,14 +88,14 @@ def _any_column(store: Store, rows: Sequence[Row], name: str) -> Column:
 
 def _title(name: str) -> str:
     """The header of a field."""
-    from rolltrace.query.headers import FILTER_HEADERS
+    from rolltrace.query.columns import FILTER_HEADERS
 
     return {field: header for header, field in FILTER_HEADERS.items()}.get(name, name)
 
 
 def _column(title: str, rows: Sequence[Row]) -> Column:
     """The column with this header."""
-    from rolltrace.query.headers import TRAJECTORY_HEADERS
+    from rolltrace.query.columns import TRAJECTORY_HEADERS
 
     key = TRAJECTORY_HEADERS.get(title, title)
     cells = [_CELLS[key](row) if key in _CELLS else _text(row[key]) for row in rows]
@@ -133,10 +132,11 @@ def _values(store: Store, rows: Sequence[Row], name: str) -> list[Any]:
     kind, _, key = name.partition(".")
     if kind == "tag":
         return [row["tags"].get(key) for row in rows]
-    if kind not in ("score", "label", "group", *_OF_OPS):
+    if kind not in ("score", "term", "label", "group", *_OF_OPS):
         return [row[name] for row in rows]
+    from rolltrace.query.columns import GROUP_HEADERS
+    from rolltrace.query.filter_fields import TERM, pointers
     from rolltrace.query.group_views import GROUP_COLUMNS, SAME_GROUP
-    from rolltrace.query.headers import GROUP_HEADERS
 
     parameters: list[Any] = []
     if kind == "group":
@@ -148,6 +148,9 @@ def _values(store: Store, rows: Sequence[Row], name: str) -> list[Any]:
         which = "s.kind = 'tool' AND " if kind == "tool" else ""
         question = f"SELECT s.trajectory_id, string_agg(DISTINCT s.{_OF_OPS[kind]}, ', ' ORDER BY s.{_OF_OPS[kind]})"
         question += f" AS found FROM spans s WHERE {which}"
+    elif kind == "term":
+        question = f"SELECT trajectory_id, {TERM} AS found FROM latest_scores x WHERE name = 'reward' AND"
+        parameters = [*pointers(key)]
     else:
         column = "value" if kind == "score" else "label"
         question = f"SELECT trajectory_id, {column} AS found FROM latest_scores WHERE name = ? AND"

@@ -39,6 +39,7 @@ from rolltrace.journal import (
     journal_files,
     journal_folder,
     make_folder,
+    make_spare_after,
     open_private,
     replace_file,
     tokenizers_pending,
@@ -76,11 +77,20 @@ class Drainer:
     """Drains the journals of this host into one store. Only one works at a time: see `working`."""
 
     def __init__(
-        self, store: Path, *, redactor: Redactor | None = None, on_ended: Callable[[Ended], None] | None = None
+        self,
+        store: Path,
+        *,
+        redactor: Redactor | None = None,
+        on_ended: Callable[[Ended], None] | None = None,
+        makes_spares: bool = False,
     ) -> None:
-        """`on_ended` is told of what is in the store now, before its segment is removed: after a kill, once more."""
+        """`on_ended` is told of what is in the store now, before its segment is removed: after a kill, once more.
+
+        With `makes_spares`, busy writers find their next journal file made; the caller removes those that are left.
+        """
         self.store = store
         self._on_ended = on_ended
+        self._makes_spares = makes_spares
         self._folder = journal_folder(store)
         self._redactor = redactor or Redactor.of(store)
         self._memory = Memory(store)
@@ -222,6 +232,8 @@ class Drainer:
         if self._on_ended is not None:
             self._on_ended(ended)
         self.segments += 1
+        if self._makes_spares:
+            make_spare_after(path)
         path.unlink(missing_ok=True)
         carried_file(path, -1).unlink(missing_ok=True)
         forget_attempts(path)

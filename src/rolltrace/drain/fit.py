@@ -87,7 +87,7 @@ def _of_column(name: str, kind: ColumnType) -> Callable[[Any], Any]:
         return _id
     if name.endswith("_ns"):
         return _whole(0, _SAFE_TO_SUBTRACT)
-    if name in ("step", "policy_version"):
+    if name in ("step", "policy_version", "trained_step"):
         return _whole(-_SAFE_TO_SUBTRACT, _SAFE_TO_SUBTRACT)
     if name == "count":
         return _whole(0, _MOST_COUNTED)

@@ -49,6 +49,5 @@ def known_columns(known: Partial, status: str | None = None) -> KnownColumns:
         op = {"op_id": has.get("op_id"), "parent_id": has.get("parent_id") or None}
         return KnownColumns(SPANS, {**times, **op, "kind": has.get("kind", INSTEAD["kind"])})
     around, op_id = has.get("parent_trajectory_id"), has.get("parent_op_id") or None
-    return KnownColumns(
-        TRAJECTORIES, {**times, "parent_trajectory_id": around.hex() if around else None, "parent_op_id": op_id}
-    )
+    inside = {"parent_trajectory_id": around.hex() if around else None, "parent_op_id": op_id}
+    return KnownColumns(TRAJECTORIES, {**times, **inside, "is_group": has.get("is_group") or None})

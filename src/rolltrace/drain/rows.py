@@ -379,6 +379,7 @@ class RowMaker:
             "parent_trajectory_id": record.parent_trajectory_id.hex() if record.parent_trajectory_id else None,
             "parent_op_id": record.parent_op_id or None,
             "tags": decode_value(record.tags),
+            "is_group": record.is_group or None,
             **_failure(error),
         }
         made = self._made(TRAJECTORIES, shared, fields)
@@ -391,20 +392,18 @@ class RowMaker:
         if record.event == "transition":
             body = self._memory.shared.transition(record)
             trace = body.pop("trace", None)
-            done, stop = body.get("episode_done"), body.get("stop_reason")
-            fields.update(
-                reward=_number(body.get("reward")),
-                episode_done=done if isinstance(done, bool) else None,
-                stop_reason=_said(stop),
-                backfill=bool(body.pop("backfill", False)),
-                trace=trace,
-                fields=body,
-            )
+            fields.update(_columns_of_step(body))
+            fields.update(backfill=bool(body.pop("backfill", False)), trace=trace, fields=body)
             yield from self._row(TRANSITIONS, where, fields)
             yield from self._flags(where, record.time_ns, self._checks.of_transition(trace, body), record.op_id)
             return
         body = decode_value(record.body)
-        if record.event in ("reward", "score") and isinstance(body, dict):
+        if record.event == "amend" and isinstance(body, dict):
+            given, turn = body.get("fields"), body.get("turn")
+            fields.update(_columns_of_step(given if isinstance(given, dict) else {}))
+            fields.update(amends=True, turn=turn, fields=given, backfill=False)
+            yield from self._row(TRANSITIONS, where, fields)
+        elif record.event in ("reward", "score") and isinstance(body, dict):
             value = body.get("value")
             fields.update(
                 name=_as_text(body.get("name", "reward")),
@@ -412,6 +411,7 @@ class RowMaker:
                 label=value if isinstance(value, str) else None,
                 terms=self._terms(body.get("terms")),
                 reason=_said(body.get("reason")),
+                trained_step=body.get("trained_step"),
             )
             yield from self._row(SCORES, where, fields)
         elif record.event == "text" and isinstance(body, dict):
@@ -423,9 +423,11 @@ class RowMaker:
                 yield from self._row(TEXTS, where, fields)
         elif record.event == "drop" and isinstance(body, dict):
             around = {name: value for name, value in where.items() if name != "trajectory_id"}
-            for dropped in body.get("trajectories", ()):
-                lost = {"reason": _as_text(body.get("reason")), "count": 1, "trajectory_id": dropped}
-                yield from self._row(LOSSES, around, {**fields, **lost})
+            # A group record is no rollout: it is left out like its rollouts, and not counted.
+            for name, count in (("trajectories", 1), ("groups", 0)):
+                for dropped in body.get(name, ()):
+                    lost = {"reason": _as_text(body.get("reason")), "count": count, "trajectory_id": dropped}
+                    yield from self._row(LOSSES, around, {**fields, **lost})
         else:
             fields.update(event=record.event, body=body)
             yield from self._row(NOTES, where, fields)
@@ -443,6 +445,16 @@ def _put_back(payload: Any, raw: msgspec.Raw) -> None:
         payload.update(
             {name: decode_value(parts[name]) for name, value in payload.items() if isinstance(value, pa.Array)}
         )
+
+
+def _columns_of_step(given: Mapping[str, Any]) -> dict[str, Any]:
+    """What was given of a step that has a column of its own."""
+    done = given.get("episode_done")
+    return {
+        "reward": _number(given.get("reward")),
+        "episode_done": done if isinstance(done, bool) else None,
+        "stop_reason": _said(given.get("stop_reason")),
+    }
 
 
 def _failure(error: Error | None) -> dict[str, str | None]:

@@ -80,11 +80,11 @@ def _events(full: Full, pid: int, begin_ns: int) -> Iterator[dict[str, Any]]:
             "dur": max(end_ns - op.start_ns, 0) / 1000,
             "args": _arguments(op, full),
         }
-    for name, rows in (("reward", trajectory.scores), ("transition", trajectory.transitions)):
-        for row in rows:
-            at = {"pid": pid, "tid": 1, "ts": (row["time_ns"] - begin_ns) / 1000, "s": "p"}
-            value = row["reward"] if name == "transition" else row["value"] if row["label"] is None else row["label"]
-            yield {"ph": "i", "name": row.get("name", name), "cat": "event", **at, "args": {"value": value}}
+    instants = [(score.name, score.time_ns, score.shown) for score in trajectory.scores]
+    instants += [("transition", step.time_ns, step.reward) for step in trajectory.transitions]
+    for name, time_ns, value in instants:
+        at = {"pid": pid, "tid": 1, "ts": (time_ns - begin_ns) / 1000, "s": "p"}
+        yield {"ph": "i", "name": name, "cat": "event", **at, "args": {"value": value}}
     for tid, thread in lines.names.items():
         yield {"ph": "M", "name": "thread_name", "pid": pid, "tid": tid, "ts": 0, "args": {"name": thread}}
 

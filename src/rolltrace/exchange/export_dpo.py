@@ -17,7 +17,7 @@ from rolltrace.exchange.jsontext import json_text
 from rolltrace.exchange.selection import Exported, Selection
 from rolltrace.query import Trajectory
 from rolltrace.query.group_views import GROUP_KEY
-from rolltrace.query.trajectory import Row
+from rolltrace.query.values import Row
 
 
 class _Split(NamedTuple):

@@ -7,7 +7,7 @@ everything but its style and the images that are in it.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import Any, TextIO
 
@@ -98,14 +98,15 @@ def _page(trajectory: Trajectory, images: Images) -> Iterator[str]:
         yield "<h2>Ops</h2>\n"
         for op in trajectory.ops:
             yield from _op(op, trajectory.start_ns, images)
-    for name, rows in (
+    sections: tuple[tuple[str, Sequence[Mapping[str, Any]]], ...] = (
         ("Scores", trajectory.scores),
         ("Transitions", trajectory.transitions),
         ("Notes", trajectory.notes),
-    ):
+    )
+    for name, rows in sections:
         if rows:
             yield f"<h2>{name}</h2>\n"
-            yield from (f"<pre>{shown(row)}</pre>\n" for row in rows)
+            yield from (f"<pre>{shown(dict(row))}</pre>\n" for row in rows)
 
 
 def _message(message: dict[str, Any], images: Images | None = None) -> str:

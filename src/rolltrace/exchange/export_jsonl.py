@@ -6,12 +6,11 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import Any, TextIO
 
 from rolltrace.exchange.jsontext import json_text
 from rolltrace.exchange.selection import Exported, Full, Selection
-from rolltrace.query import Op, Trajectory
+from rolltrace.query import Op
 from rolltrace.record.tables import SPANS, WHERE
 
 VERSION = 1
@@ -24,8 +23,6 @@ OP_COLUMNS = tuple(
     if column.name == "worker" or (column not in WHERE and column.name not in _IN_PLACE)
 )
 """The plain columns of an op; its parent is the tree, and its tokens are in its inputs and outputs again."""
-_INSIDE = ("ops", "tokens")
-_COLUMNS = tuple(each.name for each in fields(Trajectory) if each.name not in _INSIDE)
 
 
 def write(selection: Selection, out: TextIO) -> Exported:
@@ -40,8 +37,7 @@ def write(selection: Selection, out: TextIO) -> Exported:
 def record_of(full: Full) -> dict[str, Any]:
     """A trajectory as the record that stands for it."""
     trajectory = full.trajectory
-    record: dict[str, Any] = {"rolltrace": VERSION, **{name: getattr(trajectory, name) for name in _COLUMNS}}
-    record["pruned"] = None if trajectory.pruned is None else str(trajectory.pruned)
+    record: dict[str, Any] = {"rolltrace": VERSION, **trajectory.to_dict()}
     events = {name: record.pop(name) for name in ("transitions", "scores", "notes", "findings")}
     ops = [_op(op, full) for op in trajectory.ops]
     return {**record, "ops": ops, "conversation": trajectory.conversation, **events}

@@ -11,7 +11,7 @@ from typing import Any
 
 from rolltrace.errors import ConfigError, StoreError
 from rolltrace.exchange.selection import Exported, Selection, batches
-from rolltrace.query.trajectory import Row
+from rolltrace.query.values import Row
 from rolltrace.query.views import stored_name
 from rolltrace.record.tables import LOSSES, SCORES, TABLES, Table
 from rolltrace.store import SCHEMAS, Partition, blob_path, prepare, write_table

@@ -12,6 +12,7 @@ from rolltrace.drain.tokens import take_columns
 from rolltrace.exchange.export_jsonl import OP_COLUMNS, VERSION
 from rolltrace.exchange.import_rows import ImportedRow, Malformed, Place, row, run_id, sample, whole
 from rolltrace.exchange.importer import Line, LineReader, Source, Target
+from rolltrace.query.transitions import amendments_of
 from rolltrace.record.tables import FLAGS, NOTES, SCORES, SPANS, TRAJECTORIES, TRANSITIONS
 
 _EVENTS = {"transitions": TRANSITIONS, "scores": SCORES, "notes": NOTES, "findings": FLAGS}
@@ -37,7 +38,7 @@ def reader(source: Source) -> LineReader:
             raise Malformed("name and start_ns are missing")
         rows = [row(TRAJECTORIES, place, own), *_spans(_list(record, "ops"), place)]
         for name, table in _EVENTS.items():
-            rows += [row(table, place, event) for event in _list(record, name)]
+            rows += [row(table, place, event) for event in _events(name, _list(record, name))]
         return rows
 
     return read
@@ -81,6 +82,19 @@ def _spans(ops: list[dict[str, Any]], place: Place) -> Iterator[ImportedRow]:
             raise Malformed(f"the op {op['name']!r:.60} has no start_ns")
         yield row(SPANS, place, fields)
         waiting += [(op["op_id"], child) for child in _list(op, "children")]
+
+
+def _events(name: str, events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What was said, as it was said: a step that was amended is a step and what was said later."""
+    if name != "transitions":
+        return events
+    found: list[dict[str, Any]] = []
+    turn = -1
+    for event in events:
+        turn += not event.get("backfill") and not event.get("amends")
+        first, *later = amendments_of(event)
+        found += [first, *({**each, "turn": turn} for each in later)]
+    return found
 
 
 def _status(record: dict[str, Any]) -> Any:

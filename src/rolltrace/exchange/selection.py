@@ -13,7 +13,7 @@ from rolltrace.query.contents import Pace
 from rolltrace.query.filters import MOST_ITEMS
 from rolltrace.query.reading import read_whole
 from rolltrace.query.runs import NO_OLDER_RUNS, OlderRuns
-from rolltrace.query.trajectory import Row
+from rolltrace.query.values import Row
 
 T = TypeVar("T")
 _BATCH = 2_000

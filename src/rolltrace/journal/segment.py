@@ -30,6 +30,7 @@ from xxhash import xxh3_64_intdigest
 from rolltrace.journal import sigbus
 from rolltrace.journal.access import open_file
 from rolltrace.journal.lock import lock_now
+from rolltrace.journal.spare import take_spare
 
 FILE_MAGIC = b"ROLLTRJ\x01"
 VERSION = 1
@@ -55,7 +56,7 @@ _commit = FRAME.pack_into
 class Segment(ABC):
     """An open journal file with a place for the next record."""
 
-    def __init__(self, path: Path, capacity: int, meta: dict[str, Any]) -> None:
+    def __init__(self, path: Path, capacity: int, meta: dict[str, Any], spare: Path | None = None) -> None:
         self.path = path
         self.capacity = capacity
         self.offset = HEADER_BYTES
@@ -67,10 +68,11 @@ class Segment(ABC):
         hidden = path.with_suffix(".new")
         with contextlib.suppress(FileNotFoundError):
             os.unlink(hidden)  # left by an attempt that was interrupted
-        self._fd = open_file(hidden, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+        made_ahead = None if spare is None else take_spare(spare, hidden, capacity)
+        self._fd = open_file(hidden, os.O_RDWR | os.O_CREAT | os.O_EXCL) if made_ahead is None else made_ahead
         try:
             lock_now(self._fd, hidden)
-            self._reserve()
+            self._reserve(is_ready=made_ahead is not None)
             self._write_head(OPEN, 0)
             os.rename(hidden, path)
         except BaseException:
@@ -90,8 +92,8 @@ class Segment(ABC):
         os.pwrite(self._fd, head.ljust(META_AT, b"\0") + self._meta, 0)
 
     @abstractmethod
-    def _reserve(self) -> None:
-        """Make room for `capacity` bytes, or raise OSError."""
+    def _reserve(self, *, is_ready: bool) -> None:
+        """Make room for `capacity` bytes, or raise OSError. `is_ready`: the file has them, with their pages."""
 
     @abstractmethod
     def append(self, body: bytes) -> bool:
@@ -151,9 +153,10 @@ class MappedSegment(Segment):
 
     _map: mmap.mmap
 
-    def _reserve(self) -> None:
-        os.posix_fallocate(self._fd, 0, self.capacity)
-        self._ready = 0
+    def _reserve(self, *, is_ready: bool) -> None:
+        if not is_ready:
+            os.posix_fallocate(self._fd, 0, self.capacity)
+        self._ready = self.capacity if is_ready else 0
         self._map = mmap.mmap(self._fd, self.capacity)
         if not sigbus.guard(self._map, self._on_cut):
             raise OSError(errno.ENOTSUP, "a mapped file cannot be guarded here")
@@ -193,7 +196,7 @@ class MappedSegment(Segment):
 class AppendedSegment(Segment):
     """Written by one system call per record, for file systems whose mappings cannot be trusted."""
 
-    def _reserve(self) -> None:
+    def _reserve(self, *, is_ready: bool) -> None:
         os.pwrite(self._fd, bytes(HEADER_BYTES), 0)
 
     def append(self, body: bytes) -> bool:

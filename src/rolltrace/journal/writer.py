@@ -24,6 +24,7 @@ from rolltrace.journal.filesystem import can_map
 from rolltrace.journal.host import host_name, host_tag
 from rolltrace.journal.lock import lock_now
 from rolltrace.journal.segment import FRAME, HEADER_BYTES, AppendedSegment, MappedSegment, Segment
+from rolltrace.journal.spare import spare_bytes
 from rolltrace.journal.sync import sync_path
 
 _RETRY_SEC = 0.5
@@ -151,9 +152,10 @@ class JournalWriter:
         if not self.folder.is_dir():  # somebody has removed it
             make_folder(self.folder)
             self._unsynced_folders.update(self._folders)
-        if self._unsent_bytes() + capacity > self._max_unsent_bytes:
+        unsent_bytes, spare = self._look_around(capacity)
+        if unsent_bytes + capacity > self._max_unsent_bytes:
             raise _JournalFull
-        fresh = self._open_next(capacity)
+        fresh = self._open_next(capacity, spare)
         before, self._segment, self._segment_losses = self._segment, fresh, {}
         records, self._records_before = self.records - self._records_before, self.records
         self._append_to_segment = fresh.append
@@ -193,11 +195,11 @@ class JournalWriter:
         current = self._segment.path if self._segment is not None else None
         return [path for path in sorted(self.folder.glob(f"{self.writer_id}-*.seg")) if path != current]
 
-    def _open_next(self, capacity: int) -> Segment:
+    def _open_next(self, capacity: int, spare: Path | None) -> Segment:
         path = self.folder / f"{self.writer_id}-{self._sequence:06d}.seg"
         meta = {**self._meta, "writer": self.writer_id, "sequence": self._sequence, "pid": os.getpid()}
         meta.update(host=self.folder.name, created_ns=time.time_ns())
-        segment = self._kind(path, capacity, meta)
+        segment = self._kind(path, capacity, meta, spare)
         self._sequence += 1
         self._unsynced.append(path)
         self._unsynced_folders.add(self.folder)
@@ -205,15 +207,20 @@ class JournalWriter:
             self._unsynced = [each for each in self._unsynced if each.exists()]  # the others are drained
         return segment
 
-    def _unsent_bytes(self) -> int:
-        total = 0
+    def _look_around(self, capacity: int) -> tuple[int, Path | None]:
+        """What all journals of this host take on disk, and a file of this size that was made ahead, if there is one."""
+        total, spare = 0, None
         with os.scandir(self.folder) as entries:
             for entry in entries:
+                if size := spare_bytes(entry.name):
+                    if size == capacity and self.mode == "mmap":
+                        spare = Path(entry.path)
+                    continue
                 try:
                     total += entry.stat().st_blocks * 512
                 except FileNotFoundError:  # drained while we look
                     continue
-        return total
+        return total, spare
 
     def lose(self, reason: str, step: int | None) -> None:
         """Count a record that never got as far as the journal, such as one over a sampling limit."""

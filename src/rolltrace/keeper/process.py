@@ -16,7 +16,7 @@ from pathlib import Path
 
 from rolltrace._guard import caught, logger
 from rolltrace.drain.drainer import Drainer
-from rolltrace.journal import drainer_lock, journal_files, journal_folder
+from rolltrace.journal import drainer_lock, journal_files, journal_folder, remove_spares
 from rolltrace.keeper.plugin_checks import PluginChecks
 from rolltrace.keeper.senders import Senders
 from rolltrace.keeper.upkeep import Upkeep
@@ -43,8 +43,15 @@ def follow(store: Path, *, idle_sec: float = _IDLE_SEC, grace_sec: float = GRACE
         grace_sec: How long parts that were replaced by others stay, for those who are reading them.
         threads: Send in threads, where no process may be started.
     """
+    try:
+        _follow(store, idle_sec=idle_sec, grace_sec=grace_sec, threads=threads)
+    finally:
+        remove_spares(journal_folder(store))
+
+
+def _follow(store: Path, *, idle_sec: float, grace_sec: float, threads: bool) -> None:
     plugins = PluginChecks(store)
-    drainer = Drainer(store, on_ended=plugins.on_ended)
+    drainer = Drainer(store, on_ended=plugins.on_ended, makes_spares=True)
     senders = Senders(store, threads=threads)
     upkeep = Upkeep(store, grace_sec=grace_sec)
     last_news = time.monotonic()

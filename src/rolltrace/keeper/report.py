@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from rolltrace._amounts import ago
 from rolltrace.errors import ConfigError, FilterError
 from rolltrace.journal import file_lock
 from rolltrace.keeper.outbox import Outbox
@@ -37,6 +38,15 @@ class Report(NamedTuple):
     """Why it will not be tried again until somebody does something."""
     policy: dict[str, Any]
     bytes_today: int
+
+    def in_words(self) -> str:
+        """How sending goes, in a line."""
+        facts = [f"{self.sent} sent, {self.pending} pending, {self.refused} refused, {self.held_back} held back"]
+        if self.stopped:
+            facts.append(f"stopped: {self.stopped}")
+        elif self.last_error and self.pending:
+            facts.append(f"{ago(self.last_error_ns)}: {self.last_error}")
+        return ", ".join(facts)
 
 
 def reports(store: Store) -> list[Report]:

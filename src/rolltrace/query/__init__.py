@@ -6,19 +6,20 @@ from typing import TYPE_CHECKING, Any
 from rolltrace.errors import FilterError, IncompleteWarning, NotFoundError, QueryError, StoppedError
 from rolltrace.query.bounded import bounded, branch_of, whole_value
 from rolltrace.query.compare import Comparison, Parting, compare
+from rolltrace.query.contents import PRUNED_KEY, Pruning
 from rolltrace.query.dataset import Store, open_store
+from rolltrace.query.events import Finding, Note, Score, Transition
 from rolltrace.query.filters import compile_where
 from rolltrace.query.incomplete import Incomplete, Missing
 from rolltrace.query.limits import Limit
-from rolltrace.query.pruned import Pruning
+from rolltrace.query.op import Op, OpTokens
 from rolltrace.query.result import Result
 from rolltrace.query.side_by_side import side_by_side
 from rolltrace.query.token_sequence import TokenSequence, token_sequence
-from rolltrace.query.trajectory import Op, OpTokens, Trajectory
+from rolltrace.query.trajectory import Trajectory
 
 if TYPE_CHECKING:
     from rolltrace.query.as_sql import listing_sql
-    from rolltrace.query.changes import changes_between
     from rolltrace.query.completion import complete_filter
     from rolltrace.query.facets import facets_of
     from rolltrace.query.images import read_image
@@ -31,10 +32,11 @@ if TYPE_CHECKING:
     from rolltrace.query.scope import Scope
     from rolltrace.query.search import search_text
     from rolltrace.query.series import step_series
+    from rolltrace.query.values import changes_between
 
 _LATER = {
     "listing_sql": "as_sql",
-    "changes_between": "changes",
+    "changes_between": "values",
     "complete_filter": "completion",
     "facets_of": "facets",
     "read_image": "images",
@@ -71,8 +73,10 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
+    "PRUNED_KEY",
     "Comparison",
     "FilterError",
+    "Finding",
     "Incomplete",
     "IncompleteWarning",
     "JumpTarget",
@@ -80,6 +84,7 @@ __all__ = [
     "MessagePart",
     "Missing",
     "NotFoundError",
+    "Note",
     "Op",
     "OpTokens",
     "Page",
@@ -90,11 +95,13 @@ __all__ = [
     "QueryError",
     "Result",
     "Scope",
+    "Score",
     "ShownMessage",
     "StoppedError",
     "Store",
     "TokenSequence",
     "Trajectory",
+    "Transition",
     "bounded",
     "branch_of",
     "changes_between",

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from rolltrace.query.arguments import conditions_of, order_of
-from rolltrace.query.columns import TRAJECTORY_COLUMNS
+from rolltrace.query.columns import GROUP_HEADERS, TRAJECTORY_COLUMNS, TRAJECTORY_HEADERS
 from rolltrace.query.filters import compile_where
 from rolltrace.query.group_views import GROUP_COLUMNS, SAME_GROUP
-from rolltrace.query.headers import GROUP_HEADERS, TRAJECTORY_HEADERS
 from rolltrace.query.runs import choose_runs
 from rolltrace.query.scope import Scope
 

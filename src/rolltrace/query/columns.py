@@ -1,11 +1,15 @@
 """The columns of `trajectories`, each once. Views, filters, comparisons, pages and docs are derived from this table.
 
+The headers of `rolltrace ls` and `rolltrace groups` may be typed too: each is another name for a field of a filter, or
+for a column to sort by or to choose.
+
 The SQL stands in the listing (query/views.py), over `every` (the trajectories), `calls` (sums over their ops), `found`
 (their flags) and the newest of their scores. `Trajectory` has an attribute of each name.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
 ColumnKind = Literal["integer", "number", "text", "bool", "sample", "texts", "tags"]
@@ -79,8 +83,45 @@ COLUMNS = (
         "coalesce(run, '') <> newest_run AND (every.step IS NOT NULL OR sample_index IS NOT NULL)",
         "a newer run of the experiment reached the same step", comparable=False,
     ),
+    _Column(
+        "trained_step", "integer", "trained_step", "the step that trained on it, as its newest fate says",
+        comparable=False, on_page=False,
+    ),
 )  # fmt: skip
 """In the order of the view. `prompt_tokens` is that of the last model call, `response_tokens` the sum over all."""
 
 TRAJECTORY_COLUMNS = tuple(column.name for column in COLUMNS)
 """The names."""
+
+TRAJECTORY_HEADERS: Mapping[str, str] = {
+    "id": "trajectory_id",
+    "sample": "sample_index",
+    "n": "rollout_n",
+    "val": "validate",
+    "tools": "tool_calls",
+    "tokens": "response_tokens",
+    "took": "duration_s",
+    "started": "start_ns",
+}
+"""Header of `rolltrace ls` -> column of `trajectories`; all others are the columns' own names."""
+
+GROUP_HEADERS: Mapping[str, str] = {
+    "sample": "sample_index",
+    "n": "size",
+    "val": "validate",
+    "pass": "pass_rate",
+    "tokens": "response_tokens_mean",
+    "turns": "turns_mean",
+    "slowest": "duration_s_max",
+}
+"""Header of `rolltrace groups` -> column of `groups`."""
+
+FILTER_HEADERS: Mapping[str, str] = {**TRAJECTORY_HEADERS, "flags": "flag"}
+"""Header -> field of a filter on trajectories."""
+
+GROUP_FILTER_HEADERS: Mapping[str, str] = {
+    **FILTER_HEADERS,
+    **{name: f"group.{GROUP_HEADERS.get(name, name)}" for name in ("n", "pass", "tokens", "slowest")},
+    **{name: f"group.{name}" for name in ("mean", "std", "min", "max", "errors")},
+}
+"""Header -> field of a filter on groups. `turns` stays the turns of a trajectory, which is a field of its own."""

@@ -15,10 +15,11 @@ from typing import Any, Literal, NamedTuple
 
 from rolltrace.errors import ConfigError
 from rolltrace.query.columns import COLUMNS
+from rolltrace.query.contents import Pruning
 from rolltrace.query.conversation import reply_of_op, spoken
-from rolltrace.query.pruned import Pruning
+from rolltrace.query.op import Op, OpTokens
 from rolltrace.query.runs import NO_OLDER_RUNS, OlderRuns
-from rolltrace.query.trajectory import Op, OpTokens, Trajectory
+from rolltrace.query.trajectory import Trajectory
 
 ATTRIBUTES = tuple(column.name for column in COLUMNS if column.comparable)
 """What `Comparison.attributes` looks at."""
@@ -120,6 +121,11 @@ class Comparison:
     def identical(self) -> bool:
         """Whether model and tools did the same in all of them; not so where a payload was pruned and nobody knows."""
         return self.first_diverging_turn is None and all(row.known for row in self.turns)
+
+    def _repr_html_(self) -> str:
+        from rolltrace.query.notebook import comparison_html
+
+        return comparison_html(self)
 
 
 def compare(trajectories: Sequence[Trajectory]) -> Comparison:
@@ -223,10 +229,7 @@ def _first_tool_call(rows: list[TurnRow]) -> ToolDivergence | None:
 
 
 def _scores(trajectories: Sequence[Trajectory]) -> dict[str, list[float | str | None]]:
-    newest = [
-        {row["name"]: row["value"] if row["label"] is None else row["label"] for row in each.scores}
-        for each in trajectories
-    ]
+    newest = [{score.name: score.shown for score in each.scores} for each in trajectories]
     return {name: [each.get(name) for each in newest] for name in sorted(set().union(*newest))}
 
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from rolltrace.errors import FilterError
+from rolltrace.query.columns import FILTER_HEADERS
 from rolltrace.query.facets import facets_of
 from rolltrace.query.filter_fields import FIELDS, Field, operator_problem
 from rolltrace.query.filter_lexer import Token, full_quote, tokens
-from rolltrace.query.headers import FILTER_HEADERS
 from rolltrace.query.scope import Scope
 
 if TYPE_CHECKING:
@@ -33,9 +33,11 @@ _SOURCES = {
 _KEYED = {
     "tag": "SELECT unnest(json_keys(tags)) AS value FROM selected WHERE tags IS NOT NULL",
     "score": "SELECT name AS value FROM latest_scores SEMI JOIN selected USING (trajectory_id) WHERE value IS NOT NULL",
+    "term": "SELECT unnest(json_keys(terms)) AS value FROM latest_scores SEMI JOIN selected USING (trajectory_id) "
+    "WHERE name = 'reward' AND terms IS NOT NULL",
     "label": "SELECT name AS value FROM latest_scores SEMI JOIN selected USING (trajectory_id) WHERE label IS NOT NULL",
 }
-"""Where the names are found that come after `tag.`, `score.` and `label.`."""
+"""Where the names are found that come after `tag.`, `score.`, `term.` and `label.`."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,7 @@ def _split(text: str) -> tuple[list[Token], int] | None:
 def _options(store: Store, before: list[Token], scope: Scope, begun: str) -> list[Option]:
     expects, field, key = _expected(before)
     if expects == "field":
-        keyed = re.match(r"(tag|score|label)\.", begun)
+        keyed = re.match(r"(tag|score|term|label)\.", begun)
         if keyed:
             return _keys(store, scope, keyed[1])
         plain = [Option(each.name.replace("NAME", ""), "field", each.meaning) for each in FIELDS.values()]

@@ -26,7 +26,7 @@ from rolltrace.record.reply import reply_of
 from rolltrace.record.streams import put_together
 
 if TYPE_CHECKING:
-    from rolltrace.query.trajectory import Op
+    from rolltrace.query.op import Op
 
 PROMPT_KEYS = ("prompt", "prompt_text", "prompt_str", "input_text", "input", "inputs", "query", "text", "question")
 _MESSAGES_KEYS = ("messages", "raw_prompt", "input", "prompt", "inputs", "prompts", "state", "chat_history", "history")
@@ -53,7 +53,7 @@ def told_by(ops: Sequence[Op]) -> list[Told]:
     called: list[Op] = []
     kept: list[Op] = []
     for op in ops:  # all of an op at once: the payloads of a long trajectory are read in windows
-        if op.pruned is not None:
+        if op.kind == "aux_llm" or op.pruned is not None:
             continue
         kept.append(op)
         messages = messages_of(op.inputs) if op.kind == "llm" else None

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rolltrace.errors import QueryError
-from rolltrace.query.headers import TRAJECTORY_HEADERS
+from rolltrace.query.columns import TRAJECTORY_HEADERS
 from rolltrace.query.runs import OlderRuns
 
 if TYPE_CHECKING:

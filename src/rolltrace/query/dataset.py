@@ -13,16 +13,16 @@ from typing import Any
 
 import duckdb
 
-from rolltrace.capture import Trajectory as Handle
+from rolltrace.capture import TrajectoryHandle
 from rolltrace.errors import ConfigError, NotFoundError, QueryError
 from rolltrace.journal import check_store
 from rolltrace.query.arguments import conditions_of, numbers_of_rollouts, order_of, whole
-from rolltrace.query.columns import TRAJECTORY_COLUMNS
+from rolltrace.query.columns import GROUP_FILTER_HEADERS, GROUP_HEADERS, TRAJECTORY_COLUMNS, TRAJECTORY_HEADERS
 from rolltrace.query.compare import Comparison, compare
 from rolltrace.query.engine import Engine, Stored
 from rolltrace.query.filters import Predicate, compile_where
+from rolltrace.query.group_records import records_where
 from rolltrace.query.group_views import GROUP_COLUMNS, GROUP_KEY, SAME_GROUP, groups_select, pass_columns
-from rolltrace.query.headers import GROUP_FILTER_HEADERS, GROUP_HEADERS, TRAJECTORY_HEADERS
 from rolltrace.query.incomplete import Incomplete, Teller
 from rolltrace.query.nothing import Asked, explain
 from rolltrace.query.pages import (
@@ -78,6 +78,11 @@ class Store:
 
     def __repr__(self) -> str:
         return f"Store({str(self.path)!r})"
+
+    def _repr_html_(self) -> str:
+        from rolltrace.query.notebook import store_html
+
+        return store_html(self)
 
     def close(self) -> None:
         """Give back memory and open files. A question after that opens them again."""
@@ -213,10 +218,18 @@ class Store:
     def trajectory(self, trajectory_id: str) -> Trajectory:
         """One trajectory with its ops, conversation, tokens, scores; the first letters of its id are enough.
 
+        The id of a group record (`group_records`) gives that.
+
         Raises:
             QueryError: no trajectory has this id, or several begin with it.
         """
-        full_id, step = self._find(trajectory_id)
+        try:
+            full_id, step = self._find(trajectory_id)
+        except NotFoundError:
+            record = self._group_record(trajectory_id)
+            if record is None:
+                raise
+            return record
         found = next(read_whole(self, summaries(self, [full_id], step), step), None)
         if found is None:  # pruned since we found it
             raise NotFoundError(f"there is no trajectory {full_id} any more")
@@ -238,6 +251,39 @@ class Store:
             step=step, sample_index=sample_index, experiment=experiment, project=project, validate=validate, run=run,
             all_runs=all_runs, order="rollout_n,start_ns",
         )  # fmt: skip
+
+    def group_records(
+        self,
+        step: int,
+        sample_index: SampleIndex,
+        *,
+        experiment: str | None = None,
+        project: str | None = None,
+        validate: bool | None = None,
+        run: str | None = None,
+        all_runs: bool = False,
+    ) -> list[Trajectory]:
+        """What was recorded for all rollouts of one sample in one step together (`rollout_trace_group`), oldest first.
+
+        Each reads as a trajectory does, with ops, notes and tags; it is no rollout, and no other answer counts it.
+        """
+        conditions, values = conditions_of(
+            step=step, sample_index=sample_index, experiment=experiment, project=project, validate=validate, run=run
+        )
+        found = records_where(self, conditions, values, whole("step", step))
+        if run is not None or all_runs:
+            return found
+        rollouts = self.group(step, sample_index, experiment=experiment, project=project, validate=validate).rows()
+        shown = {(row["project"], row["experiment"], row["validate"], row["run"]) for row in rollouts}
+        of_these = [each for each in found if (each.project, each.experiment, each.validate, each.run) in shown]
+        return of_these if shown else found
+
+    def _group_record(self, prefix: str) -> Trajectory | None:
+        """The group record whose id begins so, if there is one."""
+        wanted = prefix.strip().lower()
+        bounds = [wanted.ljust(32, "0"), wanted.ljust(32, "f")]
+        found = records_where(self, "trajectory_id BETWEEN ? AND ?", bounds, None)
+        return found[0] if len(found) == 1 else None
 
     def groups(
         self,
@@ -366,12 +412,13 @@ class Store:
 
     def score(
         self,
-        target: str | Handle | Trajectory | tuple[Any, ...],
+        target: str | TrajectoryHandle | Trajectory | tuple[Any, ...],
         name: str,
         value: Any,
         *,
         terms: Mapping[str, Any] | None = None,
         reason: str | None = None,
+        trained_step: int | None = None,
         project: str | None = None,
         experiment: str | None = None,
         run: str | None = None,
@@ -387,6 +434,7 @@ class Store:
             value: A number, or text, which becomes a label.
             terms: The parts it is made of.
             reason: Why.
+            trained_step: Of a fate, the step that trained on it.
             project, experiment: What coordinates belong to, if the store has several that they may mean.
             run: The run that they belong to, if not the newest one that has them.
 
@@ -395,9 +443,9 @@ class Store:
             QueryError: no trajectory has this id, several begin with it, or several experiments have these coordinates.
             StoreError: the store cannot be written.
         """
-        body = score_body(value, terms, reason, name=name)
-        if isinstance(target, Trajectory | Handle):
-            target = target.trajectory_id if isinstance(target, Trajectory) else target.id
+        body = score_body(value, terms, reason, name=name, trained_step=trained_step)
+        if isinstance(target, Trajectory | TrajectoryHandle):
+            target = target.trajectory_id
         about = None
         if isinstance(target, str):
             try:

@@ -27,11 +27,9 @@ import pyarrow as pa
 from xxhash import xxh3_64_hexdigest
 
 from rolltrace.errors import QueryError, StoreError
-from rolltrace.journal import hidden_journals, journal_files, journal_folder, read_problem
-from rolltrace.journal.launch import start_drainer
+from rolltrace.journal import hidden_journals, journal_files, journal_folder, read_problem, start_drainer
 from rolltrace.query.incomplete import COMPLETE, Incomplete, Missing
-from rolltrace.query.interruptible import interruptible
-from rolltrace.query.limits import check_limit, running, taken
+from rolltrace.query.limits import check_limit, interruptible, running, taken
 from rolltrace.query.listing import Division, Listed, Listings, PartKey
 from rolltrace.query.step_rows import unpack
 from rolltrace.query.summary import Folder, Folders, is_among, listing_file, summary_folder

@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple
 from rolltrace.query.columns import COLUMNS, ColumnKind
 from rolltrace.query.filter_lexer import Value, quote
 from rolltrace.query.group_views import SAME_GROUP
+from rolltrace.record import OP_KINDS
 
 FieldType = Literal["number", "text", "bool", "sample", "tags"]
 Operator = Literal["=", "<", "<=", ">", ">=", "~", "in", "is not null"]
@@ -36,11 +37,16 @@ class Condition(NamedTuple):
     parameters: list[Any]
 
 
+TERM = "TRY_CAST(coalesce(json_extract_string(x.terms, ?), json_extract_string(x.terms, ?)) AS DOUBLE)"
+"""What JSON cannot hold, nan and inf, is an object there: its pointer is the first parameter, see `pointers`."""
+
 _TYPES: dict[ColumnKind, FieldType] = {
     "integer": "number", "number": "number", "text": "text", "bool": "bool", "sample": "sample"
 }  # fmt: skip
 """Columns of other kinds have fields of their own: `flag`, `tag.NAME`."""
 _PLAIN = [column for column in COLUMNS if column.kind in _TYPES]
+
+_KINDS = f"{', '.join(f'`{kind!r}`' for kind in OP_KINDS[:-1])} or `{OP_KINDS[-1]!r}`"
 
 FIELDS = {
     field.name: field
@@ -49,10 +55,11 @@ FIELDS = {
         Field("flag", "text", "one_flag", "some flag that rolltrace set"),
         Field("tool", "text", "s.name", "name of some tool op"),
         Field("op", "text", "s.name", "name of some op"),
-        Field("kind", "text", "s.kind", "kind of some op: `'llm'`, `'tool'`, `'env'`, `'reward'` or `'other'`"),
+        Field("kind", "text", "s.kind", f"kind of some op: {_KINDS}"),
         Field("text", "text", "s.payload", "inputs, outputs or decoded tokens of some op; only `~` and `!~`"),
         Field("tag.NAME", "tags", "json_extract_string(t.tags, ?)", "the tag NAME; the literal says how to compare"),
         Field("score.NAME", "number", "x.value", "newest score called NAME"),
+        Field("term.NAME", "number", TERM, "the part NAME of the newest reward"),
         Field("label.NAME", "text", "x.label", "newest text of the score NAME: a label, a human's note"),
         Field("group.size", "number", "g.size", "how many rollouts its group has"),
         Field("group.scored", "number", "g.scored", "how many of them have a reward"),
@@ -83,6 +90,7 @@ _LOOKUPS = {
     "kind": _OPS + "{})",
     "text": _OPS + "({}))",
     "score": _SCORES + "{})",
+    "term": _SCORES.replace("?", "'reward'") + "{})",
     "label": _SCORES + "{})",
     "group": f"EXISTS (SELECT 1 FROM groups g WHERE {SAME_GROUP} AND {{}})",
 }
@@ -100,7 +108,7 @@ _TYPE_WORDS = {"number": "a number", "text": "text", "bool": "true or false"}
 
 
 def need(field: Field) -> str | None:
-    """What a field reads besides the plain columns: flag, tag, tool, op, kind, text, score, label or group."""
+    """What a field reads besides the plain columns: flag, tag, tool, op, kind, text, score, term, label or group."""
     first = field.name.partition(".")[0]
     return first if first in _LOOKUPS or field.type == "tags" else None
 
@@ -157,6 +165,8 @@ def condition(field: Field, key: str, operator: Operator, values: list[Value]) -
     may_be_nan = field.type == "number" and field.name not in _INTEGERS
     test = _test(sql, operator, len(values), may_be_nan=may_be_nan)
     lookup = _LOOKUPS.get(need(field) or "", "{}")
+    if field.sql == TERM:
+        return Condition(lookup.format(test), [*pointers(key), *parameters])
     return Condition(lookup.format(test), [key, *parameters] if "?" in lookup else parameters)
 
 
@@ -173,20 +183,24 @@ def _test(sql: str, operator: Operator, count: int, *, may_be_nan: bool) -> str:
 
 
 def _tag(key: str, operator: Operator, values: list[Value]) -> Condition:
-    pointer = "/" + key.replace("~", "~0").replace("/", "~1")
     text = FIELDS["tag.NAME"].sql
     numbers = [value for value in values if _type(value) == "number"]
     texts = [quote(value) if isinstance(value, bool) else value for value in values if _type(value) != "number"]
     tests, parameters = [], list[Any]()
     if numbers:
-        # What JSON cannot hold, nan and inf, is an object there: see record.to_json.
         number = f"TRY_CAST(coalesce({text}, {text}) AS DOUBLE)"
         tests.append(_test(number, operator, len(numbers), may_be_nan=True))
-        parameters += [pointer + "/$float", pointer, *numbers]
+        parameters += [*pointers(key), *numbers]
     if texts or not numbers:
         tests.append(_test(text, operator, len(texts), may_be_nan=False))
-        parameters += [pointer, *texts]
+        parameters += [pointers(key)[1], *texts]
     return Condition(tests[0] if len(tests) == 1 else f"({' OR '.join(tests)})", parameters)
+
+
+def pointers(key: str) -> tuple[str, str]:
+    """Where a number stands in a JSON object: if JSON cannot hold it (nan, inf; see record.to_json), and else."""
+    pointer = "/" + key.replace("~", "~0").replace("/", "~1")
+    return pointer + "/$float", pointer
 
 
 def _search(text: str) -> Condition:

@@ -22,9 +22,9 @@ from difflib import get_close_matches
 from typing import Any, NamedTuple, NoReturn, cast
 
 from rolltrace.errors import FilterError
+from rolltrace.query.columns import FILTER_HEADERS
 from rolltrace.query.filter_fields import FIELDS, Field, Operator, condition, need, operator_problem, value_problem
 from rolltrace.query.filter_lexer import Token, Value, fail, quote, short, tokens
-from rolltrace.query.headers import FILTER_HEADERS
 
 __all__ = ["FIELDS", "Field", "FilterError", "Predicate", "compile_where"]
 

@@ -24,7 +24,7 @@ WITH ops AS (
     FROM _spans GROUP BY trajectory_id
 ), said AS (
     SELECT trajectory_id, count(*) AS events, max(time_ns) AS last_ns
-    FROM (SELECT trajectory_id, time_ns FROM transitions UNION ALL
+    FROM (SELECT trajectory_id, time_ns FROM _transitions UNION ALL
         SELECT trajectory_id, time_ns FROM notes WHERE event IS DISTINCT FROM 'pruned')
     GROUP BY trajectory_id
 ), given AS (

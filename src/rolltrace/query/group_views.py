@@ -16,6 +16,10 @@ GROUP_COLUMNS = (
     "duration_s_max", "flags", "errors", "superseded",
 )  # fmt: skip
 """The columns of `groups`, in order."""
+RECORD_COLUMNS = (
+    "trajectory_id", *GROUP_KEY, "name", "status", "error", "start_ns", "end_ns", "tags", "worker"
+)  # fmt: skip
+"""The stored columns of `group_records`, in order."""
 
 SAME_GROUP = " AND ".join(f"g.{name} IS NOT DISTINCT FROM t.{name}" for name in GROUP_KEY)
 """Joins a group `g` to a trajectory `t` of it."""
@@ -75,7 +79,16 @@ def pass_columns(ks: Sequence[int]) -> dict[str, str]:
     return {f"pass@{k}": pass_at(k) for k in ks}
 
 
+_RECORDS = f"""
+SELECT {", ".join(RECORD_COLUMNS)}, (end_ns - start_ns) / 1e9 AS duration_s, sample_is_int AS _is_int
+FROM _trajectories WHERE is_group
+QUALIFY row_number() OVER (PARTITION BY trajectory_id ORDER BY end_ns IS NULL, end_ns DESC, start_ns) = 1
+"""
+"""What was recorded for a whole group: no rollout, under an id of its own."""
+
 GROUP_VIEWS = {
     "_groups": groups_select(),
     "groups": f"SELECT {', '.join(GROUP_COLUMNS)} FROM _groups",
+    "_group_records": _RECORDS,
+    "group_records": "SELECT * EXCLUDE (_is_int) FROM _group_records",
 }

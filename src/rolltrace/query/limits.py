@@ -6,19 +6,24 @@
     limit.stop("nobody waits")      # in any other thread
 
 While a limit is entered, every question of its thread can be stopped, also one that waits for another to end.
+
+Ctrl-C stops a question at once. Python runs signal handlers in the main thread, between two bytecodes. DuckDB checks
+for them between two of its tasks, and one task can take a minute. So the work is done in another thread, and the main
+thread waits for it.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar, Token
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from rolltrace.errors import StoppedError
 
+T = TypeVar("T")
 _WAIT_SEC = 0.05
 _current: ContextVar[Limit | None] = ContextVar("rolltrace_query_limit", default=None)
 
@@ -133,3 +138,37 @@ def taken(lock: Lock) -> Iterator[None]:
         yield
     finally:
         lock.release()
+
+
+def interruptible(work: Callable[[], T], interrupt: Callable[[], object]) -> T:
+    """The result of the work, or its exception; on Ctrl-C the work is interrupted, and KeyboardInterrupt is raised.
+
+    Args:
+        work: What takes long. It runs in another thread, unless this is one already.
+        interrupt: Makes the work stop soon; called from this thread.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return work()
+    results: list[T] = []
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            results.append(work())
+        except BaseException as error:
+            errors.append(error)
+        finally:
+            ended.set()
+
+    # Not `join`: when it is interrupted, Python up to 3.12 takes the thread for ended, and a program that exits aborts.
+    ended = threading.Event()
+    threading.Thread(target=run, name="rolltrace-query", daemon=True).start()
+    try:
+        ended.wait()
+    except KeyboardInterrupt:
+        interrupt()
+        ended.wait()
+        raise
+    if errors:
+        raise errors[0]
+    return results[0]

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from rolltrace.query.conversation import Told, as_text, told_by
-from rolltrace.query.trajectory import Op, Trajectory
+from rolltrace.query.op import Op
+from rolltrace.query.trajectory import Trajectory
 from rolltrace.record.messages import Message as Plain
 
 REASONING_KEYS = ("reasoning_content", "reasoning", "thinking")

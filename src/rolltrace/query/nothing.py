@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from rolltrace.flags import ALWAYS_ON, FLAGS
 from rolltrace.query.filter_fields import FIELDS, Field
+from rolltrace.record import OP_KINDS
 
 Ask = Callable[[str, Sequence[Any]], Any]
 """Gives the answer to a statement, as `Result`."""
@@ -23,7 +24,7 @@ _MOST_COMPARED = 1000
 """Among how many the nearest is looked for."""
 _POSSIBLE = {
     "status": ("ok", "error", "cancelled", "running", "interrupted"),
-    "kind": ("llm", "tool", "env", "reward", "other"),
+    "kind": OP_KINDS,
     "flag": tuple(flag.name for flag in (*FLAGS, *ALWAYS_ON)),
 }
 """Values that a field may have, in whatever store."""

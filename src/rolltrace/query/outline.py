@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rolltrace.errors import NotFoundError
 from rolltrace.flags import FLAGS
-from rolltrace.query.losses import LOST
+from rolltrace.query.contents import Pruning, pruning_of
+from rolltrace.query.op import OpTokens
 from rolltrace.query.paging import cell_of
-from rolltrace.query.pruned import Pruning, pruning_of
+from rolltrace.query.questions import LOST
 from rolltrace.query.reading import summaries
 from rolltrace.query.scope import Row
-from rolltrace.query.token_sequence import CallTokens, TokenSequence, sequence_of
-from rolltrace.query.trajectory import OpTokens, as_object, as_value, parents_of
+from rolltrace.query.token_sequence import CallTokens, TokenSequence, policy_calls, sequence_of
+from rolltrace.query.trajectory import parents_of
+from rolltrace.query.values import as_object, as_value
 from rolltrace.store import PRUNED
 
 if TYPE_CHECKING:
@@ -175,7 +177,7 @@ def outline_of(store: Store, trajectory_id: str) -> TrajectoryOutline:
         ),
         run_index=runs.index(row["run"]) + 1,
         run_count=len(runs),
-        has_transitions=bool(ask("SELECT 1 FROM transitions WHERE trajectory_id = ? LIMIT 1", full_id)),
+        has_transitions=bool(ask("SELECT 1 FROM _transitions WHERE trajectory_id = ? LIMIT 1", full_id)),
         token_total=_token_total(ops),
         reward_range=None if bounds["least"] is None else (bounds["least"], bounds["most"]),
     )  # fmt: skip
@@ -211,7 +213,7 @@ def _ids_of(call: Row) -> OpTokens:
 
 def _model_calls(rows: list[Row]) -> list[Row]:
     """Those of some ops with tokens that make the sequence: model calls, or the first op if there are none."""
-    return [row for row in rows if row["kind"] == "llm"] or rows[:1]
+    return policy_calls(rows, lambda row: row["kind"])
 
 
 def _ops(rows: list[Row], start_ns: int, findings: list[Row]) -> list[Row]:
@@ -248,7 +250,7 @@ def _ops(rows: list[Row], start_ns: int, findings: list[Row]) -> list[Row]:
 
 def _token_total(ops: list[Row]) -> int:
     with_tokens = [op for op in ops if op["prompt_tokens"] is not None or op["response_tokens"] is not None]
-    calls = [op for op in with_tokens if op["kind"] == "llm"] or with_tokens[:1]
+    calls = policy_calls(with_tokens, lambda op: op["kind"])
     last = max(calls, key=lambda op: op["start_ns"], default=None)
     return 0 if last is None else (last["prompt_tokens"] or 0) + (last["response_tokens"] or 0)
 

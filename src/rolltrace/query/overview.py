@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from rolltrace.query.incomplete import Incomplete
-from rolltrace.query.losses import LOST
+from rolltrace.query.questions import LOST
 from rolltrace.store import Partition, list_parts
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class StoreStatus:
     experiments: int
     running: int
     lost: int
-    """Records that are not there although nobody chose so: see `query.losses`."""
+    """Records that are not there although nobody chose so: see `query.questions`."""
     recording: bool
     """Some process writes into the store."""
     incomplete: Incomplete

@@ -12,9 +12,8 @@ import msgspec
 
 from rolltrace.errors import QueryError
 from rolltrace.query.arguments import order_of, whole
-from rolltrace.query.columns import TRAJECTORY_COLUMNS
+from rolltrace.query.columns import GROUP_HEADERS, TRAJECTORY_COLUMNS, TRAJECTORY_HEADERS
 from rolltrace.query.group_views import GROUP_COLUMNS, GROUP_KEY
-from rolltrace.query.headers import GROUP_HEADERS, TRAJECTORY_HEADERS
 from rolltrace.query.result import IS_INT
 from rolltrace.query.runs import NO_OLDER_RUNS, OlderRuns
 from rolltrace.query.scope import Row, Scope

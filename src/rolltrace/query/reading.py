@@ -15,7 +15,8 @@ import pyarrow as pa
 from rolltrace.query.columns import TRAJECTORY_COLUMNS
 from rolltrace.query.contents import PAYLOAD, TOKENS, Contents, OpKey, Pace
 from rolltrace.query.result import IS_INT
-from rolltrace.query.trajectory import Row, Trajectory, build
+from rolltrace.query.trajectory import Trajectory, build
+from rolltrace.query.values import Row
 from rolltrace.record.tables import SPANS, WHERE
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 Scope = int | frozenset[Path] | None
 """The step of the trajectories, or the folders of their steps; None to look everywhere."""
 
-_EVENTS = ("transitions", "scores", "notes", "flags")
+_EVENTS = ("_transitions", "scores", "notes", "flags")
 _OWN = "trajectory_id, traceback, parent_trajectory_id, parent_op_id"
 _WITHOUT_PLACE = f"* EXCLUDE ({', '.join(column.name for column in WHERE)})"
 _SKELETON = ", ".join(column.name for column in SPANS.columns if column.name not in (*PAYLOAD, *TOKENS))

@@ -5,7 +5,6 @@ Traced text is data: control characters are shown, not obeyed, and HTML is escap
 
 from __future__ import annotations
 
-import html
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
@@ -17,6 +16,7 @@ import pyarrow as pa
 from rolltrace.errors import MissingExtraError
 from rolltrace.query.incomplete import COMPLETE, Incomplete
 from rolltrace.query.runs import NO_OLDER_RUNS, OlderRuns
+from rolltrace.query.values import tags_of
 from rolltrace.record.printable import plain_text, text_width
 
 if TYPE_CHECKING:
@@ -25,6 +25,12 @@ if TYPE_CHECKING:
 
 _SHOWN_ROWS = 20
 _WIDEST_CELL = 40
+_ID, _ID_DIGITS = "trajectory_id", 12
+_RANKED = (
+    _ID, "step", "sample_index", "rollout_n", "status", "reward", "reward_mean", "mean", "std", "value", "size",
+    "trajectories", "experiment", "turns", "tool_calls", "response_tokens", "duration_s", "name", "flags", "error",
+)  # fmt: skip
+"""Columns that are shown before others where there is no room for all."""
 IS_INT = "_is_int"
 """A hidden column: whether `sample_index` was given as an int."""
 
@@ -32,8 +38,8 @@ IS_INT = "_is_int"
 class Result(Sequence[dict[str, Any]]):
     """Rows and columns: a sequence of dicts, and a table. `sample_index` is an int again where it was given as one.
 
-    A column has one type: in `.arrow()`, `.df()` and `.pl()` it is a number only if all rows gave numbers, and
-    `tags` are JSON text.
+    A column of a table has one type: in `.arrow()`, `.df()` and `.pl()`, `sample_index` is a number only if it is one
+    in all rows. `tags` of trajectories are dicts in rows and in `.df()`, and JSON text in `.arrow()` and `.pl()`.
     """
 
     older_runs: OlderRuns = NO_OLDER_RUNS
@@ -83,7 +89,10 @@ class Result(Sequence[dict[str, Any]]):
             MissingExtraError: pandas is not installed.
         """
         _need("pandas", "df")
-        return self._table.to_pandas()
+        frame = self._table.to_pandas()
+        if self._has_tags:
+            frame["tags"] = [tags_of(text) for text in self._table["tags"].to_pylist()]
+        return frame
 
     def pl(self) -> polars.DataFrame:
         """As a Polars DataFrame.
@@ -94,9 +103,9 @@ class Result(Sequence[dict[str, Any]]):
         _need("polars", "pl")
         import polars
 
-        made = polars.from_arrow(self._table)
-        assert isinstance(made, polars.DataFrame)
-        return made
+        frame = polars.from_arrow(self._table)
+        assert isinstance(frame, polars.DataFrame)
+        return frame
 
     def rows(self) -> list[dict[str, Any]]:
         """As plain dicts."""
@@ -108,8 +117,6 @@ class Result(Sequence[dict[str, Any]]):
             if is_int and row["sample_index"] is not None:
                 row["sample_index"] = int(row["sample_index"])
         if self._has_tags:
-            from rolltrace.query.trajectory import tags_of
-
             for row in rows:
                 row["tags"] = tags_of(row["tags"])
         return rows
@@ -130,32 +137,51 @@ class Result(Sequence[dict[str, Any]]):
     def __getitem__(self, at: slice) -> list[dict[str, Any]]: ...
     def __getitem__(self, at: int | slice) -> dict[str, Any] | list[dict[str, Any]]:
         if isinstance(at, slice):
-            return self.rows()[at]
-        place = range(len(self))[at]
-        return self._rows_of(place, 1)[0]
+            first, end, stride = at.indices(len(self))
+            return self._rows_of(first, max(0, end - first)) if stride == 1 else self.rows()[at]
+        return self._rows_of(range(len(self))[at], 1)[0]
 
     def _shown(self) -> list[list[str]]:
         rows = self._rows_of(0, _SHOWN_ROWS)
         return [[_cell(row[name]) for name in self.columns] for row in rows]
 
     def __repr__(self) -> str:
-        grid = [[_cell(name) for name in self.columns], *self._shown()]
-        widths = [max(text_width(row[at]) for row in grid) for at in range(len(self.columns))]
-        fitting, room = 0, shutil.get_terminal_size((120, 24)).columns
-        while fitting < len(widths) and (fitting == 0 or sum(widths[: fitting + 1]) + 2 * fitting <= room):
-            fitting += 1
-        lines = ["  ".join(_padded(text, width) for text, width in zip(row[:fitting], widths)).rstrip() for row in grid]
-        lines.insert(1, "  ".join("-" * width for width in widths[:fitting]))
-        return "\n".join([*lines, self._summary(len(widths) - fitting)])
+        columns = list(zip(map(_cell, self.columns), *self._shown()))
+        widths = [max(map(text_width, column)) for column in columns]
+        room = shutil.get_terminal_size((120, 24)).columns
+        if sum(widths) + 2 * (len(widths) - 1) > room and _ID in self.columns:
+            at = self.columns.index(_ID)  # the first digits of an id are enough to name it
+            columns[at] = (_ID, *(text[:_ID_DIGITS] for text in columns[at][1:]))
+            widths[at] = max(map(text_width, columns[at]))
+        chosen = self._fitting(widths, room)
+        lines = [
+            "  ".join(_padded(columns[at][row], widths[at]) for at in chosen).rstrip()
+            for row in range(len(columns[0]) if columns else 1)
+        ]
+        lines.insert(1, "  ".join("-" * widths[at] for at in chosen))
+        return "\n".join([*lines, self._summary(len(columns) - len(chosen))])
+
+    def _fitting(self, widths: list[int], room: int) -> list[int]:
+        """Which columns are shown: as many as fit, those that people look for first, in their own order."""
+        names = self.columns
+        by_rank = sorted(
+            range(len(names)), key=lambda at: (_RANKED.index(names[at]) if names[at] in _RANKED else len(_RANKED), at)
+        )
+        chosen: list[int] = []
+        for at in by_rank:
+            used = sum(widths[each] + 2 for each in chosen)
+            if chosen and used + widths[at] > room:
+                if names[at] in _RANKED:
+                    continue
+                break
+            chosen.append(at)
+        return sorted(chosen)
 
     def _repr_html_(self) -> str:
-        head = "".join(f"<th>{html.escape(_cell(name))}</th>" for name in self.columns)
-        body = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(text)}</td>" for text in row) + "</tr>" for row in self._shown()
-        )
-        return (
-            f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p>{html.escape(self._summary(0))}</p>"
-        )
+        from rolltrace.query.notebook import table_html, text_html
+
+        names = [_cell(name) for name in self.columns]
+        return f"{table_html(names, self._shown())}<p>{text_html(self._summary(0), most=4_000)}</p>"
 
     def _summary(self, hidden_columns: int) -> str:
         text = f"{len(self)} row{'' if len(self) == 1 else 's'}"

@@ -26,6 +26,7 @@ SHOWN = (
     Shown("advantage", "advantage", "value"),
     Shown("fate", "fate", "label"),
     Shown("fate_reason", "fate", "reason"),
+    Shown("trained_step", "fate", "trained_step"),
 )
 SHOWN_SCORES = tuple(dict.fromkeys(shown.score for shown in SHOWN))
 
@@ -33,7 +34,7 @@ _COORDINATES = ("project", "experiment", "step", "sample_index", "rollout_n", "v
 """What a score that has no id shares with its trajectory."""
 _AGE = {"ns": "time_ns", "writer": "worker", "value": "value", "label": "label"}
 """What is compared, field by field. The last two make the answer the same each time, whatever happens."""
-_SAID = {**_AGE, "reason": "reason", "terms": "terms"}
+_SAID = {**_AGE, "reason": "reason", "terms": "terms", "trained_step": "trained_step"}
 
 
 def _struct(fields: dict[str, str]) -> str:
@@ -112,7 +113,7 @@ FROM ({with_id("_scores", "_rows")}) s LEFT JOIN _rows t ON t.trajectory_id = s.
 
 _LATEST = f"""
 SELECT trajectory_id, name, newest.value AS value, newest.terms AS terms, newest.ns AS time_ns,
-    newest.label AS label, newest.reason AS reason
+    newest.label AS label, newest.reason AS reason, newest.trained_step AS trained_step
 FROM (
     SELECT trajectory_id, name, {_NEWEST} AS newest FROM _scores_with_place WHERE _known
     GROUP BY trajectory_id, name

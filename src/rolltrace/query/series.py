@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rolltrace.query.losses import LOST
+from rolltrace.query.questions import LOST
 from rolltrace.query.runs import OlderRuns, choose_runs
 from rolltrace.query.scope import Scope
 

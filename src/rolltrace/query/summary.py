@@ -28,7 +28,7 @@ from rolltrace.store.later import pq
 from rolltrace.store.layout import OnUnreadable, leave_out, part_entries, parts_in
 from rolltrace.store.parts import visible_parts
 
-VERSION = 1
+VERSION = 2
 """To be raised when the listing or `Summary` changes: older summaries are then not looked at."""
 _NAME = re.compile(r"(step=(?:none|-?\d+))--([0-9a-f]{32})\.(parquet|summary)")
 _DIGEST_BYTES = 16

@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
 
-from rolltrace.query.prefix import first_difference
-from rolltrace.query.trajectory import OpTokens, TokensOfOps, Trajectory
+from rolltrace.query.op import OpTokens, TokensOfOps, first_difference
+from rolltrace.query.trajectory import Trajectory
 
+T = TypeVar("T")
 _MOST_IN_BREAK = 64
 
 
@@ -121,13 +122,20 @@ class TokenSequence:
         return response.end - 1 if flag == "cut_by_length" else response.start
 
 
+def policy_calls(ops: Sequence[T], kind_of: Callable[[T], str]) -> list[T]:
+    """Those of some ops with tokens that make the sequence: calls of the policy, or if there are none the first op
+    whose tokens may be the policy's."""
+    own = [op for op in ops if kind_of(op) != "aux_llm"]
+    return [op for op in own if kind_of(op) == "llm"] or own[:1]
+
+
 def token_sequence(trajectory: Trajectory) -> TokenSequence:
     """The one sequence of a trajectory: of its model calls, or of its first op that has tokens if there are none."""
     read = trajectory.tokens
     tokens = read if isinstance(read, TokensOfOps) else {each.op_id: each for each in read}
     having = read.op_ids if isinstance(read, TokensOfOps) else set(tokens)
     ops = sorted((op for op in trajectory.walk() if op.op_id in having), key=lambda op: op.start_ns)
-    calls = [op for op in ops if op.kind == "llm"] or ops[:1]
+    calls = policy_calls(ops, lambda op: op.kind)
     # One after the other: together the prompts of a long trajectory are many times its tokens.
     found = ((tokens.get(op.op_id), op.policy_version) for op in calls)
     return sequence_of(CallTokens(each, version) for each, version in found if each is not None)

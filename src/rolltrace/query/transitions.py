@@ -2,6 +2,10 @@
 
 A back-fill goes to the last step before it. It fills what that step left empty and changes nothing: what differs is
 kept in the list `fields["backfill"]` of the step. A back-fill with no step before it stands alone.
+
+An amendment replaces what it gives, metrics and logs key by key. What was there is kept in the list `earlier` of the
+step, oldest first: an object with `time_ns`, when it was replaced, and each value that it replaced. An amendment of a
+step that is not there stands alone, with `amends`.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ from rolltrace.record.tables import LITERAL, POINTER
 
 Row = dict[str, Any]
 _COLUMNS = ("reward", "episode_done", "stop_reason")
+_MERGED = ("metrics", "logs")
 _BESIDE = "backfill"
 
 
@@ -28,14 +33,74 @@ class OpPayload(Protocol):
 def read_transitions(rows: list[Row], ops: Mapping[int, OpPayload]) -> list[Row]:
     """The rows of `transitions`, oldest first, with their JSON parsed. A pointer to an op that is gone stays."""
     steps: list[Row] = []
+    alone: list[Row] = []
+    waiting: list[tuple[int, Row]] = []
     for row in rows:
-        row = {**row, "trace": _followed(row["trace"], ops)}
-        last = next((step for step in reversed(steps) if not step["backfill"]), None)
-        if row["backfill"] and last is not None:
-            _fill(last, row)
-        else:
+        row = {**row, "trace": _followed(row["trace"], ops), "amends": bool(row["amends"]), "earlier": []}
+        turn = row.pop("turn")
+        if row["amends"]:
+            turn = len(steps) - 1 if turn is None else turn
+            if 0 <= turn < len(steps):
+                _amend(steps[turn], row)
+            else:  # counted from the end, or by a clock that is behind that of the steps
+                waiting.append((turn, row))
+        elif not row["backfill"]:
             steps.append(row)
-    return steps
+        elif steps:
+            _fill(steps[-1], row)
+        else:
+            alone.append(row)
+    for turn, row in waiting:
+        if -len(steps) <= turn < len(steps):
+            _amend(steps[turn], row)
+        else:
+            alone.append({**row, "turn": turn})
+    return sorted([*steps, *alone], key=lambda row: row["time_ns"]) if alone else steps
+
+
+def _amend(step: Row, late: Row) -> None:
+    given = late["fields"]
+    if not isinstance(given, dict):  # pruned: what has a column is still known
+        given = {name: late[name] for name in _COLUMNS if late[name] is not None}
+    before: Row = {}
+    fields = dict(step["fields"] or {})
+    for name, value in given.items():
+        known = step[name] if name in _COLUMNS else fields.get(name)
+        if name in _MERGED and isinstance(known, dict) and isinstance(value, dict):
+            value = {**known, **value}
+        if not _same(known, value):
+            before[name] = known
+        if name in _COLUMNS:
+            step[name] = late[name]
+        if value is None:
+            fields.pop(name, None)
+        else:
+            fields[name] = value
+    step["fields"] = fields
+    if before:
+        step["earlier"].append({"time_ns": late["time_ns"], **before})
+
+
+def amendments_of(step: Mapping[str, Any]) -> list[Row]:
+    """A step that was read, as the rows that it was made of: what was recorded first, then each amendment."""
+    earlier = step.get("earlier") or []
+    if not earlier:
+        return [dict(step)]
+    first: Row = {**step, "fields": dict(step["fields"] or {})}
+    late: list[Row] = []
+    for entry in reversed(earlier):
+        was = {name: value for name, value in entry.items() if name != "time_ns"}
+        given = {name: first["fields"].get(name, first.get(name)) for name in was}
+        columns = {name: first[name] if name in was else None for name in _COLUMNS}
+        late.append({**columns, "time_ns": entry["time_ns"], "fields": given, "amends": True, "backfill": False})
+        for name, value in was.items():
+            if name in _COLUMNS:
+                first[name] = value
+            if value is None:
+                first["fields"].pop(name, None)
+            else:
+                first["fields"][name] = value
+    return [first, *reversed(late)]
 
 
 def _followed(trace: Any, ops: Mapping[int, OpPayload]) -> Any:

@@ -6,6 +6,7 @@
     latest_scores   the newest value of each score of a trajectory (query/score_views.py)
     unmatched_scores                    those of trajectories that nobody traced, or that are not known yet
     groups          all rollouts of one sample in one step together (query/group_views.py)
+    group_records   what was recorded for a whole group, and is no rollout
 
 Each table is a view over its parts and over the live rows of the journals; a score has the id and coordinates of its
 trajectory, however it was given. Names that begin with `_` are ours: they may change. The views of a listing read small
@@ -32,7 +33,20 @@ from rolltrace.query.score_views import (
     without_coordinates,
 )
 from rolltrace.query.step_rows import step_rows
-from rolltrace.record.tables import FLAGS, LOSSES, SCORES, SPANS, TABLES, TEXTS, TIMES, TRAJECTORIES, WHERE, Table
+from rolltrace.query.transition_views import TRANSITION_VIEWS
+from rolltrace.record.tables import (
+    FLAGS,
+    LOSSES,
+    SCORES,
+    SPANS,
+    TABLES,
+    TEXTS,
+    TIMES,
+    TRAJECTORIES,
+    TRANSITIONS,
+    WHERE,
+    Table,
+)
 from rolltrace.store import table_of
 
 LISTED = (TRAJECTORIES, SPANS, SCORES, FLAGS)
@@ -41,7 +55,7 @@ LISTED = (TRAJECTORIES, SPANS, SCORES, FLAGS)
 _SHARED = ", ".join(f"s.{column.name}" for column in (*WHERE, *TIMES) if column.name != "traceback")
 _LISTING = f"""
 WITH own AS (
-    SELECT * FROM _active_trajectories
+    SELECT * FROM _active_trajectories WHERE is_group IS NULL
     QUALIFY row_number() OVER (PARTITION BY trajectory_id ORDER BY end_ns IS NULL, end_ns DESC, start_ns) = 1
 ), loose AS (
     SELECT {_SHARED}, s.name
@@ -49,7 +63,7 @@ WITH own AS (
     QUALIFY row_number() OVER (PARTITION BY trajectory_id ORDER BY parent_id IS NOT NULL, start_ns) = 1
 ), every AS (
     SELECT *, {IS_MEANT} AS _is_meant, {IS_NEWEST} AS _is_newest FROM (
-        SELECT * EXCLUDE (traceback, parent_op_id) FROM own
+        SELECT * EXCLUDE (traceback, parent_op_id, is_group) FROM own
         UNION ALL BY NAME
         SELECT * FROM loose
     )
@@ -61,8 +75,8 @@ WITH own AS (
         count(*) FILTER (kind = 'tool' AND status = 'error') AS tool_errors,
         arg_max(prompt_tokens, start_ns) FILTER (kind = 'llm') AS prompt_tokens,
         sum(response_tokens) FILTER (kind = 'llm') AS response_tokens,
-        min(policy_version) AS policy_version_min,
-        max(policy_version) AS policy_version_max
+        min(policy_version) FILTER (kind <> 'aux_llm') AS policy_version_min,
+        max(policy_version) FILTER (kind <> 'aux_llm') AS policy_version_max
     FROM _active_spans GROUP BY trajectory_id
 )
 SELECT
@@ -120,6 +134,7 @@ DROPPED = "_dropped"
 
 _DERIVED = {
     **SCORE_VIEWS,
+    **TRANSITION_VIEWS,
     "spans": _SPANS,
     "trajectories": f"SELECT {', '.join(TRAJECTORY_COLUMNS)} FROM _listing",
     **GROUP_VIEWS,
@@ -129,7 +144,7 @@ _DERIVED = {
 
 VIEWS = (
     "trajectories", "spans", "transitions", "scores", "notes", "losses", "flags", "texts", "tokens", "latest_scores",
-    "unmatched_scores", "groups",
+    "unmatched_scores", "groups", "group_records",
 )  # fmt: skip
 """The documented ones."""
 
@@ -168,7 +183,7 @@ def live_name(table: str) -> str:
 
 def stored_name(table: Table) -> str:
     """Under which name a table is seen as it is stored; those with an underscore have a view for people."""
-    return f"_{table.name}" if table in (TRAJECTORIES, SPANS, SCORES) else table.name
+    return f"_{table.name}" if table in (TRAJECTORIES, SPANS, SCORES, TRANSITIONS) else table.name
 
 
 def listing_question(parts: Sequence[Path]) -> str:

@@ -15,12 +15,23 @@ from rolltrace.record.events import (
     decode_record,
     encode_record,
 )
-from rolltrace.record.schema import OP_KINDS, Coordinates, OpKind, SampleIndex, Status, clean_text, coordinate, whole
+from rolltrace.record.schema import (
+    MODEL_KINDS,
+    OP_KINDS,
+    Coordinates,
+    OpKind,
+    SampleIndex,
+    Status,
+    clean_text,
+    coordinate,
+    whole,
+)
 from rolltrace.record.score import score_body, target_of
 from rolltrace.record.snapshot import Snapshotter
 from rolltrace.record.values import Array, ArraySummary, Cut, Image, Marker, Opaque, to_json
 
 __all__ = [
+    "MODEL_KINDS",
     "NOTHING",
     "OP_KINDS",
     "Array",

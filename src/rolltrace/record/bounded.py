@@ -24,9 +24,22 @@ SHORT = 8 << 10
 """So many texts, each so short, in each of so many containers need no bound."""
 _MOST_CONTAINERS = 128
 _MOST_SPARE = 4
-_resize: Any = ctypes.pythonapi.PyByteArray_Resize
-"""Gives a bytearray its length back without filling it with zeros."""
-_resize.argtypes = (ctypes.py_object, ctypes.c_ssize_t)
+
+
+class _Buffer:
+    """A bytearray that cannot grow. msgspec sets its length to that of what it wrote, which `length` takes back.
+
+    Neither releasing the view nor `PyByteArray_Resize` is needed from one value to the next: together they cost more
+    than encoding a small value does.
+    """
+
+    __slots__ = ("_view", "data", "length")
+
+    def __init__(self, size: int) -> None:
+        self.data = bytearray(size)
+        self._view = memoryview(self.data)  # as long as it is there, the bytearray keeps its memory
+        # `ob_size`, which follows the head of every object of variable length.
+        self.length = ctypes.c_ssize_t.from_address(id(self.data) + object.__basicsize__)
 
 
 class BoundedEncoder:
@@ -35,7 +48,7 @@ class BoundedEncoder:
     def __init__(self, most_bytes: int, enc_hook: Callable[[Any], Any] | None = None) -> None:
         self.most_bytes = most_bytes
         self._encode_into = msgspec.msgpack.Encoder(enc_hook=enc_hook).encode_into
-        self._spare: list[bytearray] = []
+        self._spare: list[_Buffer] = []
 
     def __call__(self, value: Any) -> bytes:
         """The value in msgpack.
@@ -46,13 +59,12 @@ class BoundedEncoder:
         try:
             buffer = self._spare.pop()
         except IndexError:
-            buffer = bytearray(self.most_bytes)
+            buffer = _Buffer(self.most_bytes)
         try:
-            with memoryview(buffer):
-                self._encode_into(value, buffer)
-            return bytes(buffer)
+            self._encode_into(value, buffer.data)
+            return bytes(buffer.data)
         finally:
-            _resize(buffer, self.most_bytes)
+            buffer.length.value = self.most_bytes
             if len(self._spare) < _MOST_SPARE:
                 self._spare.append(buffer)
 

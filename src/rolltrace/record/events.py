@@ -38,6 +38,8 @@ class TrajectoryStart(_Record, tag="trajectory_start", frozen=True):
     parent_trajectory_id: bytes | None
     parent_op_id: int
     tags: Raw
+    is_group: bool = False
+    """What belongs to all rollouts of a sample, and is none itself."""
 
 
 class TrajectoryEnd(_Record, tag="trajectory_end", frozen=True):
@@ -50,6 +52,7 @@ class TrajectoryEnd(_Record, tag="trajectory_end", frozen=True):
     parent_op_id: int
     tags: Raw
     """The tags as they are at the end, those of `tag(...)` included."""
+    is_group: bool = False
 
 
 class OpStart(_Record, tag="op_start", frozen=True):
@@ -81,7 +84,8 @@ class OpEnd(_Record, tag="op_end", frozen=True):
 
 
 class Event(_Record, tag="event", frozen=True):
-    """Something said about a trajectory: a tag, a reward or another score, a transition, a note, a decoded text.
+    """Something said about a trajectory: a tag, a reward or another score, a transition or what is to be changed in
+    one, a note, a decoded text.
 
     A score may come from anywhere, long after: with no trajectory id (empty) but coordinates, or the other way round.
     """

@@ -9,8 +9,13 @@ from typing import Any, Literal, NamedTuple
 
 from rolltrace.settings import MAX_DEPTH as MAX_DEPTH
 
-OpKind = Literal["llm", "tool", "env", "reward", "other"]
-OP_KINDS: tuple[OpKind, ...] = ("llm", "tool", "env", "reward", "other")
+OpKind = Literal["llm", "aux_llm", "tool", "env", "reward", "other"]
+OP_KINDS: tuple[OpKind, ...] = ("llm", "aux_llm", "tool", "env", "reward", "other")
+"""`llm` is a call of the policy: a turn, with its tokens and its part of the conversation. `aux_llm` is a call of
+another model (a grader, a simulated user): it keeps messages, tokens and usage of its own, and counts as none of
+these."""
+MODEL_KINDS: frozenset[str] = frozenset({"llm", "aux_llm"})
+"""The kinds of ops in which a model answers."""
 
 Status = Literal["ok", "error", "cancelled"]
 """How an op or trajectory ended. Readers add `running` and `interrupted` (its process is gone)."""

@@ -49,20 +49,39 @@ def target_of(given: Any) -> Target:
     )
 
 
-def score_body(value: Any, terms: Any = None, reason: Any = None, *, name: Any = "reward") -> dict[str, Any]:
+def score_body(
+    value: Any, terms: Any = None, reason: Any = None, *, name: Any = "reward", trained_step: Any = None
+) -> dict[str, Any]:
     """A score in the form that is recorded.
 
     Raises:
-        ConfigError: the name is no text, the value is neither a number nor text, or text where a number is meant, or
-            the terms are no mapping.
+        ConfigError: the name is no text, the value is neither a number nor text, or text where a number is meant, the
+            terms are no mapping, or `trained_step` is no step or given with another score than `fate`.
     """
     if not isinstance(name, str) or not name:
         raise ConfigError(f"a score needs a name such as 'reward', not {name!r:.100}")
     if terms is not None and not isinstance(terms, Mapping):
         raise ConfigError(f"the terms of {name!r:.60} must be a dict such as {{'format': 0.5}}, not {terms!r:.100}")
     parts = islice((terms or {}).items(), _MOST_TERMS)  # a mapping of the user's own may never end
-    body = {"value": _value(name, value), "terms": {clean_text(str(key)): _scalar(item) for key, item in parts}}
-    return body if reason is None else {**body, "reason": clean_text(str(reason))}
+    body: dict[str, Any] = {
+        "value": _value(name, value),
+        "terms": {clean_text(str(key)): _scalar(item) for key, item in parts},
+    }
+    if reason is not None:
+        body["reason"] = clean_text(str(reason))
+    if trained_step is not None:
+        body["trained_step"] = _trained_step(name, trained_step)
+    return body
+
+
+def _trained_step(name: str, step: Any) -> int | None:
+    if name != "fate":
+        raise ConfigError(f"trained_step belongs to the score 'fate', not to {name!r:.60}")
+    try:
+        return whole(step)
+    except Exception:  # of many kinds: a step may be any object
+        pass_on_signals()
+        raise ConfigError(f"trained_step must be a whole number of 64 bits, not {_shown(step)}") from None
 
 
 def _value(name: str, value: Any) -> bool | int | float | str | None:

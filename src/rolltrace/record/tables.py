@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-from rolltrace.record.schema import SampleIndex
+from rolltrace.record.schema import OP_KINDS, SampleIndex
 
 ColumnType = Literal["text", "long text", "json", "int64", "int32", "float64", "bool", "int32[]", "float32[]", "int8[]"]
 
@@ -66,7 +66,7 @@ TIMES = (
 
 TRAJECTORIES = Table(
     "trajectories",
-    "One row per `rollout_trace_attr` that was left, or was open when its process died.",
+    "One row per `rollout_trace_attr` or `rollout_trace_group` that was left, or was open when its process died.",
     (
         *WHERE,
         Column("name", "text", "what the trajectory is called"),
@@ -74,6 +74,7 @@ TRAJECTORIES = Table(
         Column("parent_trajectory_id", "text", "the trajectory it was begun in"),
         Column("parent_op_id", "int64", "the op it was begun in"),
         Column("tags", "json", "tags"),
+        Column("is_group", "bool", "no rollout: what belongs to all rollouts of a sample (`rollout_trace_group`)"),
     ),
 )
 
@@ -85,7 +86,7 @@ SPANS = Table(
         Column("op_id", "int64", "unique"),
         Column("parent_id", "int64", "the op that made this call; null for a top op"),
         Column("name", "text", "what the op is called"),
-        Column("kind", "text", "llm, tool, env, reward, other"),
+        Column("kind", "text", ", ".join(OP_KINDS)),
         *TIMES,
         Column("thread", "text", "thread it ran in, when not the main one"),
         Column("policy_version", "int64", "which weights produced its tokens"),
@@ -136,6 +137,8 @@ TRANSITIONS = Table(
         Column("episode_done", "bool", "the episode is over; null if not said"),
         Column("stop_reason", "text", "why it is over"),
         Column("backfill", "bool", "said later: fills what the step before it left empty"),
+        Column("amends", "bool", "said later: replaces those values of a step that stand in its `fields`"),
+        Column("turn", "int64", "the step it amends: from 0, from the end if negative; null: the one before it"),
     ),
 )
 
@@ -151,6 +154,7 @@ SCORES = Table(
         Column("time_ns", "int64", "when it was given"),
         Column("label", "text", "what was said instead of a number: a fate, a label, a human's note"),
         Column("reason", "text", "why"),
+        Column("trained_step", "int64", "of a fate: the step that trained on the trajectory"),
     ),
 )
 

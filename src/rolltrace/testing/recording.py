@@ -150,7 +150,12 @@ class Recording:
     @property
     def trajectories(self) -> list[TracedTrajectory]:
         """The trajectories that have ended, in the order they did."""
-        return [_trajectory(each) for each in self.records if isinstance(each, TrajectoryEnd)]
+        return [_trajectory(each) for each in self.records if isinstance(each, TrajectoryEnd) and not each.is_group]
+
+    @property
+    def groups(self) -> list[TracedTrajectory]:
+        """The group records that have ended, in the order they did."""
+        return [_trajectory(each) for each in self.records if isinstance(each, TrajectoryEnd) and each.is_group]
 
     @property
     def events(self) -> list[Said]:

@@ -18,7 +18,6 @@ from rolltrace.query import (
     QueryError,
     Scope,
     Store,
-    Trajectory,
     bounded,
     branch_of,
     changes_between,
@@ -258,14 +257,15 @@ def transitions(asked: Asked) -> Answer:
         names = ("prompt", "policy_response", "reward_data", "env_state", "extra")
         values = {name: recorded(trace.get(name)) for name in names}
         known = {key: recorded(value) for key, value in fields.items() if value is not None}
-        rows.append({**row, **values, "index": index, "changes": shown, "fields": known})
+        earlier = [{key: recorded(value) for key, value in each.items()} for each in row["earlier"]]
+        rows.append({**row, **values, "index": index, "changes": shown, "fields": known, "earlier": earlier})
         before = state
     return Answer(encoded(wire.Transitions, {"transitions": rows}))
 
 
 def raw(asked: Asked) -> Answer:
     found = asked.loaded.trajectory(asked.path["trajectory_id"])
-    plain = _without_contents(found)
+    plain = found.to_dict()
     plain["ops"] = [shapes.op_record(each) for each in found.walk()]
     return Answer(json.dumps(bounded(plain, total=1_000_000), ensure_ascii=False).encode())
 
@@ -288,7 +288,7 @@ def compare(asked: Asked) -> Answer:
     rows = [{**vars(row), "turns": [_turn(turn, figures) for turn in row.turns]} for row in shown.rows]
     columns = [
         {
-            "row": shapes.listing_row({**_without_contents(each), "tags": each.tags}),
+            "row": shapes.listing_row(each.to_dict()),
             "turns": each.turns,
             "parts_at_turn": comparison.partings[at].turn,
         }
@@ -311,11 +311,6 @@ def compare(asked: Asked) -> Answer:
             },
         )
     )
-
-
-def _without_contents(trajectory: Trajectory) -> dict[str, Any]:
-    """Its own attributes; ops and tokens are read when they are asked for."""
-    return {name: value for name, value in vars(trajectory).items() if name not in ("ops", "tokens")}
 
 
 def _turn(turn: Any, figures: dict[int, Any]) -> dict[str, Any] | None:

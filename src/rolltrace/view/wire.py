@@ -16,7 +16,7 @@ from msgspec import Struct
 Number = float | Literal["nan", "inf", "-inf"]
 Json = Any
 State = Literal["recording", "ended", "interrupted"]
-Kind = Literal["llm", "tool", "env", "reward", "other"]
+Kind = Literal["llm", "aux_llm", "tool", "env", "reward", "other"]
 
 
 class Problem(Struct, omit_defaults=True):
@@ -267,6 +267,7 @@ class TrajectoryRow(Struct):
     advantage: Number | None
     fate: str | None
     fate_reason: str | None
+    trained_step: int | None
     policy_version_min: int | None
     policy_version_max: int | None
     staleness: int | None
@@ -678,6 +679,8 @@ class Transition(Struct):
     """Everything else that was given: metrics, logs, ..."""
     episode_done: bool | None
     stop_reason: str | None
+    earlier: list[dict[str, Json]]
+    """What later words on this step replaced, the oldest first: `time_ns`, and each value as it was."""
 
 
 class Transitions(Struct):

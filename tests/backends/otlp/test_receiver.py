@@ -45,7 +45,7 @@ def test_timeouts_are_milliseconds_and_small_ones_seconds(text: str, seconds: fl
 @pytest.mark.parametrize(
     ("variables", "complaint"),
     [
-        ({"PROTOCOL": "grpc"}, "speaks http/protobuf"),
+        ({"PROTOCOL": "grpc"}, "set it to http/protobuf"),
         ({"ENDPOINT": "localhost:4318"}, "must be a URL"),
         ({"HEADERS": "secret"}, "must be name=value"),
         ({"TIMEOUT": "soon"}, "a number of milliseconds"),
@@ -77,7 +77,7 @@ def test_compression_can_be_turned_off(answers: Any, monkeypatch: pytest.MonkeyP
         (401, BackendError, "set OTEL_EXPORTER_OTLP_HEADERS.*answered 401: who are you"),
         (403, BackendError, "set OTEL_EXPORTER_OTLP_HEADERS"),
         (404, BackendError, "set OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"),
-        (302, BackendError, "is elsewhere"),
+        (302, BackendError, "redirects to"),
         (413, TooLarge, "413"),
         (400, Rejected, "who are you"),
         (422, Rejected, "422"),

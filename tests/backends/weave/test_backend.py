@@ -173,5 +173,5 @@ def test_an_endpoint_that_is_missing_costs_its_feature_and_not_the_traces(
 
 def test_where_no_calls_are_taken_it_is_no_weave(weave: WeaveBackend, service: Any, recorded: Record) -> None:
     del service.answers[CALLS]
-    with pytest.raises(BackendError, match=r"404 .* check WANDB_BASE_URL"):
+    with pytest.raises(BackendError, match=r"404.* check WANDB_BASE_URL"):
         weave.send(recorded(rollouts(1, 10)))

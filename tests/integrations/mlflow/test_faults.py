@@ -111,11 +111,11 @@ def test_an_address_that_cannot_be_used_is_named_with_one_that_can(
         (
             403,
             b'{"error_code": "PERMISSION_DENIED", "message": "not yours"}',
-            "right to edit the experiment.*not yours",
+            "permission to edit the experiment.*not yours",
         ),
-        (403, b"Forbidden", "right to edit"),
-        (404, b"<html>nothing here</html>", "no MLflow 3 server"),
-        (200, b"<html>please log in</html>", "no MLflow 3 server"),
+        (403, b"Forbidden", "permission to edit"),
+        (404, b"<html>nothing here</html>", "not an MLflow 3 server"),
+        (200, b"<html>please log in</html>", "not an MLflow 3 server"),
         (200, b"3.9.0", r"MLflow server is 3\.9\.0; 3\.13 or newer is needed"),
     ],
 )
@@ -150,7 +150,7 @@ def test_of_a_long_message_the_end_is_kept_where_the_reason_stands() -> None:
 def test_a_host_that_nobody_knows_is_named(trajectories: list[Trajectory], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("socket.getaddrinfo", _nobody_knows)  # a machine without a network says "try again"
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://mlflow.invalid:5000")
-    with pytest.raises(BackendError, match=r"http://mlflow\.invalid:5000 has a host name that nobody knows"):
+    with pytest.raises(BackendError, match=r"http://mlflow\.invalid:5000 has an unknown host name"):
         MlflowBackend().send(trajectories)
 
 

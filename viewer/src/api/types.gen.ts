@@ -683,6 +683,7 @@ export interface components {
             advantage: number | ("-inf" | "inf" | "nan") | null;
             fate: string | null;
             fate_reason: string | null;
+            trained_step: number | null;
             policy_version_min: number | null;
             policy_version_max: number | null;
             staleness: number | null;
@@ -864,7 +865,7 @@ export interface components {
             turn: number | null;
             name: string;
             /** @enum {unknown} */
-            kind: "env" | "llm" | "other" | "reward" | "tool";
+            kind: "aux_llm" | "env" | "llm" | "other" | "reward" | "tool";
             /** @description ok, error, cancelled, running, interrupted */
             status: string;
             /** @description From the start of the trajectory to its own. */
@@ -1153,6 +1154,8 @@ export interface components {
             fields: Record<string, never>;
             episode_done: boolean | null;
             stop_reason: string | null;
+            /** @description What later words on this step replaced, the oldest first: `time_ns`, and each value as it was. */
+            earlier: Record<string, never>[];
         };
         /**
          * Change

@@ -1,4 +1,4 @@
-"""What went wrong with MLflow, in plain words: what somebody must put right, what no repeat will change."""
+"""What went wrong with MLflow, in plain words: what a person must fix, what no repeat will change."""
 
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ def is_final(fault: MlflowException) -> bool:
 def _for_a_person(fault: Exception) -> str | None:
     code = fault.get_http_status_code() if isinstance(fault, MlflowException) else None
     if code == 401:
-        return "wants to know who we are (401): set MLFLOW_TRACKING_USERNAME and _PASSWORD, or MLFLOW_TRACKING_TOKEN"
+        return "requires authentication (401): set MLFLOW_TRACKING_USERNAME and _PASSWORD, or MLFLOW_TRACKING_TOKEN"
     if code == 403:
-        return f"does not let us write (403), ask for the right to edit the experiment: {_short(fault)}"
+        return f"denies write access (403), ask for permission to edit the experiment: {_short(fault)}"
     elsewhere = getattr(fault, "error_code", None) == "ENDPOINT_NOT_FOUND" or isinstance(fault, InvalidUrlException)
     if elsewhere or "not in a valid JSON format" in str(fault):
-        return f"is no MLflow 3 server, or not at this address; check MLFLOW_TRACKING_URI: {_short(fault)}"
+        return f"is not an MLflow 3 server; check MLFLOW_TRACKING_URI: {_short(fault)}"
     if "out-of-date database schema" in str(fault):
-        return "is a database of an older MLflow: save a copy, then run mlflow db upgrade"
+        return "is a database of an older MLflow: back it up, then run mlflow db upgrade"
     for cause in _causes(fault):
         if isinstance(cause, socket.gaierror) and cause.errno == socket.EAI_NONAME:
-            return "has a host name that nobody knows; check MLFLOW_TRACKING_URI"
+            return "has an unknown host name; check MLFLOW_TRACKING_URI"
         if isinstance(cause, ssl.SSLCertVerificationError):
             return f"has a certificate that is not trusted; see MLFLOW_TRACKING_SERVER_CERT_PATH: {_short(cause)}"
     return None

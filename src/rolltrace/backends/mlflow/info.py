@@ -48,12 +48,12 @@ def info_of(trajectory: Trajectory, experiment_id: str, run_id: str) -> TraceInf
 
 
 def _usage(trajectory: Trajectory) -> dict[str, int]:
-    """Over all model calls; one that was made by another is a part of it."""
+    """Over all calls of the policy; one that was made by another is a part of it."""
     counted: Counter[str] = Counter()
     waiting = list(trajectory.ops)
     while waiting:
         op = waiting.pop()
-        usage = usage_of(op)
+        usage = None if op.kind == "aux_llm" else usage_of(op)
         if usage is None:
             waiting += op.children
         else:

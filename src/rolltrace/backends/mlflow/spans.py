@@ -14,12 +14,13 @@ from opentelemetry.trace import SpanContext, Status, StatusCode
 
 from rolltrace.backends.mlflow.values import json_of, plain, trace_id_of
 from rolltrace.query import Op
+from rolltrace.record import MODEL_KINDS
 
 if TYPE_CHECKING:
     from rolltrace.query import Trajectory
 
 _TYPES = {"tool": "TOOL", "env": "TASK", "reward": "EVALUATOR"}
-"""MLflow's word for an op kind; that of `llm` depends on what it was given."""
+"""MLflow's word for an op kind; that of a model call depends on what it was given."""
 
 
 def spans_of(trajectory: Trajectory) -> list[Span]:
@@ -41,7 +42,7 @@ def end_of(made: Op | Trajectory) -> int:
 
 def usage_of(op: Op) -> dict[str, int] | None:
     """How many tokens a model call saw and made; None if it is none, or nothing is known."""
-    if op.kind != "llm" or (op.prompt_tokens is None and op.response_tokens is None):
+    if op.kind not in MODEL_KINDS or (op.prompt_tokens is None and op.response_tokens is None):
         return None
     seen, made = op.prompt_tokens or 0, op.response_tokens or 0
     cached = {} if op.cached_tokens is None else {"cache_read_input_tokens": op.cached_tokens}
@@ -124,7 +125,7 @@ def _root_id(trajectory_id: str) -> int:
 
 
 def _type(op: Op) -> str:
-    if op.kind == "llm":
+    if op.kind in MODEL_KINDS:
         return "CHAT_MODEL" if isinstance(op.inputs, dict) and "messages" in op.inputs else "LLM"
     return _TYPES.get(op.kind, "UNKNOWN")
 
@@ -148,11 +149,11 @@ def _events(trajectory: Trajectory) -> Iterator[tuple[int | None, Event]]:
     for row in trajectory.transitions:
         said = {name: row.get(name) for name in ("reward", "episode_done", "stop_reason", "fields")}
         yield row["op_id"], _event("transition", row, said)
-    for row in trajectory.notes:
-        if row["event"] == "note":  # the others are tags
-            yield row["op_id"], _event("note", row, {"note": row["body"]})
-    for row in trajectory.findings:
-        yield row["op_id"], _event("flag", row, {"flag": row["flag"], "detail": row["detail"]})
+    for note in trajectory.notes:
+        if note.event == "note":  # the others are tags
+            yield note.op_id, _event("note", note, {"note": note.body})
+    for finding in trajectory.findings:
+        yield finding.op_id, _event("flag", finding, {"flag": finding.flag, "detail": finding.detail})
 
 
 def _event(name: str, row: Mapping[str, Any], said: Mapping[str, Any]) -> Event:

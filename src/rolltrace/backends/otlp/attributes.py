@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rolltrace.backends.otlp.wire import Value
 from rolltrace.query import Op, Trajectory
 from rolltrace.query.conversation import messages_of, reply_of_op
+from rolltrace.record import MODEL_KINDS
 
-_OPENINFERENCE = {"llm": "LLM", "tool": "TOOL", "reward": "EVALUATOR"}
+_OPENINFERENCE = {"llm": "LLM", "aux_llm": "LLM", "tool": "TOOL", "reward": "EVALUATOR"}
 _PARAMETERS = {
     "temperature": "temperature",
     "top_p": "top_p",
@@ -52,7 +53,7 @@ def coordinates(trajectory: Trajectory) -> dict[str, Value]:
 def of_op(op: Op) -> dict[str, Value]:
     """The attributes of an op, without its coordinates."""
     found: dict[str, Value] = {"openinference.span.kind": _OPENINFERENCE.get(op.kind, "CHAIN"), "rl.kind": op.kind}
-    if op.kind == "llm":
+    if op.kind in MODEL_KINDS:
         found.update(_of_llm(op))
     elif op.kind == "tool":
         found.update({"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": op.name})
@@ -95,7 +96,7 @@ def of_trajectory(trajectory: Trajectory) -> dict[str, Value]:
     return found
 
 
-def of_score(score: dict[str, Any]) -> dict[str, Value]:
+def of_score(score: Mapping[str, Any]) -> dict[str, Value]:
     """A score as attributes: `rl.reward` and `rl.reward_terms.NAME`, or `rl.score.NAME` for others."""
     name = str(score["name"])
     key = "rl.reward" if name == "reward" else f"rl.score.{name}"

@@ -6,7 +6,7 @@ Children stand before their parents, the root last: then a receiver that looks a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import xxhash
@@ -14,8 +14,10 @@ import xxhash
 from rolltrace.backends.otlp.attributes import coordinates, error_type, json_text, of_op, of_score, of_trajectory
 from rolltrace.backends.otlp.wire import CLIENT, ERROR, INTERNAL, OK, Attributes, Event, Link, Span, Value
 from rolltrace.query import Op, Trajectory
+from rolltrace.record import MODEL_KINDS
 
 CUT = "... [cut by rolltrace, {} bytes in all]"
+_ELSEWHERE = ("time_ns", "op_id", "amends")
 _ROOT_BIT, _SCORE_BIT = 1 << 63, 1 << 62
 """An op's id is below both, so that no root and no score has the id of an op."""
 
@@ -81,7 +83,7 @@ def _ops(
         own,
         parent,
         op.name,
-        CLIENT if op.kind == "llm" else INTERNAL,
+        CLIENT if op.kind in MODEL_KINDS else INTERNAL,
         op.start_ns,
         end_ns,
         cut({**where, **of_op(op)}, longest),
@@ -91,7 +93,7 @@ def _ops(
     )
 
 
-def _score(trajectory: Trajectory, score: dict[str, Any], where: Attributes, longest: int) -> Span:
+def _score(trajectory: Trajectory, score: Mapping[str, Any], where: Attributes, longest: int) -> Span:
     """A score that came when the trajectory was over: some receivers never change a span that they have."""
     name, time_ns = str(score["name"]), score["time_ns"]
     seed = f"{trajectory.trajectory_id} {name} {time_ns}".encode("utf-8", "replace")
@@ -157,7 +159,7 @@ def _exception(ended: Op | Trajectory, time_ns: int, longest: int) -> list[Event
 def _said(trajectory: Trajectory, longest: int) -> Iterator[Event]:
     """Environment steps and notes, as events of the root."""
     for step in trajectory.transitions:
-        said = {name: value for name, value in step.items() if value is not None and name not in ("time_ns", "op_id")}
+        said = {name: value for name, value in step.items() if value not in (None, []) and name not in _ELSEWHERE}
         yield Event(step["time_ns"], "rl.transition", cut({f"rl.{k}": _plain(v) for k, v in said.items()}, longest))
     for note in trajectory.notes:
         yield Event(note["time_ns"], f"rl.{note['event']}", cut({"rl.body": _plain(note["body"])}, longest))

@@ -24,7 +24,7 @@ _MOST_ATTRIBUTE_BYTES = 256 << 10
 _MOST_ERROR_BYTES = 128 << 10
 _LONGEST_NAME = 128
 _LONGEST_TITLE = 1024
-_KINDS = {"llm": "llm", "tool": "tool", "reward": "scorer"}
+_KINDS = {"llm": "llm", "aux_llm": "llm", "tool": "tool", "reward": "scorer"}
 """Our kinds of op that Weave has an icon for."""
 _SAID = ("value", "terms", "label", "reason")
 _REFERENCES = ("weave://", "weave-trace-internal://", "weave-private://")

@@ -12,18 +12,17 @@ import json
 import netrc
 import os
 import re
-import urllib.error
-import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlsplit
 
-from rolltrace.errors import BackendError, OutageError
+from rolltrace.backends.http import ErrorAnswer, HttpClient
+from rolltrace.errors import BackendError
 
 _TIMEOUT_SEC = 60.0
 _REFUSED = (400, 409, 413, 422)
-"""What the service answers about a request that it will never take."""
+"""The status of a request that the service will never accept."""
 _ENTITY = "query { viewer { username defaultEntity { name } } }"
 _PROJECT = "query ($entity: String!, $name: String!) { project(name: $name, entityName: $entity) { name } }"
 _NEW_PROJECT = (
@@ -76,6 +75,7 @@ class WeaveService:
                 "or run 'wandb login'"
             )
         self._authorization = "Basic " + base64.b64encode(f"api:{key}".encode()).decode()
+        self._client = HttpClient(_TIMEOUT_SEC, certificate_setting="SSL_CERT_FILE")
         self._projects: dict[str, Project] = {}
         self._takes_batches_of_feedback = True
 
@@ -89,19 +89,19 @@ class WeaveService:
             entity = entity or os.environ.get("WANDB_ENTITY") or self._default_entity()
             own = re.sub(r"[/\\#?%:]", "-", own)[:128] or "rolltrace"  # W&B takes no others
             variables = {"entity": entity, "name": own}
-            found = self._graphql(_PROJECT, variables).get("project")
-            if found is None:
-                made = self._graphql(_NEW_PROJECT, variables).get("upsertModel") or {}
-                found = made.get("model")
-            if found is None:
+            project = self._graphql(_PROJECT, variables).get("project")
+            if project is None:
+                answer = self._graphql(_NEW_PROJECT, variables).get("upsertModel") or {}
+                project = answer.get("model")
+            if project is None:
                 raise BackendError(f"W&B made no project {own!r} for {entity!r}: set WANDB_ENTITY to a team of yours")
-            self._projects[name] = Project(entity, found["name"])
+            self._projects[name] = Project(entity, project["name"])
         return self._projects[name]
 
     def _default_entity(self) -> str:
         viewer = self._graphql(_ENTITY, {}).get("viewer")
         if viewer is None:
-            raise BackendError(f"{self._base_url} does not know the key in WANDB_API_KEY")
+            raise BackendError(f"{self._base_url} does not accept the key in WANDB_API_KEY")
         entity = (viewer.get("defaultEntity") or {}).get("name")
         if not entity:
             raise BackendError("the W&B account has no default entity: set WANDB_ENTITY to your user or team name")
@@ -111,8 +111,8 @@ class WeaveService:
         body = json.dumps({"query": query, "variables": variables}).encode()
         answer = json.loads(self._ask(f"{self._base_url}/graphql", body))
         if answer.get("errors"):
-            said = "; ".join(str(error.get("message")) for error in answer["errors"])
-            raise BackendError(f"W&B refused {variables or 'the key'}: {said}")
+            messages = "; ".join(str(error.get("message")) for error in answer["errors"])
+            raise BackendError(f"W&B refused {variables or 'the key'}: {messages}")
         return answer.get("data") or {}
 
     def add_calls(self, project: Project, bodies: Sequence[bytes]) -> None:
@@ -161,36 +161,27 @@ class WeaveService:
         try:
             return self._send(url, body, content_type)
         except RefusedRequest as fault:
-            raise BackendError(f"{fault} at {url}; is it a Weave that rolltrace knows?") from fault
+            raise BackendError(f"{fault}; is this a version of Weave that rolltrace supports?") from fault
 
     def _send(self, url: str, body: bytes, content_type: str = "application/json") -> bytes:
-        request = urllib.request.Request(url, body, {"Content-Type": content_type, "User-Agent": "rolltrace"})
-        request.add_unredirected_header("Authorization", self._authorization)  # the key is for this host alone
         try:
-            with urllib.request.urlopen(request, timeout=_TIMEOUT_SEC) as response:
-                return bytes(response.read())
-        except urllib.error.HTTPError as fault:
-            with fault:
-                said = fault.read(2000).decode(errors="replace")
-            raise _meaning(url, fault.code, said, fault.headers.get("Retry-After")) from None
-        except urllib.error.URLError as fault:
-            raise OutageError(f"{url} cannot be reached: {fault.reason}") from fault
+            return self._client.post(url, body, content_type, {"Authorization": self._authorization})
+        except ErrorAnswer as answer:
+            raise _problem(answer) from None
 
 
-def _meaning(url: str, status: int, said: str, retry_after: str | None) -> Exception:
-    if status in (401, 403):
-        return BackendError(
-            f"Weave answered {status} at {url}: {said[:300]}; check WANDB_API_KEY, and that it may write to the project"
-        )
-    if status in (404, 405):
-        return MissingEndpoint(
-            f"Weave answered {status} at {url}: {said[:300]}; check WANDB_BASE_URL, WF_TRACE_SERVER_URL"
-        )
-    if status in _REFUSED:
-        return RefusedRequest(f"Weave answered {status}: {said[:300]}")
-    outage = OutageError(f"Weave answered {status} at {url}: {said[:300]}")
-    outage.retry_after_sec = float(retry_after) if retry_after is not None and retry_after.isdecimal() else None
-    return outage
+def _problem(answer: ErrorAnswer) -> Exception:
+    if answer.status in (401, 403):
+        return BackendError(f"Weave: {answer}; check WANDB_API_KEY, and that it may write to the project")
+    if answer.status in (404, 405):
+        return MissingEndpoint(f"Weave: {answer}; check WANDB_BASE_URL, WF_TRACE_SERVER_URL")
+    if 300 <= answer.status < 400:
+        return BackendError(f"Weave: {answer}, a redirect to {answer.location}; set WANDB_BASE_URL to where it is")
+    return (
+        RefusedRequest(f"Weave answered {answer.status}: {answer.text}")
+        if answer.status in _REFUSED
+        else answer.as_outage()
+    )
 
 
 def _written_base_url() -> str:
@@ -210,9 +201,9 @@ def _netrc_key(url: str) -> str | None:
     for name in ("~/.netrc", "~/_netrc"):
         path = Path(name).expanduser()
         try:
-            found = netrc.netrc(path).authenticators(urlsplit(url).netloc) if path.exists() else None
+            login = netrc.netrc(path).authenticators(urlsplit(url).netloc) if path.exists() else None
         except (OSError, netrc.NetrcParseError):
             continue
-        if found:
-            return found[2]
+        if login:
+            return login[2]
     return None

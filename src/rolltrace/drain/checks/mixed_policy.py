@@ -11,6 +11,8 @@ VERSION_NAMES = ("param_version_start", "param_version_end")
 
 
 def mixed_policy(op: OpFacts, known: Known) -> Finding | None:
+    if op.fields["kind"] == "aux_llm":
+        return None
     version = op.fields.get("policy_version")
     first, last = _span(op.outputs) or (version, version)
     if last is None or known.policies_told:

@@ -31,7 +31,7 @@ class Rollout:
 
     trajectory_id: bytes | None = None
     tags: dict[str, Any] = field(default_factory=dict)
-    trajectory: rolltrace.Trajectory | None = None
+    trajectory: rolltrace.TrajectoryHandle | None = None
     """Its handle, once it has begun."""
     left_out: str | None = None
     """Why the trainer will not train on it, if that is known already."""

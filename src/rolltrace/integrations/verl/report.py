@@ -7,9 +7,10 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from typing import NamedTuple
 
+from rolltrace._frameworks import Answer
 from rolltrace.integrations.verl import status
+from rolltrace.integrations.verl.framework import PLUGIN
 
 GROUP = "verl.plugins"
 NAME = "rolltrace"
@@ -17,7 +18,6 @@ PLUGINS_SINCE = "0.9.0"
 """The first release of verl that looks for plug-ins by itself."""
 MODULES = "VERL_USE_EXTERNAL_MODULES"
 """The variable that names modules for verl to import, in all releases that fit."""
-PLUGIN = "rolltrace.integrations.verl.plugin"
 _LOOK = """
 import json, sys
 import verl
@@ -27,7 +27,7 @@ why = None
 if not status.loaded:
     try:
         __import__(plugin)
-        why = "nothing is wrong with it"
+        why = "unknown reason: it can be imported by itself"
     except Exception as fault:
         why = f"{type(fault).__name__}: {fault}"
 for name in modules:
@@ -41,17 +41,8 @@ _CORE = ("verl.utils.rollout_trace", "verl.experimental.agent_loop.agent_loop")
 _LOOK_SEC = 300
 
 
-class Answer(NamedTuple):
-    """One thing that was looked at."""
-
-    ok: bool
-    what: str
-    do: str = ""
-    """What to type next."""
-
-
 def examine() -> Iterator[Answer]:
-    """Look at the verl of this environment, in a process of its own: as a worker would import it."""
+    """Check the verl of this environment, in a process of its own: as a worker would import it."""
     version = status.verl_version()
     if version is None:
         yield Answer(False, "verl is not installed for this Python", f"{sys.executable} -m pip install verl")
@@ -102,8 +93,8 @@ def _look_inside() -> Iterator[Answer]:
         yield Answer(False, f"import verl took over {_LOOK_SEC} seconds", "python -X importtime -c 'import verl'")
         return
     except (ValueError, IndexError):
-        said = done.stderr.strip().rpartition("\n")[2] or "nothing"
-        yield Answer(False, f"verl cannot be imported: {said}", "python -c 'import verl'")
+        last_line = done.stderr.strip().rpartition("\n")[2] or "no error message"
+        yield Answer(False, f"verl cannot be imported: {last_line}", "python -c 'import verl'")
         return
     if not_loaded:
         again = f"{sys.executable} -m pip install --force-reinstall rolltrace"

@@ -1,7 +1,11 @@
-"""Start the drainer of a store as a process of its own, without loading any of it here."""
+"""The drainer as writers and readers know it: what waits for it, whether one runs, how to start one.
+
+Nothing of the drainer itself is loaded here.
+"""
 
 from __future__ import annotations
 
+import mmap
 import os
 import subprocess
 import sys
@@ -9,7 +13,8 @@ from pathlib import Path
 
 from rolltrace._guard import caught
 from rolltrace.journal.access import open_file
-from rolltrace.journal.lock import drainer_lock
+from rolltrace.journal.lock import drainer_lock, lock_now
+from rolltrace.journal.segment import FRAME, FRAME_MAGIC, HEADER_BYTES
 from rolltrace.journal.writer import journal_folder
 
 _DETACH = """
@@ -55,3 +60,35 @@ def detach(program: str, store: Path, *arguments: str) -> None:
             env={**os.environ, "ROLLTRACE_BACKEND": ""},
             check=True,
         )
+
+
+def drainer_is_running(store: Path) -> bool | None:
+    """Whether a drainer of this host is at work; None if we may not know. Looking makes no files."""
+    lock = journal_folder(store) / "drainer.lock"
+    try:
+        fd = os.open(lock, os.O_RDONLY | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return None
+    try:
+        return not lock_now(fd, lock)
+    except OSError:  # some file systems lock only what can be written
+        return None
+    finally:
+        os.close(fd)
+
+
+def undrained_bytes(path: Path) -> int:
+    """What the records of a journal file take. Its size says more: room is reserved ahead."""
+    offset = HEADER_BYTES
+    try:
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            while offset + FRAME.size <= len(data):
+                magic, _, length = FRAME.unpack_from(data, offset)
+                if magic != FRAME_MAGIC or not length:
+                    break
+                offset = (offset + FRAME.size + length + 7) & ~7
+    except (OSError, ValueError):  # gone, not readable, empty
+        pass
+    return offset - HEADER_BYTES

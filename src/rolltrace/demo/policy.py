@@ -1,0 +1,175 @@
+"""A policy over two dozen tokens: a softmax whose few hundred weights are learned.
+
+What stands before the cursor decides which weights apply: how many results there are, and in which part of the message
+the cursor is. Beside its own weight, a token has those of what it would be there: the next digit of a number in the
+question, the next digit of the last result, the question's first or second sign, or the end of a number that is whole.
+"""
+
+from __future__ import annotations
+
+import random
+from bisect import bisect
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+
+from rolltrace.demo.task import Problem
+
+WORDS = [
+    *"0123456789",
+    "+",
+    "-",
+    "*",
+    "<call>",
+    "</call>",
+    "<answer>",
+    "</answer>",
+    " verified",
+    " so",
+    " the",
+    " result",
+    " is",
+    "<|im_end|>",
+]
+END = "<|im_end|>"
+PLACES = ["start", "left", "right", "called", "answer", "answered", "elsewhere"]
+MARKS = [
+    "first",
+    "second",
+    "third",
+    "result",
+    "whole_first",
+    "whole_second",
+    "whole_third",
+    "whole_result",
+    "sign",
+    "then",
+]
+_AT = {word: number for number, word in enumerate(WORDS)}
+_SIGNS = "+-*"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One token that was drawn, with what the gradient needs."""
+
+    row: int
+    marks: np.ndarray[Any, Any]
+    word: int
+    logprob: float
+
+
+class Policy:
+    def __init__(self, weights: np.ndarray[Any, Any] | None = None, version: int = 0) -> None:
+        self.weights = _pretrained() if weights is None else weights
+        self.version = version
+
+    def draw(
+        self, problem: Problem, results: list[int], text: str, chance: random.Random, temperature: float
+    ) -> Choice:
+        row, marks = _look(problem, results, text)
+        chances = self._chances(row, marks, temperature)
+        word = min(bisect(list(accumulate(chances.tolist())), chance.random()), len(WORDS) - 1)
+        return Choice(row, marks, word, float(np.log(chances[word])))
+
+    def learn(self, weighted: list[tuple[Choice, float]], rate: float) -> float:
+        """One step of policy gradient; gives the size of the gradient."""
+        gradient = np.zeros_like(self.weights)
+        for choice, weight in weighted:
+            chances = -self._chances(choice.row, choice.marks, 1.0) * weight
+            chances[choice.word] += weight
+            gradient[choice.row, : len(WORDS)] += chances
+            gradient[choice.row, len(WORDS) :] += chances @ choice.marks
+        size = float(np.linalg.norm(gradient))
+        self.weights = self.weights + rate * gradient * min(1.0, 10.0 / max(size, 1e-9))
+        self.version += 1
+        return size
+
+    def _chances(self, row: int, marks: np.ndarray[Any, Any], temperature: float) -> np.ndarray[Any, Any]:
+        logits = (self.weights[row, : len(WORDS)] + marks @ self.weights[row, len(WORDS) :]) / temperature
+        chances: np.ndarray[Any, Any] = np.exp(logits - logits.max())
+        chances /= chances.sum()
+        return chances
+
+
+def _row(results: int, place: str) -> int:
+    return min(results, 2) * len(PLACES) + PLACES.index(place)
+
+
+def _look(problem: Problem, results: list[int], text: str) -> tuple[int, np.ndarray[Any, Any]]:
+    place, typed = _place(text)
+    marks = np.zeros((len(WORDS), len(MARKS)))
+    numbers = [problem.first, problem.second, problem.third, results[-1] if results else None]
+    if place in ("left", "right", "answer"):
+        for at, number in enumerate(numbers):
+            digits = str(number) if number is not None else ""
+            if digits and digits == typed:
+                for word in (
+                    ("+", "-", "*") if place == "left" else ("</call>",) if place == "right" else ("</answer>",)
+                ):
+                    marks[_AT[word], MARKS.index("whole_first") + at] = 1
+            elif digits.startswith(typed) and digits:
+                marks[_AT[digits[len(typed)]], at] = 1
+    marks[_AT[problem.sign], MARKS.index("sign")] = 1
+    marks[_AT[problem.then], MARKS.index("then")] = 1
+    return _row(len(results), place), marks
+
+
+def _place(text: str) -> tuple[str, str]:
+    """In which part of the message the cursor is, and what was typed of the number there.
+
+    >>> _place("<call>17+2"), _place("<answer>42</answer> verified")
+    (('right', '2'), ('answered', ''))
+    """
+    if not text:
+        return "start", ""
+    if "</answer>" in text:
+        return "answered", ""
+    if "<answer>" in text:
+        typed = text.rpartition("<answer>")[2]
+        return ("answer", typed) if not typed or typed.isdigit() else ("elsewhere", "")
+    if "</call>" in text:
+        return "called", ""
+    if "<call>" in text:
+        left, sign, right = _parted(text.rpartition("<call>")[2])
+        typed = right if sign else left
+        return ("right" if sign else "left", typed) if not typed or typed.isdigit() else ("elsewhere", "")
+    return "elsewhere", ""
+
+
+def _parted(expression: str) -> tuple[str, str, str]:
+    for at, letter in enumerate(expression):
+        if letter in _SIGNS:
+            return expression[:at], letter, expression[at + 1 :]
+    return expression, "", ""
+
+
+def _pretrained() -> np.ndarray[Any, Any]:
+    """What it knows before training: the grammar, mostly, and a little of which number goes where."""
+    weights = np.zeros((3 * len(PLACES), len(WORDS) + len(MARKS)))
+
+    def prefer(place: str, amount: float, *names: str, results: Sequence[int] = range(3)) -> None:
+        columns = [_AT[name] if name in _AT else len(WORDS) + MARKS.index(name) for name in names]
+        for count in results:
+            weights[_row(count, place), columns] += amount
+
+    prefer("start", 4.5, "<call>", "<answer>")
+    prefer("start", 1.0, " so", " the")
+    prefer("start", 1.0, "<call>", results=[0, 1])
+    prefer("start", 1.5, "<answer>", results=[2])
+    for place in ("left", "right", "answer"):
+        prefer(place, 4.5, *MARKS[:8])
+    prefer("left", 1.5, "first", results=[0])
+    prefer("right", 1.0, "second", results=[0])
+    prefer("left", 1.5, "result", results=[1])
+    prefer("right", 1.0, "third", results=[1])
+    prefer("answer", 1.5, "result")
+    prefer("left", 1.5, "sign", "then")
+    prefer("called", 6.0, END)
+    prefer("answered", 6.0, END)
+    prefer("answered", 2.0, " verified")
+    prefer("elsewhere", 2.0, "<call>", "<answer>", END)
+    return weights

@@ -1,0 +1,175 @@
+"""What is in the store: hosts, parts, rows, losses, scores, and the checks of trajectories themselves."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from rolltrace._amounts import counted
+from rolltrace.doctor.finding import Finding, command, is_readable, opened, unreadable
+from rolltrace.journal import SegmentReader, drainer_is_running, journal_files
+
+_FEW = 3
+_CLOCK_SEC = 60.0
+_ADVICE = {
+    "journal_full": "drain faster or allow more: init(max_unsent_bytes=...); see: rolltrace docs config",
+    "disk_full": "free some disk space; see: df -h",
+    "damaged": "these cannot be recovered; the drainer's log names the damaged places",
+    "journal_removed": "do not remove or truncate files in STORE/journal while they are being written",
+    "after_shutdown": "call rolltrace.shutdown() after the last rollout",
+    "refused_score": "a reward that is not a number, or a score without a target: the program's warnings name the "
+    "lines; ROLLTRACE_STRICT=1 stops there",
+    "unreadable": "see: rolltrace ls --where \"flag = 'unreadable'\"; the records are in the store's folder unreadable",
+}
+
+
+def check_hosts(store: Path) -> Iterator[Finding]:
+    """Which hosts write to the store, and whether their clocks agree."""
+    from rolltrace.store import busy_hosts, other_hosts
+
+    others = other_hosts(store)
+    if others:
+        what = (
+            f"{counted(len(others) + 1, 'host')} share this store, {len(busy_hosts(store))} of the others with journals"
+        )
+        yield Finding("note", "hosts", f"{what}; each merges, prunes and sends what it brought", ", ".join(others))
+    ahead: dict[str, float] = {}
+    for path in journal_files(store):
+        try:
+            # When the file was begun, by the clock of its writer and by that of the file system.
+            difference_sec = SegmentReader.open(path).meta.get("created_ns", 0) / 1e9 - path.stat().st_mtime
+        except (OSError, TypeError):
+            continue
+        ahead[path.parent.name] = max(difference_sec, ahead.get(path.parent.name, 0.0))
+    for host, difference_sec in sorted(ahead.items()):
+        if difference_sec > _CLOCK_SEC:
+            what = f"its clock is {_age(difference_sec)} ahead of the file system's"
+            yield Finding(
+                "problem", "clocks", what, host, "correct the clock: of two scores, the one with the later time counts"
+            )
+    latest = _latest_ns(store) / 1e9 - time.time()
+    if latest > _CLOCK_SEC:
+        what = f"there are times up to {_age(latest)} ahead of this host's clock"
+        do = command("sql 'select worker, max(start_ns) from spans group by worker order by 2 desc'", store)
+        yield Finding("problem", "clocks", what, "", do)
+
+
+def _latest_ns(store: Path) -> int:
+    (row,) = opened(store).sql("SELECT max(start_ns) AS latest FROM trajectories").rows()
+    return row["latest"] or 0
+
+
+def _age(seconds: float) -> str:
+    return f"{seconds / 3600:.1f} h" if seconds >= 3600 else f"{seconds / 60:.0f} min"
+
+
+def check_parts(store: Path) -> Iterator[Finding]:
+    from rolltrace.store import SCHEMAS, data_folder, foreign_entries, hidden_parts, list_parts, step_folders, table_of
+
+    damaged = dict(opened(store).damaged(thorough=True))
+    visible, bad = list_parts(store), 0
+    for part in visible:
+        away = f"mv {shlex.quote(str(part))} {shlex.quote(str(part) + '.bad')}"
+        if table_of(part) not in SCHEMAS:
+            bad += 1
+            what = f"a part of a table that this rolltrace does not know, {table_of(part)!r}"
+            yield Finding("problem", "parts", what, str(part), f"pip install -U rolltrace, or give it up: {away}")
+        elif not is_readable(part):
+            bad += 1
+            yield unreadable("parts", part)
+        elif part in damaged:
+            bad += 1
+            what, do = f"damaged ({damaged[part]})", f"restore it from a copy, or give it up: {away}"
+            yield Finding("problem", "parts", what, str(part), do)
+    for folder in damaged:
+        if folder.is_dir() and data_folder(store) in (folder, *folder.parents):
+            bad += 1
+            yield unreadable("parts", folder)
+    merged = [part for folder in step_folders(store) for part in hidden_parts(folder)]
+    if merged:
+        what = f"{counted(len(merged), 'part')} merged into others, which the drainer removes after half a minute"
+        yield Finding("note", "parts", what, "", "" if drainer_is_running(store) else command("compact", store))
+    for path in foreign_entries(store):
+        bad += 1
+        what = "a symbolic link, which is not followed" if path.is_symlink() else "not a part of this store"
+        yield Finding("problem", "parts", what, str(path), f"mv {shlex.quote(str(path))} /somewhere/else")
+    if not bad:
+        yield Finding("ok", "parts", f"{counted(len(visible), 'part')}, every page intact")
+
+
+def check_rows(store: Path) -> Iterator[Finding]:
+    doubled = opened(store).sql(
+        "SELECT op_id, any_value(trajectory_id) AS trajectory_id, count(*) AS count FROM _spans "
+        "WHERE op_id IS NOT NULL GROUP BY op_id HAVING count(*) > 1 ORDER BY op_id"
+    )
+    rows = doubled.rows()
+    if not rows:
+        yield Finding("ok", "rows", "every op once")
+        return
+    few = ", ".join(str(row["trajectory_id"]) for row in rows[:_FEW])
+    what = f"{counted(len(rows), 'op')} stored more than once, such as in {few}"
+    do = command("sql 'select op_id, count(*) from spans group by op_id having count(*) > 1'", store)
+    yield Finding("problem", "rows", what, "", do)
+
+
+def check_losses(store: Path) -> Iterator[Finding]:
+    from rolltrace.query.questions import BY_CHOICE
+
+    reasons: Counter[str] = Counter()
+    for row in opened(store).losses():
+        reasons[row["reason"]] += row["count"]
+    for reason, count in sorted(reasons.items()):
+        if reason in BY_CHOICE:
+            yield Finding("note", "losses", f"{counted(count, 'record')} left out by choice: {reason}")
+        else:
+            do = _ADVICE.get(reason, command("sql 'select * from losses'", store))
+            yield Finding("problem", "losses", f"{counted(count, 'record')} lost: {reason}", "", do)
+    if not reasons:
+        yield Finding("ok", "losses", "none")
+
+
+def check_scores(store: Path) -> Iterator[Finding]:
+    found = opened(store).unmatched_scores().rows()
+    if not found:
+        yield Finding("ok", "scores", "every score has its trajectory")
+        return
+    few = [f"{row['name']} for {_target(row)}" for row in found[:_FEW]] + ["..."] * (len(found) > _FEW)
+    what = f"{counted(len(found), 'score')} for trajectories that this store does not have (not traced, or not yet)"
+    do = command("sql 'select * from unmatched_scores'", store)
+    yield Finding("note", "scores", what, ", ".join(few), do)
+
+
+def _target(row: dict[str, Any]) -> str:
+    if row["trajectory_id"] is not None:
+        return str(row["trajectory_id"])
+    place = f"step {row['step']}, sample {row['sample_index']}, rollout {row['rollout_n']}"
+    return f"({place}{', validation' if row['validate'] else ''})"
+
+
+def check_checks(store: Path) -> Iterator[Finding]:
+    from rolltrace.flags import CHECK_FAILED, FLAGS
+    from rolltrace.keeper.plugin_checks import installed
+
+    plugins = installed()
+    loaded = ", ".join(f"{each.name} ({each.package})" for each in plugins if each.check is not None)
+    yield Finding("ok", "checks", f"{counted(len(FLAGS), 'check')} built in; plug-ins: {loaded or 'none'}")
+    for plugin in plugins:
+        if plugin.check is None:
+            what = f"the plug-in {plugin.name} cannot be loaded: {plugin.problem}"
+            yield Finding(
+                "problem", "checks", what, plugin.package, f"pip show {shlex.quote(plugin.package.split()[0])}"
+            )
+    failed = opened(store).sql(
+        "SELECT json_extract_string(detail, '$.check') AS name, count(DISTINCT trajectory_id) AS count, "
+        "arg_max(json_extract_string(detail, '$.error'), time_ns) AS error FROM flags WHERE flag = ? "
+        "GROUP BY name ORDER BY name",
+        [CHECK_FAILED.name],
+    )
+    for row in failed:
+        what = f"{row['name']} failed on {counted(row['count'], 'trajectory')}, at last with {row['error']}"
+        where = shlex.quote(f"flag = '{CHECK_FAILED.name}'")
+        yield Finding("problem", "checks", what, "", f"rolltrace ls --where {where} {shlex.quote(str(store))}")

@@ -1,0 +1,169 @@
+"""What can be checked without understanding the data: format, access, permissions, journals, leftovers."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from rolltrace._amounts import counted
+from rolltrace.doctor.finding import Finding, command, is_readable, mode_of, unreadable
+from rolltrace.errors import FormatError
+from rolltrace.journal import (
+    Damage,
+    SegmentReader,
+    drainer_is_running,
+    is_shared,
+    journal_files,
+    journal_folder,
+    owner_of,
+    strange_files,
+    write_problem,
+)
+
+
+def check_format(store: Path) -> Iterator[Finding]:
+    from rolltrace.record.tables import FORMAT
+    from rolltrace.store import check_version
+
+    page = store / "format.json"
+    if not page.exists():
+        if any((store / "data").rglob("*.parquet")):
+            yield Finding("problem", "format", "the version is missing", str(page), command("drain --once", store))
+        elif journal_files(store):
+            yield Finding("ok", "format", "nothing has been drained yet")
+        else:
+            yield Finding(
+                "problem", "format", "this folder holds neither parts nor journals", str(store), "is it the right one?"
+            )
+        return
+    try:
+        check_version(store)
+    except FormatError as fault:
+        newer = "newer" in str(fault)
+        do = "pip install -U rolltrace" if newer else f"echo '{{\"format\": {FORMAT}}}' > {shlex.quote(str(page))}"
+        yield Finding("problem", "format", str(fault), str(page), do)
+    except OSError as fault:
+        yield Finding("problem", "format", fault.strerror or str(fault), str(page), f"ls -l {shlex.quote(str(page))}")
+    else:
+        yield Finding("ok", "format", f"version {FORMAT}")
+
+
+def check_access(store: Path) -> Iterator[Finding]:
+    """Whether the store is somebody else's, or can only be read."""
+    problem, owner = write_problem(store), owner_of(store)
+    if problem is not None:
+        yield Finding("note", "access", f"you can only read this store: {problem}", str(store))
+    elif owner is not None:
+        yield Finding("note", "access", f"the store belongs to {owner}; you can write to it too", str(store))
+    else:
+        yield Finding("ok", "access", "the store is yours")
+
+
+def check_permissions(store: Path) -> Iterator[Finding]:
+    found = False
+    shared = is_shared(store)
+    wider = store.stat().st_mode & (0o007 if shared else 0o077)
+    if wider:
+        what = f"users other than its {'group' if shared else 'owner'} can access the store (mode {mode_of(store):03o})"
+        do = f"chmod {'2770' if shared else '700'} {shlex.quote(str(store))}"
+        yield Finding("note", "permissions", what, str(store), do)
+    journals = store / "journal"
+    if journals.is_dir() and not is_readable(journals):
+        found = True
+        yield unreadable("permissions", journals)
+    for path in [
+        *(store / "journal").glob("*"),
+        *(store / "journal").glob("*/*.seg"),
+        *(store / "journal").glob("*/*.open"),
+    ]:
+        try:
+            mode = mode_of(path)
+        except OSError:  # drained since it was listed
+            continue
+        right = (0o770 if path.is_dir() else 0o660) if shared else (0o700 if path.is_dir() else 0o600)
+        if mode & ~right:
+            found = True
+            what = f"other users can access traced data (mode {mode:03o})"
+            yield Finding("problem", "permissions", what, str(path), f"chmod {right:o} {shlex.quote(str(path))}")
+        if not is_readable(path):
+            found = True
+            yield unreadable("permissions", path)
+    if not found:
+        yield Finding("ok", "permissions", "journals are the group's" if shared else "journals are private")
+
+
+def check_journals(store: Path) -> Iterator[Finding]:
+    states: Counter[str] = Counter()
+    waiting: Counter[Path] = Counter()
+    here, running = journal_folder(store), drainer_is_running(store)
+    for path in journal_files(store):
+        try:
+            segment, damage = _read(path)
+        except (FileNotFoundError, PermissionError):  # `_permissions` names what is not ours to read
+            continue
+        except OSError as fault:
+            do = f"mv {shlex.quote(str(path))} {shlex.quote(str(path) + '.bad')}"
+            newer = isinstance(fault, FormatError) and "newer" in str(fault)
+            yield Finding("problem", "journals", str(fault), str(path), "pip install -U rolltrace" if newer else do)
+            continue
+        states[segment.state] += 1
+        if segment.state != "live":
+            waiting[path.parent] += 1
+        for place in damage:
+            what = f"{counted(place.size_bytes, 'byte')} cannot be read ({place.reason})"
+            do = f"{command('journal dump', store)}  shows what can be read; the drainer stores all of that"
+            yield Finding("problem", "journals", what, f"{path}, at byte {place.offset}", do)
+    drainer = "a drainer is running" if running else "no drainer is running"
+    if running is None:
+        drainer = "whether a drainer is running is unknown, because its lock cannot be read"
+    summary = ", ".join(f"{count} {state}" for state, count in sorted(states.items())) or "none"
+    yield Finding("ok", "journals", f"{summary}; {drainer} on this host")
+    for folder, count in sorted(waiting.items()):
+        what = f"{counted(count, 'finished journal file')} and no drainer is running"
+        if folder != here:
+            what = f"{counted(count, 'journal file')} of another host, which only a drainer on that host can drain"
+            yield Finding("note", "journals", what, str(folder), f"on {folder.name}: {command('drain --once', store)}")
+        elif running is False:
+            yield Finding("problem", "journals", what, str(folder), command("drain --once", store))
+
+
+def _read(path: Path) -> tuple[SegmentReader, list[Damage]]:
+    segment = SegmentReader.open(path)
+    damage = [item for item in segment if isinstance(item, Damage)]
+    if damage and segment.state == "live":  # perhaps a record was being written just then
+        segment = SegmentReader.open(path)
+        damage = [item for item in segment if item in damage and isinstance(item, Damage)]
+    return segment, damage
+
+
+def check_strange(store: Path) -> Iterator[Finding]:
+    """What stands among the journals and is drained by nobody."""
+    for path, problem in strange_files(store):
+        away = f"mv {shlex.quote(str(path))} /somewhere/else"
+        yield Finding("problem", "journals", f"left alone: {problem}", str(path), away)
+    for path in sorted((store / "journal").glob("*/*.seg.aside")):
+        again = f"mv {shlex.quote(str(path))} {shlex.quote(str(path).removesuffix('.aside'))}"
+        what = "the drainer failed on this segment twice and set it aside; drainer.log says why"
+        yield Finding("problem", "journals", what, str(path), f"to try it again, with a newer rolltrace: {again}")
+
+
+def check_leftovers(store: Path) -> Iterator[Finding]:
+    from rolltrace.store import is_abandoned, unfinished_files
+
+    found = False
+    aside = (path.with_suffix("") for path in (store / "journal").glob("*/*.seg.aside"))
+    journals = {path.stem.rpartition("-")[0] for path in (*journal_files(store), *aside)}
+    for path in unfinished_files(store):
+        if is_abandoned(path, youngest_sec=0.0):
+            found = True
+            do = f"rm {shlex.quote(str(path))}"
+            yield Finding("problem", "leftovers", "an unfinished file of a process that was killed", str(path), do)
+    for path in sorted((store / "journal").glob("*/*.open")):
+        if path.stem.rpartition("-")[0] not in journals:
+            found = True
+            do = f"rm {shlex.quote(str(path))}"
+            yield Finding("problem", "leftovers", "open ops of a writer that is gone", str(path), do)
+    if not found:
+        yield Finding("ok", "leftovers", "none")

@@ -1,0 +1,222 @@
+"""One op of a trajectory, with its tokens.
+
+It is a skeleton: payloads, tokens and texts are read when they are asked for (query/contents.py). Inputs and outputs
+are what was recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
+
+from rolltrace.query.contents import TOKEN_COLUMNS, Contents, OpContent, Pruning, pieces_of
+from rolltrace.query.values import Row, as_value
+
+_LAZY = ("inputs", "outputs", "prompt_text", "response_text", "pruned")
+_PLAIN = (
+    "op_id", "name", "kind", "status", "start_ns", "end_ns", "error", "traceback", "policy_version", "finish_reason",
+    "worker", "prompt_tokens", "response_tokens", "cached_tokens", "reasoning_tokens",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Op:
+    """One traced call, with the calls made inside it."""
+
+    op_id: int
+    name: str
+    kind: str
+    status: str
+    """ok, error, cancelled, running, interrupted"""
+    start_ns: int
+    end_ns: int | None
+    inputs: Any = field(repr=False)
+    outputs: Any = field(repr=False)
+    error: str | None = None
+    traceback: str | None = None
+    policy_version: int | None = None
+    finish_reason: str | None = None
+    worker: str | None = None
+    children: list[Op] = field(default_factory=list)
+    prompt_text: str | None = field(default_factory=lambda: None, repr=False)
+    """The text of the tokens it saw; None without token2text."""
+    response_text: str | None = field(default_factory=lambda: None, repr=False)
+    """The text of the tokens it produced."""
+    prompt_tokens: int | None = None
+    """How many tokens it saw: their ids, or what the model's server says; the same for the others."""
+    response_tokens: int | None = None
+    cached_tokens: int | None = None
+    """How many tokens of the prompt came from a cache."""
+    reasoning_tokens: int | None = None
+    """How many tokens of the response were reasoning."""
+    pruned: Pruning | None = field(default_factory=lambda: None, repr=False)
+    """When and why its payload went; `inputs`, and `outputs` if it gave any, are `{"$pruned": ...}` then."""
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """What is large, of an op that a store gave: read now."""
+            content = self.__dict__.get("_content")
+            if content is None or name not in _LAZY:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            if name in ("prompt_text", "response_text"):
+                return content.texts[name == "response_text"]
+            pruned = None if content.has_payload else self.__dict__["_pruning"]
+            if name == "pruned":
+                return pruned
+            if pruned is not None:
+                return None if name == "outputs" and self.error is not None else pruned.mark
+            payload = _payload(content)
+            return None if payload is None else payload.get(name)
+
+    @property
+    def content(self) -> OpContent | None:
+        """Its columns as they are stored; None for an op that no store gave."""
+        found: OpContent | None = self.__dict__.get("_content")
+        return found
+
+    @property
+    def tokens(self) -> OpTokens | None:
+        """Its tokens; None if it has none."""
+        return None if self.content is None else _tokens(self.op_id, self.name, self.content)
+
+    @property
+    def duration_s(self) -> float | None:
+        return None if self.end_ns is None else (self.end_ns - self.start_ns) / 1e9
+
+    def _repr_html_(self) -> str:
+        from rolltrace.query.notebook import op_html
+
+        return op_html(self)
+
+    def walk(self) -> Iterator[Op]:
+        """This op and all inside it, each before its children."""
+        waiting = [self]
+        while waiting:
+            op = waiting.pop()
+            yield op
+            waiting += reversed(op.children)
+
+
+class OpTokens(NamedTuple):
+    """The tokens of one model call; None for what was not recorded."""
+
+    op_id: int
+    name: str
+    prompt_ids: list[int] | None
+    response_ids: list[int] | None
+    logprobs: list[float] | None
+    response_mask: list[int] | None
+    prompt_text: str | None = None
+    response_text: str | None = None
+    piece_chars: list[int] | None = None
+    """How many characters each token ends, those of the prompt first; 0 inside a character."""
+
+    @property
+    def prompt_pieces(self) -> list[str] | None:
+        """The text of each token of the prompt."""
+        return pieces_of(self.prompt_text, self.prompt_ids, self.piece_chars, 0)
+
+    @property
+    def response_pieces(self) -> list[str] | None:
+        """The text of each token of the response."""
+        return pieces_of(self.response_text, self.response_ids, self.piece_chars, len(self.prompt_ids or ()))
+
+
+class TokensOfOps(Sequence[OpTokens]):
+    """The tokens of those ops that have any, each read when it is asked for."""
+
+    def __init__(self, ops: Sequence[Op], contents: Contents) -> None:
+        self._all = ops
+        self._contents = contents
+
+    @cached_property
+    def _ops(self) -> list[Op]:
+        return [op for op in self._all if op.op_id in self._contents.ops_with_tokens]
+
+    @overload
+    def __getitem__(self, at: int) -> OpTokens: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[OpTokens]: ...
+    def __getitem__(self, at: int | slice) -> OpTokens | list[OpTokens]:
+        if isinstance(at, slice):
+            return [self._of(op) for op in self._ops[at]]
+        return self._of(self._ops[at])
+
+    def __len__(self) -> int:
+        return len(self._ops)
+
+    def __eq__(self, other: object) -> bool:
+        return list(self) == list(other) if isinstance(other, TokensOfOps | list) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"<tokens of {len(self)} ops>"
+
+    @property
+    def op_ids(self) -> set[int]:
+        """The ids of these ops."""
+        return {op.op_id for op in self._ops}
+
+    def get(self, op_id: int) -> OpTokens | None:
+        """The tokens of one op; None if there is no such op."""
+        return next((self._of(op) for op in self._all if op.op_id == op_id), None)
+
+    def _of(self, op: Op) -> OpTokens:
+        assert op.content is not None
+        return _tokens(op.op_id, op.name, op.content)
+
+
+def op_of(span: Row, contents: Contents, pruned: Pruning | None, unreadable: set[int]) -> Op:
+    op = object.__new__(Op)
+    if pruned is None and span["op_id"] not in unreadable:
+        pruned = Pruning()  # of a store that was pruned before that left a note, if its payload is gone
+    content = OpContent(contents, span["op_id"], span["prompt_tokens"], span["response_tokens"])
+    op.__dict__.update({name: span[name] for name in _PLAIN}, children=[], _content=content, _pruning=pruned)
+    return op
+
+
+def _payload(content: OpContent) -> Row | None:
+    """Inputs and outputs; None if there is no payload, or none any more."""
+    found: Row | None = content.once(_read_payload)
+    return found
+
+
+def _read_payload(content: OpContent, text: str | None) -> Row | None:
+    if text is None:
+        return None
+    payload = as_value(text, _Columns(content) if '"$column"' in text else {})
+    if not isinstance(payload, dict) or not payload.keys() <= {"inputs", "outputs"}:
+        return {"inputs": payload}
+    return payload
+
+
+class _Columns(dict[str, Any]):
+    """The token columns of an op, each read when the payload names it."""
+
+    def __init__(self, content: OpContent) -> None:
+        self._content = content
+
+    def __contains__(self, name: object) -> bool:
+        return name in TOKEN_COLUMNS
+
+    def __getitem__(self, name: str) -> Any:
+        return self._content.list(name)
+
+
+def _tokens(op_id: int, name: str, content: OpContent) -> OpTokens:
+    prompt_ids, response_ids, logprobs, mask = (content.list(column) for column in TOKEN_COLUMNS)
+    prompt, response = content.texts
+    chars = content.column("piece_chars")
+    return OpTokens(op_id, name, prompt_ids, response_ids, logprobs, mask, prompt, response, chars)
+
+
+def first_difference(before: Sequence[int], prompt: Sequence[int]) -> int | None:
+    """The index of the first token that a prompt does not share with what came before; None if it extends it."""
+    for index, (one, other) in enumerate(zip(before, prompt)):
+        if one != other:
+            return index
+    return len(prompt) if len(prompt) < len(before) else None

@@ -1,0 +1,120 @@
+"""The demo: what it prints, what it leaves in the store, and that the same seed makes the same run."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rolltrace
+from rolltrace.query import Store
+
+STEPS = 28
+
+
+def run_demo(store: Path, *options: str) -> str:
+    command = [sys.executable, "-m", "rolltrace", "demo", "--no-view", "--store", str(store), *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def printed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    store = tmp_path_factory.mktemp("demo") / "store"
+    return store, run_demo(store, "--steps", str(STEPS))
+
+
+@pytest.fixture(scope="module")
+def store(printed: tuple[Path, str]) -> Store:
+    return rolltrace.open(printed[0])
+
+
+def mean(store: Store, of: str, where: str) -> float:
+    (row,) = store.sql(f"SELECT avg({of}) AS mean FROM trajectories WHERE {where}").rows()
+    return float(row["mean"])
+
+
+def test_the_reward_rises_and_validation_shows_that_it_is_not_all_skill(store: Store) -> None:
+    assert mean(store, "reward", "NOT validate AND step <= 3") < 0.3
+    assert mean(store, "reward", "validate AND step = 5") < 0.5
+    assert mean(store, "reward", f"validate AND step = {STEPS}") > 0.8
+    assert mean(store, "reward", f"NOT validate AND step = {STEPS}") > 1.6  # more than a right answer is worth
+
+
+def test_the_planted_hack_appears_after_some_steps_and_can_be_found(store: Store) -> None:
+    hacked = store.trajectories(where="text ~ 'verified verified verified'", validate=False)
+    steps = [row["step"] for row in hacked]
+    assert min(steps) > 5
+    assert steps.count(STEPS) > 32
+    terms = [score for score in store.trajectory(hacked[0]["trajectory_id"]).scores if score["name"] == "reward"]
+    assert terms[-1]["terms"]["verified"] > 0
+
+
+def test_a_worker_is_killed_and_nothing_is_lost(printed: tuple[Path, str], store: Store) -> None:
+    said = re.search(r"(\d+) rollouts in .*: (\d+) whole, 1 cut off by the kill .*, 0 lost", printed[1])
+    assert said, printed[1]
+    assert int(said[1]) == int(said[2]) + 1 == len(store.trajectories())
+    (cut_off,) = store.trajectories(where="status = 'interrupted'").rows()
+    assert (cut_off["step"], cut_off["fate"], cut_off["fate_reason"]) == (
+        (STEPS + 1) // 2,
+        "filtered",
+        "its worker was killed",
+    )
+    ops = [op.name for op in store.trajectory(cut_off["trajectory_id"]).walk()]
+    assert "calculator" in ops[-1]
+    assert list(store.losses()) == []
+
+
+def test_everything_is_traced(store: Store) -> None:
+    row = store.trajectories(step=STEPS, validate=False, where="fate = 'trained'")[0]
+    trajectory = store.trajectory(row["trajectory_id"])
+    assert {op.kind for op in trajectory.walk()} == {"other", "llm", "tool", "reward"}
+    assert trajectory.advantage is not None
+    assert row["policy_version_min"] == STEPS - 1
+    (*_, last) = trajectory.tokens
+    assert len(last.response_ids) == len(last.logprobs or [])
+    assert "".join(last.response_pieces or []).startswith("<answer>")
+    assert trajectory.transitions[-1]["trace"]["reward_data"]["correct"] == 1.0
+    assert [message["role"] for message in trajectory.conversation][:3] == ["system", "user", "assistant"]
+
+
+def test_the_same_seed_makes_the_same_tokens_and_rewards(tmp_path: Path) -> None:
+    def tokens(name: str, *options: str) -> list[dict[str, Any]]:
+        run_demo(tmp_path / name, "--steps", "1", *options)
+        return (
+            rolltrace.open(tmp_path / name)
+            .sql(
+                "SELECT step, sample_index, rollout_n, validate, response_ids, logprobs FROM spans "
+                "WHERE name = 'agent_loop' ORDER BY ALL"
+            )
+            .rows()
+        )
+
+    first = tokens("first")
+    assert first == tokens("again")
+    assert len(first) == 64 + 24
+    assert first != tokens("other", "--seed", "2")
+
+
+def test_the_commands_it_names_work(printed: tuple[Path, str]) -> None:
+    named = re.findall(r"^  (.*rolltrace (plot|diff|view) .*)$", printed[1], re.MULTILINE)
+    assert [name for _, name in named] == ["plot", "diff", "view"]
+    for command, name in named:
+        if name != "view":
+            done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+            assert (done.returncode, done.stderr) == (0, "")
+            assert "verified" in done.stdout
+
+
+def test_no_steps_are_refused() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "rolltrace", "demo", "--steps", "0"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert "at least one step, not 0" in done.stderr
