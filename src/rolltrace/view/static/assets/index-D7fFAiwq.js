@@ -1,2 +1,0 @@
-const __vite__mapDeps=(i,m=__vite__mapDeps,d=(m.f||(m.f=["assets/start-Dwi7TvCA.js","assets/base-D4EtP74M.js","assets/first-C39kdi9w.js","assets/base-CZAC8sRr.css","assets/start-Ch6IVAtN.css"])))=>i.map(i=>d[i]);
-import{c as o,g as s,h as t,l as _,_ as i}from"./first-C39kdi9w.js";const{path:r,query:a,anchor:e}=o();s(t(r,a,e));_(r,a);i(()=>import("./start-Dwi7TvCA.js"),__vite__mapDeps([0,1,2,3,4]));
