@@ -68,7 +68,7 @@ def every_page(address: str) -> dict[str, Shown]:
 
     found = {"experiments": Shown("/", "tbody tr, .empty h1"), "live": Shown("/live", ".figures, .empty h1")}
     rows = ask("experiments")["rows"]
-    found["search none"] = Shown("/search?q=no-such-text-anywhere", ".empty h1, .pane-note")
+    found["search none"] = Shown("/search?q=no-such-text-anywhere", ".empty h1")
     if not rows:
         return found
     place = max(rows, key=lambda row: row["trajectories"])
@@ -106,7 +106,7 @@ def every_page(address: str) -> dict[str, Shown]:
         found["compare 4"] = Shown(f"/compare?ids={four}", ".compare-row, .compare-bar")
     word = "certificate" if place["project"] in ("maths", "bench") else "the"
     scope = f"&project={quote(place['project'])}&experiment={quote(place['experiment'])}"
-    found["search"] = Shown(f"/search?q={word}{scope}&step={step}", ".hit, .empty h1, .pane-note")
+    found["search"] = Shown(f"/search?q={word}{scope}&step={step}", ".hit, .empty h1")
     return found
 
 
