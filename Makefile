@@ -20,7 +20,7 @@ TIMEOUT := --timeout 300
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo viewer test test-viewer test-matrix nightly check check-viewer bench bench-verl bench-tinker bench-view gen test-integrations environments build clean \
+.PHONY: help demo viewer test test-viewer test-matrix nightly check check-viewer bench bench-verl bench-tinker bench-view screenshots gen test-integrations environments build clean \
   $(ENVIRONMENTS:%=environment-%)
 
 help: ## list the commands
@@ -104,6 +104,10 @@ bench-tinker: environment-tinker ## what recording rollouts of tinker-cookbook c
 bench-view: $(READY) .venvs/chromium ## what the viewer's pages take in a real browser (VIEWED=20000 trajectories: several minutes)
 	$(BIN)/python -m pip install --quiet --group browser
 	$(BIN)/python -m benchmarks.view --trajectories $(VIEWED)
+
+screenshots: $(READY) .venvs/chromium ## take the pictures of the viewer that the docs show
+	$(BIN)/python -m pip install --quiet --group browser
+	$(BIN)/python tools/screenshots.py
 
 gen: $(READY) $(NODE_READY) ## write what is derived from code: docs, the viewer's API
 	$(BIN)/python tools/gen_docs.py

@@ -24,7 +24,7 @@ from rolltrace.query.events import Finding, Note, Score, Transition
 from rolltrace.query.filters import compile_where
 from rolltrace.query.incomplete import Incomplete, Missing
 from rolltrace.query.limits import Limit
-from rolltrace.query.op import Op, OpTokens
+from rolltrace.query.op import Op, OpTokens, TokenUsage
 from rolltrace.query.result import Result
 from rolltrace.query.runs import OlderRuns
 from rolltrace.query.side_by_side import side_by_side
@@ -34,6 +34,7 @@ from rolltrace.query.trajectory import Trajectory
 if TYPE_CHECKING:
     from rolltrace.query.arguments import column_of as column_of
     from rolltrace.query.arguments import sorted_by as sorted_by
+    from rolltrace.query.as_sql import listing_sql
     from rolltrace.query.columns import COLUMNS as COLUMNS
     from rolltrace.query.columns import FILTER_HEADERS as FILTER_HEADERS
     from rolltrace.query.columns import GROUP_FILTER_HEADERS as GROUP_FILTER_HEADERS
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from rolltrace.query.group_views import GROUP_COLUMNS as GROUP_COLUMNS
     from rolltrace.query.group_views import GROUP_KEY as GROUP_KEY
     from rolltrace.query.group_views import SAME_GROUP as SAME_GROUP
+    from rolltrace.query.groups import record_rows as record_rows
     from rolltrace.query.images import read_image
     from rolltrace.query.jump import JumpTarget, jump_targets
     from rolltrace.query.messages import MessagePart, PairedCall, ShownMessage, messages_of_trajectory
@@ -71,6 +73,7 @@ if TYPE_CHECKING:
     from rolltrace.query.search import search_text
     from rolltrace.query.series import step_series
     from rolltrace.query.summarise import summarise as summarise
+    from rolltrace.query.transitions import amendments_of as amendments_of
     from rolltrace.query.values import Row as Row
     from rolltrace.query.values import changes_between
     from rolltrace.query.views import stored_name as stored_name
@@ -79,6 +82,7 @@ _LATER = {
     name: module
     for module, names in {
         "arguments": "column_of sorted_by",
+        "as_sql": "listing_sql",
         "columns": "COLUMNS FILTER_HEADERS GROUP_FILTER_HEADERS GROUP_HEADERS TRAJECTORY_COLUMNS TRAJECTORY_HEADERS",
         "completion": "complete_filter",
         "contents": "Pace",
@@ -89,6 +93,7 @@ _LATER = {
         "filters": "MOST_ITEMS",
         "finished": "Read read_finished sizes survey",
         "group_views": "GROUP_COLUMNS GROUP_KEY SAME_GROUP",
+        "groups": "record_rows",
         "images": "read_image",
         "jump": "JumpTarget jump_targets",
         "messages": "MessagePart PairedCall ShownMessage messages_of_trajectory",
@@ -103,6 +108,7 @@ _LATER = {
         "search": "search_text",
         "series": "step_series",
         "summarise": "summarise",
+        "transitions": "amendments_of",
         "values": "Row changes_between",
         "views": "stored_name",
     }.items()
@@ -148,6 +154,7 @@ __all__ = [
     "Store",
     "TokenDivergence",
     "TokenSequence",
+    "TokenUsage",
     "ToolCall",
     "ToolDivergence",
     "Trajectory",
@@ -166,6 +173,7 @@ __all__ = [
     "find_trajectory",
     "group_page",
     "jump_targets",
+    "listing_sql",
     "messages_of_trajectory",
     "open_store",
     "ops_of",

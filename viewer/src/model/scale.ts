@@ -57,6 +57,15 @@ export function surprise(logprob: number): number {
   return Math.min(1, Math.max(0, logprob / SURPRISING));
 }
 
+/** Advantages are scaled to about one: this or more is shown in full colour. */
+const STRONG_ADVANTAGE = 2;
+
+/** How far an advantage leans to its side, -1 to 1. */
+export function leaning(advantage: number): number {
+  if (Number.isNaN(advantage)) return 0;
+  return Math.max(-1, Math.min(1, advantage / STRONG_ADVANTAGE));
+}
+
 /** Distinct hues for categories such as policy versions, told apart in light and dark. */
 export function hue(index: number): number {
   return (210 + index * 137.508) % 360;
