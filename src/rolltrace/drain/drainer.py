@@ -21,13 +21,13 @@ import xxhash
 
 from rolltrace._guard import logger, strict
 from rolltrace.drain.apart import Failed, NotTried, drain_apart
-from rolltrace.drain.aside import Aside
-from rolltrace.drain.attempts import Attempts, forget_attempts
+from rolltrace.drain.attempts import Aside, Attempts, forget_attempts
 from rolltrace.drain.checks import Checks, Past
 from rolltrace.drain.columns import arrow_of, grouped, part_sound
-from rolltrace.drain.memory import Memory
 from rolltrace.drain.redact import Redactor
-from rolltrace.drain.rows import Row, RowMaker, Shaped
+from rolltrace.drain.row import Row, Shaped
+from rolltrace.drain.rows import RowMaker
+from rolltrace.drain.text import Memory
 from rolltrace.errors import FormatError
 from rolltrace.files import make_folder, open_private, replace_file
 from rolltrace.flags import ALL

@@ -11,8 +11,8 @@ from typing import Any
 
 from rolltrace.drain.checks import Checks
 from rolltrace.drain.fit import LATEST_NS
-from rolltrace.drain.memory import Memory
 from rolltrace.drain.redact import Redactor
+from rolltrace.drain.text import Memory
 from rolltrace.record import OpEnd, decode_value
 from rolltrace.record.tables import SPANS
 from rolltrace.record.usage import may_tell

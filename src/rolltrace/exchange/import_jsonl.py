@@ -8,7 +8,7 @@ from typing import Any
 
 import xxhash
 
-from rolltrace.drain.tokens import take_columns
+from rolltrace.drain import take_columns
 from rolltrace.exchange.export_jsonl import OP_COLUMNS, VERSION
 from rolltrace.exchange.import_rows import ImportedRow, Malformed, Place, row, run_id, sample, whole
 from rolltrace.exchange.importer import Line, LineReader, Source, Target

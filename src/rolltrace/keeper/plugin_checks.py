@@ -21,10 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from rolltrace._guard import faults, logger
-from rolltrace.drain import Redactor
-from rolltrace.drain.checks import Finding
-from rolltrace.drain.drainer import Ended
-from rolltrace.drain.fit import fit
+from rolltrace.drain import Ended, Finding, Redactor, fit
 from rolltrace.errors import QueryError
 from rolltrace.files import replace_file
 from rolltrace.flags import CHECK_FAILED, PLUGIN_GROUP, is_on

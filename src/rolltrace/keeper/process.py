@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from rolltrace._guard import caught, logger
-from rolltrace.drain.drainer import Drainer
+from rolltrace.drain import Drainer
 from rolltrace.journal import drainer_lock, journal_files, journal_folder, remove_spares
 from rolltrace.keeper.plugin_checks import PluginChecks
 from rolltrace.keeper.sender_processes import SenderProcesses

@@ -16,23 +16,27 @@ from pathlib import Path
 import pyarrow as pa
 
 from rolltrace._guard import logger
-from rolltrace.drain.checks import Checks, Past
-from rolltrace.drain.columns import arrow_of, grouped, part_sound
-from rolltrace.drain.drainer import (
+from rolltrace.drain import (
     NO_BLOB,
     Carried,
+    Checks,
+    Memory,
     OpenKey,
     OpenRecords,
+    Past,
+    Redactor,
+    Row,
+    RowMaker,
+    arrow_of,
     carried_file,
+    grouped,
     note_open,
     note_unread,
     open_place,
+    part_sound,
     read_carried,
     writer_of,
 )
-from rolltrace.drain.memory import Memory
-from rolltrace.drain.redact import Redactor
-from rolltrace.drain.rows import Row, RowMaker
 from rolltrace.errors import ConfigError, FormatError
 from rolltrace.files import read_problem
 from rolltrace.journal import Entry, SegmentReader, Unread, hidden_journals, journal_files
