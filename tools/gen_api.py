@@ -16,6 +16,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from rolltrace.query import COLUMNS, Trajectory
+
 API_PAGE = Path(__file__).parent.parent / "docs" / "reference" / "api.md"
 SIGNATURES = Path(__file__).parent.parent / "tests" / "public_api.txt"
 MODULES = ("rolltrace", "rolltrace.query", "rolltrace.backends", "rolltrace.testing", "rolltrace.errors")
@@ -120,10 +122,11 @@ def _fields(value: type) -> Iterator[str]:
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
         if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant) and isinstance(after.value.value, str)
     }
+    meanings = {column.name: column.meaning for column in COLUMNS} if value is Trajectory else {}
     if names:
         yield "\nFields:\n\n"
     for name in names:
-        meaning = texts.get(name, "").replace("\n", " ")
+        meaning = (texts.get(name) or meanings.get(name, "")).replace("\n", " ")
         yield f"- `{name}`{': ' * bool(meaning)}{meaning}\n"
 
 

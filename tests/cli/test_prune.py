@@ -165,3 +165,27 @@ def test_what_is_not_drained_yet_is_left_alone(tmp_path: Path, capsys: pytest.Ca
     said = capsys.readouterr()
     assert said.out.startswith("pruned 0 trajectories")
     assert "2 trajectories left alone, because their groups are still running or not drained yet" in said.err
+
+
+def test_what_was_recorded_for_a_group_goes_with_it(tmp_path: Path) -> None:
+    @rolltrace.rollout_trace_op
+    def compare(text: str) -> str:
+        return text
+
+    rolltrace.init("p", "e", store=tmp_path, drain="off", quiet=True)
+    for sample in range(2):
+        with rolltrace.rollout_trace_attr(sample, step=1, rollout_n=0) as trajectory:
+            trajectory.reward(float(sample))
+        with rolltrace.rollout_trace_group(sample, 1):
+            compare("a long comparison")
+    rolltrace.shutdown()
+    drain(tmp_path)
+    assert main(["prune", str(tmp_path), "--where", "reward = 0", "--yes"]) == 0
+    store = rolltrace.open(tmp_path)
+    (gone,), (kept,) = store.group_records(1, 0), store.group_records(1, 1)
+    assert gone.ops[0].pruned is not None
+    assert kept.ops[0].outputs == "a long comparison"
+    assert main(["prune", str(tmp_path), "--max-size", "0", "--yes"]) == 0
+    assert all(
+        record.pruned is not None for sample in range(2) for record in rolltrace.open(tmp_path).group_records(1, sample)
+    )

@@ -14,7 +14,7 @@ def _load_the_other() -> None:
     sys.path[:] = [each for each in sys.path if not each or os.path.abspath(each) != here]
     ours = sys.modules.pop("sitecustomize", None)
     try:
-        import sitecustomize  # noqa: F401
+        __import__("sitecustomize")
     except ImportError as fault:
         if getattr(fault, "name", None) != "sitecustomize":
             raise

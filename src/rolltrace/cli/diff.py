@@ -1,4 +1,4 @@
-"""`rolltrace diff`: two or more trajectories turn by turn, and where they part."""
+"""`rolltrace diff`: two or more trajectories turn by turn, and where they diverge."""
 
 from __future__ import annotations
 
@@ -199,14 +199,14 @@ def _summary(comparison: Comparison) -> list[str]:
 
 
 def _parting(comparison: Comparison, at: int) -> str:
-    """How far a trajectory goes the way of the best one."""
+    """Where a trajectory diverges from the best one."""
     parting, best = comparison.partings[at], f"{_label(comparison.best)}, the best"
     if parting.turn is None:
-        return f"{_label(at)} does the same as {best}"
+        return f"{_label(at)} is the same as {best}"
     place = f"turn {parting.turn}"
     if parting.token is not None and parting.token.turn == parting.turn:
         place += f", {parting.token.unit} {parting.token.index_in_turn}"
-    return f"{_label(at)} parts from {best}, at {place}"
+    return f"{_label(at)} diverges from {best}, at {place}"
 
 
 def _side(value: int | str | None) -> str:

@@ -108,6 +108,8 @@ def _run(words: list[str]) -> int:
 
 def _with_dashes(words: list[str]) -> list[str]:
     """`--order -reward` as `--order=-reward`: argparse takes a value that begins with a dash for another option."""
+    if words[:1] == ["run"]:  # the words of another program
+        return words
     joined: list[str] = []
     for word in words:
         if joined and joined[-1] == "--order" and word.startswith("-") and not word.startswith("--"):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _LONGEST_CELL = 400
 _EXAMPLES = """views: trajectories, spans, transitions, scores, notes, losses, flags, texts,
-       tokens, latest_scores, unmatched_scores, groups
+       tokens, latest_scores, unmatched_scores, groups, group_records
 
 examples:
   rolltrace sql "select step, avg(reward) from trajectories group by step"

@@ -12,7 +12,7 @@ from rolltrace.drain import take_columns
 from rolltrace.exchange.export_jsonl import OP_COLUMNS, VERSION
 from rolltrace.exchange.import_rows import ImportedRow, Malformed, Place, row, run_id, sample, whole
 from rolltrace.exchange.importer import Line, LineReader, Source, Target
-from rolltrace.query.transitions import amendments_of
+from rolltrace.query import amendments_of
 from rolltrace.record.tables import FLAGS, NOTES, SCORES, SPANS, TRAJECTORIES, TRANSITIONS
 
 _EVENTS = {"transitions": TRANSITIONS, "scores": SCORES, "notes": NOTES, "findings": FLAGS}
@@ -88,13 +88,13 @@ def _events(name: str, events: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """What was said, as it was said: a step that was amended is a step and what was said later."""
     if name != "transitions":
         return events
-    found: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
     turn = -1
     for event in events:
         turn += not event.get("backfill") and not event.get("amends")
         first, *later = amendments_of(event)
-        found += [first, *({**each, "turn": turn} for each in later)]
-    return found
+        rows += [first, *({**each, "turn": turn} for each in later)]
+    return rows
 
 
 def _status(record: dict[str, Any]) -> Any:

@@ -210,7 +210,7 @@ class JournalWriter:
         with os.scandir(self.folder) as entries:
             for entry in entries:
                 if size := spare_bytes(entry.name):
-                    if size == capacity and self.mode == "mmap":
+                    if size == capacity and self.mode == "mmap" and entry.is_file(follow_symlinks=False):
                         spare = Path(entry.path)
                     continue
                 try:

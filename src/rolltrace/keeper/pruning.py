@@ -18,7 +18,7 @@ from rolltrace._amounts import age_sec, size_of
 from rolltrace.errors import StoreError
 from rolltrace.keeper.groups import Choice, Group, Row, choose_groups, groups_of, parents_in
 from rolltrace.keeper.pending import unsent
-from rolltrace.query import Store
+from rolltrace.query import Store, record_rows
 from rolltrace.record.tables import SPANS, TRAJECTORIES
 from rolltrace.store import Partition, list_parts, prunable, table_of
 
@@ -101,7 +101,7 @@ def above_size(store: Store, limit: int) -> Choice:
             break
         chosen.add(step)
         left -= sizes[step]
-    return _chosen(listing, lambda group: _partition(group.roots[0]) in chosen)
+    return _chosen(listing, lambda group: _partition(group.rows[0]) in chosen)
 
 
 def foresee(
@@ -147,7 +147,7 @@ def _list(store: Store) -> _Listing:
     parents = parents_in(part for part in parts if table_of(part) == TRAJECTORIES.name)
     rows: list[Row] = [
         {**row, "parent_trajectory_id": parents.get(row["trajectory_id"])}
-        for row in store.trajectories(all_runs=True).rows()
+        for row in (*store.trajectories(all_runs=True).rows(), *record_rows(store))
     ]
     undrained = {row["trajectory_id"] for row in rows}.difference(parents)
     if undrained:  # ops outside of any trajectory have no row of their own, and are in the store all the same

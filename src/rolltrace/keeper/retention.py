@@ -24,7 +24,7 @@ from rolltrace.journal import journal_folder
 from rolltrace.keeper.groups import WAITING, Choice, Row, parents_in
 from rolltrace.keeper.pending import unsent
 from rolltrace.keeper.policy import RetentionPolicy, as_command, choose, read_policy
-from rolltrace.query import Store, open_store
+from rolltrace.query import Store, open_store, record_rows
 from rolltrace.record.tables import FLAGS, SCORES, TRAJECTORIES
 from rolltrace.store import (
     Partition,
@@ -186,9 +186,10 @@ def _choose(
 ) -> Choice:
     store = asked.path
     parents = parents_in(part for part in parts[folder] if table_of(part) == TRAJECTORIES.name)
+    step = step_of(folder)
     rows: list[Row] = [
         {**row, "parent_trajectory_id": parents.get(row["trajectory_id"])}
-        for row in asked.trajectories(step=step_of(folder), all_runs=True).rows()
+        for row in (*asked.trajectories(step=step, all_runs=True).rows(), *record_rows(asked, step))
         if Partition(row["project"], row["experiment"], row["step"]).folder(store) == folder
     ]
     rewarded: set[tuple[str, str]] = set()

@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from rolltrace.query.group_views import GROUP_COLUMNS as GROUP_COLUMNS
     from rolltrace.query.group_views import GROUP_KEY as GROUP_KEY
     from rolltrace.query.group_views import SAME_GROUP as SAME_GROUP
+    from rolltrace.query.groups import record_rows as record_rows
     from rolltrace.query.images import read_image
     from rolltrace.query.jump import JumpTarget, jump_targets
     from rolltrace.query.messages import MessagePart, PairedCall, ShownMessage, messages_of_trajectory
@@ -72,6 +73,7 @@ if TYPE_CHECKING:
     from rolltrace.query.search import search_text
     from rolltrace.query.series import step_series
     from rolltrace.query.summarise import summarise as summarise
+    from rolltrace.query.transitions import amendments_of as amendments_of
     from rolltrace.query.values import Row as Row
     from rolltrace.query.values import changes_between
     from rolltrace.query.views import stored_name as stored_name
@@ -91,6 +93,7 @@ _LATER = {
         "filters": "MOST_ITEMS",
         "finished": "Read read_finished sizes survey",
         "group_views": "GROUP_COLUMNS GROUP_KEY SAME_GROUP",
+        "groups": "record_rows",
         "images": "read_image",
         "jump": "JumpTarget jump_targets",
         "messages": "MessagePart PairedCall ShownMessage messages_of_trajectory",
@@ -105,6 +108,7 @@ _LATER = {
         "search": "search_text",
         "series": "step_series",
         "summarise": "summarise",
+        "transitions": "amendments_of",
         "values": "Row changes_between",
         "views": "stored_name",
     }.items()

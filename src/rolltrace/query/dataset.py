@@ -17,7 +17,7 @@ from rolltrace.query.columns import TRAJECTORY_COLUMNS, TRAJECTORY_HEADERS
 from rolltrace.query.compare import Comparison, compare
 from rolltrace.query.filters import compile_where
 from rolltrace.query.group_views import GROUP_COLUMNS
-from rolltrace.query.groups import group_question, records_where
+from rolltrace.query.groups import group_question, record_with_prefix, records_of, records_where
 from rolltrace.query.pages import (
     DEFAULT_ORDER,
     LAST_ORDER,
@@ -198,7 +198,7 @@ class Store(SqlStore):
         try:
             full_id, step = self._find(trajectory_id)
         except NotFoundError:
-            record = self._group_record(trajectory_id)
+            record = record_with_prefix(self, trajectory_id)
             if record is None:
                 raise
             return record
@@ -242,20 +242,11 @@ class Store(SqlStore):
         conditions, values = conditions_of(
             step=step, sample_index=sample_index, experiment=experiment, project=project, validate=validate, run=run
         )
-        found = records_where(self, conditions, values, whole("step", step))
+        records = records_where(self, conditions, values, whole("step", step))
         if run is not None or all_runs:
-            return found
+            return records
         rollouts = self.group(step, sample_index, experiment=experiment, project=project, validate=validate).rows()
-        shown = {(row["project"], row["experiment"], row["validate"], row["run"]) for row in rollouts}
-        of_these = [each for each in found if (each.project, each.experiment, each.validate, each.run) in shown]
-        return of_these if shown else found
-
-    def _group_record(self, prefix: str) -> Trajectory | None:
-        """The group record whose id begins so, if there is one."""
-        wanted = prefix.strip().lower()
-        bounds = [wanted.ljust(32, "0"), wanted.ljust(32, "f")]
-        found = records_where(self, "trajectory_id BETWEEN ? AND ?", bounds, None)
-        return found[0] if len(found) == 1 else None
+        return records_of(records, rollouts)
 
     def groups(
         self,
@@ -327,7 +318,7 @@ class Store(SqlStore):
         return self._explained(self._with_older_runs(answer, runs, f"_listing t WHERE {where}", values), "steps", asked)
 
     def compare(self, trajectory_ids: Sequence[str]) -> Comparison:
-        """Two or more trajectories side by side, and where they part."""
+        """Two or more trajectories side by side, and where they diverge."""
         if isinstance(trajectory_ids, str):
             raise ConfigError("compare needs a list of trajectory ids, not one")
         return compare([self.trajectory(each) for each in trajectory_ids])
@@ -342,7 +333,7 @@ class Store(SqlStore):
         validate: bool | None = None,
         run: str | None = None,
     ) -> Comparison:
-        """All rollouts of one sample in one step side by side, and where each parts from the best of them.
+        """All rollouts of one sample in one step side by side, and where each diverges from the best of them.
 
         Raises:
             QueryError: there are fewer than two, or several experiments have this step and sample.

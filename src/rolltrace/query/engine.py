@@ -62,6 +62,7 @@ from rolltrace.query.views import (
     late_statement,
     listing_question,
     live_name,
+    no_live_rows,
     strays_question,
     views,
 )
@@ -130,7 +131,7 @@ class Engine:
 
     def _connect(self) -> duckdb.DuckDBPyConnection:
         allowed = ", ".join(_quoted(folder) for folder in (data_folder(self._store), summary_folder(self._store)))
-        made = duckdb.connect(":memory:")
+        connection = duckdb.connect(":memory:")
         for setting in (
             "temp_directory = ''",
             *([] if self._memory_limit is None else [f"memory_limit = '{self._memory_limit}'"]),
@@ -144,8 +145,9 @@ class Engine:
             *_FOR_OLDER_VERSIONS,
             "lock_configuration = true",
         ):
-            made.execute(f"SET {setting}")
-        return made
+            connection.execute(f"SET {setting}")
+        connection.execute(no_live_rows())
+        return connection
 
     def query(
         self,
@@ -197,8 +199,8 @@ class Engine:
             check_version(self._store)
             changed = self._refresh_journals(everything)
             self._unlisted.clear()
-            found = self._known_folders.scan(self._leave_out)
-            listed = {path: self._without_damaged(folder) for path, folder in found.items()}
+            folders = self._known_folders.scan(self._leave_out)
+            listed = {path: self._without_damaged(folder) for path, folder in folders.items()}
             if changed or listed != self._folders or self._read_at is None:
                 self._folders = listed
                 self._live = {name: {} for name in SCHEMAS}
@@ -236,8 +238,7 @@ class Engine:
             self.refresh()
             scope = self._scope(step)
             parts = xxh3_64_hexdigest("\n".join(map(str, parts_for(self._folders, scope))).encode())
-            moving = {path for folders in self._live.values() for path in folders}
-            moves = any(scope(path) or path.name == step_folder(None) for path in moving)
+            moves = any(scope(path) or path.name == step_folder(None) for path in self._live_folders())
             return f"{parts}-{self._changes}" if moves else parts
 
     @property
@@ -250,8 +251,11 @@ class Engine:
     def scope_of(self, places: Iterable[Partition]) -> frozenset[Path] | None:
         """Where rows of these steps lie, to look nowhere else; None if that cannot be told."""
         scope = frozenset(place.folder(self._store) for place in places)
-        known = self._folders.keys() | {path for folders in self._live.values() for path in folders}
-        return scope if self._listings.is_regular and scope <= known else None
+        present = self._folders.keys() | self._live_folders()
+        return scope if self._listings.is_regular and scope <= present else None
+
+    def _live_folders(self) -> set[Path]:
+        return {path for folders in self._live.values() for path in folders}
 
     def stored(self) -> Stored:
         """What is in the parts. Those of steps that have a summary are not looked at."""
@@ -306,6 +310,8 @@ class Engine:
         return lambda path: path.name == name
 
     def _cursor(self, scope: int | frozenset[Path] | None) -> Cursor:
+        if isinstance(scope, frozenset) and scope >= self._folders.keys() | self._live_folders():
+            scope = None  # the same rows, whose views may be made already
         cursor = self._cursors.get(scope)
         if cursor is None:
             if len(self._cursors) >= _MOST_CURSORS:
@@ -366,13 +372,13 @@ class Engine:
         """The summarised steps that have late scores which are not in the numbers of their summary."""
         data = data_folder(self._store)
         parts = self._late[0]
-        known: dict[tuple[str, ...], bool] = {}
+        behind_late: dict[tuple[str, ...], bool] = {}
 
         def is_behind(folder: Folder) -> bool:
             names = tuple(folder.summary.late) if folder.summary is not None else ()
-            if names not in known:
-                known[names] = not all(is_among(part, data, frozenset(names)) for part in parts)
-            return known[names]
+            if names not in behind_late:
+                behind_late[names] = not all(is_among(part, data, frozenset(names)) for part in parts)
+            return behind_late[names]
 
         behind = [folder for folder in folders if live_scores is not None or is_behind(folder)]
         if not behind or (late is None and live_scores is None):
@@ -384,13 +390,13 @@ class Engine:
         try:
             connection.register("_ids", pa.table({"trajectory_id": ids}))
             files = ", ".join(_quoted(listing_file(self._store, folder)) for folder in behind)
-            found = connection.sql(
+            places = connection.sql(
                 f"SELECT DISTINCT project, experiment, step FROM read_parquet([{files}], hive_partitioning=false) "
                 "SEMI JOIN _ids USING (trajectory_id)"
             ).fetchall()
         finally:
             connection.close()
-        return {Partition(*place).folder(self._store) for place in found}
+        return {Partition(*place).folder(self._store) for place in places}
 
     def _late_scores(self) -> pa.Table | None:
         parts = [
@@ -401,14 +407,15 @@ class Engine:
             if table_of(part) == SCORES.name
         ]
         if parts != self._late[0]:
-            found = self._ask(late_statement(parts), no_rows()) if parts else None
-            self._late = (parts, found if found is not None and len(found) else None)
+            scores = self._ask(late_statement(parts), no_rows()) if parts else None
+            self._late = (parts, scores if scores is not None and len(scores) else None)
         return self._late[1]
 
     def _with_live_rows(self, live: Mapping[str, pa.Table]) -> duckdb.DuckDBPyConnection:
         cursor = self._connected().cursor()
         for table, rows in live.items():
-            cursor.register(live_name(table), rows)
+            if len(rows):
+                cursor.register(live_name(table), rows)
         return cursor
 
     def _list(self, parts: Sequence[Path], live: Mapping[str, pa.Table], *, look_for_strays: bool = True) -> Listed:
@@ -416,17 +423,17 @@ class Engine:
         cursor = self._with_live_rows(live)
         try:
             rows = cursor.sql(listing_question(parts)).to_arrow_table()
-            strays = cursor.sql(strays_question(parts)).fetchall() if look_for_strays else []
-            known = (place for place in strays if None not in place[:2])
-            return Listed(rows, [Partition(*place).folder(self._store) for place in known])
+            strays = cursor.execute(strays_question(parts)).fetchall() if look_for_strays else []
+            placed = (place for place in strays if None not in place[:2])
+            return Listed(rows, [Partition(*place).folder(self._store) for place in placed])
         finally:
             cursor.close()
 
-    def _ask(self, question: str, live: Mapping[str, pa.Table], made: Iterable[str] = ()) -> pa.Table:
+    def _ask(self, question: str, live: Mapping[str, pa.Table], statements: Iterable[str] = ()) -> pa.Table:
         """The answer to a question of our own, over views of its own."""
         cursor = self._with_live_rows(live)
         try:
-            for statement in made:
+            for statement in statements:
                 cursor.execute(statement)
             return cursor.sql(question).to_arrow_table()
         finally:
@@ -460,18 +467,18 @@ class Engine:
 
     def _check(self, parts: list[Path], *, thorough: bool = False) -> bool:
         """Find damaged parts and leave them out from now on; whether there were any."""
-        found = {}
+        problems = {}
         for part in parts:
             if part not in self._footers or thorough:
                 self._footers[part] = problem_of(part, self._connected() if thorough else None)
             problem = self._footers[part]
             if problem:
-                found[part] = problem
-        if found:
-            self._damaged.update(found)
+                problems[part] = problem
+        if problems:
+            self._damaged.update(problems)
             self._folders = {path: self._without_damaged(folder) for path, folder in self._folders.items()}
             self._forget()
-        return bool(found)
+        return bool(problems)
 
 
 def _sizes(unread: Mapping[Path, int]) -> list[tuple[Path, str]]:

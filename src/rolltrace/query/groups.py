@@ -31,9 +31,29 @@ _NOTHING: Row = {
 
 def records_where(store: Store, conditions: str, values: Sequence[Any], step: int | None) -> list[Trajectory]:
     """The records that meet some conditions, the oldest first."""
+    return [each.trajectory for each in read_whole(store, record_rows(store, step, conditions, values), step)]
+
+
+def record_rows(
+    store: Store, step: int | None = None, conditions: str = "true", values: Sequence[Any] = ()
+) -> list[Row]:
+    """The rows of records, as the listing has rows of trajectories, with `is_group`."""
     sql = f"SELECT * FROM _group_records t WHERE {conditions} ORDER BY start_ns, trajectory_id"
-    rows: list[Row] = [{**_NOTHING, **row} for row in store._ask(sql, values, step)]
-    return [each.trajectory for each in read_whole(store, rows, step)]
+    return [{**_NOTHING, **row} for row in store._ask(sql, values, step)]
+
+
+def record_with_prefix(store: Store, prefix: str) -> Trajectory | None:
+    """The record whose id begins so, if there is exactly one."""
+    wanted = prefix.strip().lower()
+    bounds = [wanted.ljust(32, "0"), wanted.ljust(32, "f")]
+    records = records_where(store, "trajectory_id BETWEEN ? AND ?", bounds, None)
+    return records[0] if len(records) == 1 else None
+
+
+def records_of(records: list[Trajectory], rollouts: Sequence[Row]) -> list[Trajectory]:
+    """Those records that belong to the runs of these rollouts; all of them if there are no rollouts."""
+    runs = {(row["project"], row["experiment"], row["validate"], row["run"]) for row in rollouts}
+    return [each for each in records if not runs or (each.project, each.experiment, each.validate, each.run) in runs]
 
 
 class GroupQuestion(NamedTuple):

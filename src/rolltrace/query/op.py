@@ -27,20 +27,33 @@ class Op:
     """One traced call, with the calls made inside it."""
 
     op_id: int
+    """Unique."""
     name: str
+    """What the op is called."""
     kind: str
+    """llm, aux_llm, tool, env, reward, other."""
     status: str
-    """ok, error, cancelled, running, interrupted"""
+    """ok, error, cancelled, running, interrupted."""
     start_ns: int
+    """Start, nanoseconds since 1970."""
     end_ns: int | None
+    """End, nanoseconds since 1970; None while it runs, or if its process died."""
     inputs: Any = field(repr=False)
+    """Its arguments, as they were when the call began."""
     outputs: Any = field(repr=False)
+    """What it returned, as it was then."""
     error: str | None = None
+    """Type and message of the exception that ended it."""
     traceback: str | None = None
+    """Traceback of that exception."""
     policy_version: int | None = None
+    """Which weights produced its tokens."""
     finish_reason: str | None = None
+    """Why the model stopped."""
     worker: str | None = None
+    """Host and process that wrote it."""
     children: list[Op] = field(default_factory=list)
+    """The ops called inside it, oldest first."""
     prompt_text: str | None = field(default_factory=lambda: None, repr=False)
     """The text of the tokens it saw; None without token2text."""
     response_text: str | None = field(default_factory=lambda: None, repr=False)
@@ -85,6 +98,7 @@ class Op:
 
     @property
     def duration_s(self) -> float | None:
+        """Seconds from start to end; None without an end."""
         return None if self.end_ns is None else (self.end_ns - self.start_ns) / 1e9
 
     @property

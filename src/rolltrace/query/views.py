@@ -46,6 +46,7 @@ from rolltrace.record.tables import (
     TRAJECTORIES,
     TRANSITIONS,
     WHERE,
+    ColumnType,
     Table,
 )
 from rolltrace.store import table_of
@@ -156,6 +157,20 @@ VIEWS = (
 """The documented ones."""
 
 
+_SQL: dict[ColumnType, str] = {
+    "text": "VARCHAR",
+    "long text": "VARCHAR",
+    "json": "VARCHAR",
+    "int64": "BIGINT",
+    "int32": "INTEGER",
+    "float64": "DOUBLE",
+    "bool": "BOOLEAN",
+    "int32[]": "INTEGER[]",
+    "float32[]": "FLOAT[]",
+    "int8[]": "TINYINT[]",
+}
+
+
 class Chosen(NamedTuple):
     """The trajectories `t` that meet some conditions, in two pieces of SQL."""
 
@@ -186,6 +201,12 @@ NEWEST = "_newest_ns"
 def live_name(table: str) -> str:
     """Under which name the live rows of a table are registered."""
     return f"_live_{table}"
+
+
+def no_live_rows() -> str:
+    """SQL: an empty table for the live rows of each table, behind those that are registered under the same name."""
+    columns = {table.name: ", ".join(f'"{name}" {_SQL[kind]}' for name, kind, _ in table.columns) for table in TABLES}
+    return ";".join(f"CREATE TABLE {live_name(table)} ({types})" for table, types in columns.items())
 
 
 def stored_name(table: Table) -> str:
