@@ -73,7 +73,7 @@ def cost_of(arguments: list[str]) -> Cost:
 
 def summarise(store: Path) -> None:
     """What a keeper does when a step is finished."""
-    from rolltrace.query.summarise import summarise as make
+    from rolltrace.query import summarise_steps as make
 
     make(store)
 

@@ -95,7 +95,7 @@ def _environment(options: argparse.Namespace, program: _Program) -> dict[str, st
         RolltraceError: a setting is wrong: said now, and not by the program in the middle of its output.
     """
     from rolltrace import backends
-    from rolltrace.integrations.installed import VARIABLE, installed_integrations
+    from rolltrace.integrations import VARIABLE, installed_integrations
     from rolltrace.settings import Settings, variable_of
 
     environment = dict(os.environ)

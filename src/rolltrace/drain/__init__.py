@@ -31,37 +31,23 @@ if TYPE_CHECKING:
     from rolltrace.drain.tokens import take_columns
 
 _LATER = {
-    "Addressee": "late_score",
-    "Carried": "drainer",
-    "Checks": "checks",
-    "Drainer": "drainer",
-    "Ended": "drainer",
-    "Finding": "checks",
-    "Memory": "text",
-    "NO_BLOB": "drainer",
-    "OpFacts": "checks",
-    "OpenKey": "drainer",
-    "OpenRecords": "drainer",
-    "Past": "checks",
-    "Redactor": "redact",
-    "Row": "row",
-    "RowMaker": "rows",
-    "Strength": "secret_names",
-    "arrow_of": "columns",
-    "carried_file": "drainer",
-    "fit": "fit",
-    "grouped": "columns",
-    "is_formatted": "checks.number_as_text",
-    "is_placeholder": "secret_names",
-    "note_open": "drainer",
-    "note_unread": "drainer",
-    "open_place": "drainer",
-    "part_sound": "columns",
-    "read_carried": "drainer",
-    "strength": "secret_names",
-    "take_columns": "tokens",
-    "write_score": "late_score",
-    "writer_of": "drainer",
+    name: module
+    for module, names in {
+        "checks": "Checks Finding OpFacts Past",
+        "checks.number_as_text": "is_formatted",
+        "columns": "arrow_of grouped part_sound",
+        "drainer": "Carried Drainer Ended NO_BLOB OpenKey OpenRecords carried_file note_open note_unread "
+        "open_place read_carried writer_of",
+        "fit": "fit",
+        "late_score": "Addressee write_score",
+        "redact": "Redactor",
+        "row": "Row",
+        "rows": "RowMaker",
+        "secret_names": "Strength is_placeholder strength",
+        "text": "Memory",
+        "tokens": "take_columns",
+    }.items()
+    for name in names.split()
 }
 """Name -> its module, loaded when it is asked for: whoever reads a store needs only some of them."""
 

@@ -42,6 +42,10 @@ from rolltrace.journal import (
     make_spare_after,
 )
 from rolltrace.record import (
+    BLOB_NAME,
+    FLAGS,
+    LOSSES,
+    TRAJECTORIES,
     Blob,
     OpEnd,
     OpStart,
@@ -50,10 +54,8 @@ from rolltrace.record import (
     TrajectoryStart,
     decode_record,
     encode_record,
+    read_partly,
 )
-from rolltrace.record.partial import read_partly
-from rolltrace.record.tables import FLAGS, LOSSES, TRAJECTORIES
-from rolltrace.record.values import BLOB_NAME
 from rolltrace.store import Partition, blob_path, note_routes, prepare, write_table
 from rolltrace.text import tokenizers_pending
 

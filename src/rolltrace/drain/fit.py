@@ -11,9 +11,18 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from rolltrace.record import Record, clean_text
-from rolltrace.record.partial import Partial
-from rolltrace.record.tables import NOTES, SPANS, TABLES, TRAJECTORIES, TRANSITIONS, ColumnType, Table
+from rolltrace.record import (
+    NOTES,
+    SPANS,
+    TABLES,
+    TRAJECTORIES,
+    TRANSITIONS,
+    ColumnType,
+    Partial,
+    Record,
+    Table,
+    clean_text,
+)
 
 LATEST_NS = _SAFE_TO_SUBTRACT = 1 << 62
 _MOST_COUNTED = 1 << 53

@@ -17,9 +17,7 @@ from rolltrace.drain.redact_text import MOST_SHORT, TextRedactor
 from rolltrace.drain.secret_names import Strength, is_secret
 from rolltrace.drain.secret_streams import put_together, without_spread_secrets
 from rolltrace.journal import SegmentReader
-from rolltrace.record import Array, Cut, Image, to_json
-from rolltrace.record.tables import TABLES, Table
-from rolltrace.record.values import Marker
+from rolltrace.record import TABLES, Array, Cut, Image, Marker, Table, to_json
 
 _MOST_PLAIN_LEVELS = 32
 _MOST_LEVELS = 256

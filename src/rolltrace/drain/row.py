@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from rolltrace.record import Error, to_json
-from rolltrace.record.tables import SPANS, TABLES, Table
+from rolltrace.record import SPANS, TABLES, Error, Table, to_json
 
 _encode_json = msgspec.json.Encoder().encode
 EMPTY: dict[str, dict[str, Any]] = {table.name: dict.fromkeys(each.name for each in table.columns) for table in TABLES}

@@ -29,19 +29,7 @@ from rolltrace.drain.tokens import take_columns
 from rolltrace.flags import UNREADABLE
 from rolltrace.journal import Losses
 from rolltrace.record import (
-    Coordinates,
-    Error,
-    Event,
-    OpEnd,
-    OpStart,
-    Record,
-    TrajectoryEnd,
-    TrajectoryStart,
-    clean_text,
-    decode_value,
-)
-from rolltrace.record.partial import Partial, read_coordinates, read_partly
-from rolltrace.record.tables import (
+    COLUMN_OF,
     FLAGS,
     LOSSES,
     NOTES,
@@ -51,10 +39,22 @@ from rolltrace.record.tables import (
     TRAJECTORIES,
     TRANSITIONS,
     WHERE,
+    Coordinates,
+    Error,
+    Event,
+    OpEnd,
+    OpStart,
+    Partial,
+    Record,
     Table,
+    TrajectoryEnd,
+    TrajectoryStart,
+    clean_text,
+    decode_value,
+    read_coordinates,
+    read_partly,
     sample_columns,
 )
-from rolltrace.record.tokens import COLUMN_OF
 
 _encode_json = msgspec.json.Encoder().encode
 _parts_decoder = msgspec.msgpack.Decoder(dict[str, msgspec.Raw])

@@ -16,7 +16,7 @@ from rolltrace._guard import logger
 from rolltrace.drain.clean import CleanTexts
 from rolltrace.drain.redact import Redactor
 from rolltrace.drain.shared import Shared
-from rolltrace.record.growing import Growing
+from rolltrace.record import Growing
 from rolltrace.text import Detokenizer, load_detokenizer, tokenizer_file
 
 _MOST_TOKENS_REMEMBERED = 8_000_000

@@ -33,8 +33,7 @@ from rolltrace.journal.segment import (
     VERSION,
 )
 from rolltrace.journal.writer import Losses
-from rolltrace.record import Record, decode_record
-from rolltrace.record.partial import read_deep
+from rolltrace.record import Record, decode_record, read_deep
 
 State = Literal["live", "sealed", "abandoned"]
 _FRAME_BYTES = FRAME.size

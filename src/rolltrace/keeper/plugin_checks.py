@@ -26,7 +26,7 @@ from rolltrace.errors import QueryError
 from rolltrace.files import replace_file
 from rolltrace.flags import CHECK_FAILED, PLUGIN_GROUP, is_on
 from rolltrace.journal import journal_folder
-from rolltrace.record.tables import FLAGS, sample_columns
+from rolltrace.record import FLAGS, sample_columns
 from rolltrace.store import Partition, write_part
 
 if TYPE_CHECKING:

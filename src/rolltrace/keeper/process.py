@@ -59,7 +59,7 @@ def _follow(store: Path, *, idle_sec: float, grace_sec: float, threads: bool) ->
         try:
             news = drainer.drain()
         except OSError as fault:  # a full disk, most likely; the journals wait
-            logger.warning("the drainer waits: %s", fault)
+            logger.warning("draining is postponed: %s", fault)
             news = 0
         checked = _check_next(plugins)
         news += checked

@@ -66,7 +66,7 @@ from rolltrace.query.views import (
     strays_question,
     views,
 )
-from rolltrace.record.tables import LOSSES, SCORES, TEXTS
+from rolltrace.record import LOSSES, SCORES, TEXTS
 from rolltrace.store import (
     SCHEMAS,
     Partition,

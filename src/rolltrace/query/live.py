@@ -39,11 +39,9 @@ from rolltrace.drain import (
 )
 from rolltrace.errors import ConfigError, FormatError
 from rolltrace.files import read_problem
-from rolltrace.journal import Entry, SegmentReader, Unread, hidden_journals, journal_files
-from rolltrace.journal.segment import FRAME, HEADER_BYTES
+from rolltrace.journal import FRAME, HEADER_BYTES, Entry, SegmentReader, Unread, hidden_journals, journal_files
 from rolltrace.query.listing import PartKey
-from rolltrace.record import Blob, Record
-from rolltrace.record.values import BLOB_NAME
+from rolltrace.record import BLOB_NAME, Blob, Record
 from rolltrace.store import SCHEMAS, Partition
 
 _TRIES = 5

@@ -18,9 +18,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from rolltrace.drain.checks.check import Finding, OpFacts
-from rolltrace.record import Marker, Opaque
-from rolltrace.record.messages import has_more, text_of
-from rolltrace.record.streams import length_of
+from rolltrace.record import Marker, Opaque, has_more, length_of, text_of
 
 _ABORTED = frozenset({"abort", "aborted", "cancelled"})
 """Somebody stopped it before it could say anything: verl does when the weights change."""

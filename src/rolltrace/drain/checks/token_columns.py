@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow.compute as pc
 
 from rolltrace.drain.checks.check import Finding, OpFacts
-from rolltrace.record.tokens import OWN_PROCESS
+from rolltrace.record import OWN_PROCESS
 
 
 def length_mismatch(op: OpFacts) -> Finding | None:
