@@ -67,6 +67,11 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
         """Where its bytes begin."""
         return self.offset + FRAME.size
 
+    @property
+    def end(self) -> int:
+        """Where they end."""
+        return self.offset + FRAME.size + self.size_bytes
+
 
 @dataclass(frozen=True)
 class Damage:
@@ -75,6 +80,11 @@ class Damage:
     offset: int
     size_bytes: int
     reason: str
+
+    @property
+    def end(self) -> int:
+        """Where they end."""
+        return self.offset + self.size_bytes
 
 
 @dataclass(frozen=True)
