@@ -110,7 +110,7 @@ def test_a_file_is_written_over_only_when_told_so(
     out = tmp_path / "sft.jsonl"
     out.write_text("weeks of work")
     assert main(["export", "sft", str(store), "-o", str(out)]) == 1
-    assert "is there already; name another file with -o, or add --force to write over it" in capsys.readouterr().err
+    assert "already exists; name another file with -o, or add --force to overwrite it" in capsys.readouterr().err
     assert out.read_text() == "weeks of work"
     assert main(["export", "sft", str(store), "-o", str(out), "--force"]) == 0
     assert out.read_text() != "weeks of work"

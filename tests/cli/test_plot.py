@@ -131,7 +131,7 @@ def test_without_matplotlib_one_line_says_what_to_install(store: Path, tmp_path:
     command = [sys.executable, "-c", program, "plot", str(store), "--train", "-o", str(tmp_path / "x.png")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert done.stderr.splitlines()[-1].startswith("rolltrace: a picture needs matplotlib: pip install matplotlib; ")
+    assert done.stderr.splitlines()[-1].startswith("rolltrace: images require matplotlib: pip install matplotlib; ")
     assert "Traceback" not in done.stderr
 
 

@@ -74,7 +74,7 @@ def test_where_nobody_can_be_asked_it_says_what_would_go_and_needs_yes(
         assert main([*words, "--store", str(store)]) == 1
         error = capsys.readouterr().err
         assert re.search(r"remove the payloads of \d trajectories \(\d whole groups, about [\d.]+ k?B\)", error)
-        assert "there is no terminal to ask: add --yes, or --dry-run to only look" in error
+        assert "there is no terminal to ask on: add --yes, or --dry-run to preview" in error
     assert pruned(store) == set()
     assert not (store / "retention.json").exists()
 
@@ -155,7 +155,7 @@ def test_a_filter_means_the_newest_run_and_age_means_all(tmp_path: Path, capsys:
         assert main(["prune", str(tmp_path), *words, "--dry-run", "--json"]) == 0
         said = capsys.readouterr()
         assert json.loads(said.out)["would_prune"] == count
-        hint = "without 1 trajectory of older runs; for those: --where 'superseded = true and (step = 1)'\n"
+        hint = "1 trajectory of older runs left out; to include them: --where 'superseded = true and (step = 1)'\n"
         assert (hint in said.err) == (words[1] == "step = 1")
 
 
@@ -164,7 +164,7 @@ def test_what_is_not_drained_yet_is_left_alone(tmp_path: Path, capsys: pytest.Ca
     assert main(["prune", str(tmp_path), "--older-than", "0m"]) == 0
     said = capsys.readouterr()
     assert said.out.startswith("pruned 0 trajectories")
-    assert "2 trajectories left alone, because something of their groups still runs or is not drained yet" in said.err
+    assert "2 trajectories left alone, because their groups are still running or not drained yet" in said.err
 
 
 def test_what_was_recorded_for_a_group_goes_with_it(tmp_path: Path) -> None:

@@ -158,7 +158,7 @@ def test_a_policy_can_be_saved_before_the_first_run(
     assert not store.exists(), "nothing is made for what cannot be saved"
     capsys.readouterr()
     assert run(store, "--where", "reward < 1", "--save") == 0
-    assert capsys.readouterr().err == f"rolltrace: made the store {store}, which was not there\n"
+    assert capsys.readouterr().err == f"rolltrace: created the store {store}\n"
     assert run(store, "--save", "--where", "reward < 0.5") == 0
     assert capsys.readouterr().err == ""
     assert Outbox(store, "shipping").policy == SendingPolicy("reward < 0.5")
@@ -269,6 +269,7 @@ def test_a_filter_means_the_newest_run_and_the_others_are_told(
     assert run(tmp_path / "runs", "--where", "reward = 1") == 0
     said = capsys.readouterr()
     assert said.out.startswith("sent 1 trajectory to shipping; ")
-    assert "without 1 trajectory of older runs; for those: --where 'superseded = true and (reward = 1)'" in said.err
+    hint = "1 trajectory of older runs left out; to include them: --where 'superseded = true and (reward = 1)'"
+    assert hint in said.err
     assert run(tmp_path / "runs", "--where", "superseded = true and (reward = 1)") == 0
     assert capsys.readouterr().out.startswith("sent 1 trajectory to shipping; shipping has 2")

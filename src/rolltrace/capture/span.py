@@ -148,10 +148,7 @@ class Span:
             trajectory = self.trajectory
             thread = "" if get_ident() == _main_thread else _thread_name()
             tokenizer = None if recorder.tokenizers is None else self.tokenizer
-            if len(inputs) + len(outputs) <= _MOST_BYTES_COPIED_TWICE:
-                first, second, third = inputs, outputs, thread
-            else:
-                first = second = third = _EMPTY
+            is_small = len(inputs) + len(outputs) <= _MOST_BYTES_COPIED_TWICE
             record: tuple[Any, ...] = (
                 "op_end",
                 trajectory.trace_id,
@@ -164,13 +161,13 @@ class Span:
                 self._start_ns + end_tick - self._start_tick,
                 status,
                 error,
-                first,
-                second,
-                third,
+                inputs if is_small else _EMPTY,
+                outputs if is_small else _EMPTY,
+                thread if is_small else _EMPTY,
             )
             if tokenizer is not None:
-                record = (*record, tokenizer.mark if first is inputs else _EMPTY)
-            if first is inputs:
+                record = (*record, tokenizer.mark if is_small else _EMPTY)
+            if is_small:
                 recorder.append(encode_record(record), trajectory.step)
             else:
                 end = encode_record(thread) + (b"" if tokenizer is None else encode_record(tokenizer.mark))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from rolltrace.cli.output import add_store, progress, store_of
+from rolltrace.cli.options import add_store, store_of
+from rolltrace.cli.output import progress
 
 
 def add(commands: Any) -> None:
@@ -13,11 +14,11 @@ def add(commands: Any) -> None:
     parser = commands.add_parser(
         "drain",
         help="turn journals into the store",
-        description="Drain what waits, and go on until no writer of this host is left. Runs by itself unless tracing "
-        'was set up with drain="off"; while another drainer is running, this one does nothing.',
+        description="Drain what is pending, and continue until no writer of this host is left. This happens "
+        'automatically unless tracing was set up with drain="off". If another drainer is running, it does the work.',
     )
     add_store(parser)
-    parser.add_argument("--once", action="store_true", help="drain what waits now, and stop")
+    parser.add_argument("--once", action="store_true", help="drain what is pending now, and stop")
     parser.set_defaults(run=run)
 
 

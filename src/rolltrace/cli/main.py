@@ -19,9 +19,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, TextIO
 
-from rolltrace.cli.output import error_text, named_store, plain
+from rolltrace.cli.options import named_store
+from rolltrace.cli.output import error_text, plain
 from rolltrace.errors import IncompleteWarning, RolltraceError
-from rolltrace.journal import write_problem
+from rolltrace.files import write_problem
 
 COMMANDS = (
     "run", "demo", "view", "ls", "show", "groups", "diff", "plot", "score", "tail", "live", "sql", "stats", "flags",
@@ -53,9 +54,9 @@ class Parser(argparse.ArgumentParser):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and give its exit code."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        return _run(given)
+        return _run(words)
     except KeyboardInterrupt:
         _quiet_end()
         print("rolltrace: stopped by Ctrl-C", file=sys.stderr)
@@ -72,9 +73,9 @@ def parser_of(names: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:
     return parser
 
 
-def _run(given: list[str]) -> int:
-    parser = parser_of([given[0]] if given and given[0] in COMMANDS else COMMANDS)
-    options = parser.parse_args(_with_dashes(given))
+def _run(words: list[str]) -> int:
+    parser = parser_of([words[0]] if words and words[0] in COMMANDS else COMMANDS)
+    options = parser.parse_args(_with_dashes(words))
     if options.version:
         import rolltrace
 
@@ -105,12 +106,12 @@ def _run(given: list[str]) -> int:
         return 1
 
 
-def _with_dashes(given: list[str]) -> list[str]:
+def _with_dashes(words: list[str]) -> list[str]:
     """`--order -reward` as `--order=-reward`: argparse takes a value that begins with a dash for another option."""
-    if given[:1] == ["run"]:  # the words of another program
-        return given
+    if words[:1] == ["run"]:  # the words of another program
+        return words
     joined: list[str] = []
-    for word in given:
+    for word in words:
         if joined and joined[-1] == "--order" and word.startswith("-") and not word.startswith("--"):
             joined[-1] = f"--order={word}"
         else:

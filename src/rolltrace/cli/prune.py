@@ -8,20 +8,18 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from rolltrace._launch import remove_replaced_later
-from rolltrace.cli.output import (
+from rolltrace.cli.options import (
     add_all_hosts,
     add_json,
     add_store,
-    counted,
-    json_line,
-    progress,
-    size,
+    add_yes,
+    amount,
+    is_agreed,
     store_of,
     tell_of_other_hosts,
     tell_of_runs_not_meant,
-    working,
 )
-from rolltrace.cli.removal import add_yes, amount, is_agreed
+from rolltrace.cli.output import counted, json_line, progress, size, working
 from rolltrace.journal import drainer_lock, journal_folder
 
 if TYPE_CHECKING:
@@ -36,7 +34,7 @@ def add(commands: Any) -> None:
         help="give space back",
         description="Remove the payloads (inputs, outputs, tokens) of trajectories, or with --whole all their ops. The "
         "summary rows always stay, groups are kept or pruned whole, and what was removed is counted in the store. It "
-        "says what would go, and asks.",
+        "prints what would be removed, and asks first.",
         epilog='rolltrace prune --older-than 30d; rolltrace prune --where "reward = 1" --dry-run; '
         "rolltrace prune --max-size 50GiB",
     )
@@ -47,10 +45,10 @@ def add(commands: Any) -> None:
         help="those that a filter finds, with the rest of their groups; of the newest run that reached their step, "
         "unless the filter asks about run or superseded",
     )
-    which.add_argument("--older-than", metavar="AGE", help="groups that ended before, such as 12h, 30d or 8w")
-    which.add_argument("--max-size", metavar="SIZE", help="the oldest steps, until the data is below, such as 50GiB")
+    which.add_argument("--older-than", metavar="AGE", help="groups that ended longer ago, such as 12h, 30d or 8w")
+    which.add_argument("--max-size", metavar="SIZE", help="the oldest steps, until the data is smaller, such as 50GiB")
     parser.add_argument("--whole", action="store_true", help="all rows but the summary, not only payloads")
-    parser.add_argument("--dry-run", action="store_true", help="only say what would be pruned")
+    parser.add_argument("--dry-run", action="store_true", help="only print what would be pruned")
     add_yes(parser)
     add_all_hosts(parser)
     add_json(parser)
@@ -65,7 +63,7 @@ def run(options: argparse.Namespace) -> int:
     path = store_of(options, to_write=not options.dry_run)
     store = open_store(path)
     owned = Owned(path, all_hosts=options.all_hosts)
-    with working("looking at what would go"):
+    with working("finding what would be removed"):
         plan = plan_pruning(
             store,
             where=options.where,
@@ -116,8 +114,8 @@ def _tell(store: Store, plan: Plan, options: argparse.Namespace) -> None:
     """What somebody may not think of."""
     if plan.choice.keep:
         print(
-            f"rolltrace: {counted(len(plan.choice.keep), 'trajectory')} left alone, because something of their groups "
-            "still runs or is not drained yet",
+            f"rolltrace: {counted(len(plan.choice.keep), 'trajectory')} left alone, because their groups are still "
+            "running or not drained yet",
             file=sys.stderr,
         )
     if plan.unsent:

@@ -156,5 +156,5 @@ def _values(store: Store, rows: Sequence[Row], name: str) -> list[Any]:
     question += f" trajectory_id IN ({', '.join('?' * len(ids))})"
     if kind in _OF_OPS:
         question += " GROUP BY s.trajectory_id"
-    found = {row["trajectory_id"]: row["found"] for row in store.sql(question, parameters + ids)} if ids else {}
-    return [found.get(each) for each in ids]
+    values = {row["trajectory_id"]: row["found"] for row in store.sql(question, parameters + ids)} if ids else {}
+    return [values.get(each) for each in ids]

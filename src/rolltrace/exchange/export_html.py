@@ -48,8 +48,8 @@ def write(selection: Selection, out: TextIO) -> Exported:
     """
     count = len(selection.rows)
     if not 0 < count <= MOST:
-        found = "no trajectory was" if not count else f"{count} trajectories were"
-        raise ConfigError(f"{found} chosen; a page shows 1 to {MOST}: name them with --trajectory ID")
+        chosen = "no trajectory was" if not count else f"{count} trajectories were"
+        raise ConfigError(f"{chosen} chosen; a page shows 1 to {MOST}: name them with --trajectory ID")
     images = Images(selection.store.path)
     shown_each = list(selection.each(lambda full: (full.trajectory, list(_page(full.trajectory, images)))))
     trajectories = [trajectory for trajectory, _ in shown_each]
@@ -162,7 +162,7 @@ def _compared(trajectories: Sequence[Trajectory]) -> list[str]:
     try:
         return list(_comparison(compare(trajectories)))
     except Exception as fault:  # each is still there by itself
-        logger.warning("they cannot be compared: %s: %s", type(fault).__name__, fault)
+        logger.warning("the trajectories cannot be compared: %s: %s", type(fault).__name__, fault)
         return [f"<p>They cannot be compared: {shown(type(fault).__name__)}.</p>\n"]
 
 

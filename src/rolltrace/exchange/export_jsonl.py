@@ -45,9 +45,15 @@ def record_of(full: Full) -> dict[str, Any]:
 
 def _op(op: Op, full: Full) -> dict[str, Any]:
     span = full.spans[op.op_id]
+    # The text of tokens is large and read apart; most ops have no tokens.
+    column = op.content.column if op.content is not None and op.content.has_tokens else _nothing
     return {
-        **{name: span[name] if name in span or op.content is None else op.content.column(name) for name in OP_COLUMNS},
+        **{name: span[name] if name in span else column(name) for name in OP_COLUMNS},
         "inputs": op.inputs,
         "outputs": op.outputs,
         "children": [_op(child, full) for child in op.children],
     }
+
+
+def _nothing(column: str) -> None:
+    return None

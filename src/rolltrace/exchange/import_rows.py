@@ -78,8 +78,8 @@ def trajectory_row(place: Place, name: str, start_ns: int, end_ns: int, tags: di
 def span_row(place: Place, number: int, name: str, kind: str, time_ns: int, **values: Any) -> ImportedRow:
     """The row of an op of which only the order is known."""
     times = {"start_ns": time_ns, "end_ns": time_ns, "status": "ok"}
-    made = {"op_id": op_id(place.trajectory_id, number), "name": name, "kind": kind, **times}
-    return row(SPANS, place, {**made, **values})
+    own = {"op_id": op_id(place.trajectory_id, number), "name": name, "kind": kind, **times}
+    return row(SPANS, place, {**own, **values})
 
 
 def score_row(place: Place, value: Any, terms: Mapping[str, Any], time_ns: int) -> ImportedRow:
@@ -100,16 +100,18 @@ def conversation_rows(place: Place, messages: list[dict[str, Any]], start_ns: in
     """
     rows: list[ImportedRow] = []
     calls: dict[Any, dict[str, Any]] = {}
-    told = 0
+    replied_to = 0
     for at, message in enumerate(messages):
         if message["role"] == "assistant":
             plain = message.keys() <= {"role", "content"} and isinstance(message.get("content"), str)
-            said = {"content": message["content"]} if plain else message
+            reply = {"content": message["content"]} if plain else message
             rows.append(
-                span_row(place, at, "assistant", "llm", start_ns + at, inputs={"messages": messages[:at]}, outputs=said)
+                span_row(
+                    place, at, "assistant", "llm", start_ns + at, inputs={"messages": messages[:at]}, outputs=reply
+                )
             )
             calls.update(_calls(message))
-            told = at + 1
+            replied_to = at + 1
         elif message["role"] == "tool":
             call = calls.get(_key(message.get("tool_call_id")), {})
             name = message.get("name") or call.get("name") or "tool"
@@ -124,7 +126,7 @@ def conversation_rows(place: Place, messages: list[dict[str, Any]], start_ns: in
                     outputs=message.get("content"),
                 )
             )
-    rest = [message for message in messages[told:] if message["role"] != "tool"]
+    rest = [message for message in messages[replied_to:] if message["role"] != "tool"]
     if rest:
         at = len(messages)
         rows.append(span_row(place, at, "messages", "env", start_ns + at, outputs={"messages": rest}))
@@ -133,13 +135,13 @@ def conversation_rows(place: Place, messages: list[dict[str, Any]], start_ns: in
 
 def _calls(message: dict[str, Any]) -> dict[Any, dict[str, Any]]:
     """The tool calls of a message by their id, as OpenAI writes them."""
-    found = message.get("tool_calls")
-    made: dict[Any, dict[str, Any]] = {}
-    for call in found if isinstance(found, list) else ():
+    calls = message.get("tool_calls")
+    by_id: dict[Any, dict[str, Any]] = {}
+    for call in calls if isinstance(calls, list) else ():
         function = call.get("function") if isinstance(call, dict) else None
         if isinstance(function, dict):
-            made[_key(call.get("id"))] = {"name": function.get("name"), "arguments": function.get("arguments")}
-    return made
+            by_id[_key(call.get("id"))] = {"name": function.get("name"), "arguments": function.get("arguments")}
+    return by_id
 
 
 def _key(value: Any) -> str:

@@ -93,7 +93,7 @@ def select(
 
     Args:
         store: The store.
-        trajectory_ids: Only these; the first letters of an id are enough.
+        trajectory_ids: Only these; a prefix of an id is enough.
         progress: Called with how many trajectories were read, and how many there are.
         **conditions: Those of `Store.trajectories`.
 
@@ -108,12 +108,12 @@ def select(
         named = f"trajectory_id in ({', '.join(repr(each) for each in wanted)})"
         where = conditions.get("where")
         conditions["where"] = named if where is None else f"({where}) and {named}"
-    found = store.trajectories(**conditions)
-    rows = found.rows()
+    listing = store.trajectories(**conditions)
+    rows = listing.rows()
     if trajectory_ids:
         by_id = {row["trajectory_id"]: row for row in rows}
         rows = [by_id[each] for each in wanted if each in by_id]
-    return Selection(store, rows, progress, found.older_runs)
+    return Selection(store, rows, progress, listing.older_runs)
 
 
 def batches(rows: list[Row], size: int) -> Iterator[list[Row]]:

@@ -26,7 +26,8 @@ def json_text(value: Any) -> str:
     """A value as one line of strict JSON. Readable text stays so, unless a terminal could obey some of it."""
     strict = _strict(value)
     text = _encode(strict).decode()
-    if text.isprintable():
+    # Of ASCII only DEL is left that is not printable, which is sooner told than by a look at each character.
+    if "\x7f" not in text if text.isascii() else text.isprintable():
         return text
     return json.dumps(strict, separators=(",", ":"), allow_nan=False).replace("\x7f", "\\u007f")
 
@@ -39,11 +40,18 @@ def _strict(value: Any) -> Any:
     if (kind is int and -(1 << 63) <= value < 1 << 64) or (kind is float and math.isfinite(value)):
         return value
     if kind is dict:
-        if all(type(key) is str and key.isascii() for key in value):
-            return {key: _strict(item) for key, item in value.items()}
+        if _all_plain_texts(value):
+            return {key: item if item is None else _strict(item) for key, item in value.items()}
     elif kind is list:
         return value if value and _all_numbers(value) else [_strict(item) for item in value]
     return to_json(value)
+
+
+def _all_plain_texts(keys: dict[Any, Any]) -> bool:
+    try:
+        return "".join(keys).isascii()
+    except TypeError:
+        return False
 
 
 def _all_numbers(values: list[Any]) -> bool:

@@ -27,9 +27,8 @@ from typing import Any
 import msgspec
 from xxhash import xxh3_64_intdigest
 
+from rolltrace.files import lock_now, open_file
 from rolltrace.journal import sigbus
-from rolltrace.journal.access import open_file
-from rolltrace.journal.lock import lock_now
 from rolltrace.journal.spare import take_spare
 
 FILE_MAGIC = b"ROLLTRJ\x01"

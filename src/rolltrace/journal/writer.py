@@ -18,14 +18,10 @@ from typing import Any
 
 from rolltrace import _guard
 from rolltrace.errors import StoreError
+from rolltrace.files import can_map, host_name, host_tag, lock_now, make_folder, make_store, sync_path
 from rolltrace.journal import sigbus
-from rolltrace.journal.access import make_folder, make_store
-from rolltrace.journal.filesystem import can_map
-from rolltrace.journal.host import host_name, host_tag
-from rolltrace.journal.lock import lock_now
 from rolltrace.journal.segment import FRAME, HEADER_BYTES, AppendedSegment, MappedSegment, Payload, Segment
 from rolltrace.journal.spare import spare_bytes
-from rolltrace.journal.sync import sync_path
 
 _RETRY_SEC = 0.5
 """How long after a failure no new segment is tried: a full disk must not cost a system call per record."""
@@ -214,7 +210,7 @@ class JournalWriter:
         with os.scandir(self.folder) as entries:
             for entry in entries:
                 if size := spare_bytes(entry.name):
-                    if size == capacity and self.mode == "mmap":
+                    if size == capacity and self.mode == "mmap" and entry.is_file(follow_symlinks=False):
                         spare = Path(entry.path)
                     continue
                 try:

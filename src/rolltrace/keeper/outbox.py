@@ -20,7 +20,7 @@ import msgspec
 
 from rolltrace._amounts import size_of
 from rolltrace.errors import ConfigError
-from rolltrace.journal import file_lock, make_folder, replace_file
+from rolltrace.files import file_lock, make_folder, replace_file
 from rolltrace.keeper.clean_output import Cleaner
 from rolltrace.keeper.position import Position
 from rolltrace.query import compile_where

@@ -26,8 +26,9 @@ from rolltrace.drain.checks import Finding
 from rolltrace.drain.drainer import Ended
 from rolltrace.drain.fit import fit
 from rolltrace.errors import QueryError
+from rolltrace.files import replace_file
 from rolltrace.flags import CHECK_FAILED, PLUGIN_GROUP, is_on
-from rolltrace.journal import journal_folder, replace_file
+from rolltrace.journal import journal_folder
 from rolltrace.record.tables import FLAGS, sample_columns
 from rolltrace.store import Partition, write_part
 

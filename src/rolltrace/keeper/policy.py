@@ -18,7 +18,7 @@ import msgspec
 import xxhash
 
 from rolltrace.errors import ConfigError
-from rolltrace.journal import replace_file
+from rolltrace.files import replace_file
 from rolltrace.keeper.groups import WAITING, Choice, Group, Row, choose_groups, groups_of
 
 KEEP = ("errors", "extremes", "slowest", "flagged")

@@ -22,7 +22,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rolltrace.journal import make_folder, open_file, replace_file
+from rolltrace.files import make_folder, open_file, replace_file
 
 SENT, REFUSED, HELD = 1, 2, 3
 _WORDS = {"sent": SENT, "refused": REFUSED, "held": HELD}

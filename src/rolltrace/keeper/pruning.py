@@ -18,8 +18,7 @@ from rolltrace._amounts import age_sec, size_of
 from rolltrace.errors import StoreError
 from rolltrace.keeper.groups import Choice, Group, Row, choose_groups, groups_of, parents_in
 from rolltrace.keeper.pending import unsent
-from rolltrace.query import Store
-from rolltrace.query.group_records import record_rows
+from rolltrace.query import Store, record_rows
 from rolltrace.record.tables import SPANS, TRAJECTORIES
 from rolltrace.store import Partition, list_parts, prunable, table_of
 

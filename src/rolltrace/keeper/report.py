@@ -10,7 +10,7 @@ import msgspec
 
 from rolltrace._amounts import ago
 from rolltrace.errors import ConfigError, FilterError
-from rolltrace.journal import file_lock
+from rolltrace.files import file_lock
 from rolltrace.keeper.outbox import Outbox
 from rolltrace.keeper.pending import routed
 from rolltrace.keeper.position import REFUSED, SENT

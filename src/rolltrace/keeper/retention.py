@@ -19,29 +19,29 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rolltrace._guard import caught
-from rolltrace.journal import journal_folder, replace_file
+from rolltrace.files import replace_file
+from rolltrace.journal import journal_folder
 from rolltrace.keeper.groups import WAITING, Choice, Row, parents_in
 from rolltrace.keeper.pending import unsent
 from rolltrace.keeper.policy import RetentionPolicy, as_command, choose, read_policy
-from rolltrace.query import Store, open_store
-from rolltrace.query.group_records import record_rows
+from rolltrace.query import Store, open_store, record_rows
 from rolltrace.record.tables import FLAGS, SCORES, TRAJECTORIES
 from rolltrace.store import (
     Partition,
     Pruned,
     data_folder,
+    escape,
     finish_pruning,
     finished_steps,
     list_parts,
     prune,
+    row_count,
     source_of,
     step_folder,
     step_of,
     table_of,
     undrained_sources,
 )
-from rolltrace.store.layout import escape
-from rolltrace.store.parts import row_count
 
 REASON = "retention"
 """Why, in `losses`."""

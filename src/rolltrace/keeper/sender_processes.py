@@ -10,7 +10,8 @@ from pathlib import Path
 
 from rolltrace.drain import Redactor
 from rolltrace.errors import FormatError
-from rolltrace.journal import SegmentReader, journal_files, make_folder, open_file
+from rolltrace.files import make_folder, open_file
+from rolltrace.journal import SegmentReader, journal_files
 from rolltrace.store import note_routes, outboxes, routes, sender_folder
 
 STOPPED = 3

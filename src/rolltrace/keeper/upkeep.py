@@ -18,12 +18,12 @@ from rolltrace.store import (
     Owned,
     compact,
     finished_steps,
+    part_entries,
     pruning_is_planned,
     remove_abandoned,
     remove_replaced,
     step_folders,
 )
-from rolltrace.store.layout import part_entries
 
 _SHARE = 0.2
 """How much of the time upkeep may take while there is something to drain."""

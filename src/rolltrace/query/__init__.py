@@ -24,7 +24,7 @@ from rolltrace.query.events import Finding, Note, Score, Transition
 from rolltrace.query.filters import compile_where
 from rolltrace.query.incomplete import Incomplete, Missing
 from rolltrace.query.limits import Limit
-from rolltrace.query.op import Op, OpTokens
+from rolltrace.query.op import Op, OpTokens, TokenUsage
 from rolltrace.query.result import Result
 from rolltrace.query.runs import OlderRuns
 from rolltrace.query.side_by_side import side_by_side
@@ -34,6 +34,7 @@ from rolltrace.query.trajectory import Trajectory
 if TYPE_CHECKING:
     from rolltrace.query.arguments import column_of as column_of
     from rolltrace.query.arguments import sorted_by as sorted_by
+    from rolltrace.query.as_sql import listing_sql
     from rolltrace.query.columns import COLUMNS as COLUMNS
     from rolltrace.query.columns import FILTER_HEADERS as FILTER_HEADERS
     from rolltrace.query.columns import GROUP_FILTER_HEADERS as GROUP_FILTER_HEADERS
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from rolltrace.query.group_views import GROUP_COLUMNS as GROUP_COLUMNS
     from rolltrace.query.group_views import GROUP_KEY as GROUP_KEY
     from rolltrace.query.group_views import SAME_GROUP as SAME_GROUP
+    from rolltrace.query.groups import record_rows as record_rows
     from rolltrace.query.images import read_image
     from rolltrace.query.jump import JumpTarget, jump_targets
     from rolltrace.query.messages import MessagePart, PairedCall, ShownMessage, messages_of_trajectory
@@ -79,6 +81,7 @@ _LATER = {
     name: module
     for module, names in {
         "arguments": "column_of sorted_by",
+        "as_sql": "listing_sql",
         "columns": "COLUMNS FILTER_HEADERS GROUP_FILTER_HEADERS GROUP_HEADERS TRAJECTORY_COLUMNS TRAJECTORY_HEADERS",
         "completion": "complete_filter",
         "contents": "Pace",
@@ -89,6 +92,7 @@ _LATER = {
         "filters": "MOST_ITEMS",
         "finished": "Read read_finished sizes survey",
         "group_views": "GROUP_COLUMNS GROUP_KEY SAME_GROUP",
+        "groups": "record_rows",
         "images": "read_image",
         "jump": "JumpTarget jump_targets",
         "messages": "MessagePart PairedCall ShownMessage messages_of_trajectory",
@@ -148,6 +152,7 @@ __all__ = [
     "Store",
     "TokenDivergence",
     "TokenSequence",
+    "TokenUsage",
     "ToolCall",
     "ToolDivergence",
     "Trajectory",
@@ -166,6 +171,7 @@ __all__ = [
     "find_trajectory",
     "group_page",
     "jump_targets",
+    "listing_sql",
     "messages_of_trajectory",
     "open_store",
     "ops_of",

@@ -10,9 +10,8 @@ from typing import NamedTuple
 import duckdb
 import pyarrow as pa
 
-from rolltrace.journal import read_problem
-from rolltrace.store import SCHEMAS, checksum_problem, table_of
-from rolltrace.store.later import pq
+from rolltrace.files import read_problem
+from rolltrace.store import SCHEMAS, checksum_problem, pq, table_of
 
 _OF_THE_QUESTION = (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException, duckdb.PermissionException)
 _OF_FILES = (duckdb.IOException, duckdb.InternalException)

@@ -116,7 +116,7 @@ def _piece(piece: Any) -> Iterator[MessagePart]:
         yield from _text(piece)
         return
     if isinstance(piece, dict):
-        image = next((found for found in (piece, *piece.values()) if _is_image(found)), None)
+        image = next((candidate for candidate in (piece, *piece.values()) if _is_image(candidate)), None)
         if image is not None:
             about = image["$image"]
             size = about.get("size") or ["?", "?"]

@@ -61,6 +61,10 @@ _SIBLINGS = """
 SELECT * FROM _listing t WHERE project = ? AND experiment = ? AND step IS NOT DISTINCT FROM ? AND validate = ?
     AND sample_index = ? AND run IS NOT DISTINCT FROM ? ORDER BY rollout_n NULLS LAST, start_ns
 """
+_RANGE = """
+SELECT min(reward) AS least, max(reward) AS most FROM _listing
+WHERE project = ? AND experiment = ? AND NOT superseded AND isfinite(reward)
+"""
 _MEANINGS = {flag.name: flag.meaning for flag in FLAGS}
 
 
@@ -94,6 +98,8 @@ class TrajectoryOutline:
     has_transitions: bool
     token_total: int
     """How many tokens its last model call saw and produced."""
+    reward_range: tuple[float, float] | None
+    """Smallest and largest finite reward of its experiment."""
 
 
 class Place(NamedTuple):
@@ -104,7 +110,7 @@ class Place(NamedTuple):
 
 
 def find_trajectory(store: Store, trajectory_id: str) -> Place:
-    """The full id and the step of a trajectory; the first letters of its id are enough.
+    """The full id and the step of a trajectory; a prefix of its id is enough.
 
     Raises:
         NotFoundError: no trajectory has this id.
@@ -114,7 +120,7 @@ def find_trajectory(store: Store, trajectory_id: str) -> Place:
 
 
 def outline_of(store: Store, trajectory_id: str) -> TrajectoryOutline:
-    """A trajectory without its payloads; the first letters of its id are enough.
+    """A trajectory without its payloads; a prefix of its id is enough.
 
     Raises:
         NotFoundError: no trajectory has this id.
@@ -123,7 +129,7 @@ def outline_of(store: Store, trajectory_id: str) -> TrajectoryOutline:
     full_id, step = place = find_trajectory(store, trajectory_id)
     row = next(iter(summaries(store, [full_id], step)), None)
     if row is None:  # pruned since we found it
-        raise NotFoundError(f"there is no trajectory {full_id} any more")
+        raise NotFoundError(f"trajectory {full_id} no longer exists")
 
     def ask(sql: str, *values: Any, everywhere: bool = False) -> list[Row]:
         return store._ask(sql, values, None if everywhere else step).rows()
@@ -146,6 +152,7 @@ def outline_of(store: Store, trajectory_id: str) -> TrajectoryOutline:
     runs = [each["run"] for each in store.runs(project=row["project"], experiment=row["experiment"])]
     sample = (row["rollout_n"], *key[:2], row["validate"], key[4], row["run"], row["run"])
     elsewhere = (*key[:2], row["validate"], key[4], row["step"], row["rollout_n"])
+    (bounds,) = ask(_RANGE, *key[:2], everywhere=True)
     return TrajectoryOutline(
         row={**row, "tags": {} if row["tags"] is None else as_object(row["tags"], "tags")},
         own=own[0] if own else {"traceback": None, "parent_trajectory_id": None, "parent_op_id": None},
@@ -172,6 +179,7 @@ def outline_of(store: Store, trajectory_id: str) -> TrajectoryOutline:
         run_count=len(runs),
         has_transitions=bool(ask("SELECT 1 FROM _transitions WHERE trajectory_id = ? LIMIT 1", full_id)),
         token_total=_token_total(ops),
+        reward_range=None if bounds["least"] is None else (bounds["least"], bounds["most"]),
     )  # fmt: skip
 
 
@@ -259,15 +267,15 @@ def _covered(ops: list[Row]) -> float:
 
 def _scores(rows: list[Row]) -> list[Row]:
     names = sorted({row["name"] for row in rows}, key=lambda name: (name != "reward", name))
-    found = []
+    scores = []
     for name in names:
         history = [
             {**row, "terms": {} if row["terms"] is None else as_object(row["terms"], "terms")}
             for row in rows
             if row["name"] == name
         ]
-        found.append({"name": name, "newest": history[-1], "history": history})
-    return found
+        scores.append({"name": name, "newest": history[-1], "history": history})
+    return scores
 
 
 def _finding(row: Row, turns: dict[int, int | None], sequence: TokenSequence) -> Row:

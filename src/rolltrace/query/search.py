@@ -86,10 +86,10 @@ def _match(op: Row, text: str, escaped: str, turns: list[int]) -> Row | None:
     names = {"payload": "payload", "text": "tokens", "trace": "transition"}
     where, body = next((where, op[column]) for column, where in names.items() if op.get(column) is not None)
     forms = (text,) if where == "tokens" else (text, escaped)
-    found = [each for form in forms if (each := re.search(re.escape(form), body, re.IGNORECASE))]
-    if not found:
+    matches = [each for form in forms if (each := re.search(re.escape(form), body, re.IGNORECASE))]
+    if not matches:
         return None
-    at, end = min(each.span() for each in found)
+    at, end = min(each.span() for each in matches)
     before, match, after = body[max(0, at - _AROUND) : at], body[at:end], body[end : end + _AROUND]
     if where != "tokens":
         before, match, after = _readable(before), _readable(match), _readable(after)

@@ -107,19 +107,19 @@ def _followed(trace: Any, ops: Mapping[int, OpPayload]) -> Any:
     """The trace with values in the place of pointers, which are its fields or the fields of those."""
     if not isinstance(trace, dict):
         return trace
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for name, value in trace.items():
         if _is_pointer(value):
-            found[name] = _target(value, ops, found)
+            values[name] = _target(value, ops, values)
             continue
         value = _unescaped(value)
         if isinstance(value, dict):
-            inner = found[name] = {}
+            inner = values[name] = {}
             for key, item in value.items():
-                inner[key] = _target(item, ops, found) if _is_pointer(item) else _unescaped(item)
+                inner[key] = _target(item, ops, values) if _is_pointer(item) else _unescaped(item)
         else:
-            found[name] = value
-    return found
+            values[name] = value
+    return values
 
 
 def _is_pointer(value: Any) -> bool:
@@ -134,10 +134,10 @@ def _is_ours(value: Any) -> bool:
     return isinstance(value, dict) and value.keys() == {POINTER} and isinstance(value[POINTER], dict)
 
 
-def _target(pointer: Any, ops: Mapping[int, OpPayload], found: dict[str, Any]) -> Any:
+def _target(pointer: Any, ops: Mapping[int, OpPayload], values: dict[str, Any]) -> Any:
     target = pointer[POINTER]
     try:
-        at: Any = found
+        at: Any = values
         if "op_id" in target:
             op = ops[target["op_id"]]
             at = {"inputs": op.inputs, "outputs": op.outputs}

@@ -164,8 +164,8 @@ class Recording:
     @property
     def events(self) -> list[Said]:
         """What was said about trajectories."""
-        found = [each for each in self.records if isinstance(each, Event)]
-        return [Said(e.event, decode_value(e.body), e.trajectory_id.hex(), e.op_id) for e in found]
+        events = [each for each in self.records if isinstance(each, Event)]
+        return [Said(e.event, decode_value(e.body), e.trajectory_id.hex(), e.op_id) for e in events]
 
     @property
     def op(self) -> TracedOp:

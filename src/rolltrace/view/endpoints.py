@@ -28,6 +28,7 @@ ENDPOINTS = (
     Endpoint("experiment", "/api/experiment", requests.ExperimentRequest, wire.Experiment, "Series over the steps"),
     Endpoint("groups", "/api/groups", requests.PageRequest, wire.Groups, "A page of groups"),
     Endpoint("trajectories", "/api/trajectories", requests.PageRequest, wire.Trajectories, "A page of trajectories"),
+    Endpoint("sql", "/api/sql", requests.SqlRequest, wire.Sql, "A listing as one SELECT over the documented views"),
     Endpoint("facets", "/api/facets", requests.Scope, wire.Facets, "Counts and histograms"),
     Endpoint(
         "filter_check", "/api/filter/check", requests.FilterCheckRequest, wire.FilterCheck, "Is this filter right?"

@@ -51,6 +51,13 @@ class PageRequest(Scope, kw_only=True):
     limit: Limit = 200
 
 
+class SqlRequest(Scope, kw_only=True):
+    """A listing to be written as SQL."""
+
+    listing: Literal["experiments", "steps", "groups", "trajectories"]
+    order: str | None = None
+
+
 class FilterCheckRequest(Scope, kw_only=True):
     """A filter to check."""
 

@@ -1,4 +1,5 @@
 /** The one way to the server: typed by its OpenAPI document, so a path, an argument or a field that is gone is a type error. */
+import { request, takeEarly } from "./early";
 import type { Problem, paths } from "./types.gen";
 
 export type Path = keyof paths;
@@ -46,7 +47,7 @@ export async function ask<P extends Path>(
 export async function fetchJson(href: string, signal?: AbortSignal): Promise<unknown> {
   let response: Response;
   try {
-    response = await fetch(href, { signal, headers: { accept: "application/json" }, credentials: "same-origin" });
+    response = await (takeEarly(href) ?? request(href, signal));
   } catch (error) {
     if (signal?.aborted) throw error;
     throw new ServerProblem(0, { error: "unreachable", detail: "the server does not answer" });

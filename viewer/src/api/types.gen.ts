@@ -89,6 +89,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/sql": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** A listing as one SELECT over the documented views */
+        get: operations["sql"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/facets": {
         parameters: {
             query?: never;
@@ -677,6 +694,13 @@ export interface components {
             superseded: boolean;
         };
         /**
+         * Sql
+         * @description A listing as one SELECT over the documented views.
+         */
+        Sql: {
+            sql: string;
+        };
+        /**
          * Facets
          * @description What can be narrowed down, over the trajectories that match the filter.
          */
@@ -803,6 +827,8 @@ export interface components {
             has_transitions: boolean;
             /** @description How many tokens its last model call saw and produced: the sequence has as many, and more where it breaks. */
             token_total: number;
+            /** @description Smallest and largest finite reward of the experiment: one colour scale. None without rewards. */
+            reward_range: number[] | null;
         };
         /**
          * SampleStep
@@ -1368,6 +1394,7 @@ export type Cell = components['schemas']['Cell'];
 export type GroupTotals = components['schemas']['GroupTotals'];
 export type Trajectories = components['schemas']['Trajectories'];
 export type TrajectoryRow = components['schemas']['TrajectoryRow'];
+export type Sql = components['schemas']['Sql'];
 export type Facets = components['schemas']['Facets'];
 export type Facet = components['schemas']['Facet'];
 export type Count = components['schemas']['Count'];
@@ -1576,6 +1603,46 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Trajectories"];
+                };
+            };
+            /** @description why there is none */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    sql: {
+        parameters: {
+            query: {
+                project?: string | null;
+                experiment?: string | null;
+                step?: number | null;
+                sample_index?: string | null;
+                validate?: boolean | null;
+                run?: string | null;
+                all_runs?: boolean;
+                where?: string | null;
+                listing: "experiments" | "groups" | "steps" | "trajectories";
+                order?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description the answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Sql"];
                 };
             };
             /** @description why there is none */

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { type DiffPiece, wordDiff } from "./diff";
+import { type DiffPiece, tokenDiff, wordDiff } from "./diff";
 
 const marked = (pieces: readonly DiffPiece[]) =>
   pieces.map((piece) => (piece.differs ? `[${piece.text}]` : piece.text)).join("");
@@ -21,4 +21,12 @@ test("both sides keep all of their text, however long it is", () => {
   expect(diff.left.map((piece) => piece.text).join("")).toBe(left);
   expect(diff.right.map((piece) => piece.text).join("")).toBe(right);
   expect(wordDiff("", "x").left).toEqual([]);
+});
+
+test("tokens that only one side has are marked on that side", () => {
+  expect(tokenDiff([1, 2, 3, 4], [1, 9, 3, 4, 5])).toEqual({
+    left: [false, true, false, false],
+    right: [false, true, false, false, true],
+  });
+  expect(tokenDiff([], [7])).toEqual({ left: [], right: [true] });
 });

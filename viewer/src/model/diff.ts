@@ -19,9 +19,8 @@ const TIME_MS = 150;
 export function wordDiff(left: string, right: string): Diff {
   if (left === right) return { left: [{ text: left, differs: false }], right: [{ text: right, differs: false }] };
   const [a, b] = [left.match(WORDS) ?? [], right.match(WORDS) ?? []];
-  if (left.length + right.length > LONGEST) return byEnds(a, b);
-  const changes = diffArrays(a, b, { timeout: TIME_MS });
-  if (!changes) return byEnds(a, b);
+  const isLong = left.length + right.length > LONGEST;
+  const changes = (isLong ? undefined : diffArrays(a, b, { timeout: TIME_MS })) ?? endsOf(a, b);
   const pieces: { left: DiffPiece[]; right: DiffPiece[] } = { left: [], right: [] };
   for (const { value, added, removed } of changes) {
     const text = value.join("");
@@ -31,19 +30,35 @@ export function wordDiff(left: string, right: string): Diff {
   return { left: joinedOverSpace(pieces.left), right: joinedOverSpace(pieces.right) };
 }
 
+/** Which tokens of each side the other does not have in their place. */
+export function tokenDiff(left: readonly number[], right: readonly number[]): { left: boolean[]; right: boolean[] } {
+  const changes = diffArrays([...left], [...right], { timeout: TIME_MS });
+  const marks: { left: boolean[]; right: boolean[] } = { left: [], right: [] };
+  for (const { value, added, removed } of changes ?? endsOf(left, right)) {
+    if (!added) marks.left.push(...value.map(() => removed));
+    if (!removed) marks.right.push(...value.map(() => added));
+  }
+  return marks;
+}
+
+interface Change<T> {
+  readonly value: readonly T[];
+  readonly added: boolean;
+  readonly removed: boolean;
+}
+
 /** Where a full comparison would take too long: what is the same at both ends, and the rest. */
-function byEnds(a: readonly string[], b: readonly string[]): Diff {
+function endsOf<T>(a: readonly T[], b: readonly T[]): Change<T>[] {
   let start = 0;
   while (start < Math.min(a.length, b.length) && a[start] === b[start]) start += 1;
   let end = 0;
   while (end < Math.min(a.length, b.length) - start && a[a.length - 1 - end] === b[b.length - 1 - end]) end += 1;
-  const cut = (words: readonly string[]): DiffPiece[] =>
-    [
-      { text: words.slice(0, start).join(""), differs: false },
-      { text: words.slice(start, words.length - end).join(""), differs: true },
-      { text: words.slice(words.length - end).join(""), differs: false },
-    ].filter((piece) => piece.text !== "");
-  return { left: cut(a), right: cut(b) };
+  return [
+    { value: a.slice(0, start), added: false, removed: false },
+    { value: a.slice(start, a.length - end), added: false, removed: true },
+    { value: b.slice(start, b.length - end), added: true, removed: false },
+    { value: a.slice(a.length - end), added: false, removed: false },
+  ].filter((change) => change.value.length > 0);
 }
 
 /** Two differences with nothing but a space between them read better as one. */

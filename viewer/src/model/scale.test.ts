@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { isLight, share, surprise, viridis } from "./scale";
+import { isLight, leaning, share, surprise, viridis } from "./scale";
 
 test("the ends of the reward scale are dark violet and yellow", () => {
   expect(viridis(0)).toBe("rgb(68 1 84)");
@@ -16,4 +16,11 @@ test("values are placed in the range of the experiment", () => {
 
 test("certain tokens are not marked, impossible ones fully", () => {
   expect([surprise(0), surprise(-2.5), surprise(-Infinity), surprise(Number.NaN)]).toEqual([0, 0.5, 1, 1]);
+});
+
+test("an advantage leans to its side, a small one visibly, none not at all", () => {
+  expect(leaning(0)).toBe(0);
+  expect(leaning(0.01)).toBe(0.15);
+  expect(leaning(-1)).toBe(-0.5);
+  expect(leaning(-9)).toBe(-1);
 });

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { asCommand, asFilter, asPython, asSql, queryOf } from "./scope";
+import { asCommand, asFilter, asPython, queryOf } from "./scope";
 
 const scope = {
   project: "maths",
@@ -20,11 +20,9 @@ test("a step that was never given is asked for as such", () => {
   expect(queryOf({ step: 3 }).step).toBe(3);
 });
 
-test("the same question in Python, SQL and on the command line", () => {
+test("the same question in Python and on the command line", () => {
   expect(asPython("groups", scope, "/data/store")).toContain('experiment="it\'s"');
   expect(asPython("groups", scope, "/data/store")).toContain('order="-std"');
-  expect(asSql("trajectories", scope)).toContain("experiment = 'it''s'");
-  expect(asSql("trajectories", scope)).toContain("order by std desc");
   expect(asCommand("groups", scope, "/data/my store")).toBe(
     "rolltrace groups '/data/my store' --project maths --experiment 'it'\\''s' --step 120 --where 'reward < 0.5 or flag is not null' --order=-std",
   );

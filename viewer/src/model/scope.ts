@@ -1,4 +1,5 @@
 /** Which trajectories a listing shows, and how the same question is asked elsewhere. */
+import { NO_STEP } from "./route";
 import { joined, literal } from "./where";
 
 export interface Scope {
@@ -11,6 +12,31 @@ export interface Scope {
   readonly allRuns?: boolean;
   readonly where?: string;
   readonly order?: string | null;
+}
+
+/** How many rows of a listing are asked for at once. */
+export const ROWS_AT_ONCE = 200;
+
+/** What the address of a step's page says. */
+export function scopeOf(
+  page: { project: string; experiment: string; step: string; sample: string | null },
+  query: URLSearchParams,
+): Scope {
+  return {
+    project: page.project,
+    experiment: page.experiment,
+    step: page.step === NO_STEP ? null : Number(page.step),
+    sample: page.sample,
+    where: query.get("where") ?? "",
+    allRuns: query.get("runs") === "all",
+    run: query.get("run"),
+    order: query.get("sort"),
+  };
+}
+
+/** Which of the two tables a step's page shows: the rollouts of one sample are a list. */
+export function tableOf(sample: string | null, query: URLSearchParams): "groups" | "list" {
+  return (query.get("view") ?? (sample === null ? "groups" : "list")) === "list" ? "list" : "groups";
 }
 
 /** What the server is asked. A step that was never given is a condition, since an argument that is missing means all. */
@@ -26,6 +52,11 @@ export function queryOf(scope: Scope) {
     all_runs: scope.allRuns || undefined,
     where: where || undefined,
   };
+}
+
+/** What the server is asked for a page of the listing. */
+export function listingOf(scope: Scope) {
+  return { ...queryOf(scope), order: scope.order ?? null, limit: ROWS_AT_ONCE };
 }
 
 /** One filter that means the same without the page around it. */
@@ -65,22 +96,6 @@ function namedArguments(listing: Listing, scope: Scope): [string, string][] {
   return args;
 }
 
-/** The documented view, narrowed to the place. A filter may ask for more than columns, so it is added as a comment. */
-export function asSql(listing: Listing, scope: Scope): string {
-  const conditions: string[] = [];
-  if (scope.project !== undefined) conditions.push(`project = ${sqlText(scope.project)}`);
-  if (scope.experiment !== undefined) conditions.push(`experiment = ${sqlText(scope.experiment)}`);
-  if (scope.step !== undefined) conditions.push(scope.step === null ? "step is null" : `step = ${scope.step}`);
-  if (scope.sample !== undefined && scope.sample !== null) conditions.push(`sample_index = ${sqlText(scope.sample)}`);
-  if (typeof scope.validate === "boolean") conditions.push(`validate = ${scope.validate}`);
-  if (scope.run) conditions.push(`run = ${sqlText(scope.run)}`);
-  else if (!scope.allRuns && listing === "trajectories") conditions.push("not superseded");
-  const order = scope.order ? `\norder by ${scope.order.replace(/-(\w+)/g, "$1 desc").replaceAll(",", ", ")}` : "";
-  const filter = scope.where ? `\n-- filter on the page: ${scope.where.replaceAll("\n", " ")}` : "";
-  const where = conditions.length ? `\nwhere ${conditions.join("\n  and ")}` : "";
-  return `select * from ${listing}${where}${order}${filter}\n`;
-}
-
 export function asCommand(listing: Listing, scope: Scope, storePath: string): string {
   const command = listing === "groups" ? "groups" : "ls";
   const flags = listing === "steps" ? " --steps" : listing === "experiments" ? " --experiments" : "";
@@ -97,10 +112,6 @@ export function asCommand(listing: Listing, scope: Scope, storePath: string): st
 
 function pythonText(text: string): string {
   return JSON.stringify(text);
-}
-
-function sqlText(text: string): string {
-  return `'${text.replaceAll("'", "''")}'`;
 }
 
 function shellText(text: string): string {

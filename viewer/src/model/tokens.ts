@@ -2,6 +2,10 @@
 import { numberOf, type WireNumber } from "../api/number";
 import type { Segment, TokenBreak, TokenRange } from "../api/types.gen";
 
+/** Longer sequences are read in windows of so many tokens. */
+export const TOKENS_AT_ONCE = 50_000;
+export const FIRST_TOKENS = { start: 0, end: TOKENS_AT_ONCE } as const;
+
 export interface Tokens {
   readonly start: number;
   readonly total: number;
@@ -35,6 +39,25 @@ export function tokensOf(range: TokenRange): Tokens {
     segments: range.segments,
     breaks: range.breaks,
   };
+}
+
+/** The tokens that a model call produced. */
+export interface Reply {
+  readonly tokens: Tokens;
+  /** Index of its first token in the whole sequence. */
+  readonly start: number;
+  readonly ids: readonly number[];
+}
+
+const known = new WeakMap<TokenRange, Tokens>();
+
+/** Null if they are not among those that were read. */
+export function replyOf(range: TokenRange, opId: string): Reply | null {
+  const segment = range.segments.find((each) => each.op_id === opId && each.kind === "response");
+  if (!segment || segment.start < range.start || segment.end > range.end) return null;
+  const tokens = known.get(range) ?? tokensOf(range);
+  known.set(range, tokens); // the replies of all turns are asked for one after the other
+  return { tokens, start: segment.start, ids: range.ids.slice(segment.start - range.start, segment.end - range.start) };
 }
 
 /** Cuts the text at the given numbers of characters (code points). */

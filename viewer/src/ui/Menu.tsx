@@ -1,5 +1,4 @@
-import * as Ariakit from "@ariakit/react";
-import type { ReactNode } from "react";
+import { lazy, type ReactNode, Suspense, useRef, useState } from "react";
 
 export interface Choice {
   readonly label: ReactNode;
@@ -7,6 +6,9 @@ export interface Choice {
   readonly checked?: boolean;
   readonly run: () => void;
 }
+
+const load = () => import("./MenuList");
+const MenuList = lazy(load);
 
 /** A button that opens a list of actions, or of things to switch on and off. */
 export function Menu(props: {
@@ -16,25 +18,40 @@ export function Menu(props: {
   choices: readonly Choice[];
   stay?: boolean;
 }) {
+  const button = useRef<HTMLButtonElement>(null);
+  const [open, setOpen] = useState(false);
   return (
-    <Ariakit.MenuProvider>
-      <Ariakit.MenuButton
+    <>
+      <button
+        ref={button}
+        type="button"
         className={props.className ?? "button small bare"}
         aria-label={props.title}
+        aria-haspopup="menu"
+        aria-expanded={open}
         title={props.title}
+        onPointerEnter={load}
+        onFocus={load}
+        onClick={() => setOpen(!open)}
+        onKeyDown={(event) => {
+          if (event.key !== "ArrowDown") return;
+          event.preventDefault();
+          setOpen(true);
+        }}
       >
         {props.label}
-      </Ariakit.MenuButton>
-      <Ariakit.Menu className="pop" gutter={4} unmountOnHide portal aria-label={props.title}>
-        {props.choices.map((choice, index) => (
-          <Ariakit.MenuItem key={index} className="item" hideOnClick={!props.stay} onClick={choice.run}>
-            {choice.checked !== undefined && <span aria-hidden>{choice.checked ? "✓" : "\u2007"}</span>}
-            <span>{choice.label}</span>
-            {choice.checked !== undefined && <span className="sr">{choice.checked ? "✓" : ""}</span>}
-            {choice.detail && <span className="detail">{choice.detail}</span>}
-          </Ariakit.MenuItem>
-        ))}
-      </Ariakit.Menu>
-    </Ariakit.MenuProvider>
+      </button>
+      {open && (
+        <Suspense fallback={null}>
+          <MenuList
+            button={button}
+            title={props.title}
+            choices={props.choices}
+            stay={props.stay}
+            onClose={() => setOpen(false)}
+          />
+        </Suspense>
+      )}
+    </>
   );
 }

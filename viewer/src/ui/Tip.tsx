@@ -1,14 +1,13 @@
-import * as Ariakit from "@ariakit/react";
-import type { ReactElement, ReactNode } from "react";
+import { type ReactElement, type ReactNode, useRef } from "react";
+import { HoverTip } from "./HoverTip";
 
 /** A short explanation beside what it explains, on hover and on focus. */
 export function Tip({ text, children }: { text: ReactNode; children: ReactElement }) {
+  const anchor = useRef<HTMLSpanElement>(null);
   return (
-    <Ariakit.TooltipProvider timeout={350} placement="bottom">
-      <Ariakit.TooltipAnchor render={children} />
-      <Ariakit.Tooltip className="tip" gutter={6} unmountOnHide>
-        {text}
-      </Ariakit.Tooltip>
-    </Ariakit.TooltipProvider>
+    <span ref={anchor} data-tip="" className="tipped">
+      {children}
+      <HoverTip container={anchor} render={() => text} />
+    </span>
   );
 }

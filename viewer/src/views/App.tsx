@@ -4,16 +4,16 @@ import { useText } from "../text";
 import { ErrorBoundary } from "../ui/ErrorBoundary";
 import { Link } from "../ui/Link";
 import { useUrl } from "../ui/url";
-import { Experiments } from "./experiments/Experiments";
 import { Frame } from "./frame/Frame";
-import { StepPage } from "./step/StepPage";
+import { PAGES } from "./pages";
 
-// Each of these brings a chart, a diff or a token layout along: they load when they are opened.
-const ExperimentPage = lazy(() => import("./experiment/ExperimentPage"));
-const TrajectoryPage = lazy(() => import("./trajectory/TrajectoryPage"));
-const ComparePage = lazy(() => import("./compare/ComparePage"));
-const LivePage = lazy(() => import("./live/LivePage"));
-const SearchPage = lazy(() => import("./search/SearchPage"));
+const Experiments = lazy(PAGES.experiments);
+const ExperimentPage = lazy(PAGES.experiment);
+const StepPage = lazy(PAGES.step);
+const TrajectoryPage = lazy(PAGES.trajectory);
+const ComparePage = lazy(PAGES.compare);
+const LivePage = lazy(PAGES.live);
+const SearchPage = lazy(PAGES.search);
 
 export function App() {
   const url = useUrl();

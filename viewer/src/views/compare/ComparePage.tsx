@@ -9,7 +9,7 @@ import { Segments } from "../../ui/Segments";
 import { navigate, setQuery, useUrl } from "../../ui/url";
 import { ProblemPanel } from "../parts/Problem";
 import { ColumnHead } from "./ColumnHead";
-import { CompareRow } from "./CompareRow";
+import { CompareRow, DIFF_MODES } from "./CompareRow";
 import "./compare.css";
 import { DiffersTable } from "./DiffersTable";
 
@@ -26,7 +26,7 @@ export default function ComparePage() {
   });
   const body = useRef<HTMLDivElement>(null);
   const [at, setAt] = useState(-1);
-  const words = query.get("diff") !== "plain";
+  const mode = DIFF_MODES.find((each) => each === query.get("diff")) ?? "words";
   const different = answer.data?.rows.flatMap((each, index) => (each.equal ? [] : [index])) ?? [];
   const move = (by: number) => {
     const next = Math.min(different.length - 1, Math.max(0, at + by));
@@ -76,9 +76,10 @@ export default function ComparePage() {
         <span className="grow" />
         <Segments
           label={t.compare.mode}
-          value={words ? "words" : "plain"}
+          value={mode}
           options={[
             { value: "words", label: t.compare.asWords },
+            { value: "tokens", label: t.compare.asTokens },
             { value: "plain", label: t.compare.asPlain },
           ]}
           onChange={(next) => setQuery({ diff: next === "words" ? null : next }, { replace: true })}
@@ -89,7 +90,7 @@ export default function ComparePage() {
         </span>
       </div>
       {data.rows.map((each, index) => (
-        <CompareRow key={index} row={each} index={index} data={data} baseline={baseline} words={words} />
+        <CompareRow key={index} row={each} index={index} data={data} baseline={baseline} mode={mode} />
       ))}
       <DiffersTable data={data} />
     </div>

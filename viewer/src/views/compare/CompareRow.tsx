@@ -4,6 +4,7 @@ import { equalStart } from "../../model/compare";
 import { trajectoryPath } from "../../model/route";
 import { useText } from "../../text";
 import { Link } from "../../ui/Link";
+import { type ReplyPlace, TokenReply } from "./TokenReply";
 import { TurnView } from "./TurnView";
 
 interface Props {
@@ -11,11 +12,14 @@ interface Props {
   index: number;
   data: Comparison;
   baseline: number;
-  words: boolean;
+  mode: DiffMode;
 }
 
+export const DIFF_MODES = ["words", "tokens", "plain"] as const;
+export type DiffMode = (typeof DIFF_MODES)[number];
+
 /** One turn of every column; turns that are equal are one line that opens. */
-export function CompareRow({ row, index, data, baseline, words }: Props) {
+export function CompareRow({ row, index, data, baseline, mode }: Props) {
   const t = useText();
   const [open, setOpen] = useState(false);
   if (row.equal) {
@@ -34,8 +38,10 @@ export function CompareRow({ row, index, data, baseline, words }: Props) {
   const first = data.first_difference;
   const isFirst = first !== null && row.first_turn <= first.turn && first.turn <= row.last_turn;
   const shared = equalStart(row.turns);
-  const base = row.turns[baseline] ?? null;
-  const other = row.turns.find((turn, column) => column !== baseline && turn !== null) ?? null;
+  const placeOf = (at: number | null): ReplyPlace | null => {
+    const opId = at === null ? null : row.turns[at]?.op_id;
+    return opId ? { trajectoryId: data.columns[at!]!.row.trajectory_id, opId } : null;
+  };
   return (
     <div className={`compare-row${isFirst ? " first" : ""}`} data-row={index}>
       {shared > 0 && (
@@ -55,7 +61,10 @@ export function CompareRow({ row, index, data, baseline, words }: Props) {
       {data.columns.map((column, at) => {
         const turn = row.turns[at] ?? null;
         // With two columns both sides are marked; with more, the others against the one that was chosen.
-        const against = !words ? null : at === baseline ? (data.columns.length === 2 ? other : null) : base;
+        const isBase = at === baseline;
+        const otherAt = isBase ? (data.columns.length === 2 ? 1 - at : null) : baseline;
+        const against = mode === "plain" || otherAt === null ? null : (row.turns[otherAt] ?? null);
+        const side = isBase ? "left" : "right";
         return (
           <div key={column.row.trajectory_id} className="compare-cell">
             {turn ? (
@@ -68,7 +77,17 @@ export function CompareRow({ row, index, data, baseline, words }: Props) {
                     </Link>
                   )}
                 </div>
-                <TurnView turn={turn} from={shared} against={against} side={at === baseline ? "left" : "right"} />
+                <TurnView
+                  turn={turn}
+                  from={shared}
+                  against={against}
+                  side={side}
+                  reply={
+                    mode === "tokens" && turn.op_id ? (
+                      <TokenReply place={placeOf(at)!} against={placeOf(otherAt)} side={side} />
+                    ) : undefined
+                  }
+                />
               </>
             ) : (
               <div className="dim ended">{t.compare.ended}</div>

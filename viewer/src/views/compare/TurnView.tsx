@@ -1,4 +1,4 @@
-import { useState } from "react";
+import { type ReactNode, useState } from "react";
 import type { CompareTurn, Message, Part, ToolCall } from "../../api/types.gen";
 import { type DiffPiece, wordDiff } from "../../model/diff";
 import { seconds } from "../../model/format";
@@ -14,12 +14,14 @@ interface Props {
   side: "left" | "right";
   /** Leave out so many messages: those that all columns begin with. */
   from?: number;
+  /** Stands for the text of the model's reply. */
+  reply?: ReactNode;
 }
 
 const FOLD_LINES_AT = 4000;
 
 /** What was said in a turn, with the words marked that the other does not have. */
-export function TurnView({ turn, against, side, from = 0 }: Props) {
+export function TurnView({ turn, against, side, from = 0, reply }: Props) {
   return turn.messages
     .slice(from)
     .map((message, index) => (
@@ -29,6 +31,7 @@ export function TurnView({ turn, against, side, from = 0 }: Props) {
         against={against ? partner(message, from + index, against) : null}
         compared={against !== null}
         side={side}
+        reply={message.op_id === turn.op_id ? reply : undefined}
       />
     ));
 }
@@ -38,14 +41,30 @@ function partner(message: Message, index: number, other: CompareTurn): Message |
   return same?.role === message.role ? same : (other.messages.find((each) => each.role === message.role) ?? null);
 }
 
-function OneMessage(props: { message: Message; against: Message | null; compared: boolean; side: Props["side"] }) {
-  const { message, against, side, compared } = props;
-  const texts = (from: Message | null, kind: Part["kind"]) => from?.parts.filter((part) => part.kind === kind) ?? [];
+interface MessageProps extends Pick<Props, "side" | "reply"> {
+  message: Message;
+  against: Message | null;
+  compared: boolean;
+}
+
+function OneMessage({ message, against, side, compared, reply }: MessageProps) {
   return (
     <div className="compare-message">
       <div className="role">
         <bdi>{message.role}</bdi>
       </div>
+      {reply ?? <Texts message={message} against={against} compared={compared} side={side} />}
+      {message.calls.map((call, index) => (
+        <Call key={index} call={call} against={compared ? (against?.calls[index] ?? null) : undefined} side={side} />
+      ))}
+    </div>
+  );
+}
+
+function Texts({ message, against, side, compared }: MessageProps) {
+  const texts = (from: Message | null, kind: Part["kind"]) => from?.parts.filter((part) => part.kind === kind) ?? [];
+  return (
+    <>
       {texts(message, "reasoning").map((part, index) => (
         <Reasoning
           key={`r${index}`}
@@ -69,10 +88,7 @@ function OneMessage(props: { message: Message; against: Message | null; compared
             </div>
           ),
         )}
-      {message.calls.map((call, index) => (
-        <Call key={index} call={call} against={compared ? (against?.calls[index] ?? null) : undefined} side={side} />
-      ))}
-    </div>
+    </>
   );
 }
 

@@ -29,7 +29,7 @@ const COLUMNS: readonly [keyof ReturnType<typeof useText>["experiments"], SortKe
 ];
 
 /** All experiments of the store: which are alive, how they do. Several can be selected to lay their rewards over each other. */
-export function Experiments() {
+export default function Experiments() {
   const t = useText();
   const url = useUrl();
   const status = useAnswer("/api/status");

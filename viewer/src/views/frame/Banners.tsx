@@ -1,8 +1,8 @@
-import { type ReactNode, useState } from "react";
 import type { ServerProblem } from "../../api/client";
 import type { Status } from "../../api/types.gen";
 import { useText } from "../../text";
 import { store, useStored } from "../../ui/stored";
+import { Banner } from "../parts/Banner";
 
 /** Only what needs one: the server or the store gone, files that cannot be read, records that were lost. */
 export function Banners({ status, problem }: { status: Status | undefined; problem: ServerProblem | null }) {
@@ -32,41 +32,5 @@ export function Banners({ status, problem }: { status: Status | undefined; probl
         </Banner>
       )}
     </>
-  );
-}
-
-interface Props {
-  tone: "bad" | "warn" | "note";
-  children: ReactNode;
-  details?: readonly string[];
-  onDismiss?: () => void;
-}
-
-export function Banner({ tone, children, details, onDismiss }: Props) {
-  const t = useText();
-  const [open, setOpen] = useState(false);
-  return (
-    <div className={`banner ${tone}`} role="status">
-      <span className="grow">
-        {children}
-        {details && (
-          <button type="button" className="textlink" aria-expanded={open} onClick={() => setOpen(!open)}>
-            {t.banner.details}
-          </button>
-        )}
-        {open && details && (
-          <ul className="mono traced">
-            {details.map((line) => (
-              <li key={line}>{line}</li>
-            ))}
-          </ul>
-        )}
-      </span>
-      {onDismiss && (
-        <button type="button" className="textlink" onClick={onDismiss}>
-          {t.banner.dismiss}
-        </button>
-      )}
-    </div>
   );
 }

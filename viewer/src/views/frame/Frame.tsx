@@ -1,5 +1,5 @@
 import { useQueryClient } from "@tanstack/react-query";
-import { type ReactNode, useEffect, useRef, useState } from "react";
+import { lazy, type ReactNode, Suspense, useEffect, useRef, useState } from "react";
 import { useAnswer } from "../../api/hooks";
 import type { Page } from "../../model/route";
 import { useLanguage, useText } from "../../text";
@@ -11,9 +11,9 @@ import { navigate } from "../../ui/url";
 import { Banners } from "./Banners";
 import { Breadcrumb } from "./Breadcrumb";
 import "./frame.css";
-import { Help } from "./Help";
 import { JumpBox } from "./JumpBox";
 
+const Help = lazy(() => import("./Help"));
 const STATUS_EVERY_MS = 3000;
 
 /** What stands around every page: where one is, the jump box, how the store is doing. */
@@ -85,7 +85,11 @@ export function Frame({ page, children }: { page: Page; children: ReactNode }) {
       <main id="main" className="main" tabIndex={-1}>
         {children}
       </main>
-      <Help open={helpOpen} onClose={() => setHelpOpen(false)} />
+      {helpOpen && (
+        <Suspense fallback={null}>
+          <Help onClose={() => setHelpOpen(false)} />
+        </Suspense>
+      )}
     </div>
   );
 }

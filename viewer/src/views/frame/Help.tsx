@@ -4,7 +4,7 @@ import { useText } from "../../text";
 import { useActiveBindings } from "../../ui/keys";
 
 /** The keys that work on this page, the page's own first. */
-export function Help({ open, onClose }: { open: boolean; onClose: () => void }) {
+export default function Help({ onClose }: { onClose: () => void }) {
   const t = useText();
   const layers = useActiveBindings();
   const seen = new Set<string>();
@@ -14,7 +14,7 @@ export function Help({ open, onClose }: { open: boolean; onClose: () => void }) 
     .filter((binding) => !seen.has(binding.keys) && seen.add(binding.keys));
   return (
     <Ariakit.Dialog
-      open={open}
+      open
       onClose={onClose}
       className="dialog help"
       backdrop={<div className="backdrop" />}

@@ -1,6 +1,7 @@
 import { useEffect, useState } from "react";
+import { ask } from "../../api/client";
 import { useAnswer } from "../../api/hooks";
-import { asCommand, asFilter, asPython, asSql, type Listing, type Scope } from "../../model/scope";
+import { asCommand, asFilter, asPython, type Listing, queryOf, type Scope } from "../../model/scope";
 import { useText } from "../../text";
 import { copy } from "../../ui/clipboard";
 import { Menu } from "../../ui/Menu";
@@ -17,13 +18,17 @@ export function CopyAs({ listing, scope }: { listing: Listing; scope: Scope }) {
   }, [copied]);
   const path = status.data?.store_path ?? "";
   const choice = (label: string, text: string) => ({ label, run: () => void copy(text).then(setCopied) });
+  const copySql = async () => {
+    const { sql } = await ask("/api/sql", undefined, { listing, ...queryOf(scope), order: scope.order });
+    setCopied(await copy(sql));
+  };
   return (
     <Menu
       label={copied ? t.copy.copied : t.copy.menu}
       title={t.copy.menu}
       choices={[
         choice(t.copy.filter, asFilter(scope)),
-        choice(t.copy.sql, asSql(listing, scope)),
+        { label: t.copy.sql, run: () => void copySql().catch(() => undefined) },
         choice(t.copy.python, asPython(listing, scope, path)),
         choice(t.copy.cli, asCommand(listing, scope, path)),
       ]}

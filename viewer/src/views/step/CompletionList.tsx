@@ -2,7 +2,7 @@ import { type RefObject, useEffect, useLayoutEffect, useRef, useState } from "re
 import { count } from "../../model/format";
 import { useText } from "../../text";
 import type { Chosen, Completion } from "./completion";
-import { placeOf } from "./FilterBar";
+import { placeOf } from "./FilterText";
 
 interface Props {
   id: string;

@@ -1,13 +1,11 @@
-import { useVirtualizer } from "@tanstack/react-virtual";
-import { useEffect, useMemo, useRef } from "react";
-import { usePages } from "../../api/hooks";
+import { useMemo } from "react";
 import { numberOf } from "../../api/number";
 import type { Cell, Groups } from "../../api/types.gen";
 import { measure } from "../../model/format";
 import { directionOf, neighbour, nextOrder } from "../../model/order";
 import { trajectoryPath } from "../../model/route";
 import type { Range } from "../../model/scale";
-import { queryOf, type Scope } from "../../model/scope";
+import type { Scope } from "../../model/scope";
 import { useText } from "../../text";
 import { HoverTip } from "../../ui/HoverTip";
 import { useKeys } from "../../ui/keys";
@@ -17,9 +15,9 @@ import { ProblemPanel } from "../parts/Problem";
 import { CellTip } from "./CellTip";
 import { GroupLine } from "./GroupLine";
 import { NoRows } from "./NoRows";
+import { usePagedRows } from "./pagedRows";
 import type { Selection } from "./selection";
 
-const ROW = 28;
 const COLUMNS = [
   ["mean", "mean"],
   ["std", "std"],
@@ -42,29 +40,11 @@ interface Props {
 export function GroupsGrid({ scope, range, selection, dim, every, onFirst }: Props) {
   const t = useText();
   const order = scope.order ?? null;
-  const pages = usePages("/api/groups", { ...queryOf(scope), order, limit: 200 }, { every });
-  const rows = useMemo(() => pages.data?.pages.flatMap((page) => page.rows) ?? [], [pages.data]);
+  const { pages, first, rows, body, virtual, items } = usePagedRows("/api/groups", scope, { every, onFirst });
   const cells = useMemo(
     () => new Map(rows.flatMap((row) => row.cells.map((cell) => [cell.trajectory_id, cell]))),
     [rows],
   );
-  const body = useRef<HTMLDivElement>(null);
-  const virtual = useVirtualizer({
-    count: rows.length,
-    getScrollElement: () => body.current,
-    estimateSize: () => ROW,
-    overscan: 12,
-  });
-  const items = virtual.getVirtualItems();
-  const lastSeen = items.at(-1)?.index ?? 0;
-  const { hasNextPage, isFetchingNextPage, fetchNextPage } = pages;
-  useEffect(() => {
-    if (hasNextPage && !isFetchingNextPage && lastSeen >= rows.length - 30) void fetchNextPage();
-  }, [hasNextPage, isFetchingNextPage, fetchNextPage, lastSeen, rows.length]);
-  const first = pages.data?.pages[0];
-  useEffect(() => {
-    if (first) onFirst(first);
-  }, [first, onFirst]);
   const rowAt = rows.findIndex((row) => row.cells.some((cell) => cell.trajectory_id === selection.at));
   const moveTo = (cell: Cell | undefined, rowIndex: number) => {
     if (!cell) return;
@@ -149,7 +129,7 @@ export function GroupsGrid({ scope, range, selection, dim, every, onFirst }: Pro
             />
           ))}
         </div>
-        {isFetchingNextPage && <div className="dim grid-more">{t.step.loadingMore}</div>}
+        {pages.isFetchingNextPage && <div className="dim grid-more">{t.step.loadingMore}</div>}
       </div>
       <HoverTip
         container={body}

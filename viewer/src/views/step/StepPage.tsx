@@ -2,8 +2,8 @@ import { useCallback, useRef, useState } from "react";
 import { useAnswer } from "../../api/hooks";
 import type { Groups, OlderRuns, Trajectories } from "../../api/types.gen";
 import { rangeFrom } from "../../model/cells";
-import { NO_STEP, stepPath } from "../../model/route";
-import type { Scope } from "../../model/scope";
+import { stepPath } from "../../model/route";
+import { type Scope, scopeOf, tableOf } from "../../model/scope";
 import { useText } from "../../text";
 import { useKeys } from "../../ui/keys";
 import { Segments } from "../../ui/Segments";
@@ -37,23 +37,12 @@ export interface Totals {
 }
 
 /** One training step: facets, and its trajectories as groups or as a list. */
-export function StepPage({ project, experiment, step, sample }: Props) {
+export default function StepPage({ project, experiment, step, sample }: Props) {
   const t = useText();
   const { query } = useUrl();
-  const where = query.get("where") ?? "";
-  const allRuns = query.get("runs") === "all";
-  const view = query.get("view") ?? (sample === null ? "groups" : "list");
-  const number = step === NO_STEP ? null : Number(step);
-  const scope: Scope = {
-    project,
-    experiment,
-    step: number,
-    sample,
-    where,
-    allRuns,
-    run: query.get("run"),
-    order: query.get("sort"),
-  };
+  const view = tableOf(sample, query);
+  const scope = scopeOf({ project, experiment, step, sample }, query);
+  const { step: number = null, where = "", allRuns = false } = scope;
   const series = useAnswer("/api/experiment", { query: { project, experiment, all_runs: allRuns || undefined } });
   const check = useAnswer("/api/filter/check", { query: { where }, enabled: where !== "", keep: false });
   const usable = where === "" || check.data?.valid === true;
@@ -112,7 +101,7 @@ export function StepPage({ project, experiment, step, sample }: Props) {
           />
           <Segments
             label={t.step.view}
-            value={view === "list" ? "list" : "groups"}
+            value={view}
             options={[
               { value: "groups", label: t.step.groups },
               { value: "list", label: t.step.list },

@@ -1,11 +1,8 @@
-import { useVirtualizer } from "@tanstack/react-virtual";
-import { useEffect, useMemo, useRef } from "react";
-import { usePages } from "../../api/hooks";
 import type { Trajectories } from "../../api/types.gen";
 import { directionOf, neighbour, nextOrder } from "../../model/order";
 import { trajectoryPath } from "../../model/route";
 import type { Range } from "../../model/scale";
-import { queryOf, type Scope } from "../../model/scope";
+import type { Scope } from "../../model/scope";
 import { useText } from "../../text";
 import { useKeys } from "../../ui/keys";
 import { Link } from "../../ui/Link";
@@ -14,9 +11,8 @@ import { navigate, setQuery, useUrl } from "../../ui/url";
 import { ProblemPanel } from "../parts/Problem";
 import { chosenColumns } from "./columns";
 import { NoRows } from "./NoRows";
+import { usePagedRows } from "./pagedRows";
 import type { Selection } from "./selection";
-
-const ROW = 28;
 
 interface Props {
   scope: Scope;
@@ -31,25 +27,7 @@ export function TrajectoryList({ scope, range, selection, every, onFirst }: Prop
   const t = useText();
   const order = scope.order ?? null;
   const columns = chosenColumns(useUrl().query.get("cols"));
-  const pages = usePages("/api/trajectories", { ...queryOf(scope), order, limit: 200 }, { every });
-  const rows = useMemo(() => pages.data?.pages.flatMap((page) => page.rows) ?? [], [pages.data]);
-  const body = useRef<HTMLDivElement>(null);
-  const virtual = useVirtualizer({
-    count: rows.length,
-    getScrollElement: () => body.current,
-    estimateSize: () => ROW,
-    overscan: 12,
-  });
-  const items = virtual.getVirtualItems();
-  const lastSeen = items.at(-1)?.index ?? 0;
-  const { hasNextPage, isFetchingNextPage, fetchNextPage } = pages;
-  useEffect(() => {
-    if (hasNextPage && !isFetchingNextPage && lastSeen >= rows.length - 40) void fetchNextPage();
-  }, [hasNextPage, isFetchingNextPage, fetchNextPage, lastSeen, rows.length]);
-  const first = pages.data?.pages[0];
-  useEffect(() => {
-    if (first) onFirst(first);
-  }, [first, onFirst]);
+  const { pages, first, rows, body, virtual, items } = usePagedRows("/api/trajectories", scope, { every, onFirst });
   const move = (by: number) => {
     const next = neighbour(rows, (row) => row.trajectory_id === selection.at, by);
     if (!next) return;
@@ -142,7 +120,7 @@ export function TrajectoryList({ scope, range, selection, every, onFirst }: Prop
           })}
         </div>
       </div>
-      {isFetchingNextPage && <div className="dim grid-more">{t.step.loadingMore}</div>}
+      {pages.isFetchingNextPage && <div className="dim grid-more">{t.step.loadingMore}</div>}
     </div>
   );
 }

@@ -1,16 +1,12 @@
-import type { ReactNode } from "react";
 import { numberOf } from "../../api/number";
-import type { Finding, Score, TrajectoryHead } from "../../api/types.gen";
-import { clock, count, MISSING, measure, seconds } from "../../model/format";
-import { trajectoryPath } from "../../model/route";
+import type { TrajectoryHead } from "../../api/types.gen";
+import { measure } from "../../model/format";
 import type { Range } from "../../model/scale";
 import { useText } from "../../text";
-import { CopyButton } from "../../ui/CopyButton";
-import { Link } from "../../ui/Link";
-import { hrefWith } from "../../ui/url";
-import { FlagChip } from "../parts/Flags";
 import { RewardSquare } from "../parts/Reward";
+import { Fact, FindingLine, History, Section, Tags } from "./factParts";
 import { ScoreView, Terms } from "./Scores";
+import { Where } from "./Where";
 
 /** Everything about a trajectory that is not what was said. */
 export function Facts({ head, range, onShut }: { head: TrajectoryHead; range: Range | null; onShut: () => void }) {
@@ -74,45 +70,7 @@ export function Facts({ head, range, onShut }: { head: TrajectoryHead; range: Ra
             ))}
           </Section>
         )}
-        <Section title={f.where}>
-          <Fact name={f.run}>
-            <bdi title={row.run ?? ""}>{f.of(head.run.index, head.run.count)}</bdi>
-          </Fact>
-          {row.policy_version_max !== null && (
-            <Fact name={f.policy}>{versions(row.policy_version_min, row.policy_version_max)}</Fact>
-          )}
-          {row.staleness !== null && <Fact name={f.staleness}>{count(row.staleness)}</Fact>}
-          <Fact name={f.worker}>
-            <bdi title={row.worker}>{row.worker}</bdi>
-          </Fact>
-          <Fact name={f.began}>{clock(row.start_ns)}</Fact>
-          <Fact name={f.took}>{row.duration_s === null ? MISSING : seconds(row.duration_s)}</Fact>
-          {row.response_tokens !== null && (
-            <Fact name={f.tokens}>{`${count(row.prompt_tokens)} + ${count(row.response_tokens)}`}</Fact>
-          )}
-          <Fact name={f.id}>
-            <CopyButton
-              text={row.trajectory_id}
-              label={row.trajectory_id.slice(0, 12)}
-              done={t.copy.copied}
-              className="button small bare mono tight"
-            />
-          </Fact>
-          {head.parent_trajectory_id && (
-            <Fact name={f.parent}>
-              <Link href={trajectoryPath(head.parent_trajectory_id)}>{head.parent_trajectory_id.slice(0, 8)}</Link>
-            </Fact>
-          )}
-          {head.children.length > 0 && (
-            <Fact name={f.children}>
-              {head.children.slice(0, 6).map((child) => (
-                <Link key={child} className="child" href={trajectoryPath(child)}>
-                  {child.slice(0, 8)}
-                </Link>
-              ))}
-            </Fact>
-          )}
-        </Section>
+        <Where head={head} />
         <Tags tags={row.tags as Record<string, unknown>} title={f.tags} />
         {head.notes.length > 0 && (
           <Section title={f.notes}>
@@ -127,82 +85,4 @@ export function Facts({ head, range, onShut }: { head: TrajectoryHead; range: Ra
       </div>
     </aside>
   );
-}
-
-function Section({ title, children }: { title: string; children: ReactNode }) {
-  return (
-    <section>
-      <h2 className="label">{title}</h2>
-      {children}
-    </section>
-  );
-}
-
-export function Fact({ name, children }: { name: string; children: ReactNode }) {
-  return (
-    <div className="fact">
-      <span className="dim">{name}</span>
-      <span className="mono cut">{children}</span>
-    </div>
-  );
-}
-
-function FindingLine({ finding }: { finding: Finding }) {
-  const t = useText();
-  const place = t.facts.at(finding.turn, finding.token);
-  const href =
-    finding.token !== null
-      ? hrefWith({ tab: "tokens" }, { op: finding.op_id, tok: String(finding.token) })
-      : hrefWith({}, { op: finding.op_id });
-  return (
-    <div className="finding" title={finding.meaning}>
-      {finding.op_id ? (
-        <Link href={href}>
-          <FlagChip flag={finding.flag} /> <span>{place}</span>
-        </Link>
-      ) : (
-        <FlagChip flag={finding.flag} />
-      )}
-    </div>
-  );
-}
-
-function History({ score }: { score: Score }) {
-  const t = useText();
-  return (
-    <details className="history">
-      <summary className="dim">{t.facts.history(score.history.length)}</summary>
-      {[...score.history].reverse().map((value, index) => (
-        <div key={index} className="fact">
-          <span className="dim mono">{clock(value.time_ns)}</span>
-          <span className="mono cut">{value.label ?? measure(numberOf(value.value))}</span>
-        </div>
-      ))}
-    </details>
-  );
-}
-
-function Tags({ tags, title }: { tags: Record<string, unknown>; title: string }) {
-  const entries = Object.entries(tags);
-  if (entries.length === 0) return null;
-  return (
-    <Section title={title}>
-      <div className="chips wrap">
-        {entries.map(([name, value]) => {
-          const text = `${name}=${typeof value === "string" ? value : JSON.stringify(value)}`;
-          return (
-            <span key={name} className="chip quiet" title={text}>
-              <span>
-                <bdi>{text}</bdi>
-              </span>
-            </span>
-          );
-        })}
-      </div>
-    </Section>
-  );
-}
-
-function versions(low: number | null, high: number): string {
-  return low === null || low === high ? String(high) : `${low} → ${high}`;
 }

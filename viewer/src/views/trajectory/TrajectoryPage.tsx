@@ -7,7 +7,8 @@ import { useText } from "../../text";
 import { Link } from "../../ui/Link";
 import { useStored } from "../../ui/stored";
 import { hrefWith, setQuery, useUrl } from "../../ui/url";
-import { Banner } from "../frame/Banners";
+import { TABS as SCRIPTS } from "../pages";
+import { Banner } from "../parts/Banner";
 import { ProblemPanel } from "../parts/Problem";
 import { Conversation } from "./Conversation";
 import { Facts } from "./Facts";
@@ -16,10 +17,10 @@ import { Outline } from "./Outline";
 import { SiblingBar } from "./SiblingBar";
 import "./trajectory.css";
 
-const TokensTab = lazy(() => import("./tokens/TokensTab"));
-const OpsTab = lazy(() => import("./ops/OpsTab"));
-const TransitionsTab = lazy(() => import("./TransitionsTab"));
-const RawTab = lazy(() => import("./RawTab"));
+const TokensTab = lazy(SCRIPTS.tokens);
+const OpsTab = lazy(SCRIPTS.ops);
+const TransitionsTab = lazy(SCRIPTS.transitions);
+const RawTab = lazy(SCRIPTS.raw);
 
 // It would write a style element into the page, which the content security policy forbids; the handles have a cursor of their own.
 disableGlobalCursorStyles();
@@ -47,8 +48,7 @@ function Loaded({ head, tab, stale }: { head: TrajectoryHead; tab: Tab; stale: b
   const { row } = head;
   const [outlineShut, setOutlineShut] = useStored("outline-shut");
   const [factsShut, setFactsShut] = useStored("facts-shut");
-  const series = useAnswer("/api/experiment", { query: { project: row.project, experiment: row.experiment } });
-  const range = rangeFrom(series.data?.reward_range);
+  const range = rangeFrom(head.reward_range);
   const toggleOutline = () => setOutlineShut(outlineShut ? null : "yes");
   const toggleFacts = () => setFactsShut(factsShut ? null : "yes");
   useTrajectoryKeys(head, tab, { toggleOutline, toggleFacts });

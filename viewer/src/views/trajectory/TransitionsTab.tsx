@@ -1,5 +1,3 @@
-import { useVirtualizer } from "@tanstack/react-virtual";
-import { useRef } from "react";
 import { useAnswer } from "../../api/hooks";
 import { numberOf } from "../../api/number";
 import type { TrajectoryHead, Transition } from "../../api/types.gen";
@@ -7,6 +5,7 @@ import { measure } from "../../model/format";
 import { preview } from "../../model/json";
 import { useText } from "../../text";
 import { JsonTree } from "../../ui/JsonTree";
+import { VirtualFlow } from "../../ui/VirtualFlow";
 import { ProblemPanel } from "../parts/Problem";
 import { Bars } from "./Scores";
 
@@ -26,13 +25,6 @@ export default function TransitionsTab({ head }: { head: TrajectoryHead }) {
     enabled: head.has_transitions,
   });
   const rows = answer.data?.transitions ?? [];
-  const box = useRef<HTMLDivElement>(null);
-  const virtual = useVirtualizer({
-    count: rows.length,
-    getScrollElement: () => box.current,
-    estimateSize: () => 220,
-    overscan: 4,
-  });
   if (!head.has_transitions)
     return (
       <div className="empty">
@@ -44,21 +36,13 @@ export default function TransitionsTab({ head }: { head: TrajectoryHead }) {
   if (answer.error && !answer.data)
     return <ProblemPanel problem={answer.error} onRetry={() => void answer.refetch()} />;
   return (
-    <div className="conversation" ref={box}>
-      <div style={{ height: virtual.getTotalSize(), position: "relative" }}>
-        {virtual.getVirtualItems().map((item) => (
-          <div
-            key={item.key}
-            ref={virtual.measureElement}
-            data-index={item.index}
-            className="virtual-item"
-            style={{ transform: `translateY(${item.start}px)` }}
-          >
-            <Card step={rows[item.index]!} />
-          </div>
-        ))}
-      </div>
-    </div>
+    <VirtualFlow
+      count={rows.length}
+      estimate={220}
+      label={t.trajectory.tabs.transitions}
+      itemKey={(index) => `${head.row.trajectory_id} ${index}`}
+      render={(index) => <Card step={rows[index]!} />}
+    />
   );
 }
 

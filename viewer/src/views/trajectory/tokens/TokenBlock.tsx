@@ -1,21 +1,24 @@
 import { type CSSProperties, Fragment, memo } from "react";
 import { count } from "../../../model/format";
-import { hue, surprise } from "../../../model/scale";
+import { hue, leaning, surprise } from "../../../model/scale";
 import { type Block, escaped, type Tokens } from "../../../model/tokens";
 import { useText } from "../../../text";
+import { lineEnds, Piece } from "./Piece";
 
-export type Metric = "logprob" | "mask" | "policy" | "plain";
+export type Metric = "logprob" | "mask" | "policy" | "advantage" | "plain";
 
 interface Props {
   tokens: Tokens;
   block: Block;
   metric: Metric;
+  /** Of the trajectory: what each of its trained tokens is pushed by. */
+  advantage: number | null;
   at: number | null;
   onPick: (index: number) => void;
 }
 
 /** A few hundred tokens of one segment, as flowing text; the margin says where one is. */
-export const TokenBlock = memo(function TokenBlock({ tokens, block, metric, at, onPick }: Props) {
+export const TokenBlock = memo(function TokenBlock({ tokens, block, metric, advantage, at, onPick }: Props) {
   const t = useText();
   const { segment } = block;
   const isPrompt = segment?.kind !== "response";
@@ -58,7 +61,7 @@ export const TokenBlock = memo(function TokenBlock({ tokens, block, metric, at, 
                 <span
                   data-tip={index}
                   className={classOf(tokens, offset, isPrompt, metric, index === at)}
-                  style={styleOf(tokens, offset, segment, metric)}
+                  style={styleOf(tokens, offset, segment, metric, advantage)}
                 >
                   {piece === null ? ` ${tokens.ids[offset]}` : <Piece text={piece} />}
                 </span>
@@ -72,29 +75,11 @@ export const TokenBlock = memo(function TokenBlock({ tokens, block, metric, at, 
   );
 });
 
-/** A line's end is seen, so that it can be hovered; a token inside of a character is a dot. */
-function Piece({ text }: { text: string }) {
-  if (text === "") return <span className="dot-piece">·</span>;
-  const inside = text.replace(/\n+$/, "");
-  const ends = text.length - inside.length;
-  return (
-    <>
-      {inside}
-      {ends > 0 && <span className="newline">{"↵".repeat(ends)}</span>}
-    </>
-  );
-}
-
-/** The line ends themselves come after the token's box, which would else reach into the next line. */
-function lineEnds(piece: string | null): string {
-  return piece === null ? "" : (/\n+$/.exec(piece)?.[0] ?? "");
-}
-
 function Version({ text, ids }: { text: string | null; ids: readonly number[] }) {
   return (
     <>
-      <span className="traced">{text === null ? "" : escaped(text)}</span>{" "}
-      <span className="dim">[{ids.join(", ")}]</span>
+      {text !== null && <span className="traced">{escaped(text)}</span>}
+      <span className="dim ids">{ids.join(" ")}</span>
     </>
   );
 }
@@ -107,14 +92,26 @@ function classOf(tokens: Tokens, offset: number, isPrompt: boolean, metric: Metr
     .join(" ");
 }
 
-function styleOf(tokens: Tokens, offset: number, segment: Block["segment"], metric: Metric): CSSProperties | undefined {
+function styleOf(
+  tokens: Tokens,
+  offset: number,
+  segment: Block["segment"],
+  metric: Metric,
+  advantage: number | null,
+): CSSProperties | undefined {
   if (metric === "logprob") {
     const logprob = tokens.logprobs[offset];
     if (logprob === null || logprob === undefined) return undefined;
     const strength = surprise(logprob);
     return strength > 0.05 ? { backgroundColor: `rgb(var(--heat) / ${(strength * 0.75).toFixed(2)})` } : undefined;
   }
-  if (metric === "policy" && segment?.kind === "response" && segment.policy_version !== null)
+  if (segment?.kind !== "response") return undefined;
+  if (metric === "policy" && segment.policy_version !== null)
     return { backgroundColor: `hsl(${hue(segment.policy_version)} 60% 50% / 0.22)` };
+  if (metric === "advantage" && advantage !== null && tokens.mask[offset] !== 0) {
+    const lean = leaning(advantage);
+    const colour = lean < 0 ? "--heat" : "--cold";
+    return lean === 0 ? undefined : { backgroundColor: `rgb(var(${colour}) / ${(Math.abs(lean) * 0.55).toFixed(2)})` };
+  }
   return undefined;
 }

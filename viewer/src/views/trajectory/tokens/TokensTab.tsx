@@ -1,9 +1,10 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { type KeyboardEvent, useCallback, useEffect, useMemo, useRef, useState } from "react";
 import { useAnswer } from "../../../api/hooks";
+import { numberOf } from "../../../api/number";
 import type { TokenRange, TrajectoryHead } from "../../../api/types.gen";
-import { count } from "../../../model/format";
-import { blockAt, blocksOf, tokensOf } from "../../../model/tokens";
+import { count, measure } from "../../../model/format";
+import { blockAt, blocksOf, TOKENS_AT_ONCE, tokensOf } from "../../../model/tokens";
 import { useText } from "../../../text";
 import { HoverTip } from "../../../ui/HoverTip";
 import { useKeys } from "../../../ui/keys";
@@ -15,8 +16,7 @@ import { type Metric, TokenBlock } from "./TokenBlock";
 import { TokenLine, TokenTip } from "./TokenTip";
 import "./tokens.css";
 
-const METRICS = ["logprob", "mask", "policy", "plain"] as const;
-const AT_ONCE = 50_000;
+const METRICS = ["logprob", "mask", "policy", "advantage", "plain"] as const;
 const LINE = 22;
 const PER_LINE = 22;
 
@@ -25,11 +25,11 @@ export default function TokensTab({ head }: { head: TrajectoryHead }) {
   const t = useText();
   const path = { trajectory_id: head.row.trajectory_id };
   const wanted = Number(useUrl().anchor.get("tok") ?? 0);
-  // Longer sequences are read in windows; the one with the token that is pointed at comes first.
-  const start = Math.floor((Number.isFinite(wanted) ? wanted : 0) / AT_ONCE) * AT_ONCE;
+  // The window with the token that is pointed at comes first.
+  const start = Math.floor((Number.isFinite(wanted) ? wanted : 0) / TOKENS_AT_ONCE) * TOKENS_AT_ONCE;
   const answer = useAnswer("/api/trajectory/{trajectory_id}/tokens", {
     path,
-    query: { start, end: start + AT_ONCE },
+    query: { start, end: start + TOKENS_AT_ONCE },
     enabled: head.has_tokens,
   });
   if (!head.has_tokens) return <NoTokens />;
@@ -42,6 +42,7 @@ export default function TokensTab({ head }: { head: TrajectoryHead }) {
 function Sequence({ range, head }: { range: TokenRange; head: TrajectoryHead }) {
   const t = useText();
   const { query, anchor } = useUrl();
+  const advantage = numberOf(head.row.advantage);
   const tokens = useMemo(() => tokensOf(range), [range]);
   const blocks = useMemo(() => blocksOf(tokens), [tokens]);
   const usual: Metric = range.has_logprobs ? "logprob" : range.has_mask ? "mask" : "plain";
@@ -92,11 +93,14 @@ function Sequence({ range, head }: { range: TokenRange; head: TrajectoryHead }) 
           options={METRICS.map((each) => ({
             value: each,
             label: t.tokens.metrics[each],
-            disabled: !available(each, range),
+            disabled: !available(each, range, advantage),
           }))}
           onChange={(next) => setQuery({ fill: next === usual ? null : next }, { replace: true })}
         />
-        <span className="dim cut">{t.tokens.summary(range.total, range.trained)}</span>
+        <span className="dim cut">
+          {t.tokens.summary(range.total, range.trained)}
+          {metric === "advantage" && advantage !== null && ` · ${t.tokens.pushed(measure(advantage))}`}
+        </span>
         {!range.has_text && <span className="dim cut">{t.tokens.noText}</span>}
         <span className="grow" />
         {range.least_likely.length > 0 && (
@@ -128,6 +132,7 @@ function Sequence({ range, head }: { range: TokenRange; head: TrajectoryHead }) 
                   tokens={tokens}
                   block={blocks[item.index]!}
                   metric={metric}
+                  advantage={advantage}
                   at={at !== null && blocks[item.index]!.start <= at && at < blocks[item.index]!.end ? at : null}
                   onPick={moveTo}
                 />
@@ -169,10 +174,11 @@ function useScrollToToken(
   }, [at, blocks, virtual, box]);
 }
 
-function available(metric: Metric, range: TokenRange): boolean {
+function available(metric: Metric, range: TokenRange, advantage: number | null): boolean {
   if (metric === "logprob") return range.has_logprobs;
   if (metric === "mask") return range.has_mask;
   if (metric === "policy") return range.segments.some((segment) => segment.policy_version !== null);
+  if (metric === "advantage") return advantage !== null;
   return true;
 }
 

@@ -1,0 +1,37 @@
+/** What stands beside the title of a chart: the values under the pointer, or the newest. */
+import type { ChartProps } from "./chartOptions";
+
+/** Written without React: it follows the pointer over a dozen charts at once. */
+export function showLegend(props: ChartProps, element: HTMLElement | null, index: number | null): void {
+  if (!element) return;
+  element.textContent = "";
+  const columns = props.shown ?? props.columns;
+  if (index !== null) append(element, props.formatX(props.x[index]!), "--dim");
+  let shown = 0;
+  props.lines.forEach((_, reversed) => {
+    const at = props.shown ? props.lines.length - 1 - reversed : reversed;
+    const line = props.lines[at]!;
+    // There is room for so many; of a stack, for those at its bottom: the largest.
+    if (line.hidden || shown >= (props.shown ? 2 : 3)) return;
+    const value = index === null ? columns[at]?.findLast((each) => each !== null) : columns[at]?.[index];
+    if (value === null || value === undefined) return;
+    const many = props.lines.length > 4;
+    if (many && index !== null && value === 0) return;
+    shown += 1;
+    const number = many && index === null ? "" : props.format(value);
+    append(element, line.named ? `${line.label} ${number}`.trim() : number, line.colour, line.dashed);
+  });
+}
+
+function append(element: HTMLElement, text: string, colour: string, dashed = false): void {
+  const span = document.createElement("span");
+  span.textContent = text;
+  span.style.color = colour === "--dim" ? "var(--dim)" : "var(--text)";
+  if (colour !== "--dim") {
+    const swatch = document.createElement("i");
+    swatch.style.borderColor = colour.startsWith("--") ? `var(${colour})` : colour;
+    if (dashed) swatch.style.borderTopStyle = "dotted";
+    element.append(swatch);
+  }
+  element.append(span);
+}
