@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from rolltrace.query.search import search_text
     from rolltrace.query.series import step_series
     from rolltrace.query.summarise import summarise as summarise
+    from rolltrace.query.transitions import amendments_of as amendments_of
     from rolltrace.query.values import Row as Row
     from rolltrace.query.values import changes_between
     from rolltrace.query.views import stored_name as stored_name
@@ -107,6 +108,7 @@ _LATER = {
         "search": "search_text",
         "series": "step_series",
         "summarise": "summarise",
+        "transitions": "amendments_of",
         "values": "Row changes_between",
         "views": "stored_name",
     }.items()
