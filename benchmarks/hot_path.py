@@ -40,7 +40,7 @@ class Effort:
     entries: int
     """Trajectories entered and left in a round."""
     replayed: int
-    """Trajectories replayed in a round of the realistic workload."""
+    """Trajectories of full length replayed in a round of the realistic workload."""
     at_once: int
     pace: float
     """How slow models and tools are, 1 being the workload's own waits."""
@@ -113,16 +113,17 @@ def small(effort: Effort) -> Iterator[Row]:
         yield Row(section, f"{flavour}, OpenTelemetry, export postponed", postponed, "us")
 
 
-def realistic(effort: Effort, trajectories: list[Trajectory]) -> Iterator[Row]:
-    """Whole trajectories, against the peer and against the least that any journal must do."""
-    replayed = trajectories[: effort.replayed]
+def realistic(effort: Effort, *, length: float) -> Iterator[Row]:
+    """Whole trajectories in the middle of a long run, against the peer and against the least any journal must do."""
+    replayed = generate(round(effort.replayed / length), length=length)
     ops = sum(len(trajectory.ops) for trajectory in replayed)
     size_bytes = sum(trajectory.size_bytes() for trajectory in replayed)
     payloads = [payload for trajectory in replayed for payload in trajectory.payloads()]
     cost = medians(
         {
             "plain": replays(Plain(), replayed),
-            "rolltrace": replays(Rolltrace(), replayed),
+            "rolltrace": replays(Rolltrace(long_running=True), replayed),
+            "start": replays(Rolltrace(), replayed),
             "OpenTelemetry": replays(OpenTelemetry(), replayed),
             "mapping": floor.fresh_mapping(payloads, ops=ops, size_bytes=size_bytes),
             "memory": floor.warm_memory(payloads, ops=ops, size_bytes=size_bytes),
@@ -133,6 +134,7 @@ def realistic(effort: Effort, trajectories: list[Trajectory]) -> Iterator[Row]:
     section = f"realistic workload: 20 ops a trajectory, {size_bytes / ops / 1e3:.0f} kB an op"
     ours, peer = cost["rolltrace"] - cost["plain"], cost["OpenTelemetry"] - cost["plain"]
     yield Row(section, "rolltrace", ours, "us")
+    yield Row(section, "rolltrace, first seconds of a process", cost["start"] - cost["plain"], "us")
     yield Row(section, "OpenTelemetry", peer, "us")
     yield Row(section, "OpenTelemetry / rolltrace", peer / ours, "x", at_least(10))
     yield Row(section, "encoding alone", cost["encoding"], "us")
@@ -241,11 +243,12 @@ def main() -> None:
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures as JSON")
     arguments: Any = parser.parse_args()
     effort = QUICK if arguments.quick else FULL
-    trajectories = generate(max(effort.replayed, effort.at_once))
+    trajectories = generate(effort.at_once)
     rows = [
         *off(effort),
         *small(effort),
-        *realistic(effort, trajectories),
+        *realistic(effort, length=1.0),
+        *realistic(effort, length=0.25),
         *trajectories_only(effort),
         *loop_lag(effort, trajectories),
         *growth(effort),

@@ -210,7 +210,7 @@ def build_long(store: Path, turns: int) -> str:
 
 
 def _table(table: Table, columns: Mapping[str, Sequence[object]]) -> pa.Table:
-    from rolltrace.store.parts import arrow_column
+    from rolltrace.store import arrow_column
 
     schema = SCHEMAS[table.name]
     count = len(next(iter(columns.values())))

@@ -26,10 +26,8 @@ import rolltrace
 from benchmarks.rounds import Round
 from benchmarks.table import Row, at_most, render, write_json
 from benchmarks.tracers import scratch_folder
-from rolltrace.capture.tokenizer_json import fingerprint, pages
 from rolltrace.drain import Drainer
-from rolltrace.drain.detokenize import load
-from rolltrace.journal import tokenizer_file
+from rolltrace.text import fingerprint, load_detokenizer, pages, tokenizer_file
 
 TURNS = 20
 LONGEST_PROMPT = 30_000
@@ -189,7 +187,7 @@ def decoding(made: Tokenizer, turns: list[Turn]) -> Iterator[Row]:
         path = Path(folder, "tokenizer.json")
         path.write_bytes(b"".join(pages(made)))
         begin = time.perf_counter()
-        table = load(path)
+        table = load_detokenizer(path)
         loading = time.perf_counter() - begin
     column = pa.array(ids, type=pa.int32())
 

@@ -126,7 +126,7 @@ def test_each_environment_variable_sets_its_setting(
         ("max_samples_per_step_per_worker", "many", "a whole number, 0 or more"),
         ("sample_seed", -1, "a whole number, 0 or more"),
         ("max_bytes", "1.5 MiB", "a size such as 8GiB, 64MiB or a number of bytes"),
-        ("max_bytes", -5, "a whole number, 0 or more"),
+        ("max_bytes", -5, "a size such as 8GiB, 64MiB or a number of bytes"),
         ("segment_bytes", 100, "at least 64 KiB"),
         ("drain", "proces", "one of 'process', 'thread', 'off'"),
         ("journal_mode", ["mmap"], "one of 'auto', 'mmap', 'append'"),

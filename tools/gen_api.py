@@ -16,6 +16,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from rolltrace.query import COLUMNS, Trajectory
+
 API_PAGE = Path(__file__).parent.parent / "docs" / "reference" / "api.md"
 SIGNATURES = Path(__file__).parent.parent / "tests" / "public_api.txt"
 MODULES = ("rolltrace", "rolltrace.query", "rolltrace.backends", "rolltrace.testing", "rolltrace.errors")
@@ -50,9 +52,9 @@ def _signature_lines(path: str, value: Any) -> Iterator[str]:
         return
     bases = ", ".join(each.__name__ for each in value.__bases__ if each is not object)
     yield f"class {path}({bases})"
-    members: dict[str, Any] = {**inspect.get_annotations(value), **vars(value)}
+    members: dict[str, Any] = {**inspect.get_annotations(value), **_members(value)}
     for member in sorted(name for name in members if not name.startswith("_")):
-        own = vars(value).get(member)
+        own = _members(value).get(member)
         if isinstance(own, staticmethod | classmethod):
             yield f"    {path}.{member}{inspect.signature(getattr(value, member))}"
         elif inspect.isfunction(own):
@@ -93,13 +95,21 @@ def _class(name: str, value: type) -> Iterator[str]:
     yield f"\n### {name}\n\n{_text(value)}\n"
     if dataclasses.is_dataclass(value) or hasattr(value, "_fields"):
         yield from _fields(value)
-    for member, own in vars(value).items():
+    for member, own in _members(value).items():
         if member.startswith("_"):
             continue
         if isinstance(own, property):
             yield f"\n- `{member}`{': ' * bool(_summary(own))}{_summary(own)}\n"
         elif inspect.isfunction(own):
             yield f"\n#### {name}.{member}\n\n    {member}{_signature(own)}\n\n{_text(own)}\n"
+
+
+def _members(value: type) -> dict[str, Any]:
+    """Its own members, and those of bases that are not public themselves."""
+    hidden = [
+        each for each in value.__bases__ if each.__module__.startswith("rolltrace") and not issubclass(each, Exception)
+    ]
+    return {**vars(value), **{name: own for base in hidden for name, own in vars(base).items()}}
 
 
 def _fields(value: type) -> Iterator[str]:
@@ -112,10 +122,11 @@ def _fields(value: type) -> Iterator[str]:
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
         if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant) and isinstance(after.value.value, str)
     }
+    meanings = {column.name: column.meaning for column in COLUMNS} if value is Trajectory else {}
     if names:
         yield "\nFields:\n\n"
     for name in names:
-        meaning = texts.get(name, "").replace("\n", " ")
+        meaning = (texts.get(name) or meanings.get(name, "")).replace("\n", " ")
         yield f"- `{name}`{': ' * bool(meaning)}{meaning}\n"
 
 

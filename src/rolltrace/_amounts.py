@@ -1,8 +1,15 @@
-"""Counts, sizes and times as people read them, in every table and message."""
+"""Counts, sizes and times as people read and write them, in every table, message and setting."""
 
 from __future__ import annotations
 
+import re
 import time
+from typing import Any
+
+from rolltrace.errors import ConfigError
+
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_SHIFTS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 
 
 def number(value: float | None) -> str:
@@ -46,3 +53,21 @@ def size(count: int) -> str:
             break
         amount, unit = amount / 1000, larger
     return f"{count} B" if unit == "B" else f"{amount:.1f} {unit}" if amount < 99.95 else f"{amount:.0f} {unit}"
+
+
+def age_sec(name: str, text: str, wanted: str = "an age such as 30m, 12h, 7d or 8w") -> float:
+    """The seconds of an age that somebody wrote; `name` is the option or setting, for the error."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smhdw])", text)
+    if match is None:
+        raise ConfigError(f"{name} must be {wanted}, not {text!r}")
+    return float(match[1]) * _SECONDS[match[2]]
+
+
+def size_of(name: str, value: Any) -> int:
+    """The bytes of a size that somebody wrote."""
+    match = re.fullmatch(r"\s*(\d+)\s*([kmgt]?)(i?b)?\s*", value.lower()) if isinstance(value, str) else None
+    if match is not None:
+        return int(match[1]) << _SHIFTS[match[2]]
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise ConfigError(f"{name} must be a size such as 8GiB, 64MiB or a number of bytes, not {value!r}")
+    return value

@@ -54,7 +54,7 @@ def drain_in_thread(store: Path) -> None:
 
 def _drain(store: Path) -> None:
     try:
-        from rolltrace.keeper.process import follow  # loads the column libraries: only in this mode
+        from rolltrace.keeper import follow  # loads the column libraries: only in this mode
 
         while True:
             with drainer_lock(journal_folder(store)) as alone:

@@ -137,7 +137,7 @@ FLAGS = (
 
 CHECK_FAILED = Flag(
     "check_failed",
-    "a check, ours or a plug-in, had a fault of its own; the other checks were made",
+    "a check, built in or a plug-in, raised an exception; the other checks were run",
     "for a plug-in that cannot be loaded: `rolltrace doctor` shows that",
     {"check": "which check", "error": "type and message of the fault"},
 )

@@ -8,12 +8,12 @@ Precedence: argument, then config, then environment, then default. None means "n
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from rolltrace._amounts import size_of
 from rolltrace._frameworks import frameworks
 from rolltrace.errors import ConfigError
 from rolltrace.flags import ALL, check_selection
@@ -105,15 +105,6 @@ def _count(name: str, value: Any) -> int:
     if not isinstance(number, int) or isinstance(number, bool) or number < 0:
         raise _wrong(name, value, "a whole number, 0 or more")
     return number
-
-
-def size_of(name: str, value: Any) -> int:
-    if isinstance(value, str):
-        match = re.fullmatch(r"\s*(\d+)\s*([kmgt]?)(i?b)?\s*", value.lower())
-        if match is None:
-            raise _wrong(name, value, "a size such as 8GiB, 64MiB or a number of bytes")
-        return int(match[1]) << {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}[match[2]]
-    return _count(name, value)
 
 
 def _one_of(*choices: str) -> Callable[[str, Any], str]:

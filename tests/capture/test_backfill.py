@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rolltrace import RolloutTrace, Trajectory, backfill, rollout_trace_attr
+from rolltrace import RolloutTrace, TrajectoryHandle, backfill, rollout_trace_attr
 from rolltrace.errors import ConfigError
 from rolltrace.record import Coordinates, Event, decode_coordinates, decode_value
 from rolltrace.testing import Recording
@@ -15,7 +15,7 @@ ELSEWHERE = "ab" * 16
 
 
 @pytest.fixture
-def group(traced: Recording) -> list[Trajectory]:
+def group(traced: Recording) -> list[TrajectoryHandle]:
     """Three rollouts of one sample, whose responses are judged together."""
     handles = []
     for n in range(3):
@@ -38,7 +38,7 @@ def written(traced: Recording) -> list[tuple[str, Coordinates, Any]]:
 
 
 @pytest.mark.parametrize("form", ["ids", "handles", "pairs", "pairs of ids", "callables", "dicts"])
-def test_each_trajectory_gets_its_own(traced: Recording, group: list[Trajectory], form: str) -> None:
+def test_each_trajectory_gets_its_own(traced: Recording, group: list[TrajectoryHandle], form: str) -> None:
     traces: Any = {
         "ids": {handle.id: judged(n) for n, handle in enumerate(group)},
         "handles": {handle: judged(n) for n, handle in enumerate(group)},
@@ -58,28 +58,28 @@ def test_each_trajectory_gets_its_own(traced: Recording, group: list[Trajectory]
     ]
 
 
-def test_a_mapping_may_be_in_any_order(traced: Recording, group: list[Trajectory]) -> None:
+def test_a_mapping_may_be_in_any_order(traced: Recording, group: list[TrajectoryHandle]) -> None:
     backfill(group, {group[n].id: judged(n) for n in (2, 0, 1)})
     assert [(name, body["trace"]["reward_data"]["wins"]) for name, _, body in written(traced)] == [
         (handle.id, n) for n, handle in enumerate(group)
     ]
 
 
-def test_an_id_alone_has_no_coordinates(traced: Recording, group: list[Trajectory]) -> None:
+def test_an_id_alone_has_no_coordinates(traced: Recording, group: list[TrajectoryHandle]) -> None:
     backfill([ELSEWHERE.upper()], {ELSEWHERE: judged(5)})
     assert written(traced) == [
         (ELSEWHERE, Coordinates(), {"backfill": True, "trace": {"reward_data": {"wins": 5}}}),
     ]
 
 
-def test_rewards_come_along(traced: Recording, group: list[Trajectory]) -> None:
+def test_rewards_come_along(traced: Recording, group: list[TrajectoryHandle]) -> None:
     backfill(
         group, [(handle, judged(0)) for handle in group], rewards={handle.id: n / 2 for n, handle in enumerate(group)}
     )
     assert [body["reward"] for _, _, body in written(traced)] == [0.0, 0.5, 1.0]
 
 
-def test_shuffled_pairs_are_refused(traced: Recording, group: list[Trajectory]) -> None:
+def test_shuffled_pairs_are_refused(traced: Recording, group: list[TrajectoryHandle]) -> None:
     first, second, third = group
     with pytest.raises(ConfigError) as raised:
         backfill(group, [(first, judged(0)), (third, judged(2)), (second, judged(1))])
@@ -89,39 +89,41 @@ def test_shuffled_pairs_are_refused(traced: Recording, group: list[Trajectory]) 
     assert written(traced) == []
 
 
-def test_a_missing_response_is_named(traced: Recording, group: list[Trajectory]) -> None:
+def test_a_missing_response_is_named(traced: Recording, group: list[TrajectoryHandle]) -> None:
     with pytest.raises(ConfigError, match=f"traces are missing for {group[1].id}.*2 traces, 3 trajectories"):
         backfill(group, [(group[0], judged(0)), (group[2], judged(2))])
     assert written(traced) == []
 
 
-def test_a_surplus_response_is_named(traced: Recording, group: list[Trajectory]) -> None:
+def test_a_surplus_response_is_named(traced: Recording, group: list[TrajectoryHandle]) -> None:
     traces = {**{handle.id: judged(0) for handle in group}, ELSEWHERE: judged(9)}
     with pytest.raises(ConfigError, match=f"too many, there is no trajectory {ELSEWHERE}"):
         backfill(group, traces)
     assert written(traced) == []
 
 
-def test_a_response_for_another_trajectory_is_missing_and_surplus(traced: Recording, group: list[Trajectory]) -> None:
+def test_a_response_for_another_trajectory_is_missing_and_surplus(
+    traced: Recording, group: list[TrajectoryHandle]
+) -> None:
     with pytest.raises(ConfigError, match=f"missing for {group[0].id}; .*no trajectory {ELSEWHERE}"):
         backfill(group[:1], {ELSEWHERE: judged(0)})
     assert written(traced) == []
 
 
-def test_a_duplicate_response_is_named(traced: Recording, group: list[Trajectory]) -> None:
+def test_a_duplicate_response_is_named(traced: Recording, group: list[TrajectoryHandle]) -> None:
     first, second, _ = group
     with pytest.raises(ConfigError, match=f"traces name twice {second.id}"):
         backfill([first, second], [(first, judged(0)), (second, judged(1)), (second.id, judged(2))])
     assert written(traced) == []
 
 
-def test_a_duplicate_trajectory_is_named(traced: Recording, group: list[Trajectory]) -> None:
+def test_a_duplicate_trajectory_is_named(traced: Recording, group: list[TrajectoryHandle]) -> None:
     with pytest.raises(ConfigError, match=f"trajectories name twice {group[0].id}"):
         backfill([group[0], group[0].id], {group[0].id: judged(0)})
     assert written(traced) == []
 
 
-def test_rewards_are_checked_as_well(traced: Recording, group: list[Trajectory]) -> None:
+def test_rewards_are_checked_as_well(traced: Recording, group: list[TrajectoryHandle]) -> None:
     traces = {handle.id: judged(0) for handle in group}
     with pytest.raises(ConfigError, match=f"rewards are missing for {group[2].id}"):
         backfill(group, traces, rewards={handle.id: 1.0 for handle in group[:2]})
@@ -131,7 +133,7 @@ def test_rewards_are_checked_as_well(traced: Recording, group: list[Trajectory])
 
 
 @pytest.mark.parametrize("trace", [judged(0), {"reward_data": {}}, (judged(0), judged(1))])
-def test_a_response_without_an_id_is_refused(traced: Recording, group: list[Trajectory], trace: Any) -> None:
+def test_a_response_without_an_id_is_refused(traced: Recording, group: list[TrajectoryHandle], trace: Any) -> None:
     with pytest.raises(
         ConfigError, match=r"without an id.*write \[\(handle, \.\.\.\), \.\.\.\] or \{handle\.id: \.\.\.\}"
     ):
@@ -139,7 +141,7 @@ def test_a_response_without_an_id_is_refused(traced: Recording, group: list[Traj
     assert written(traced) == []
 
 
-def test_what_is_no_id_is_named(traced: Recording, group: list[Trajectory]) -> None:
+def test_what_is_no_id_is_named(traced: Recording, group: list[TrajectoryHandle]) -> None:
     with pytest.raises(ConfigError, match="not 'prompt'"):
         backfill(group[:1], {"prompt": "?"})  # type: ignore[dict-item]
     with pytest.raises(ConfigError, match="not 7"):
@@ -148,14 +150,16 @@ def test_what_is_no_id_is_named(traced: Recording, group: list[Trajectory]) -> N
         backfill(group[0].id, {group[0].id: judged(0)})
 
 
-def test_what_is_no_trace_is_refused_before_anything_is_written(traced: Recording, group: list[Trajectory]) -> None:
+def test_what_is_no_trace_is_refused_before_anything_is_written(
+    traced: Recording, group: list[TrajectoryHandle]
+) -> None:
     with pytest.raises(ConfigError, match=f"the trace of {group[2].id} must be a RolloutTrace .*not float"):
         backfill(group, {group[0].id: judged(0), group[1].id: judged(1), group[2].id: lambda: 0.5})  # type: ignore[dict-item, return-value]
     assert written(traced) == []
 
 
 def test_what_a_callable_raises_is_raised_before_anything_is_written(
-    traced: Recording, group: list[Trajectory]
+    traced: Recording, group: list[TrajectoryHandle]
 ) -> None:
     def fail() -> RolloutTrace:
         raise LookupError("no judgement")
@@ -173,7 +177,7 @@ def test_while_off_nothing_is_called_and_nothing_is_checked() -> None:
     assert called == []
 
 
-def test_handles_that_are_not_traced_are_left_out(traced: Recording, group: list[Trajectory]) -> None:
+def test_handles_that_are_not_traced_are_left_out(traced: Recording, group: list[TrajectoryHandle]) -> None:
     called: list[int] = []
     with rollout_trace_attr(trace=False) as silent:
         pass

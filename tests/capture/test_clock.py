@@ -12,10 +12,10 @@ import pytest
 
 import rolltrace
 from rolltrace.capture import Recorder, scope
-from rolltrace.journal import claim_tokenizer, tokenizers_pending
 from rolltrace.record import Event, OpEnd, TrajectoryEnd, TrajectoryStart, decode_record
 from rolltrace.settings import Settings
 from rolltrace.testing import FakeClock, MemorySink
+from rolltrace.text import claim_tokenizer, tokenizers_pending
 
 HOUR = 3600.0
 

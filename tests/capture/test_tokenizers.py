@@ -14,10 +14,10 @@ import pytest
 from tokenizers import Tokenizer
 
 import rolltrace
-from rolltrace.capture.tokenizer_json import fingerprint
 from rolltrace.errors import ConfigError
 from rolltrace.record import OpEnd
 from rolltrace.testing import Recording, recording
+from rolltrace.text import fingerprint
 
 
 class Agent:

@@ -80,7 +80,7 @@ def test_wrong_usage_says_what_is_missing(
     with pytest.raises(SystemExit) as stopped:
         main(["diff", ids[0], *[str(store) for _ in extra]])
     assert stopped.value.code == 2
-    assert "two ids or more" in capsys.readouterr().err
+    assert "two or more ids" in capsys.readouterr().err
 
 
 def test_the_store_may_stand_behind_the_ids(store: Path, ids: list[str], capsys: pytest.CaptureFixture[str]) -> None:
@@ -154,8 +154,8 @@ def test_turns_are_counted_as_on_the_html_page(
 def test_a_group_is_compared_by_its_place(store: Path, ids: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["diff", "--step", "1", "--sample", "1", "--store", str(store)]) == 0
     said = capsys.readouterr().out
-    assert "A parts from C, the best, at turn 1, token 0\n" in said
-    assert "B parts from C, the best, at turn 1, token 0\n" in said
+    assert "A diverges from C, the best, at turn 1, token 0\n" in said
+    assert "B diverges from C, the best, at turn 1, token 0\n" in said
     assert (
         main(["diff", "--step", "1", "--sample", "1", "--experiment", "e", "--train", "--store", str(store), "--json"])
         == 0
@@ -169,7 +169,7 @@ def test_one_that_does_what_the_best_does_is_said_to(
     store: Path, ids: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["diff", ids[1], ids[0], ids[3], ids[1], "--store", str(store)]) == 0
-    assert "D does the same as A, the best\n" in capsys.readouterr().out
+    assert "D is the same as A, the best\n" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -184,4 +184,4 @@ def test_ids_or_a_whole_group_are_needed(store: Path, capsys: pytest.CaptureFixt
 
 def test_a_group_of_one_is_an_error(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["diff", "--step", "2", "--sample", "1", "--store", str(store)]) == 1
-    assert "comparing needs two rollouts or more; step 2, sample 1 has none" in capsys.readouterr().err
+    assert "comparing needs two or more rollouts; step 2, sample 1 has none" in capsys.readouterr().err

@@ -14,7 +14,8 @@ import pytest
 import rolltrace
 from rolltrace.cli import main
 from rolltrace.drain import Drainer
-from rolltrace.journal import journal_files, replacing
+from rolltrace.files import replacing
+from rolltrace.journal import journal_files
 from tests.draining import drain
 
 

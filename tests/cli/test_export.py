@@ -77,7 +77,7 @@ def test_every_format_can_be_written(name: str, store: Path, tmp_path: Path) -> 
     [
         (["jsonl", "--where", "reward <"], "rolltrace: "),
         (["jsonl", "--trajectory", "ffffffff"], "no trajectory has the id"),
-        (["parquet", "-o", "-"], "is a folder"),
+        (["parquet", "-o", "-"], "writes a folder"),
         (["html", "--step", "99"], "no trajectory was chosen"),
         (["jsonl", "-o", "/nowhere/at/all"], "cannot write"),
     ],
@@ -110,7 +110,7 @@ def test_a_file_is_written_over_only_when_told_so(
     out = tmp_path / "sft.jsonl"
     out.write_text("weeks of work")
     assert main(["export", "sft", str(store), "-o", str(out)]) == 1
-    assert "is there already; name another file with -o, or add --force to write over it" in capsys.readouterr().err
+    assert "already exists; name another file with -o, or add --force to overwrite it" in capsys.readouterr().err
     assert out.read_text() == "weeks of work"
     assert main(["export", "sft", str(store), "-o", str(out), "--force"]) == 0
     assert out.read_text() != "weeks of work"

@@ -96,3 +96,32 @@ def test_wrong_usage_is_explained(
         main(["groups", str(store), *arguments])
     assert stopped.value.code == 2
     assert message in capsys.readouterr().err
+
+
+def test_what_was_recorded_for_the_whole_group_stands_below_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rolltrace.init("p", "e", store=tmp_path, drain="off", quiet=True)
+    for n in range(2):
+        with rolltrace.rollout_trace_attr(7, step=1, rollout_n=n) as handle:
+            handle.transition({"prompt": "p"}, reward=0.5)
+            handle.amend_transition(reward=1.0, stop_reason="max_turns")
+    rolltrace.score(handle, "fate", "trained", trained_step=4)
+    with rolltrace.rollout_trace_group(7, 1, name="preferences") as group:
+        group.note("the second wins")
+    rolltrace.shutdown()
+    assert main(["groups", "--step", "1", "--sample", "7", str(tmp_path)]) == 0
+    told = capsys.readouterr().out
+    assert "1 group" in told
+    assert f"group record {group.id[:8]}  preferences  ok  0 ops; look: rolltrace show {group.id[:8]}" in told
+    assert main(["groups", "--step", "1", str(tmp_path)]) == 0
+    assert "group record" not in capsys.readouterr().out
+    assert main(["show", group.id[:8], str(tmp_path)]) == 0
+    told = capsys.readouterr().out
+    assert "a record of the whole group, no rollout" in told
+    assert "the second wins" in told
+    assert main(["show", handle.id, str(tmp_path)]) == 0
+    told = capsys.readouterr().out
+    assert "fate trained  in step 4" in told
+    assert "reward 1.0" in told
+    assert "(before: reward 0.5, stop_reason null)" in told

@@ -111,4 +111,4 @@ def test_a_failed_import_leaves_no_store(text: str, file: Path, tmp_path: Path) 
 
 def test_a_missing_project_is_one_line(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["import", "verl", str(file), str(tmp_path / "new")]) == 1
-    assert "give --project and --experiment" in capsys.readouterr().err
+    assert "pass --project and --experiment" in capsys.readouterr().err

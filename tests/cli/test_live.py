@@ -17,7 +17,7 @@ from rolltrace.cli import main
 def test_nothing_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rolltrace.init("p", "e", "rolltrace", store=tmp_path)
     assert main(["live", str(tmp_path)]) == 0
-    assert capsys.readouterr().out == f"nothing runs in the store '{tmp_path}'\n"
+    assert capsys.readouterr().out == f"nothing is running in the store '{tmp_path}'\n"
 
 
 def test_age_op_and_worker_of_what_runs(
@@ -51,6 +51,6 @@ def test_watching_goes_on_until_interrupted(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "rolltrace.cli", "live", "--watch", str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as live:
         assert live.stdout is not None
-        assert [live.stdout.readline() for _ in range(2)] == [f"nothing runs in the store '{tmp_path}'\n"] * 2
+        assert [live.stdout.readline() for _ in range(2)] == [f"nothing is running in the store '{tmp_path}'\n"] * 2
         live.send_signal(signal.SIGINT)
         assert live.wait(10) == 130

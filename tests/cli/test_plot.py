@@ -131,7 +131,7 @@ def test_without_matplotlib_one_line_says_what_to_install(store: Path, tmp_path:
     command = [sys.executable, "-c", program, "plot", str(store), "--train", "-o", str(tmp_path / "x.png")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert done.stderr.splitlines()[-1].startswith("rolltrace: a picture needs matplotlib: pip install matplotlib; ")
+    assert done.stderr.splitlines()[-1].startswith("rolltrace: images require matplotlib: pip install matplotlib; ")
     assert "Traceback" not in done.stderr
 
 
@@ -140,7 +140,7 @@ def test_without_matplotlib_one_line_says_what_to_install(store: Path, tmp_path:
     [
         (["--of", "rewrd"], "there is no value 'rewrd' to plot; there are: reward, pass"),
         (["--of", "term."], "there is no value 'term.'"),
-        (["-o", "x.txt"], "a picture ends in .png, .svg, .pdf; not 'x.txt'"),
+        (["-o", "x.txt"], "the output file must end in .png, .svg, .pdf; not 'x.txt'"),
     ],
 )
 def test_what_cannot_be_plotted_is_one_line(

@@ -53,7 +53,7 @@ def test_what_was_removed_is_in_the_losses(store: Path) -> None:
 
 def test_a_wrong_age_is_one_clear_line(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["prune", str(store), "--older-than", "soon"]) == 1
-    assert capsys.readouterr().err == "rolltrace: --older-than must be an age such as 12h, 30d or 8w, not 'soon'\n"
+    assert capsys.readouterr().err == "rolltrace: --older-than must be an age such as 30m, 12h, 7d or 8w, not 'soon'\n"
 
 
 @pytest.mark.parametrize("where", ["", "  "])
@@ -74,7 +74,7 @@ def test_where_nobody_can_be_asked_it_says_what_would_go_and_needs_yes(
         assert main([*words, "--store", str(store)]) == 1
         error = capsys.readouterr().err
         assert re.search(r"remove the payloads of \d trajectories \(\d whole groups, about [\d.]+ k?B\)", error)
-        assert "there is no terminal to ask: add --yes, or --dry-run to only look" in error
+        assert "there is no terminal to ask on: add --yes, or --dry-run to preview" in error
     assert pruned(store) == set()
     assert not (store / "retention.json").exists()
 
@@ -155,7 +155,7 @@ def test_a_filter_means_the_newest_run_and_age_means_all(tmp_path: Path, capsys:
         assert main(["prune", str(tmp_path), *words, "--dry-run", "--json"]) == 0
         said = capsys.readouterr()
         assert json.loads(said.out)["would_prune"] == count
-        hint = "without 1 trajectory of older runs; for those: --where 'superseded = true and (step = 1)'\n"
+        hint = "1 trajectory of older runs left out; to include them: --where 'superseded = true and (step = 1)'\n"
         assert (hint in said.err) == (words[1] == "step = 1")
 
 
@@ -164,4 +164,28 @@ def test_what_is_not_drained_yet_is_left_alone(tmp_path: Path, capsys: pytest.Ca
     assert main(["prune", str(tmp_path), "--older-than", "0m"]) == 0
     said = capsys.readouterr()
     assert said.out.startswith("pruned 0 trajectories")
-    assert "2 trajectories left alone, because something of their groups still runs or is not drained yet" in said.err
+    assert "2 trajectories left alone, because their groups are still running or not drained yet" in said.err
+
+
+def test_what_was_recorded_for_a_group_goes_with_it(tmp_path: Path) -> None:
+    @rolltrace.rollout_trace_op
+    def compare(text: str) -> str:
+        return text
+
+    rolltrace.init("p", "e", store=tmp_path, drain="off", quiet=True)
+    for sample in range(2):
+        with rolltrace.rollout_trace_attr(sample, step=1, rollout_n=0) as trajectory:
+            trajectory.reward(float(sample))
+        with rolltrace.rollout_trace_group(sample, 1):
+            compare("a long comparison")
+    rolltrace.shutdown()
+    drain(tmp_path)
+    assert main(["prune", str(tmp_path), "--where", "reward = 0", "--yes"]) == 0
+    store = rolltrace.open(tmp_path)
+    (gone,), (kept,) = store.group_records(1, 0), store.group_records(1, 1)
+    assert gone.ops[0].pruned is not None
+    assert kept.ops[0].outputs == "a long comparison"
+    assert main(["prune", str(tmp_path), "--max-size", "0", "--yes"]) == 0
+    assert all(
+        record.pruned is not None for sample in range(2) for record in rolltrace.open(tmp_path).group_records(1, sample)
+    )

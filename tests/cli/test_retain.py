@@ -12,7 +12,7 @@ import pytest
 import rolltrace
 from rolltrace.cli import main
 from rolltrace.drain import Drainer
-from rolltrace.keeper.policy import Policy, read_policy
+from rolltrace.keeper.policy import RetentionPolicy, read_policy
 
 from .conftest import pruned
 
@@ -33,7 +33,7 @@ def test_setting_a_policy_says_what_it_will_drop_and_drops_nothing(
 ) -> None:
     found = answer(capsys, str(store), "--keep", "errors, extremes", "--after-steps", "1")
     assert (found["would_drop"], found["keeps"], found["steps"]) == (4, {"extremes": 4}, 2)
-    assert read_policy(store) == Policy(keep=("errors", "extremes"))
+    assert read_policy(store) == RetentionPolicy(keep=("errors", "extremes"))
     assert pruned(store) == set()
 
 
@@ -50,11 +50,11 @@ def test_the_policy_is_shown_in_words(store: Path, capsys: pytest.CaptureFixture
 def test_options_that_are_not_given_stay_as_they_are(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     answer(capsys, str(store), "--keep", "errors,flagged", "--flags", "cut", "--whole", "--seed", "3")
     answer(capsys, str(store), "--share", "0.5", "--slowest-percent", "2")
-    assert read_policy(store) == Policy(
+    assert read_policy(store) == RetentionPolicy(
         keep=("errors", "flagged"), flags=("cut",), whole=True, seed=3, share=0.5, slowest_percent=2.0
     )
     answer(capsys, str(store), "--no-whole")
-    assert read_policy(store) == Policy(
+    assert read_policy(store) == RetentionPolicy(
         keep=("errors", "flagged"), flags=("cut",), seed=3, share=0.5, slowest_percent=2.0
     )
 
@@ -87,8 +87,8 @@ def test_off_takes_it_away(store: Path, capsys: pytest.CaptureFixture[str]) -> N
 def test_while_a_drainer_is_at_work_it_is_left_to_it(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with Drainer(store).working():
         assert main(["retain", str(store), "--keep", "errors", "--now", "--yes"]) == 1
-    assert "it applies the policy by itself" in capsys.readouterr().err
-    assert read_policy(store) == Policy(keep=("errors",))
+    assert "it applies the policy as soon as it is idle" in capsys.readouterr().err
+    assert read_policy(store) == RetentionPolicy(keep=("errors",))
     assert pruned(store) == set()
 
 
@@ -104,7 +104,7 @@ def test_while_a_drainer_is_at_work_it_is_left_to_it(store: Path, capsys: pytest
         (["--keep", "errors", "--flags", "cut"], "add 'flagged' to keep"),
         (["--keep", ""], "--keep is empty; leave it out, or write --keep none"),
         (["--experiments", " , "], "--experiments is empty; leave it out"),
-        (["--off", "--share", "0.5"], "it goes with no other option, such as --share"),
+        (["--off", "--share", "0.5"], "it cannot be combined with --share"),
     ],
 )
 def test_what_makes_no_sense_is_refused_and_sets_nothing(

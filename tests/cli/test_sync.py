@@ -11,9 +11,9 @@ import pytest
 
 import rolltrace
 from rolltrace.cli import main, sync
-from rolltrace.keeper.follower import Follower
-from rolltrace.keeper.outbox import Outbox, Policy
+from rolltrace.keeper.outbox import Outbox, SendingPolicy
 from rolltrace.keeper.position import Entry
+from rolltrace.keeper.sender_loop import SenderLoop
 from rolltrace.store import note_routes
 
 
@@ -142,12 +142,12 @@ def test_a_policy_is_kept_for_what_is_sent_by_itself(
 ) -> None:
     assert run(store, "--where", "reward < 0.5", "--max-bytes-per-day", "30MiB", "--save") == 0
     assert capsys.readouterr().out == "saved: shipping gets trajectories where reward < 0.5, up to 31.5 MB a day\n"
-    assert Outbox(store, "shipping").policy == Policy("reward < 0.5", 30 << 20)
+    assert Outbox(store, "shipping").policy == SendingPolicy("reward < 0.5", 30 << 20)
     assert harbour.sent() == {}
     assert run(store) == 0
     assert len(harbour.sent()) == 12, "what is asked for is sent, policy or not"
     assert run(store, "--save") == 0
-    assert Outbox(store, "shipping").policy == Policy()
+    assert Outbox(store, "shipping").policy == SendingPolicy()
 
 
 def test_a_policy_can_be_saved_before_the_first_run(
@@ -158,10 +158,10 @@ def test_a_policy_can_be_saved_before_the_first_run(
     assert not store.exists(), "nothing is made for what cannot be saved"
     capsys.readouterr()
     assert run(store, "--where", "reward < 1", "--save") == 0
-    assert capsys.readouterr().err == f"rolltrace: made the store {store}, which was not there\n"
+    assert capsys.readouterr().err == f"rolltrace: created the store {store}\n"
     assert run(store, "--save", "--where", "reward < 0.5") == 0
     assert capsys.readouterr().err == ""
-    assert Outbox(store, "shipping").policy == Policy("reward < 0.5")
+    assert Outbox(store, "shipping").policy == SendingPolicy("reward < 0.5")
     assert len(rolltrace.open(store).trajectories()) == 0
 
 
@@ -196,7 +196,7 @@ def test_somebody_else_who_sends_is_waited_for_and_then_named(
     store: Path, harbour: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sync, "_WAIT_SEC", 0.0)
-    with Outbox(store, "shipping").working():
+    with Outbox(store, "shipping").sending():
         assert run(store) == 1
     assert "another process is sending" in capsys.readouterr().err
 
@@ -247,7 +247,7 @@ def test_it_says_what_the_backend_has_when_the_sender_in_the_background_was_fast
     store: Path, harbour: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     note_routes(store, {"project": "p", "experiment": "e", "backends": ["shipping"]})
-    assert Follower(store, "shipping").run(idle_sec=1.0) == 0
+    assert SenderLoop(store, "shipping").run(idle_sec=1.0) == 0
     own = Outbox(store, "shipping").own_folder
     assert run(store, "--experiment", "e") == 0
     has = "shipping has 6 of this store, sent 6 in the background\n"
@@ -269,6 +269,7 @@ def test_a_filter_means_the_newest_run_and_the_others_are_told(
     assert run(tmp_path / "runs", "--where", "reward = 1") == 0
     said = capsys.readouterr()
     assert said.out.startswith("sent 1 trajectory to shipping; ")
-    assert "without 1 trajectory of older runs; for those: --where 'superseded = true and (reward = 1)'" in said.err
+    hint = "1 trajectory of older runs left out; to include them: --where 'superseded = true and (reward = 1)'"
+    assert hint in said.err
     assert run(tmp_path / "runs", "--where", "superseded = true and (reward = 1)") == 0
     assert capsys.readouterr().out.startswith("sent 1 trajectory to shipping; shipping has 2")

@@ -581,7 +581,7 @@ def test_a_trajectory_that_cannot_be_read_or_converted_is_refused_and_the_others
     drain(tmp_path)
     unbuildable(tmp_path, ids[8], 1)
     store, outbox, backend = open_store(tmp_path), Outbox(tmp_path, "recorder"), Recorder()
-    with outbox.working():
+    with outbox.sending():
         sender = Sender(store, outbox, backend)
         sender.send(asked_for(store, outbox))
     assert sorted(backend.taken) == sorted(set(ids) - {ids[8], ids[2]})

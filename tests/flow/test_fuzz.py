@@ -344,7 +344,7 @@ def export_everything(store: Store, folder: Path) -> None:
 
 def send_everything(store: Store) -> None:
     outbox, backend = Outbox(store.path, "everything"), Everything()
-    with outbox.working():
+    with outbox.sending():
         sender = Sender(store, outbox, backend)
         sender.send(asked_for(store, outbox))
     finished = [row["trajectory_id"] for row in store.trajectories().rows() if row["status"] != "running"]

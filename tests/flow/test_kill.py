@@ -17,7 +17,13 @@ from rolltrace.record import OpEnd, OpStart, TrajectoryEnd, decode_value
 from tests.nightly import nightly
 
 SCRIPT = Path(__file__).with_name("writer_process.py")
-KILLS = {"plain": nightly(50, 5), "asyncio": nightly(20, 5), "threads": nightly(30, 5), "forks": nightly(20, 5)}
+KILLS = {
+    "plain": nightly(50, 5),
+    "asyncio": nightly(20, 5),
+    "threads": nightly(30, 5),
+    "forks": nightly(20, 5),
+    "spares": nightly(30, 4),
+}
 """How many processes, of each kind, are killed in one run of the suite."""
 
 
@@ -71,6 +77,8 @@ def test_every_op_that_returned_survives_a_kill(tmp_path: Path, how: str, kill: 
     missing = [number for number in returned if number not in ended]
     assert missing == []
     assert all(op.op_id in started for op in ended.values())
+    for spare in tmp_path.glob("journal/*/*.spare"):
+        assert spare.read_bytes() == bytes(64 << 10), "one with a name is complete, and holds nothing"
 
 
 def test_a_killed_writer_leaves_abandoned_segments_and_says_so(tmp_path: Path) -> None:

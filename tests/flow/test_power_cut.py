@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 import rolltrace
-from rolltrace.journal import Damage, Entry, JournalWriter, make_folder, read_journals, replace_file
+from rolltrace.files import make_folder, replace_file
+from rolltrace.journal import Damage, Entry, JournalWriter, read_journals
 from rolltrace.record import OpEnd, TrajectoryEnd, decode_coordinates, decode_value
 from tests.power_cut import SimulatedDisk
 

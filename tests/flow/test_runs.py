@@ -274,7 +274,7 @@ def test_the_command_line_tells_of_older_runs_and_shows_them(tmp_path: Path) -> 
     )
     said = cli("sql", "select count(*) as n from trajectories", "--store", tmp_path)
     assert "24" in said.stdout
-    assert "the views hold all runs, also 16 trajectories of older ones" in said.stderr
+    assert "the views include all runs, and 16 trajectories of older ones" in said.stderr
     assert cli("sql", "select 1 from trajectories where not superseded", "--store", tmp_path).stderr == ""
 
 

@@ -120,7 +120,7 @@ def keep_house(store: Path, shipped: Path) -> None:
     from rolltrace.drain import Drainer
     from rolltrace.keeper.outbox import Outbox
     from rolltrace.keeper.pending import routed
-    from rolltrace.keeper.policy import Policy
+    from rolltrace.keeper.policy import RetentionPolicy
     from rolltrace.keeper.retention import retain
     from rolltrace.keeper.sender import Sender
     from rolltrace.store import compact, finished_steps, prune, remove_replaced
@@ -132,13 +132,13 @@ def keep_house(store: Path, shipped: Path) -> None:
         compact(store, running=lambda folder: True)
         compact(store, steps=finished_steps(store))
         prune(store, pruned_ids(store))
-        retain(store, Policy(keep=("errors",), after_steps=2))
+        retain(store, RetentionPolicy(keep=("errors",), after_steps=2))
         remove_replaced(store, grace_sec=0)
         compact(store)
         remove_replaced(store, grace_sec=0)
     outbox = Outbox(store, "otlp")
     opened = rolltrace.open(store)
-    with outbox.working() as alone:
+    with outbox.sending() as alone:
         assert alone
         outbox.position.load()
         sender = Sender(opened, outbox, Shipping(shipped))

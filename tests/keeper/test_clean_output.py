@@ -18,7 +18,7 @@ from rolltrace.keeper import clean_output
 from rolltrace.keeper.clean_output import Cleaner, CleanStream
 from rolltrace.keeper.outbox import Outbox, State
 from rolltrace.keeper.position import REFUSED, Entry
-from rolltrace.keeper.senders import Senders
+from rolltrace.keeper.sender_processes import SenderProcesses
 from rolltrace.store import note_routes
 from tests.background import eventually, kill_keepers
 from tests.draining import drain
@@ -43,7 +43,7 @@ def test_a_senders_log_and_state_hold_no_password_of_its_url(
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://bob:{PASSWORD}@127.0.0.1:9")
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Basic%20c3dvcmRm")
     note_routes(store, {"project": "p", "experiment": "e", "backends": ["otlp"]})
-    senders, outbox = Senders(store), Outbox(store, "otlp")
+    senders, outbox = SenderProcesses(store), Outbox(store, "otlp")
     senders.wake(news=True)
     try:
         eventually(lambda: outbox.state.last_error or outbox.state.stopped)
@@ -104,7 +104,7 @@ raise ConnectionError("cannot reach http://bob:{PASSWORD}@host with quitesecret"
 
 def test_reasons_and_errors_are_cleaned_before_they_are_written(tmp_path: Path) -> None:
     outbox = Outbox(tmp_path, "vendor")
-    with outbox.working():
+    with outbox.sending():
         outbox.position.add([Entry(REFUSED, "0" * 32, 1, reason=f"the key {KEY} is not known")])
     outbox.state = State(
         last_error=f"401 for {KEY}", stopped=f"http://bob:{PASSWORD}@host", reasons=dict(outbox.position.reasons)

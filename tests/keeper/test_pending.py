@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import rolltrace
-from rolltrace.keeper.outbox import Outbox, Policy
+from rolltrace.keeper.outbox import Outbox, SendingPolicy
 from rolltrace.keeper.pending import Item, Pending, asked_for, routed
 from rolltrace.keeper.position import HELD, REFUSED, SENT, Entry
 from rolltrace.query import open_store
@@ -113,7 +113,7 @@ def test_an_experiment_that_was_not_routed_is_not_pending_unless_asked_for(outbo
 
 
 def test_a_filter_holds_back_until_it_is_met(outbox: Outbox) -> None:
-    outbox.policy = Policy.of("reward < 0.5", None)
+    outbox.policy = SendingPolicy.of("reward < 0.5", None)
     good, bad, unknown = trace(1, reward=1.0), trace(2, reward=0.0), trace(3)
     found = look(outbox)
     assert (ids(found.send), found.held_back) == ({bad.id}, 2)
@@ -126,7 +126,7 @@ def test_a_filter_holds_back_until_it_is_met(outbox: Outbox) -> None:
 def test_scores_of_what_was_sent_are_updated_whatever_the_filter_says(outbox: Outbox) -> None:
     trajectory = trace(1, reward=0.0)
     note(outbox, look(outbox).send[0])
-    outbox.policy = Policy.of("reward < 0.5", None)
+    outbox.policy = SendingPolicy.of("reward < 0.5", None)
     trajectory.reward(1.0)
     assert ids(look(outbox).update) == {trajectory.id}
 

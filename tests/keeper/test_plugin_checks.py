@@ -1,4 +1,4 @@
-"""Other people's checks: installed packages, run by a real keeper on what it has drained."""
+"""Other people's checks: installed_checks packages, run by a real keeper on what it has drained."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import rolltrace
 from rolltrace import _guard
 from rolltrace.cli import main
 from rolltrace.drain import Drainer
-from rolltrace.keeper.plugin_checks import PluginChecks, installed
+from rolltrace.keeper.plugin_checks import PluginChecks, installed_checks
 from rolltrace.keeper.process import run_once
 from rolltrace.query import open_store
 from rolltrace.store import compact
@@ -69,7 +69,7 @@ def search(query: str) -> str:
 
 
 class Site:
-    """A folder of installed packages."""
+    """A folder of installed_checks packages."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -268,7 +268,7 @@ def test_doctor_lists_what_is_installed(site: Site, store: Path, capsys: pytest.
     site.install("many_searches")
     trace(store)
     run_once(store)
-    assert [(plugin.name, plugin.package) for plugin in installed()] == [("many_searches", "my-checks 1.2")]
+    assert [(plugin.name, plugin.package) for plugin in installed_checks()] == [("many_searches", "my-checks 1.2")]
     assert main(["doctor", str(store)]) == 0
     assert "checks built in; plug-ins: many_searches (my-checks 1.2)" in capsys.readouterr().out
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from rolltrace.errors import ConfigError
-from rolltrace.keeper.policy import Policy, policy_changed_ns, read_policy, write_policy
+from rolltrace.keeper.policy import RetentionPolicy, policy_changed_ns, read_policy, write_policy
 
 
 def test_what_is_written_is_read_back(tmp_path: Path) -> None:
-    policy = Policy(keep=("errors", "flagged"), share=0.25, flags=("cut",), after_steps=3, whole=True, seed=7)
+    policy = RetentionPolicy(keep=("errors", "flagged"), share=0.25, flags=("cut",), after_steps=3, whole=True, seed=7)
     write_policy(tmp_path, policy)
     assert read_policy(tmp_path) == policy
     assert [path.name for path in tmp_path.iterdir()] == ["retention.json"]
@@ -20,7 +20,7 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
 def test_a_store_without_a_policy_has_none(tmp_path: Path) -> None:
     assert read_policy(tmp_path) is None
     assert policy_changed_ns(tmp_path) is None
-    write_policy(tmp_path, Policy())
+    write_policy(tmp_path, RetentionPolicy())
     assert policy_changed_ns(tmp_path) is not None
     write_policy(tmp_path, None)
     assert read_policy(tmp_path) is None
@@ -28,7 +28,7 @@ def test_a_store_without_a_policy_has_none(tmp_path: Path) -> None:
 
 def test_what_is_not_given_has_defaults(tmp_path: Path) -> None:
     (tmp_path / "retention.json").write_text('{"share": 0.1}')
-    assert read_policy(tmp_path) == Policy(share=0.1)
+    assert read_policy(tmp_path) == RetentionPolicy(share=0.1)
 
 
 @pytest.mark.parametrize(
@@ -55,5 +55,5 @@ def test_a_policy_that_cannot_be_used_is_a_clear_error(tmp_path: Path, text: str
 
 def test_a_share_that_is_no_number_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="share must be from 0 to 1, not nan"):
-        write_policy(tmp_path, Policy(share=float("nan")))
+        write_policy(tmp_path, RetentionPolicy(share=float("nan")))
     assert not list(tmp_path.iterdir())

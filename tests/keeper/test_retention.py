@@ -18,10 +18,10 @@ import pytest
 
 import rolltrace
 from rolltrace.journal import drainer_lock, journal_folder
-from rolltrace.keeper.follower import Follower
-from rolltrace.keeper.policy import Policy, write_policy
+from rolltrace.keeper.policy import RetentionPolicy, write_policy
 from rolltrace.keeper.process import follow
 from rolltrace.keeper.retention import Retained, decide, retain
+from rolltrace.keeper.sender_loop import SenderLoop
 from rolltrace.query import Store, open_store
 from rolltrace.store import compact, list_parts, note_routes
 from tests.background import eventually
@@ -31,7 +31,7 @@ from tests.nightly import nightly
 STEPS, SAMPLES, GROUP = range(1, 5), range(5), 3
 SPREAD, FAILING = 1, 2
 """The sample of which the rollouts have different rewards, and the one of which one fails."""
-ERRORS_AND_EXTREMES = Policy(keep=("errors", "extremes"))
+ERRORS_AND_EXTREMES = RetentionPolicy(keep=("errors", "extremes"))
 Place = tuple[int, int]
 NOISE = random.Random(0)
 
@@ -89,7 +89,7 @@ def store(finished_run: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(finished_run, tmp_path / "store"))
 
 
-def apply(store: Path, policy: Policy = ERRORS_AND_EXTREMES) -> Retained:
+def apply(store: Path, policy: RetentionPolicy = ERRORS_AND_EXTREMES) -> Retained:
     with drainer_lock(journal_folder(store)) as alone:
         assert alone
         return retain(store, policy)
@@ -147,7 +147,7 @@ def test_what_the_policy_does_not_keep_loses_its_payloads(store: Path) -> None:
 
 def test_with_whole_the_ops_go_too_and_the_summary_stays(store: Path) -> None:
     before = summary(store)
-    apply(store, Policy(keep=("errors", "extremes"), whole=True))
+    apply(store, RetentionPolicy(keep=("errors", "extremes"), whole=True))
     rows = asked(store).sql("SELECT step, sample_index, kind FROM spans").rows()
     dropped = [row["kind"] for row in rows if (row["step"], int(row["sample_index"])) in DROPPED]
     assert dropped == ["llm"] * (len(DROPPED) * GROUP)
@@ -176,26 +176,26 @@ def test_compaction_is_no_reason_to_look_again(store: Path) -> None:
 
 def test_another_policy_is_applied_to_the_same_steps(store: Path) -> None:
     apply(store)
-    done = apply(store, Policy(keep=("errors",)))
+    done = apply(store, RetentionPolicy(keep=("errors",)))
     assert (done.steps, done.pruned.trajectories) == (3, 3 * GROUP)
     assert losses(store) == dict.fromkeys(STEPS[:-1], GROUP * 4)
 
 
 def test_more_steps_can_be_waited_for(store: Path) -> None:
-    apply(store, Policy(keep=("errors", "extremes"), after_steps=3))
+    apply(store, RetentionPolicy(keep=("errors", "extremes"), after_steps=3))
     assert set(losses(store)) == {1}
 
 
 def test_a_share_of_the_rest_is_kept_the_same_samples_in_every_step(store: Path) -> None:
-    apply(store, Policy(keep=(), share=0.5))
+    apply(store, RetentionPolicy(keep=(), share=0.5))
     gone = {step: {sample for each, sample in without_payload(store) if each == step} for step in STEPS[:-1]}
     assert gone[1] == gone[2] == gone[3]
     assert 0 < len(gone[1]) < len(SAMPLES)
 
 
 def test_other_experiments_are_left_alone_when_some_are_named(store: Path) -> None:
-    assert apply(store, Policy(experiments=("other",))).steps == 0
-    assert apply(store, Policy(experiments=("other", "e"))).steps == 3
+    assert apply(store, RetentionPolicy(experiments=("other",))).steps == 0
+    assert apply(store, RetentionPolicy(experiments=("other", "e"))).steps == 3
 
 
 def test_looking_changes_nothing(store: Path) -> None:
@@ -267,7 +267,7 @@ def test_live_data_is_never_touched(store: Path) -> None:
 def test_what_a_backend_is_still_to_be_given_waits_for_it(store: Path, harbour: Any) -> None:
     note_routes(store, {"project": "p", "experiment": "e", "backends": ["shipping"]})
     assert apply(store).pruned.trajectories == 0
-    assert Follower(store, "shipping").run(idle_sec=0.0) == 0
+    assert SenderLoop(store, "shipping").run(idle_sec=0.0) == 0
     assert len(harbour.sent()) == len(STEPS) * len(SAMPLES) * GROUP
     apply(store)
     assert without_payload(store) == DROPPED

@@ -20,6 +20,7 @@ TABLES = """
         run VARCHAR, superseded BOOLEAN, trained_step BIGINT);
     CREATE TABLE spans (trajectory_id VARCHAR, name VARCHAR, kind VARCHAR, inputs VARCHAR, outputs VARCHAR,
         text VARCHAR, payload VARCHAR AS (coalesce(inputs, '') || coalesce(outputs, '')));
+    CREATE TABLE _transitions (trajectory_id VARCHAR, trace VARCHAR);
     CREATE TABLE latest_scores (trajectory_id VARCHAR, name VARCHAR, value DOUBLE, label VARCHAR, terms VARCHAR);
     CREATE TABLE groups (
         project VARCHAR, experiment VARCHAR, step BIGINT, sample_index VARCHAR, validate BOOLEAN, size BIGINT,

@@ -58,7 +58,7 @@ def test_a_branch_reads_on_where_a_stub_stands() -> None:
 
 @pytest.mark.parametrize("path", [["b"], ["a", 1], ["a", "x"], ["a", 0, "b"], [0]])
 def test_a_branch_that_is_not_there_is_an_error(path: list[Any]) -> None:
-    with pytest.raises(NotFoundError, match="nothing stands at"):
+    with pytest.raises(NotFoundError, match="there is no value at"):
         branch_of({"a": [1]}, path)
 
 

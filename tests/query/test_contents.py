@@ -10,7 +10,7 @@ import pytest
 
 from rolltrace.query import Store, open_store
 from rolltrace.query.contents import Pace
-from rolltrace.query.conversation import conversation_of
+from rolltrace.query.step_conversation import conversation_of
 from rolltrace.record.tables import SPANS, TRAJECTORIES
 from rolltrace.store import Partition, prepare, prune, write_part
 from rolltrace.store import parts as store_parts

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from rolltrace.query import Op
-from rolltrace.query.conversation import conversation_of, reply_of
+from rolltrace.query.conversation import reply_of
+from rolltrace.query.step_conversation import conversation_of
 
 
 def op(kind: str, inputs: Any, outputs: Any, **fields: Any) -> Op:

@@ -280,7 +280,7 @@ def test_an_ambiguous_id_names_the_candidates(tmp_path: Path, monkeypatch: pytes
     for _ in range(3):
         search("x")
     rolltrace.shutdown()
-    with pytest.raises(QueryError, match=r"several trajectories begin with abcd: abcd0*0, abcd0*1, abcd0*2"):
+    with pytest.raises(QueryError, match=r"several trajectory ids start with abcd: abcd0*0, abcd0*1, abcd0*2"):
         open_store(tmp_path).trajectory("abcd")
 
 

@@ -11,7 +11,7 @@ import pytest
 import rolltrace
 from rolltrace.errors import FilterError
 from rolltrace.query import Store, open_store
-from rolltrace.query.finished import read, sizes, survey
+from rolltrace.query.finished import read_finished, sizes, survey
 
 
 @rolltrace.rollout_trace_op(kind="tool")
@@ -39,14 +39,14 @@ def test_what_is_read_in_batches_is_what_is_read_alone(run: Path) -> None:
     listed = rows(store)
     for step in (-1, 0, None):
         ids = [row["trajectory_id"] for row in listed if row["step"] == step]
-        found = list(read(store, ids, step))
+        found = list(read_finished(store, ids, step))
         assert [each.trajectory for each in found] == [store.trajectory(each) for each in ids]
         expected = sizes(store, ids)
         assert {each.trajectory.trajectory_id: each.bytes for each in found if each.bytes} == expected
 
 
 def test_a_trajectory_that_is_not_there_is_left_out(run: Path) -> None:
-    assert list(read(open_store(run), ["f" * 32], None)) == []
+    assert list(read_finished(open_store(run), ["f" * 32], None)) == []
 
 
 def test_only_what_is_asked_for_is_surveyed(run: Path) -> None:

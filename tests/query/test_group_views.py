@@ -195,9 +195,11 @@ def test_a_group_is_compared_as_a_whole(store_path: Path) -> None:
 
 def test_a_group_that_cannot_be_compared_is_explained(store_path: Path) -> None:
     store = open_store(store_path)
-    with pytest.raises(QueryError, match="several groups are step 1, sample 2; choose one with validate=: False, True"):
+    with pytest.raises(
+        QueryError, match="several groups with step 1, sample 2; choose one with validate=: False, True"
+    ):
         store.compare_group(1, 2)
-    with pytest.raises(QueryError, match="needs two rollouts or more; step 1, sample 2 has 1"):
+    with pytest.raises(QueryError, match="needs two or more rollouts; step 1, sample 2 has 1"):
         store.compare_group(1, 2, validate=True)
     with pytest.raises(QueryError, match="step 7, sample 2 has none"):
         store.compare_group(7, 2)

@@ -67,7 +67,7 @@ def test_coordinates_mean_the_one_run_that_has_them(store_path: Path) -> None:
     store = open_store(store_path)
     store.score((3, "two", 0), "fate", "filtered", reason="by hand")
     with pytest.raises(
-        QueryError, match=r"say to which experiment \(3, 7, 0\) belongs, .*: it may mean p / one, p / two"
+        QueryError, match=r"specify which experiment \(3, 7, 0\) belongs to, .*: it may mean p / one, p / two"
     ):
         store.score((3, 7, 0), "reward", 1.0)
     store.score((3, 7, 0), "reward", 1.0, experiment="one")

@@ -13,7 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from rolltrace.cli import main
-from rolltrace.journal import host_tag, journal_folder
+from rolltrace.files import host_tag
+from rolltrace.journal import journal_folder
 from rolltrace.record.tables import SPANS
 from rolltrace.store import (
     Owned,

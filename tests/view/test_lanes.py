@@ -62,7 +62,7 @@ async def test_a_store_that_comes_back_is_opened_again(demo_store: Path, tmp_pat
     lane = Lane(store, 60)
     assert await lane.ask(quick, never) == 4
     store.rename(tmp_path / "away")
-    with pytest.raises(StoreError, match="any more"):
+    with pytest.raises(StoreError, match="no longer exists"):
         await lane.ask(quick, never)
     (tmp_path / "away").rename(store)
     assert await lane.ask(quick, never) == 4

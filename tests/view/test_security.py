@@ -66,8 +66,8 @@ def test_no_answer_lets_inline_script_run_or_be_framed(client: httpx.Client) -> 
 @pytest.mark.parametrize(
     "path",
     [
-        "/../../../../etc/passwd", "/..%2f..%2f..%2fetc/passwd", "/assets/../wire.py", "/assets/%2e%2e/wire.py",
-        "/static/index.html", "/wire.py", "/%00", "//etc/passwd", "/assets/..%5c..%5cwire.py",
+        "/../../../../etc/passwd", "/..%2f..%2f..%2fetc/passwd", "/assets/../api.py", "/assets/%2e%2e/api.py",
+        "/static/index.html", "/api.py", "/%00", "//etc/passwd", "/assets/..%5c..%5cwire.py",
     ],
 )  # fmt: skip
 def test_no_path_reaches_the_file_system(client: httpx.Client, path: str) -> None:

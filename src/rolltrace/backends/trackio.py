@@ -10,7 +10,6 @@ import os
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
-from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import xxhash
@@ -18,6 +17,7 @@ from trackio import Trace
 from trackio.sqlite_storage import SQLiteStorage
 
 from rolltrace.backends.backend import Refused, convert_each
+from rolltrace.backends.values import iso_time, word
 from rolltrace.errors import BackendError
 from rolltrace.query import Op, Trajectory
 
@@ -27,7 +27,6 @@ _KINDS = {"llm": "generation", "aux_llm": "generation", "tool": "tool"}
 _DEEPEST = 100
 _LONGEST_DECIMAL = 4096
 """Bits of an integer that Python writes as decimals, whatever its settings."""
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 Run = tuple[str, str]
 """Project and experiment."""
@@ -50,8 +49,8 @@ class TrackioBackend:
         for each in trajectories:
             runs.setdefault((each.project, each.experiment), {})[each.trajectory_id] = each
         refused: dict[str, str] = {}
-        for (project, experiment), found in runs.items():
-            _write(project, experiment, list(convert_each(found.values(), trace_of, refused)))
+        for (project, experiment), of_run in runs.items():
+            _write(project, experiment, list(convert_each(of_run.values(), trace_of, refused)))
         return [Refused(*each) for each in refused.items()]
 
     def update(self, trajectories: Sequence[Trajectory]) -> None:
@@ -78,7 +77,7 @@ def _write(project: str, experiment: str, traces: list[tuple[Trajectory, dict[st
         run_id=run_id,
         metrics_list=[{KEY: trace} for _, trace in traces],
         steps=[each.step or 0 for each in trajectories],
-        timestamps=[_time(each.start_ns) for each in trajectories],
+        timestamps=[iso_time(each.start_ns) for each in trajectories],
         log_ids=[each.trajectory_id for each in trajectories],
     )
 
@@ -114,38 +113,29 @@ def trace_of(trajectory: Trajectory) -> dict[str, Any]:
 
 
 def _metadata(trajectory: Trajectory) -> dict[str, Any]:
-    where = {
-        "step": trajectory.step,
-        "sample_index": trajectory.sample_index,
-        "rollout_n": trajectory.rollout_n,
-        "validate": trajectory.validate,
-        "run": trajectory.run,
-    }
-    scores = {
-        score["name"]: score["value"] if score["label"] is None else score["label"] for score in trajectory.scores
-    }
-    terms = [score["terms"] for score in trajectory.scores if score["name"] == "reward" and score["terms"]]
-    known = {
+    scores = trajectory.newest_scores
+    reward = scores.get("reward")
+    metadata = {
         "trajectory_id": trajectory.trajectory_id,
         "project_name": trajectory.project,
         "experiment_name": trajectory.experiment,
-        **where,
+        **trajectory.coordinates,
         "name": trajectory.name,
         "status": "ok" if trajectory.status == "ok" else "error",
         "ended": trajectory.status,
         "error": trajectory.error,
         "duration_ms": None if trajectory.duration_s is None else trajectory.duration_s * 1000,
         "reward": trajectory.reward,
-        "reward_terms": terms[-1] if terms else None,
-        "scores": scores or None,
+        "reward_terms": None if reward is None else reward.terms or None,
+        "scores": {name: score.shown for name, score in scores.items()} or None,
         "flags": trajectory.flags or None,
         "pruned": None if trajectory.pruned is None else str(trajectory.pruned),
         "tags": trajectory.tags or None,
         "policy_version": trajectory.policy_version_max,
         # Trackio searches in values, not in names: `[step=3]` finds step 3 and no other.
-        "find": [f"[{name}={_word(value)}]" for name, value in where.items() if value is not None],
+        "find": [f"[{name}={word(value)}]" for name, value in trajectory.coordinates.items()],
     }
-    return {name: value for name, value in known.items() if value is not None}
+    return {name: value for name, value in metadata.items() if value is not None}
 
 
 def _spans(op: Op, parent: str | None) -> list[dict[str, Any]]:
@@ -157,8 +147,8 @@ def _spans(op: Op, parent: str | None) -> list[dict[str, Any]]:
         "parent_id": parent,
         "name": op.name,
         "kind": _KINDS.get(op.kind, "span"),
-        "start_time": _time(op.start_ns),
-        "end_time": None if op.end_ns is None else _time(op.end_ns),
+        "start_time": iso_time(op.start_ns),
+        "end_time": None if op.end_ns is None else iso_time(op.end_ns),
         "duration_ms": None if op.duration_s is None else op.duration_s * 1000,
         "status": "ok" if op.status == "ok" else "error",
         "error": op.error or (None if op.status == "ok" else op.status),
@@ -168,8 +158,8 @@ def _spans(op: Op, parent: str | None) -> list[dict[str, Any]]:
         "usage": _usage(op),
         "metadata": {"kind": op.kind, "finish_reason": op.finish_reason, "policy_version": op.policy_version},
     }
-    kept = {name: value for name, value in span.items() if value is not None}
-    return [kept, *(each for child in op.children for each in _spans(child, own))]
+    set_fields = {name: value for name, value in span.items() if value is not None}
+    return [set_fields, *(each for child in op.children for each in _spans(child, own))]
 
 
 def _usage(op: Op) -> dict[str, int] | None:
@@ -180,14 +170,6 @@ def _usage(op: Op) -> dict[str, int] | None:
         "reasoning_tokens": op.reasoning_tokens,
     }
     return {name: count for name, count in counts.items() if count is not None} or None
-
-
-def _time(time_ns: int) -> str:
-    return (_EPOCH + timedelta(microseconds=time_ns // 1000)).isoformat()
-
-
-def _word(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _safe(value: Any, depth: int = 0) -> Any:

@@ -20,8 +20,8 @@ from rolltrace._guard import caught, logger
 from rolltrace.capture import scope
 from rolltrace.record import Event, clean_text, decode_value
 from rolltrace.record.growing import Growing, common_prefix
-from rolltrace.record.pieces import Pieces
 from rolltrace.record.tokens import NAMES, token_ids
+from rolltrace.text import Pieces
 
 if TYPE_CHECKING:
     from rolltrace.capture.recorder import Recorder

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 
 _MOST_INPUT_BYTES_AT_START = 4096
 """Inputs up to this size are also in the start record, so that they can be seen while the op runs."""
+_MOST_BYTES_COPIED_TWICE = 8192
+"""Larger inputs and outputs go straight into the journal, not first into a record of their own."""
+_EMPTY = Raw(b"")
+"""Encoded as nothing at all: what stands there follows after the record."""
 _main_thread = threading.main_thread().ident
 
 
@@ -142,8 +146,10 @@ class Span:
             return  # this is a forked child; the op is its parent's to end
         try:
             trajectory = self.trajectory
-            thread = get_ident()
-            record = (
+            thread = "" if get_ident() == _main_thread else _thread_name()
+            tokenizer = None if recorder.tokenizers is None else self.tokenizer
+            is_small = len(inputs) + len(outputs) <= _MOST_BYTES_COPIED_TWICE
+            record: tuple[Any, ...] = (
                 "op_end",
                 trajectory.trace_id,
                 trajectory.coordinates,
@@ -155,16 +161,19 @@ class Span:
                 self._start_ns + end_tick - self._start_tick,
                 status,
                 error,
-                inputs,
-                outputs,
-                "" if thread == _main_thread else _thread_name(),
+                inputs if is_small else _EMPTY,
+                outputs if is_small else _EMPTY,
+                thread if is_small else _EMPTY,
             )
-            if recorder.tokenizers is None or (tokenizer := self.tokenizer) is None:
+            if tokenizer is not None:
+                record = (*record, tokenizer.mark if is_small else _EMPTY)
+            if is_small:
                 recorder.append(encode_record(record), trajectory.step)
             else:
-                recorder.append(encode_record((*record, tokenizer.mark)), trajectory.step)
-                if tokenizer.decode is not None:
-                    recorder.tokenizers.decode(tokenizer.decode, trajectory, self.op_id, inputs, outputs)
+                end = encode_record(thread) + (b"" if tokenizer is None else encode_record(tokenizer.mark))
+                recorder.append(encode_record(record), trajectory.step, (inputs, outputs, end))
+            if tokenizer is not None and tokenizer.decode is not None and recorder.tokenizers is not None:
+                recorder.tokenizers.decode(tokenizer.decode, trajectory, self.op_id, inputs, outputs)
         except Exception:
             caught("op end")
 

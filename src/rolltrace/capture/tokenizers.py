@@ -20,10 +20,9 @@ from xxhash import xxh3_64_hexdigest
 from rolltrace._guard import caught, logger, pass_on_signals
 from rolltrace.capture import scope
 from rolltrace.capture.own_text import Decode, Job, OwnTexts
-from rolltrace.capture.tokenizer_json import backend_of, fingerprint, pages
 from rolltrace.errors import ConfigError
-from rolltrace.journal import claim_tokenizer, tokenizer_file, write_tokenizer
 from rolltrace.record.tokens import OWN_PROCESS
+from rolltrace.text import backend_of, claim_tokenizer, fingerprint, pages, tokenizer_file, write_tokenizer
 
 if TYPE_CHECKING:
     from rolltrace.capture.recorder import Recorder

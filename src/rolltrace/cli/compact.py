@@ -7,7 +7,8 @@ import sys
 from typing import Any
 
 from rolltrace._launch import remove_replaced_later
-from rolltrace.cli.output import add_all_hosts, add_store, store_of, tell_of_other_hosts, working
+from rolltrace.cli.options import add_all_hosts, add_store, store_of, tell_of_other_hosts
+from rolltrace.cli.output import working
 from rolltrace.journal import drainer_lock, journal_folder
 
 
@@ -16,8 +17,8 @@ def add(commands: Any) -> None:
     parser = commands.add_parser(
         "compact",
         help="merge the small parts of a store",
-        description="Merge the small parts of every step into few large ones, while others read. The drainer does this "
-        "for finished steps by itself. The old parts are removed half a minute later.",
+        description="Merge the small parts of every step into a few large ones; readers are not disturbed. The drainer "
+        "does this automatically for finished steps. The old parts are removed half a minute later.",
     )
     add_store(parser)
     add_all_hosts(parser)
@@ -31,14 +32,14 @@ def run(options: argparse.Namespace) -> int:
     owned = Owned(store, all_hosts=options.all_hosts)
     with drainer_lock(journal_folder(store)) as alone:
         if not alone:
-            print("rolltrace: a drainer is running; it merges the parts of this store by itself", file=sys.stderr)
+            print("rolltrace: a drainer is running; it merges the parts of this store automatically", file=sys.stderr)
             return 1
         remove_replaced(store)
         remove_leftovers(store, owned)
         remove_abandoned(store)
         with working(f"merging the parts of {store}"):
             fewer = compact(store, owned=owned).fewer
-        print(f"{fewer} parts fewer")
+        print(f"{fewer} fewer parts")
     tell_of_other_hosts(store, options)
     remove_replaced_later(store, GRACE_SEC + 1)
     return 0

@@ -1,4 +1,4 @@
-"""`rolltrace diff`: two or more trajectories turn by turn, and where they part."""
+"""`rolltrace diff`: two or more trajectories turn by turn, and where they diverge."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ from collections.abc import Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
-from rolltrace.cli.differences import differing_parts
+from rolltrace.cli.options import add_json, add_store, store_of, tell_of_older_runs
 from rolltrace.cli.output import (
     SHORT_ID,
     Column,
-    add_json,
-    add_store,
     counted,
     cut,
     json_line,
@@ -22,15 +20,12 @@ from rolltrace.cli.output import (
     plain,
     print_table,
     screen_width,
-    store_of,
-    tell_of_older_runs,
     working,
     wrapped,
 )
 
 if TYPE_CHECKING:
-    from rolltrace.query import Comparison, Op
-    from rolltrace.query.compare import Turn, TurnRow
+    from rolltrace.query import Comparison, Op, Turn, TurnRow
 
 _ID = re.compile(r"[0-9a-f]{4,32}")
 _AROUND = 30
@@ -59,7 +54,7 @@ def add(commands: Any) -> None:
         "ids",
         nargs="*",
         metavar="ID",
-        help="two ids or more; the first letters are enough; the store may stand behind them",
+        help="two or more ids, or prefixes of them; the store may follow",
     )
     group = parser.add_argument_group("or a whole group")
     group.add_argument("--step", type=int, metavar="N", help="training step")
@@ -71,7 +66,7 @@ def add(commands: Any) -> None:
     which.add_argument("--train", dest="validate", action="store_false", default=None, help="the training rollouts")
     group.add_argument("--run", dest="only_run", metavar="ID", help="this run only, not the newest")
     add_store(parser, last=False)
-    parser.add_argument("--full", action="store_true", help=f"also what is longer than {_MOST_LINES} lines")
+    parser.add_argument("--full", action="store_true", help=f"do not cut texts of over {_MOST_LINES} lines")
     add_json(parser)
     parser.set_defaults(run=run, usage_error=parser.error)
 
@@ -86,10 +81,10 @@ def run(options: argparse.Namespace) -> int:
     if group and (options.ids or not {"step", "sample"} <= group.keys()):
         options.usage_error("give ids, or --step and --sample of a group, which --experiment may narrow down")
     if not group and len(options.ids) < 2:
-        options.usage_error("comparing needs two ids or more, or --step and --sample of a group")
+        options.usage_error("comparing needs two or more ids, or --step and --sample of a group")
     strange = [each for each in options.ids if _ID.fullmatch(each.lower()) is None]
     if strange:
-        options.usage_error(f"{strange[0]} is no id; a store is named last, or as --store {strange[0]}")
+        options.usage_error(f"{strange[0]} is not an id; a store is named last, or as --store {strange[0]}")
     from rolltrace.query import open_store
 
     store = open_store(store_of(options))
@@ -106,26 +101,26 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _fields(found: Comparison) -> dict[str, Any]:
-    token, call = found.first_diverging_token, found.first_diverging_tool_call
+def _fields(comparison: Comparison) -> dict[str, Any]:
+    token, call = comparison.first_diverging_token, comparison.first_diverging_tool_call
     return {
-        "trajectory_ids": [each.trajectory_id for each in found.trajectories],
-        "identical": found.identical,
-        "first_diverging_turn": found.first_diverging_turn,
+        "trajectory_ids": [each.trajectory_id for each in comparison.trajectories],
+        "identical": comparison.identical,
+        "first_diverging_turn": comparison.first_diverging_turn,
         "first_diverging_token": None if token is None else vars(token),
         "first_diverging_tool_call": None
         if call is None
         else {**vars(call), "calls": [None if each is None else each._asdict() for each in call.calls]},
-        "best": found.best,
+        "best": comparison.best,
         "partings": [
             {"turn": parting.turn, "token": None if parting.token is None else vars(parting.token)}
-            for parting in found.partings
+            for parting in comparison.partings
         ],
-        "attributes": found.attributes,
-        "scores": found.scores,
+        "attributes": comparison.attributes,
+        "scores": comparison.scores,
         "turns": [
             {"index": row.index, "same": row.same, "turns": [_turn_fields(turn) for turn in row.turns]}
-            for row in found.turns
+            for row in comparison.turns
         ],
     }
 
@@ -142,28 +137,28 @@ def _label(at: int) -> str:
     return chr(ord("A") + at) if at < 26 else f"#{at + 1}"
 
 
-def _print(found: Comparison, *, full: bool) -> None:
-    for at, each in enumerate(found.trajectories):
+def _print(comparison: Comparison, *, full: bool) -> None:
+    for at, each in enumerate(comparison.trajectories):
         place = f"step {plain(each.step)}  sample {plain(each.sample_index)}  rollout {plain(each.rollout_n)}"
         reward = "" if each.reward is None else f"  reward {number(each.reward)}"
         name = plain(each.trajectory_id[:SHORT_ID])
         print(f"{paint(_label(at), 'bold')}  {name}  {place}  {plain(each.status)}{reward}")
     print()
-    for line in _summary(found):
+    for line in _summary(comparison):
         print(line)
-    different = {**{f"score {name}": values for name, values in found.scores.items()}, **found.attributes}
+    different = {**{f"score {name}": values for name, values in comparison.scores.items()}, **comparison.attributes}
     if different:
         print()
         cells = [_cells(values) for values in different.values()]
         columns = [Column("differs", [plain(name) for name in different])]
         columns += [
-            Column(_label(at), [row[at] for row in cells], stretch=True) for at in range(len(found.trajectories))
+            Column(_label(at), [row[at] for row in cells], stretch=True) for at in range(len(comparison.trajectories))
         ]
         if print_table(columns):
             print(paint("more columns do not fit: --json, or a wider terminal", "dim"))
     print()
-    for row in found.turns:
-        _print_turn(row, found, full=full)
+    for row in comparison.turns:
+        _print_turn(row, comparison, full=full)
 
 
 def _cells(values: Sequence[Any]) -> list[str]:
@@ -175,16 +170,18 @@ def _value(value: Any) -> str:
     return "" if value is None else number(value) if isinstance(value, float) else plain(value)
 
 
-def _summary(found: Comparison) -> list[str]:
-    if found.identical:
+def _summary(comparison: Comparison) -> list[str]:
+    if comparison.identical:
         return ["model and tools did the same in all of them"]
     lines = [
-        f"{_label(at)}: {plain(each.pruned)}" for at, each in enumerate(found.trajectories) if each.pruned is not None
+        f"{_label(at)}: {plain(each.pruned)}"
+        for at, each in enumerate(comparison.trajectories)
+        if each.pruned is not None
     ]
-    if found.first_diverging_turn is None:
+    if comparison.first_diverging_turn is None:
         return [*lines, "nothing else differs, and what was pruned cannot be compared"]
-    lines.append(f"first turn that differs: {found.first_diverging_turn}")
-    token, call = found.first_diverging_token, found.first_diverging_tool_call
+    lines.append(f"first turn that differs: {comparison.first_diverging_turn}")
+    token, call = comparison.first_diverging_token, comparison.first_diverging_tool_call
     if token is not None:
         values = ", ".join(
             f"{_label(at)} {_side(value)}" + (f" {_side(text)}" if text is not None else "")
@@ -196,20 +193,20 @@ def _summary(found: Comparison) -> list[str]:
         parts = differing_parts(calls, around=_AROUND) if max(map(len, calls)) > _LONGEST_CALL else calls
         values = ", ".join(f"{_label(at)} {cut(each, _LONGEST_CALL)}" for at, each in enumerate(parts))
         lines.append(f"first tool call that differs: {call.index_in_turn} of turn {call.turn} ({values})")
-    if len(found.trajectories) > 2:
-        lines += [_parting(found, at) for at in range(len(found.trajectories)) if at != found.best]
+    if len(comparison.trajectories) > 2:
+        lines += [_parting(comparison, at) for at in range(len(comparison.trajectories)) if at != comparison.best]
     return lines
 
 
-def _parting(found: Comparison, at: int) -> str:
-    """How far a trajectory goes the way of the best one."""
-    parting, best = found.partings[at], f"{_label(found.best)}, the best"
+def _parting(comparison: Comparison, at: int) -> str:
+    """Where a trajectory diverges from the best one."""
+    parting, best = comparison.partings[at], f"{_label(comparison.best)}, the best"
     if parting.turn is None:
-        return f"{_label(at)} does the same as {best}"
+        return f"{_label(at)} is the same as {best}"
     place = f"turn {parting.turn}"
     if parting.token is not None and parting.token.turn == parting.turn:
         place += f", {parting.token.unit} {parting.token.index_in_turn}"
-    return f"{_label(at)} parts from {best}, at {place}"
+    return f"{_label(at)} diverges from {best}, at {place}"
 
 
 def _side(value: int | str | None) -> str:
@@ -217,12 +214,14 @@ def _side(value: int | str | None) -> str:
 
 
 def _call(name: str, arguments: Any) -> str:
-    given = ", ".join(f"{key}={plain(item)}" for key, item in arguments.items()) if isinstance(arguments, dict) else ""
-    return plain(f"{name}({given})")
+    shown_arguments = (
+        ", ".join(f"{key}={plain(item)}" for key, item in arguments.items()) if isinstance(arguments, dict) else ""
+    )
+    return plain(f"{name}({shown_arguments})")
 
 
-def _print_turn(row: TurnRow, found: Comparison, *, full: bool) -> None:
-    first = row.index == found.first_diverging_turn
+def _print_turn(row: TurnRow, comparison: Comparison, *, full: bool) -> None:
+    first = row.index == comparison.first_diverging_turn
     mark = "=" if row.same else "≠" if row.known else "?"
     title = f"{mark} turn {row.index}{'  first difference' if first else ''}"
     print(paint(title, "dim" if row.same else "red" if first else "yellow"))
@@ -232,7 +231,7 @@ def _print_turn(row: TurnRow, found: Comparison, *, full: bool) -> None:
         for line in [] if turn is None else [_reply(turn), *map(_tool, turn.tools)]:
             print("    " + paint(cut(line[:_LONGEST_SAME], room), "dim"))
         return
-    call = found.first_diverging_tool_call
+    call = comparison.first_diverging_tool_call
     shown = _differing_lines(row.turns)
     for at, lines in enumerate(shown):
         for line_at, line in enumerate(lines):
@@ -277,3 +276,27 @@ def _tool(op: Op) -> str:
         return plain(f"{op.name}({op.pruned})")
     result = f"✗ {plain(op.error)}" if op.error else f"→ {plain(op.outputs)}"
     return f"{_call(op.name, op.inputs)} {result}"
+
+
+def differing_parts(texts: Sequence[str], *, around: int) -> list[str]:
+    """Each text without what all have at the beginning and at the end, but for some letters; `…` stands for the rest.
+
+    Texts that are all the same stay whole.
+    """
+    if len(set(texts)) < 2:
+        return list(texts)
+    before = _common_start(texts)
+    after = _common_start([text[before:][::-1] for text in texts])
+    first, kept_after = max(0, before - around), min(after, around)
+    parts = []
+    for text in texts:
+        end = len(text) - after + kept_after
+        parts.append("…" * (first > 0) + text[first:end] + "…" * (end < len(text)))
+    return parts
+
+
+def _common_start(texts: Sequence[str]) -> int:
+    """How many letters all texts have in common at the beginning."""
+    # The least and the greatest have nothing in common that the others between them have not.
+    first, last = min(texts), max(texts)
+    return next((at for at, (one, other) in enumerate(zip(first, last)) if one != other), len(first))

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import rolltrace
-from rolltrace.cli.output import Column, add_json, print_rows, print_table
+from rolltrace.cli.options import add_json
+from rolltrace.cli.output import Column, print_rows, print_table
 from rolltrace.errors import ConfigError, StoreError
 
 _EXAMPLES = """examples:
@@ -26,11 +27,11 @@ def add(commands: Any) -> None:
         "docs",
         help="read the documentation",
         description="List the pages of the documentation, or print one. They are installed with the package, in the "
-        "version that belongs to it.",
+        "matching version.",
         epilog=_EXAMPLES,
     )
     parser.add_argument("page", nargs="?", metavar="PAGE", help="its name, such as filter or howto/verl")
-    parser.add_argument("--path", action="store_true", help="print where the pages, or the one named, are on the disk")
+    parser.add_argument("--path", action="store_true", help="print the path of the pages, or of the page named")
     add_json(parser)
     parser.set_defaults(run=run)
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from rolltrace._frameworks import frameworks
-from rolltrace.cli.output import add_json, add_store, counted, json_line, paint, plain, store_of, working
+from rolltrace.cli.options import add_json, add_store, store_of
+from rolltrace.cli.output import counted, json_line, paint, plain, working
 from rolltrace.doctor import Finding, examine_framework, examine_store
 
 _COLOURS = {"ok": "green", "note": "cyan", "problem": "red"}

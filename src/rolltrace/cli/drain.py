@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from rolltrace.cli.output import add_store, progress, store_of
+from rolltrace.cli.options import add_store, store_of
+from rolltrace.cli.output import progress
 
 
 def add(commands: Any) -> None:
@@ -13,17 +14,16 @@ def add(commands: Any) -> None:
     parser = commands.add_parser(
         "drain",
         help="turn journals into the store",
-        description="Drain what waits, and go on until no writer of this host is left. Runs by itself unless tracing "
-        'was set up with drain="off"; when another drainer is at work, this one leaves it the work.',
+        description="Drain what is pending, and continue until no writer of this host is left. This happens "
+        'automatically unless tracing was set up with drain="off". If another drainer is running, it does the work.',
     )
     add_store(parser)
-    parser.add_argument("--once", action="store_true", help="drain what waits now, and stop")
+    parser.add_argument("--once", action="store_true", help="drain what is pending now, and stop")
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
-    from rolltrace.keeper.process import run as follow_all
-    from rolltrace.keeper.process import run_once
+    from rolltrace import keeper
 
     store = store_of(options, to_write=True)
-    return run_once(store, progress("draining")) if options.once else follow_all(store)
+    return keeper.run_once(store, progress("draining")) if options.once else keeper.run(store)

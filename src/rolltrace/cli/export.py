@@ -10,52 +10,53 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, TextIO
 
-from rolltrace.cli.output import (
+from rolltrace.cli.options import (
     add_filters,
     add_json,
     add_store,
-    counted,
     filters_of,
-    json_line,
-    progress,
     store_of,
     tell_of_nothing,
     tell_of_older_runs,
-    working,
 )
+from rolltrace.cli.output import counted, json_line, progress, working
 from rolltrace.errors import ConfigError, StoreError
 from rolltrace.exchange import EXPORTS
-from rolltrace.journal import replacing
+from rolltrace.files import replacing
 
 
 def add(commands: Any) -> None:
     """Add the command to the parser."""
-    parser = commands.add_parser("export", help="write trajectories for other tools", description=__doc__)
+    parser = commands.add_parser(
+        "export",
+        help="write trajectories for other tools",
+        description="Export trajectories of a store in the formats of other tools.",
+    )
     formats = parser.add_subparsers(metavar="FORMAT", required=True, title="formats")
-    for name, made in EXPORTS.items():
-        one = formats.add_parser(name, help=made.help, description=f"Write {made.help}.")
+    for name, form in EXPORTS.items():
+        one = formats.add_parser(name, help=form.help, description=f"Write {form.help}.")
         add_store(one)
-        where = "the folder to write, new or empty" if made.is_folder else "the file to write; - is standard output"
-        one.add_argument("-o", "--output", metavar="PATH", required=made.is_folder, default="-", help=where)
-        if not made.is_folder:
+        where = "the folder to write, new or empty" if form.is_folder else "the file to write; - is standard output"
+        one.add_argument("-o", "--output", metavar="PATH", required=form.is_folder, default="-", help=where)
+        if not form.is_folder:
             one.add_argument("--force", action="store_true", help="write over a file that is there already")
         add_filters(one)
         one.add_argument(
             "--trajectory", metavar="ID", nargs="+", action="extend", default=[],
-            help="only these; the first letters of an id are enough",
+            help="only these; a prefix of an id is enough",
         )  # fmt: skip
         add_json(one)
         one.set_defaults(run=run, format=name)
 
 
 def run(options: argparse.Namespace) -> int:
-    from rolltrace.exchange.selection import select
+    from rolltrace.exchange import select
     from rolltrace.query import open_store
 
     chosen = EXPORTS[options.format]
     to_stdout = options.output == "-"
     if to_stdout and chosen.is_folder:
-        raise ConfigError(f"{options.format} is a folder; name it with -o FOLDER")
+        raise ConfigError(f"the format {options.format} writes a folder; name it with -o FOLDER")
     if not to_stdout and not chosen.is_folder and not options.force:
         _refuse_to_overwrite(Path(options.output))
     store = open_store(store_of(options))
@@ -88,16 +89,16 @@ def run(options: argparse.Namespace) -> int:
 
 def _refuse_to_overwrite(path: Path) -> None:
     if path.is_file():
-        raise StoreError(f"{str(path)!r} is there already; name another file with -o, or add --force to write over it")
+        raise StoreError(f"{str(path)!r} already exists; name another file with -o, or add --force to overwrite it")
 
 
 @contextmanager
 def _file(path: Path) -> Iterator[TextIO]:
     """The file to write, which appears when it is complete; a device or pipe is written as it is."""
     plain = path.is_file() or not path.exists()
-    made = replacing(path) if plain else nullcontext(path)
+    target = replacing(path) if plain else nullcontext(path)
     try:
-        with made as file, file.open("w", encoding="utf-8", newline="\n") as out:
+        with target as file, file.open("w", encoding="utf-8", newline="\n") as out:
             yield out
     except BrokenPipeError:
         raise

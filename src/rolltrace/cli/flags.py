@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from rolltrace.cli.output import add_json, json_line, paint
+from rolltrace.cli.options import add_json
+from rolltrace.cli.output import json_line, paint
 from rolltrace.flags import ALWAYS_ON, FLAGS
 
 
@@ -14,7 +15,7 @@ def add(commands: Any) -> None:
     parser = commands.add_parser(
         "flags",
         help="what each flag means",
-        description="Every flag that rolltrace sets by itself. More about each of them: rolltrace docs flags.",
+        description="Every flag that rolltrace sets. More about each of them: rolltrace docs flags.",
         epilog="example: rolltrace ls --where \"flag = 'prefix_break'\"",
     )
     add_json(parser)

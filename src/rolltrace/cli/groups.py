@@ -3,35 +3,41 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
-from rolltrace.cli.output import (
-    Column,
+from rolltrace.cli.options import (
     add_filters,
     add_json,
     add_order,
     add_store,
     count,
+    filters_of,
+    store_of,
+    tell_of_nothing,
+    tell_of_older_runs,
+)
+from rolltrace.cli.output import (
+    Column,
     counted,
     differing_places,
     duration,
-    filters_of,
     number,
     plain,
     print_footer,
     print_rows,
     print_table,
-    store_of,
-    tell_of_nothing,
-    tell_of_older_runs,
     working,
 )
+
+if TYPE_CHECKING:
+    from rolltrace.query import Trajectory
 
 Row = dict[str, Any]
 _SHOWN_ROWS = 100
 _EXAMPLES = """examples:
   rolltrace groups --step 12
-  rolltrace groups --where "group.zero_variance = true"  they teach GRPO nothing
+  rolltrace groups --where "group.zero_variance = true"  no signal for GRPO
   rolltrace groups --order -std --limit 10               those that differ most
   rolltrace groups --validate --k 1,4,8 --threshold 0.5  pass@k
 
@@ -44,7 +50,7 @@ def add(commands: Any) -> None:
     parser = commands.add_parser(
         "groups",
         help="list groups: all rollouts of a sample in a step",
-        description="One line per group: its rewards, how many passed, how long they are, what is wrong with them. "
+        description="One line per group: rewards, pass rate, lengths, flags and errors. "
         "'=' marks a group in which all rewards are the same.",
         epilog=_EXAMPLES,
     )
@@ -54,8 +60,10 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--limit", type=count, metavar="N", help=f"at most N lines (default: the last {_SHOWN_ROWS}; with --json all)"
     )
-    parser.add_argument("--threshold", type=float, default=0.0, metavar="R", help="a reward above it passes: 0")
-    parser.add_argument("--k", type=_numbers, metavar="K,...", help="also pass@k for each of these")
+    parser.add_argument(
+        "--threshold", type=float, default=0.0, metavar="R", help="rewards above this pass (default: 0)"
+    )
+    parser.add_argument("--k", type=_numbers, metavar="K,...", help="add a pass@k column for each of these")
     add_json(parser)
     parser.set_defaults(run=run, usage_error=parser.error)
 
@@ -74,31 +82,42 @@ def run(options: argparse.Namespace) -> int:
 
     store = open_store(store_of(options))
     with working(f"reading {store.path}"):
-        found = store.groups(
+        groups = store.groups(
             **wanted, order=options.order, threshold=options.threshold, k=options.k,
             limit=options.limit if options.json else None,
         )  # fmt: skip
-    tell_of_older_runs(found.older_runs)
-    if not len(found):
-        tell_of_nothing(found, as_json=options.json)
+    tell_of_older_runs(groups.older_runs)
+    if not len(groups):
+        tell_of_nothing(groups, as_json=options.json)
         return 0
     if options.json:
-        print_rows(found.rows())
+        print_rows(groups.rows())
         return 0
     newest = options.limit is None and options.order is None
-    first = max(0, len(found) - _SHOWN_ROWS) if newest else 0
-    rows = found.rows()[first:][: _SHOWN_ROWS if options.limit is None else options.limit]
+    first = max(0, len(groups) - _SHOWN_ROWS) if newest else 0
+    rows = groups.rows()[first:][: _SHOWN_ROWS if options.limit is None else options.limit]
     if not rows:
-        print_footer(f"0 of {counted(len(found), 'group')}")
+        print_footer(f"0 of {counted(len(groups), 'group')}")
         return 0
     hidden = print_table(_kept(_columns(rows), options))
-    total, cut_short = counted(len(found), "group"), len(rows) < len(found)
+    total, cut_short = counted(len(groups), "group"), len(rows) < len(groups)
     print_footer(
         f"{'the last ' * newest}{len(rows)} of {total}" if cut_short else total,
-        f"all: --limit {len(found)}" if cut_short else "",
+        f"all: --limit {len(groups)}" if cut_short else "",
         f"{counted(hidden, 'more column')}: --json" if hidden else "",
     )
+    if wanted["step"] is not None and wanted["sample_index"] is not None:
+        wanted.pop("where")
+        _print_records(store.group_records(**wanted))
     return 0
+
+
+def _print_records(records: Sequence[Trajectory]) -> None:
+    """What was recorded for the whole group: comparisons, group rewards."""
+    for record in records:
+        ops = counted(sum(1 for _ in record.walk()), "op")
+        place = f"{record.trajectory_id[:8]}  {plain(record.name)}  {plain(record.status)}  {ops}"
+        print(f"group record {place}; look: rolltrace show {record.trajectory_id[:8]}")
 
 
 def _columns(rows: list[Row]) -> list[Column]:
@@ -134,9 +153,7 @@ def _columns(rows: list[Row]) -> list[Column]:
 
 def _kept(columns: list[Column], options: argparse.Namespace) -> list[Column]:
     """The columns, those that were filtered or sorted by marked to stay on any screen."""
-    from rolltrace.query.arguments import sorted_by
-    from rolltrace.query.columns import GROUP_FILTER_HEADERS, GROUP_HEADERS
-    from rolltrace.query.filters import compile_where
+    from rolltrace.query import GROUP_FILTER_HEADERS, GROUP_HEADERS, compile_where, sorted_by
 
     asked = set() if options.order is None else {GROUP_HEADERS.get(name, name) for name, _ in sorted_by(options.order)}
     asked |= {name.removeprefix("group.") for name in compile_where(options.where, GROUP_FILTER_HEADERS).fields}

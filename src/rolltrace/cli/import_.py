@@ -7,11 +7,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rolltrace.cli.output import add_json, add_store, counted, json_line, plain, progress, store_of
+from rolltrace.cli.options import add_json, add_store, store_of
+from rolltrace.cli.output import counted, json_line, plain, progress
 from rolltrace.exchange import IMPORTS
 
 if TYPE_CHECKING:
-    from rolltrace.exchange.importer import BadLine
+    from rolltrace.exchange import BadLine
 
 _MOST_LINES = 20
 """How many lines that cannot be read are named."""
@@ -27,8 +28,8 @@ def add(commands: Any) -> None:
         "could.",
     )
     formats = parser.add_subparsers(metavar="FORMAT", required=True, title="formats")
-    for name, made in IMPORTS.items():
-        one = formats.add_parser(name, help=made.help, description=f"Read {made.help}.")
+    for name, form in IMPORTS.items():
+        one = formats.add_parser(name, help=form.help, description=f"Read {form.help}.")
         one.add_argument(
             "paths", metavar="FILE... [STORE]", nargs="+",
             help="files, or folders of them; without --store, of several the last is the store if it is a folder or a "
@@ -43,7 +44,7 @@ def add(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from rolltrace.exchange.importer import Target, import_files
+    from rolltrace.exchange import Target, import_files
 
     paths = [Path(path) for path in options.paths]
     files, last = (paths, None) if options.store_option is not None else _split(paths)

@@ -9,7 +9,8 @@ from typing import Any
 
 import msgspec
 
-from rolltrace.cli.output import add_json, add_store, json_line, plain, store_of
+from rolltrace.cli.options import add_json, add_store, store_of
+from rolltrace.cli.output import json_line, plain
 from rolltrace.journal import Damage, Entry, SegmentReader, hidden_journals, journal_files, read_journals
 from rolltrace.record import Blob, Record, decode_value, to_json
 from rolltrace.record.partial import read_coordinates
@@ -17,7 +18,11 @@ from rolltrace.record.partial import read_coordinates
 
 def add(commands: Any) -> None:
     """Add the command to the parser."""
-    parser = commands.add_parser("journal", help="look into the journals of a store", description=__doc__)
+    parser = commands.add_parser(
+        "journal",
+        help="look into the journals of a store",
+        description="Inspect the journals of a store as they are, without draining them.",
+    )
     actions = parser.add_subparsers(metavar="ACTION", required=True)
     dump = actions.add_parser(
         "dump",

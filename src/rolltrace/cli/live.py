@@ -8,20 +8,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from rolltrace.cli.output import (
-    SHORT_ID,
-    Column,
-    add_json,
-    add_store,
-    counted,
-    duration,
-    paint,
-    plain,
-    print_rows,
-    print_table,
-    store_of,
-    working,
-)
+from rolltrace.cli.options import add_json, add_store, store_of
+from rolltrace.cli.output import SHORT_ID, Column, counted, duration, paint, plain, print_rows, print_table, working
 
 _EVERY_SEC = 1.0
 _TO_TOP = "\x1b[H\x1b[J"
@@ -32,12 +20,12 @@ def add(commands: Any) -> None:
     parser = commands.add_parser(
         "live",
         help="what runs right now",
-        description="Trajectories that have begun and not ended: since when, in which op, in which process. "
+        description="Trajectories that are running now: since when, in which op, in which process. "
         "The oldest comes first.",
         epilog="example: rolltrace live --watch",
     )
     add_store(parser)
-    parser.add_argument("--watch", action="store_true", help="look again every second, until Ctrl-C")
+    parser.add_argument("--watch", action="store_true", help="refresh every second, until Ctrl-C")
     add_json(parser)
     parser.set_defaults(run=run)
 
@@ -63,7 +51,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _print(rows: list[dict[str, Any]], store: Path) -> None:
     if not rows:
-        print(f"nothing runs in the store {plain(repr(str(store)))}")
+        print(f"nothing is running in the store {plain(repr(str(store)))}")
         return
 
     def texts(key: str) -> list[str]:

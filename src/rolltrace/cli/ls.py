@@ -6,27 +6,29 @@ import argparse
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from rolltrace.cli.output import (
-    SHORT_ID,
-    Column,
+from rolltrace.cli.options import (
     add_filters,
     add_json,
     add_order,
     add_store,
-    ago,
     count,
+    filters_of,
+    runs_of,
+    store_of,
+    tell_of_nothing,
+    tell_of_older_runs,
+)
+from rolltrace.cli.output import (
+    SHORT_ID,
+    Column,
+    ago,
     counted,
     differing_places,
-    filters_of,
     number,
     plain,
     print_footer,
     print_rows,
     print_table,
-    runs_of,
-    store_of,
-    tell_of_nothing,
-    tell_of_older_runs,
     working,
 )
 from rolltrace.cli.trajectory_table import (
@@ -117,17 +119,17 @@ def _trajectories(options: argparse.Namespace, store: Store, wanted: Row) -> int
     limit = _SHOWN_ROWS if last is None and options.limit is None and not options.json else options.limit
     paging = {"order": options.order, "limit": limit, "offset": options.offset, "last": last}
     with working(f"reading {store.path}"):
-        found = store.trajectories(**wanted, **paging)
-        rows = found.rows()
-        total = len(rows) if options.json else found.total
+        listing = store.trajectories(**wanted, **paging)
+        rows = listing.rows()
+        total = len(rows) if options.json else listing.total
         if options.json:
             chosen = rows if options.columns is None else chosen_fields(store, rows, options.columns)
         elif rows:
             columns = usual_columns(rows) if options.columns is None else chosen_columns(store, rows, options.columns)
             columns = with_asked(store, rows, columns, _asked(options, wanted))
-    tell_of_older_runs(found.older_runs)
+    tell_of_older_runs(listing.older_runs)
     if not rows:
-        tell_of_nothing(found, as_json=options.json)
+        tell_of_nothing(listing, as_json=options.json)
     elif options.json:
         print_rows(chosen)
     else:
@@ -138,9 +140,7 @@ def _trajectories(options: argparse.Namespace, store: Store, wanted: Row) -> int
 
 def _asked(options: argparse.Namespace, wanted: Row) -> list[str]:
     """The fields that the rows were chosen or sorted by."""
-    from rolltrace.query.arguments import sorted_by
-    from rolltrace.query.columns import TRAJECTORY_HEADERS
-    from rolltrace.query.filters import compile_where
+    from rolltrace.query import TRAJECTORY_HEADERS, compile_where, sorted_by
 
     order = (
         [] if options.order is None else [TRAJECTORY_HEADERS.get(name, name) for name, _ in sorted_by(options.order)]

@@ -11,25 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rolltrace.cli.chart import Line, chart
-from rolltrace.cli.output import (
-    add_filters,
-    add_json,
-    add_store,
-    counted,
-    duration,
-    filters_of,
-    number,
-    plain,
-    print_rows,
-    screen_width,
-    store_of,
-    tell_of_older_runs,
-    working,
-)
+from rolltrace.cli.options import add_filters, add_json, add_store, filters_of, store_of, tell_of_older_runs
+from rolltrace.cli.output import counted, duration, number, plain, print_rows, screen_width, working
 from rolltrace.errors import ConfigError, MissingExtraError, StoreError
 
 if TYPE_CHECKING:
-    from rolltrace.query.curves import Curve
+    from rolltrace.query import Curve
 
 _WIDEST = 100
 _HEIGHT = 13
@@ -67,9 +54,11 @@ def add(commands: Any) -> None:
     add_store(parser)
     parser.add_argument("--of", default="reward", metavar="NAMES", help="what to plot (default: reward)")
     add_filters(parser, several_experiments=True)
-    parser.add_argument("--threshold", type=float, default=0.0, metavar="R", help="a reward above it passes: 0")
     parser.add_argument(
-        "-o", "--output", metavar="FILE", help="a picture instead, .png, .svg or .pdf; needs matplotlib"
+        "--threshold", type=float, default=0.0, metavar="R", help="rewards above this pass (default: 0)"
+    )
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", help="write an image instead (.png, .svg, .pdf); requires matplotlib"
     )
     add_json(parser)
     parser.set_defaults(run=run, usage_error=parser.error)
@@ -83,9 +72,8 @@ def run(options: argparse.Namespace) -> int:
         options.usage_error("-o and --json exclude each other")
     output = None if options.output is None else Path(options.output).expanduser()
     if output is not None and output.suffix.lower() not in _PICTURES:
-        raise ConfigError(f"a picture ends in {', '.join(_PICTURES)}; not {options.output!r}")
-    from rolltrace.query import open_store
-    from rolltrace.query.curves import curves_of
+        raise ConfigError(f"the output file must end in {', '.join(_PICTURES)}; not {options.output!r}")
+    from rolltrace.query import curves_of, open_store
 
     store = open_store(store_of(options))
     with working(f"reading {store.path}"):
@@ -180,7 +168,7 @@ def _save(charts: dict[str, list[Curve]], output: Path) -> None:
         from matplotlib.figure import Figure
     except ImportError:
         raise MissingExtraError(
-            "a picture needs matplotlib: pip install matplotlib; without it: rolltrace plot in the terminal, or --json"
+            "images require matplotlib: pip install matplotlib; without it: rolltrace plot in the terminal, or --json"
         ) from None
     figure = Figure(figsize=(8, 1 + 3.2 * len(charts)), layout="constrained")
     for axes, (value, curves) in zip(figure.subplots(len(charts), squeeze=False)[:, 0], charts.items()):

@@ -8,26 +8,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rolltrace._launch import remove_replaced_later
-from rolltrace.cli.output import (
+from rolltrace.cli.options import (
     add_all_hosts,
     add_json,
     add_store,
-    counted,
-    json_line,
-    plain,
-    size,
+    add_yes,
+    amount,
+    is_agreed,
     store_of,
     tell_of_other_hosts,
-    working,
 )
-from rolltrace.cli.removal import add_yes, amount, is_agreed
+from rolltrace.cli.output import counted, json_line, plain, size, working
 from rolltrace.errors import ConfigError
 from rolltrace.journal import drainer_lock, journal_folder
 
 if TYPE_CHECKING:
-    from rolltrace.keeper.policy import Policy
-    from rolltrace.keeper.pruning import Foreseen
-    from rolltrace.keeper.retention import Decision
+    from rolltrace.keeper import Decision, Foreseen, RetentionPolicy
 
 _NOTHING = "none"
 """The word of `--keep` for nothing but the share."""
@@ -38,9 +34,9 @@ def add(commands: Any) -> None:
     parser = commands.add_parser(
         "retain",
         help="keep what is worth it, by outcome",
-        description="Show, set or take away the policy by which the drainer removes payloads of finished steps, groups "
-        "whole. Options that are not given stay as they are, or have their defaults. A policy that would remove "
-        "something is shown before it is set, and asked about.",
+        description="Show, set or remove the policy by which the drainer removes payloads of finished steps, whole "
+        "groups at a time. Options that are not given keep their values. A policy that would remove something is shown "
+        "first, and has to be confirmed.",
         epilog="rolltrace retain --keep errors,extremes,slowest,flagged --share 0.1; rolltrace retain --share 0.5 "
         "--dry-run; rolltrace retain --now; rolltrace retain --off",
     )
@@ -61,12 +57,12 @@ def add(commands: Any) -> None:
         default=None,
         help="remove all rows but the summary, not only payloads",
     )
-    policy.add_argument("--seed", type=int, metavar="N", help="another number keeps another share (default: 0)")
+    policy.add_argument("--seed", type=int, metavar="N", help="another seed keeps a different share (default: 0)")
     policy.add_argument("--experiments", metavar="NAMES", help="of these experiments only (default: all)")
     what = parser.add_mutually_exclusive_group()
-    what.add_argument("--off", action="store_true", help="take the policy away")
-    what.add_argument("--dry-run", action="store_true", help="only say what such a policy would drop")
-    what.add_argument("--now", action="store_true", help="apply it now, and not when the drainer next has time")
+    what.add_argument("--off", action="store_true", help="remove the policy")
+    what.add_argument("--dry-run", action="store_true", help="only print what the policy would remove")
+    what.add_argument("--now", action="store_true", help="apply it now instead of when the drainer is next idle")
     add_yes(parser)
     add_all_hosts(parser)
     add_json(parser)
@@ -74,15 +70,13 @@ def add(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from rolltrace.keeper.policy import read_policy, write_policy
+    from rolltrace.keeper import read_policy, write_policy
 
     settings = _settings(options)
     path = store_of(options, to_write=not options.dry_run and (options.off or options.now or bool(settings)))
     if options.off:
         if settings:
-            raise ConfigError(
-                f"--off takes the policy away; it goes with no other option, such as --{next(iter(settings))}"
-            )
+            raise ConfigError(f"--off removes the policy; it cannot be combined with --{next(iter(settings))}")
         write_policy(path, None)
         print(json_line({"policy": None}) if options.json else "no policy: everything is kept")
         return 0
@@ -94,7 +88,7 @@ def run(options: argparse.Namespace) -> int:
             else "no policy: everything is kept; set one: rolltrace retain --keep errors,extremes --share 0.1"
         )
         return 0
-    with working("looking at what would go"):
+    with working("finding what would be removed"):
         decision, foreseen = _foresee(path, policy, options)
     if not options.now:
         _show(policy, decision, foreseen, options)
@@ -124,20 +118,20 @@ def _settings(options: argparse.Namespace) -> dict[str, Any]:
     return listed | {name: getattr(options, name) for name in others if getattr(options, name) is not None}
 
 
-def _with(settings: dict[str, Any], policy: Policy | None) -> Policy | None:
+def _with(settings: dict[str, Any], policy: RetentionPolicy | None) -> RetentionPolicy | None:
     """The policy with these settings; None if there is neither."""
-    from rolltrace.keeper.policy import Policy, checked
+    import msgspec
+
+    from rolltrace.keeper import RetentionPolicy, check_policy
 
     if not settings:
         return policy
-    before = policy or Policy()
-    return checked(Policy(**{name: getattr(before, name) for name in Policy.__struct_fields__} | settings))
+    return check_policy(msgspec.structs.replace(policy or RetentionPolicy(), **settings))
 
 
-def _foresee(path: Path, policy: Policy, options: argparse.Namespace) -> tuple[Decision, Foreseen]:
+def _foresee(path: Path, policy: RetentionPolicy, options: argparse.Namespace) -> tuple[Decision, Foreseen]:
     """What the policy says now, and what that would cost."""
-    from rolltrace.keeper.pruning import foresee, undisturbed
-    from rolltrace.keeper.retention import decide
+    from rolltrace.keeper import decide, foresee, undisturbed
     from rolltrace.store import Owned
 
     owned = Owned(path, all_hosts=options.all_hosts)
@@ -150,7 +144,7 @@ def _foresee(path: Path, policy: Policy, options: argparse.Namespace) -> tuple[D
     return undisturbed(path, look)
 
 
-def _show(policy: Policy, decision: Decision, foreseen: Foreseen, options: argparse.Namespace) -> None:
+def _show(policy: RetentionPolicy, decision: Decision, foreseen: Foreseen, options: argparse.Namespace) -> None:
     import msgspec
 
     fields = msgspec.to_builtins(policy)
@@ -167,20 +161,20 @@ def _show(policy: Policy, decision: Decision, foreseen: Foreseen, options: argpa
     print(f"{steps} to look at: would drop {amount(foreseen)}{kept}")
 
 
-def _what(policy: Policy, foreseen: Foreseen, options: argparse.Namespace) -> str:
+def _what(policy: RetentionPolicy, foreseen: Foreseen, options: argparse.Namespace) -> str:
     what = "all rows but the summary" if policy.whole else "the payloads"
     when = "now" if options.now else "as soon as the drainer has time, and later those of further steps"
     return f"remove {what} of {amount(foreseen)} {when}"
 
 
-def _apply(path: Path, policy: Policy, decision: Decision, options: argparse.Namespace) -> int:
-    from rolltrace.keeper.retention import retain
+def _apply(path: Path, policy: RetentionPolicy, decision: Decision, options: argparse.Namespace) -> int:
+    from rolltrace.keeper import retain
     from rolltrace.store import GRACE_SEC, Owned
 
     with drainer_lock(journal_folder(path)) as alone:
         if not alone:
             print(
-                "rolltrace: a drainer is running on this store; it applies the policy by itself as soon as it has time",
+                "rolltrace: a drainer is running on this store; it applies the policy as soon as it is idle",
                 file=sys.stderr,
             )
             return 1

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from rolltrace.cli.output import add_store, plain, store_of, working
+from rolltrace.cli.options import add_store, store_of
+from rolltrace.cli.output import plain, working
 
 _EXAMPLES = """examples:
   rolltrace score 3f2a1b2c note "guesses the answer, then explains it"
@@ -13,7 +14,7 @@ _EXAMPLES = """examples:
   rolltrace score 3f2a1b2c fate filtered --reason "too long" --store runs/store
   rolltrace ls --where "label.note ~ 'guesses'"
 
-The newest of a name counts; rolltrace show has the history."""
+The newest value of a name counts; rolltrace show has the history."""
 
 
 def add(commands: Any) -> None:
@@ -21,10 +22,10 @@ def add(commands: Any) -> None:
     parser = commands.add_parser(
         "score",
         help="give a trajectory a reward, a label or a note",
-        description="Say something about a trajectory of a store. Everybody who reads the store sees it at once.",
+        description="Give a trajectory a score, a label or a note. Every reader of the store sees it at once.",
         epilog=_EXAMPLES,
     )
-    parser.add_argument("id", metavar="ID", help="the id of the trajectory, or its first letters")
+    parser.add_argument("id", metavar="ID", help="the id of the trajectory, or a prefix of it")
     parser.add_argument("name", metavar="NAME", help="reward, advantage, fate, note, or any other")
     parser.add_argument("value", metavar="VALUE", help="a number, or text")
     parser.add_argument("--reason", metavar="TEXT", help="why")

@@ -9,9 +9,8 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rolltrace.cli.options import add_json, add_store, store_of
 from rolltrace.cli.output import (
-    add_json,
-    add_store,
     ago,
     counted,
     cut,
@@ -24,7 +23,6 @@ from rolltrace.cli.output import (
     plain_lines,
     print_rows,
     screen_width,
-    store_of,
     working,
 )
 from rolltrace.cli.show_transitions import print_transitions
@@ -45,7 +43,7 @@ _HISTORY = 5
 """How many earlier values of a score are shown; --json has all."""
 _ROLE_COLOURS = {"system": "dim", "user": "cyan", "assistant": "green", "tool": "yellow"}
 _EXAMPLES = """examples:
-  rolltrace show 3f2a1b2c                  the first letters of an id are enough
+  rolltrace show 3f2a1b2c                  a prefix of an id is enough
   rolltrace show 3f2a1b2c --conversation --full | less
   rolltrace show 3f2a1b2c runs/store --json | jq .reward"""
 
@@ -55,10 +53,10 @@ def add(commands: Any) -> None:
     parser = commands.add_parser(
         "show",
         help="show one trajectory",
-        description="Where a trajectory stands, what it got, the tree of its ops, its conversation.",
+        description="Show one trajectory: its coordinates and scores, the tree of its ops, its conversation.",
         epilog=_EXAMPLES,
     )
-    parser.add_argument("id", help="the id of the trajectory, or its first letters")
+    parser.add_argument("id", help="the id of the trajectory, or a prefix of it")
     add_store(parser)
     part = parser.add_mutually_exclusive_group()
     part.add_argument("--ops", action="store_true", help="the tree of ops only; with --json, one line per op")
@@ -157,7 +155,7 @@ def _print_header(t: Trajectory, full: bool, *, transitions_follow: bool) -> Non
     took = f"took {duration(t.duration_s)}" if t.duration_s is not None else "no end"
     print(f"  began {begun} ({ago(t.start_ns)}), {took}, worker {plain(t.worker)}")
     tools = counted(t.tool_calls, "tool call") + (f" ({t.tool_errors} failed)" if t.tool_errors else "")
-    work = [counted(t.turns, "turn"), tools]
+    work = ["a record of the whole group, no rollout"] if t.is_group else [counted(t.turns, "turn"), tools]
     work += [
         f"{count} {what} tokens"
         for count, what in ((t.prompt_tokens, "prompt"), (t.response_tokens, "response"))
@@ -196,6 +194,8 @@ def _print_scores(t: Trajectory) -> None:
     for name, (*before, newest) in history.items():
         terms = ", ".join(f"{plain(key)} {plain(value)}" for key, value in (newest.terms or {}).items())
         line = f"  {plain(name)} {paint(_score_text(newest), 'bold')}{f'  ({terms})' if terms else ''}"
+        if newest.trained_step is not None:
+            line += f"  in step {newest.trained_step}"
         if newest.reason is not None:
             line += f"  because: {plain(newest.reason)}"
         if before:
@@ -257,19 +257,19 @@ def _print_ops(trajectory: Trajectory, full: bool) -> None:
         name, kind = plain(op.name), "" if op.kind == "other" else f" {plain(op.kind)}"
         took = "" if op.duration_s is None else f" {duration(op.duration_s)}"
         status = "" if op.status == "ok" else f" {plain(op.status)}"
-        given, result = f" ({_short(op.inputs, full)})", ""
+        inputs, result = f" ({_short(op.inputs, full)})", ""
         if op.error is not None:
             result = f" ✗ {plain(op.error)}"
         elif op.outputs is not None:
             result = f" → {_short(op.outputs, full)}"
         if op.pruned is not None:
-            given, result = f" ({plain(op.pruned)})", "" if op.error is None else result
+            inputs, result = f" ({plain(op.pruned)})", "" if op.error is None else result
         if not full:
             room = max(40, screen_width() - len(f"  {branch}{name}{kind}{took}{status}"))
-            result = cut(result, room - min(len(given), room // 2))
-            given = cut(given, room - len(result))
+            result = cut(result, room - min(len(inputs), room // 2))
+            inputs = cut(inputs, room - len(result))
         head = f"  {paint(branch, 'dim')}{paint(name, 'bold')}{paint(kind, 'cyan')}{paint(took, 'dim')}"
-        print(f"{head}{paint(status, paint_status(status))}{given}{paint(result, 'red' if op.error else None)}")
+        print(f"{head}{paint(status, paint_status(status))}{inputs}{paint(result, 'red' if op.error else None)}")
     if not full and count > _OPS:
         print(paint(f"  inputs and outputs of the first {_OPS} ops are shown; of all {count}: --full", "dim"))
 
@@ -284,9 +284,9 @@ def _without_payload(op: Op) -> str:
         if count is not None
     ]
     head = f"{paint(plain(op.name), 'bold')}{'' if op.kind == 'other' else paint(f' {plain(op.kind)}', 'cyan')}"
-    said = f" {', '.join(tokens)} tokens" if tokens else ""
+    counts = f" {', '.join(tokens)} tokens" if tokens else ""
     error = paint(f" ✗ {plain(op.error)}", "red") if op.error is not None else ""
-    return f"{head}{paint(took, 'dim')}{paint(status, paint_status(status))}{said}{error}"
+    return f"{head}{paint(took, 'dim')}{paint(status, paint_status(status))}{counts}{error}"
 
 
 def _short(value: Any, full: bool) -> str:

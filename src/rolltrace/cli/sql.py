@@ -7,27 +7,16 @@ import re
 import sys
 from typing import TYPE_CHECKING, Any
 
-from rolltrace.cli.output import (
-    Column,
-    add_json,
-    add_store,
-    counted,
-    number,
-    paint,
-    plain,
-    print_rows,
-    print_table,
-    store_of,
-    working,
-)
-from rolltrace.exchange.csvtext import write_csv
+from rolltrace.cli.options import add_json, add_store, store_of
+from rolltrace.cli.output import Column, counted, number, paint, plain, print_rows, print_table, working
+from rolltrace.exchange import write_csv
 
 if TYPE_CHECKING:
     from rolltrace.query import Store
 
 _LONGEST_CELL = 400
 _EXAMPLES = """views: trajectories, spans, transitions, scores, notes, losses, flags, texts,
-       tokens, latest_scores, unmatched_scores, groups
+       tokens, latest_scores, unmatched_scores, groups, group_records
 
 examples:
   rolltrace sql "select step, avg(reward) from trajectories group by step"
@@ -40,16 +29,16 @@ def add(commands: Any) -> None:
     parser = commands.add_parser(
         "sql",
         help="ask with SQL",
-        description="Print the answer to one SELECT, in DuckDB's SQL, over the views of a store. It only reads. "
-        "In a table and in CSV control characters are written as \\x1b, and in CSV a quote stands before text that a "
-        "spreadsheet would take for a formula; --json is exact.",
+        description="Run one SELECT (DuckDB SQL) over the views of a store, read-only. Tables and CSV show control "
+        "characters as \\x1b, and CSV puts a quote before text that a spreadsheet would take for a formula; --json is "
+        "exact.",
         epilog=_EXAMPLES,
     )
     parser.add_argument("query", metavar="SELECT", help="the statement, in quotes")
     add_store(parser)
     form = parser.add_mutually_exclusive_group()
     add_json(form)
-    form.add_argument("--csv", action="store_true", help="print CSV with a line of names")
+    form.add_argument("--csv", action="store_true", help="print CSV with a header line")
     parser.set_defaults(run=run)
 
 
@@ -87,7 +76,7 @@ def _tell_of_older_runs(store: Store, query: str) -> None:
     older = sum(row["superseded"] for row in store.experiments())
     if older:
         print(
-            f"rolltrace: the views hold all runs, also {counted(older, 'trajectory')} of older ones; the newest only: "
+            f"rolltrace: the views include all runs, and {counted(older, 'trajectory')} of older ones; newest only: "
             "WHERE NOT superseded (trajectories, groups)",
             file=sys.stderr,
         )

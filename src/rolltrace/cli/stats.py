@@ -8,11 +8,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rolltrace.cli.output import add_json, add_store, counted, json_line, plain, size, store_of, working
+from rolltrace.cli.options import add_json, add_store, store_of
+from rolltrace.cli.output import counted, json_line, plain, size, working
 from rolltrace.journal import drainer_is_running, journal_files, undrained_bytes
 
 if TYPE_CHECKING:
-    from rolltrace.keeper.report import Report
+    from rolltrace.keeper import Report
     from rolltrace.query import Store
 
 
@@ -21,8 +22,8 @@ def add(commands: Any) -> None:
     parser = commands.add_parser(
         "stats",
         help="sizes and counts",
-        description="How much room a store takes, how many rows it has, what waits to be drained, what was lost, how "
-        "many trajectories have which flag.",
+        description="The size of a store, its row counts, what is still to be drained, what was lost, and how many "
+        "trajectories have each flag.",
         epilog="example: rolltrace stats --json | jq .bytes.data",
     )
     add_store(parser)
@@ -68,7 +69,7 @@ def _line(label: str, value: Any) -> None:
 
 
 def _gather(store: Path) -> tuple[dict[str, Any], list[Report]]:
-    from rolltrace.keeper.report import reports
+    from rolltrace.keeper import reports
     from rolltrace.query import open_store
 
     asked = open_store(store)

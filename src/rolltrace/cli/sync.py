@@ -10,30 +10,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rolltrace.cli.output import (
-    add_json,
-    add_store,
-    counted,
-    json_line,
-    plain,
-    progress,
-    size,
-    store_of,
-    tell_of_nothing,
-    tell_of_runs_not_meant,
-)
+from rolltrace._amounts import age_sec
+from rolltrace.cli.options import add_json, add_store, store_of, tell_of_nothing, tell_of_runs_not_meant
+from rolltrace.cli.output import counted, json_line, plain, progress, size
 from rolltrace.errors import BackendError, ConfigError, OutageError, RolltraceError
 
 if TYPE_CHECKING:
-    from rolltrace.keeper.outbox import Outbox
-    from rolltrace.keeper.pending import Pending
-    from rolltrace.keeper.position import SentBy
-    from rolltrace.keeper.sender import Sender
+    from rolltrace.keeper import Outbox, Pending, Sender, SentBy
     from rolltrace.query import Store
 
 _TRIES = 4
 _WAIT_SEC = 60.0
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _EXAMPLES = """examples:
   rolltrace sync --to mlflow                 all that it does not have yet
   rolltrace sync --to weave --where "reward < 0.5" --since 100 --dry-run
@@ -60,17 +47,17 @@ def add(commands: Any) -> None:
     group.add_argument("--experiment", metavar="NAME")
     group.add_argument("--where", metavar="FILTER", help="such as \"reward < 0.5 and tool = 'search'\"")
     group.add_argument("--since", metavar="STEP|AGE", help="from this step on, or ended within 30m, 12h, 7d, ...")
-    group.add_argument("--again", action="store_true", help="also those that the backend has; it replaces them")
+    group.add_argument("--again", action="store_true", help="also resend what the backend has; it is replaced")
     group.add_argument(
         "--all-hosts",
         action="store_true",
-        help="also those of other hosts on which something runs, and sends by itself",
+        help="also those of other hosts that are running and send their own",
     )
-    parser.add_argument("--dry-run", action="store_true", help="only say how many, and about how many bytes")
+    parser.add_argument("--dry-run", action="store_true", help="only print how many, and about how many bytes")
     parser.add_argument(
         "--save",
         action="store_true",
-        help="send nothing; keep --where and --max-bytes-per-day for what is sent by itself from now on",
+        help="send nothing; apply --where and --max-bytes-per-day to what is sent automatically from now on",
     )
     parser.add_argument("--max-bytes-per-day", metavar="SIZE", help="with --save, such as 30MiB")
     add_json(parser)
@@ -79,7 +66,7 @@ def add(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     from rolltrace import backends
-    from rolltrace.keeper.outbox import Outbox
+    from rolltrace.keeper import Outbox
 
     path = store_of(options, may_be_new=options.save, to_write=not options.dry_run)
     backends.check([options.to])
@@ -87,22 +74,22 @@ def run(options: argparse.Namespace) -> int:
     if options.save:
         return _save(outbox, options)
     if options.max_bytes_per_day is not None:
-        raise ConfigError("--max-bytes-per-day is for what is sent by itself: add --save")
+        raise ConfigError("--max-bytes-per-day limits what is sent automatically: add --save")
     return _dry_run(path, outbox, options) if options.dry_run else _send(path, outbox, options)
 
 
 def _save(outbox: Outbox, options: argparse.Namespace) -> int:
-    from rolltrace.journal import is_store
-    from rolltrace.keeper.outbox import Policy
+    from rolltrace.files import is_store
+    from rolltrace.keeper import SendingPolicy
     from rolltrace.store import prepare
 
     for name in ("project", "experiment", "since"):
         if getattr(options, name) is not None:
             raise ConfigError(f"--save keeps --where and --max-bytes-per-day, not --{name}; write it into --where")
-    policy = Policy.of(options.where, options.max_bytes_per_day)
+    policy = SendingPolicy.of(options.where, options.max_bytes_per_day)
     if not outbox.store.is_dir() or not is_store(outbox.store):  # limits are best set before the first run
         prepare(outbox.store)
-        print(f"rolltrace: made the store {plain(str(outbox.store))}, which was not there", file=sys.stderr)
+        print(f"rolltrace: created the store {plain(str(outbox.store))}", file=sys.stderr)
     outbox.policy = policy
     limit = (
         "as much as there is" if policy.max_bytes_per_day is None else f"up to {size(policy.max_bytes_per_day)} a day"
@@ -113,16 +100,16 @@ def _save(outbox: Outbox, options: argparse.Namespace) -> int:
 
 
 def _pending(store: Store, outbox: Outbox, options: argparse.Namespace) -> Pending:
-    from rolltrace.journal import host_of
-    from rolltrace.keeper.pending import asked_for
+    from rolltrace.files import host_of
+    from rolltrace.keeper import asked_for
     from rolltrace.store import busy_hosts
 
     outbox.position.load()
     busy = frozenset() if options.all_hosts else busy_hosts(store.path)
     if busy:
         print(
-            f"rolltrace: without what {counted(len(busy), 'other host')} brought, because something runs there; "
-            "add --all-hosts to send that from here too",
+            f"rolltrace: trajectories of {counted(len(busy), 'other host')} are left out: something runs there; add "
+            "--all-hosts to send them from here too",
             file=sys.stderr,
         )
     tell_of_runs_not_meant(store, options.where, project=options.project, experiment=options.experiment)
@@ -139,8 +126,7 @@ def _pending(store: Store, outbox: Outbox, options: argparse.Namespace) -> Pendi
 
 
 def _dry_run(path: Path, outbox: Outbox, options: argparse.Namespace) -> int:
-    from rolltrace.query import open_store
-    from rolltrace.query.finished import sizes
+    from rolltrace.query import open_store, sizes
 
     store = open_store(path)
     pending = _pending(store, outbox, options)
@@ -161,7 +147,7 @@ def _send(path: Path, outbox: Outbox, options: argparse.Namespace) -> int:
     store = open_store(path)
     deadline = time.monotonic() + _WAIT_SEC
     while True:
-        with outbox.working() as alone:
+        with outbox.sending() as alone:
             if alone:
                 return _send_alone(store, outbox, options)
         if time.monotonic() > deadline:
@@ -171,7 +157,7 @@ def _send(path: Path, outbox: Outbox, options: argparse.Namespace) -> int:
 
 def _send_alone(store: Store, outbox: Outbox, options: argparse.Namespace) -> int:
     from rolltrace import backends
-    from rolltrace.keeper.sender import STOPS, Sender
+    from rolltrace.keeper import STOPS, Sender
 
     outbox.position.tidy()
     left = _pending(store, outbox, options)
@@ -236,8 +222,8 @@ def _done(sender: Sender, options: argparse.Namespace) -> str:
 
 def _senders(has: SentBy) -> str:
     words = {"in the background": has.background, "by rolltrace sync": has.by_hand, "by other hosts": has.other_hosts}
-    told = [f"{count} {who}" for who, count in words.items() if count]
-    return f", sent {', '.join(told)}" if told else ""
+    parts = [f"{count} {who}" for who, count in words.items() if count]
+    return f", sent {', '.join(parts)}" if parts else ""
 
 
 def _since(text: str | None) -> dict[str, Any]:
@@ -246,7 +232,5 @@ def _since(text: str | None) -> dict[str, Any]:
         return {}
     if re.fullmatch(r"-?\d+", text):
         return {"since_step": int(text)}
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smhdw])", text)
-    if match is None:
-        raise ConfigError(f"--since must be a step such as 100 or an age such as 30m, 12h or 7d, not {text!r}")
-    return {"since_ns": time.time_ns() - round(float(match[1]) * _SECONDS[match[2]] * 1e9)}
+    seconds = age_sec("--since", text, "a step such as 100 or an age such as 30m, 12h or 7d")
+    return {"since_ns": time.time_ns() - round(seconds * 1e9)}

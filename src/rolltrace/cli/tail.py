@@ -7,22 +7,17 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
+from rolltrace.cli.options import add_filters, add_json, add_store, filters_of, store_of, tell_of_nothing
 from rolltrace.cli.output import (
     SHORT_ID,
-    add_filters,
-    add_json,
-    add_store,
     cut,
     duration,
-    filters_of,
     json_line,
     number,
     paint,
     paint_status,
     plain,
     screen_width,
-    store_of,
-    tell_of_nothing,
     working,
 )
 
@@ -48,10 +43,12 @@ def add(commands: Any) -> None:
     )
     add_store(parser)
     add_filters(parser)
-    parser.add_argument("-n", type=int, default=_FIRST, metavar="N", help=f"how many of the past (default: {_FIRST})")
+    parser.add_argument(
+        "-n", type=int, default=_FIRST, metavar="N", help=f"print N finished ones first (default: {_FIRST})"
+    )
     follow = parser.add_mutually_exclusive_group()
-    follow.add_argument("-f", "--follow", action="store_true", default=True, help="go on until Ctrl-C (the default)")
-    follow.add_argument("--once", dest="follow", action="store_false", help="stop after the past")
+    follow.add_argument("-f", "--follow", action="store_true", default=True, help="continue until Ctrl-C (the default)")
+    follow.add_argument("--once", dest="follow", action="store_false", help="print those, and stop")
     add_json(parser)
     parser.set_defaults(run=run, usage_error=parser.error)
 
@@ -78,11 +75,11 @@ def run(options: argparse.Namespace) -> int:
 
 def _finished(store: Store, wanted: dict[str, Any], seen: set[str]) -> list[dict[str, Any]]:
     """Those that have ended and were not seen before, in the order in which they ended."""
-    found = store.trajectories(**wanted)
-    ids, states = (found.arrow()[name].to_pylist() for name in ("trajectory_id", "status"))
+    finished = store.trajectories(**wanted)
+    ids, states = (finished.arrow()[name].to_pylist() for name in ("trajectory_id", "status"))
     if not any(state != "running" and name not in seen for name, state in zip(ids, states)):
         return []
-    fresh = [row for row in found.rows() if row["status"] != "running" and row["trajectory_id"] not in seen]
+    fresh = [row for row in finished.rows() if row["status"] != "running" and row["trajectory_id"] not in seen]
     seen.update(row["trajectory_id"] for row in fresh)
     return sorted(fresh, key=lambda row: row["end_ns"] or row["start_ns"])
 

@@ -64,8 +64,7 @@ def fields_of(names: str) -> list[str]:
     Raises:
         QueryError: there is no such column.
     """
-    from rolltrace.query.arguments import column_of
-    from rolltrace.query.columns import TRAJECTORY_COLUMNS, TRAJECTORY_HEADERS
+    from rolltrace.query import TRAJECTORY_COLUMNS, TRAJECTORY_HEADERS, column_of
 
     words = [word.strip() for word in names.split(",") if word.strip()]
     if not words:
@@ -88,14 +87,14 @@ def _any_column(store: Store, rows: Sequence[Row], name: str) -> Column:
 
 def _title(name: str) -> str:
     """The header of a field."""
-    from rolltrace.query.columns import FILTER_HEADERS
+    from rolltrace.query import FILTER_HEADERS
 
     return {field: header for header, field in FILTER_HEADERS.items()}.get(name, name)
 
 
 def _column(title: str, rows: Sequence[Row]) -> Column:
     """The column with this header."""
-    from rolltrace.query.columns import TRAJECTORY_HEADERS
+    from rolltrace.query import TRAJECTORY_HEADERS
 
     key = TRAJECTORY_HEADERS.get(title, title)
     cells = [_CELLS[key](row) if key in _CELLS else _text(row[key]) for row in rows]
@@ -134,9 +133,7 @@ def _values(store: Store, rows: Sequence[Row], name: str) -> list[Any]:
         return [row["tags"].get(key) for row in rows]
     if kind not in ("score", "term", "label", "group", *_OF_OPS):
         return [row[name] for row in rows]
-    from rolltrace.query.columns import GROUP_HEADERS
-    from rolltrace.query.filter_fields import TERM, pointers
-    from rolltrace.query.group_views import GROUP_COLUMNS, SAME_GROUP
+    from rolltrace.query import GROUP_COLUMNS, GROUP_HEADERS, SAME_GROUP, TERM, pointers
 
     parameters: list[Any] = []
     if kind == "group":
@@ -159,5 +156,5 @@ def _values(store: Store, rows: Sequence[Row], name: str) -> list[Any]:
     question += f" trajectory_id IN ({', '.join('?' * len(ids))})"
     if kind in _OF_OPS:
         question += " GROUP BY s.trajectory_id"
-    found = {row["trajectory_id"]: row["found"] for row in store.sql(question, parameters + ids)} if ids else {}
-    return [found.get(each) for each in ids]
+    values = {row["trajectory_id"]: row["found"] for row in store.sql(question, parameters + ids)} if ids else {}
+    return [values.get(each) for each in ids]

@@ -10,7 +10,7 @@ import threading
 from typing import Any
 from urllib.parse import quote
 
-from rolltrace.cli.output import add_store, store_of
+from rolltrace.cli.options import add_store, store_of
 from rolltrace.errors import ConfigError
 
 _SHORTEST_TOKEN = 16
@@ -21,17 +21,21 @@ def add(commands: Any) -> None:
     parser = commands.add_parser(
         "view",
         help="look at a store in a browser",
-        description="A local web application over a store: experiments, steps, groups, trajectories, tokens, what runs "
-        "right now. It only reads, and sends nothing anywhere. On any address but this machine's own, a token is "
-        "needed: it is part of the link that is printed.",
+        description="A local web application for a store: experiments, steps, groups, trajectories, tokens, and what "
+        "is running now. It is read-only and sends nothing anywhere. When it listens on more than this machine's own "
+        "address, it requires a token, which is part of the printed link.",
         epilog="example: rolltrace view --port 8000; through SSH: ssh -L 7655:127.0.0.1:7655 HOST rolltrace view",
     )
     add_store(parser)
-    parser.add_argument("--port", type=int, help="the port (default: 7655, or any that is free)")
-    parser.add_argument("--host", default="127.0.0.1", help="the address to listen on (default: 127.0.0.1)")
-    parser.add_argument("--token", help="the token to ask for (default: none on 127.0.0.1, else a random one)")
+    parser.add_argument("--port", type=int, help="port to listen on (default: 7655, or any free one)")
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1)")
+    parser.add_argument("--token", help="token to require (default: none on 127.0.0.1, else a random one)")
     parser.add_argument(
-        "--allow-host", action="append", default=[], metavar="NAME", help="another name of this host, as of a proxy"
+        "--allow-host",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="also accept this host name, such as a proxy's",
     )
     parser.add_argument("--no-browser", action="store_true", help="only print the address")
     parser.set_defaults(run=run)
@@ -47,7 +51,7 @@ def run(options: argparse.Namespace) -> int:
     open_store(store)  # an error of the store is told here, not in the browser
     listening = listen(options.host, options.port)
     url = listening.url + (f"?token={quote(token, safe='')}" if token else "")
-    print(f"rolltrace view of {store}\n  {url}\nCtrl-C ends it", flush=True)
+    print(f"rolltrace view of {store}\n  {url}\npress Ctrl-C to stop", flush=True)
     if not options.no_browser and has_browser():
         threading.Thread(target=_open_browser, args=(url,), daemon=True).start()
     try:

@@ -19,7 +19,7 @@ from rolltrace.doctor.files import (
 from rolltrace.doctor.finding import SHARE, Finding, opened
 from rolltrace.doctor.surroundings import check_backends, check_disk, check_log
 from rolltrace.errors import RolltraceError
-from rolltrace.journal import owner_of, write_problem
+from rolltrace.files import owner_of, write_problem
 
 __all__ = ["Finding", "examine_framework", "examine_store"]
 

@@ -117,7 +117,7 @@ def check_rows(store: Path) -> Iterator[Finding]:
 
 
 def check_losses(store: Path) -> Iterator[Finding]:
-    from rolltrace.query.questions import BY_CHOICE
+    from rolltrace.query import BY_CHOICE
 
     reasons: Counter[str] = Counter()
     for row in opened(store).losses():
@@ -152,9 +152,9 @@ def _target(row: dict[str, Any]) -> str:
 
 def check_checks(store: Path) -> Iterator[Finding]:
     from rolltrace.flags import CHECK_FAILED, FLAGS
-    from rolltrace.keeper.plugin_checks import installed
+    from rolltrace.keeper import installed_checks
 
-    plugins = installed()
+    plugins = installed_checks()
     loaded = ", ".join(f"{each.name} ({each.package})" for each in plugins if each.check is not None)
     yield Finding("ok", "checks", f"{counted(len(FLAGS), 'check')} built in; plug-ins: {loaded or 'none'}")
     for plugin in plugins:

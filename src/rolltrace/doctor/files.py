@@ -10,17 +10,8 @@ from pathlib import Path
 from rolltrace._amounts import counted
 from rolltrace.doctor.finding import Finding, command, is_readable, mode_of, unreadable
 from rolltrace.errors import FormatError
-from rolltrace.journal import (
-    Damage,
-    SegmentReader,
-    drainer_is_running,
-    is_shared,
-    journal_files,
-    journal_folder,
-    owner_of,
-    strange_files,
-    write_problem,
-)
+from rolltrace.files import is_shared, owner_of, write_problem
+from rolltrace.journal import Damage, SegmentReader, drainer_is_running, journal_files, journal_folder, strange_files
 
 
 def check_format(store: Path) -> Iterator[Finding]:

@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from rolltrace.journal import owner_of
+from rolltrace.files import owner_of
 
 if TYPE_CHECKING:
     from rolltrace.query import Store

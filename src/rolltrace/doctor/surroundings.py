@@ -16,7 +16,7 @@ _LOG_LINES = 3
 
 
 def check_backends(store: Path) -> Iterator[Finding]:
-    from rolltrace.keeper.report import reports
+    from rolltrace.keeper import reports
 
     for report in reports(opened(store)):
         name = report.backend
@@ -45,7 +45,7 @@ def check_disk(store: Path) -> Iterator[Finding]:
 
 
 def check_log(store: Path) -> Iterator[Finding]:
-    from rolltrace.keeper.clean_output import Cleaner
+    from rolltrace.keeper import Cleaner
 
     cleaner = Cleaner(store)
     for path in sorted([*(store / "journal").glob("*/drainer.log"), *(store / "outbox").glob("*/*/sender.log")]):

@@ -12,7 +12,7 @@ import os
 from pathlib import Path
 
 from rolltrace._guard import logger
-from rolltrace.journal import make_folder, replace_file
+from rolltrace.files import make_folder, replace_file
 
 MOST_BYTES = 64 << 20
 """Of all files together."""

@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from rolltrace._guard import logger
-from rolltrace.journal import replace_file
+from rolltrace.files import replace_file
 
 _MOST_BEGUN = 2
 """How often a segment may be begun in the drainer's own process."""

@@ -14,8 +14,7 @@ import pyarrow.parquet as pq
 
 from rolltrace._guard import logger
 from rolltrace.drain.rows import Row, RowMaker
-from rolltrace.store import SCHEMAS
-from rolltrace.store.parts import arrow_column
+from rolltrace.store import SCHEMAS, arrow_column
 
 
 def arrow_of(rows: list[Row]) -> pa.Table:

@@ -29,6 +29,7 @@ from rolltrace.drain.memory import Memory
 from rolltrace.drain.redact import Redactor
 from rolltrace.drain.rows import Row, RowMaker, Shaped
 from rolltrace.errors import FormatError
+from rolltrace.files import make_folder, open_private, replace_file
 from rolltrace.flags import ALL
 from rolltrace.journal import (
     Entry,
@@ -38,11 +39,7 @@ from rolltrace.journal import (
     is_live,
     journal_files,
     journal_folder,
-    make_folder,
     make_spare_after,
-    open_private,
-    replace_file,
-    tokenizers_pending,
 )
 from rolltrace.record import (
     Blob,
@@ -58,6 +55,7 @@ from rolltrace.record.partial import read_partly
 from rolltrace.record.tables import FLAGS, LOSSES, TRAJECTORIES
 from rolltrace.record.values import BLOB_NAME
 from rolltrace.store import Partition, blob_path, note_routes, prepare, write_table
+from rolltrace.text import tokenizers_pending
 
 NO_BLOB = "not the name of a blob"
 OpenKey = tuple[str, bytes | int]

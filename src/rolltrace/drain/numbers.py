@@ -8,6 +8,7 @@ returns what its last model call saw, and for a parser that is given what a mode
 from __future__ import annotations
 
 import struct
+import sys
 from collections import OrderedDict
 from typing import NamedTuple
 
@@ -49,12 +50,12 @@ class NumberLists:
     def __init__(self) -> None:
         self._seen: OrderedDict[bytes, _Seen] = OrderedDict()
 
-    def read(self, column: str, trajectory_id: bytes, raw: bytes) -> pa.Array | None:
+    def read(self, column: str, trajectory_id: bytes, raw: bytes | memoryview) -> pa.Array | None:
         """The values of a token column in a whole msgpack item; None if it is short or anything else than expected."""
         if len(raw) < _SHORTEST_BYTES or raw[0] not in (0xDC, 0xDD):
             return None
         width = 2 if raw[0] == 0xDC else 4
-        count, body = int.from_bytes(raw[1 : 1 + width], "big"), raw[1 + width :]
+        count, body = int.from_bytes(raw[1 : 1 + width], "big"), bytes(raw[1 + width :])
         if column == "logprobs":
             return _floats(count, body)
         if column == "response_mask":
@@ -109,6 +110,20 @@ def _floats(count: int, body: bytes) -> pa.Array | None:
     """Numbers that are all 64-bit floats, as msgspec writes them: a byte that says so, and eight, the highest first."""
     if len(body) != 9 * count or body[::9] != _FLOAT64 * count:
         return None
+    narrow = _narrow_with_numpy if "numpy" in sys.modules else _narrow  # Arrow loads NumPy where it is installed
+    return narrow(count, body)
+
+
+def _narrow_with_numpy(count: int, body: bytes) -> pa.Array:
+    """Such numbers as 32-bit floats, in a twentieth of the time."""
+    import numpy
+
+    wide = numpy.frombuffer(body, dtype=[("head", "u1"), ("number", ">f8")])["number"]
+    with numpy.errstate(over="ignore"):  # infinity, as Arrow has it
+        return pa.Array.from_buffers(pa.float32(), count, [None, pa.py_buffer(wide.astype(numpy.float32))])
+
+
+def _narrow(count: int, body: bytes) -> pa.Array:
     turned = bytearray(8 * count)
     for place in range(8):
         turned[place::8] = body[8 - place :: 9]

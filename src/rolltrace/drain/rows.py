@@ -361,7 +361,7 @@ class RowMaker:
         are_spelt_out = False
         for name, part in parts.items():
             column = COLUMN_OF.get(name)
-            numbers = None if column is None else self._numbers.read(column, trajectory_id, bytes(part))
+            numbers = None if column is None else self._numbers.read(column, trajectory_id, memoryview(part))
             fields[name] = decode_value(part) if numbers is None else numbers
             are_spelt_out |= column == "logprobs" and numbers is None
         if are_spelt_out:  # perhaps a dict for each token: which of them is meant is told by the ids

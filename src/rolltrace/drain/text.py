@@ -14,10 +14,9 @@ import pyarrow.compute as pc
 
 from rolltrace._guard import logger
 from rolltrace.drain.clean import CleanTexts
-from rolltrace.drain.detokenize import Detokenizer, load
 from rolltrace.drain.redact import Redactor
-from rolltrace.journal import tokenizer_file
 from rolltrace.record.growing import Growing
+from rolltrace.text import Detokenizer, load_detokenizer, tokenizer_file
 
 _MOST_TOKENS_REMEMBERED = 8_000_000
 _MOST_LOADED = 4
@@ -98,7 +97,7 @@ class Texts:
         if tokenizer not in self._loaded:
             path = tokenizer_file(self._store, tokenizer)
             try:
-                self._loaded[tokenizer] = load(path)
+                self._loaded[tokenizer] = load_detokenizer(path)
                 self._missing.discard(tokenizer)
             except FileNotFoundError:
                 if len(self._missing) < _MOST_MISSING:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, TextIO
 
-from rolltrace.exchange.jsontext import json_text
 from rolltrace.exchange.selection import Exported, Full, Selection
+from rolltrace.exchange.text import json_text
 from rolltrace.query import Op
 
 _LONGEST_PAYLOAD = 2000
@@ -64,8 +64,8 @@ def _events(full: Full, pid: int, begin_ns: int) -> Iterator[dict[str, Any]]:
     yield {"ph": "M", "name": "process_name", "pid": pid, "tid": 0, "ts": 0, "args": {"name": label}}
     yield {"ph": "M", "name": "process_sort_index", "pid": pid, "tid": 0, "ts": 0, "args": {"sort_index": pid}}
     ops = sorted(trajectory.walk(), key=lambda op: (op.start_ns, -(op.end_ns or 1 << 62)))
-    known = [trajectory.end_ns, *(op.start_ns for op in ops), *(op.end_ns for op in ops)]
-    last_ns = max(time for time in (trajectory.start_ns, *known) if time is not None)
+    times = [trajectory.end_ns, *(op.start_ns for op in ops), *(op.end_ns for op in ops)]
+    last_ns = max(time for time in (trajectory.start_ns, *times) if time is not None)
     lines = _Lines()
     for op in ops:
         end_ns = op.end_ns if op.end_ns is not None else last_ns  # it never ended: as long as anything is known

@@ -9,9 +9,9 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, TextIO
 
-from rolltrace.exchange.csvtext import write_csv
 from rolltrace.exchange.selection import Exported, Selection
-from rolltrace.query.columns import TRAJECTORY_COLUMNS
+from rolltrace.exchange.text import write_csv
+from rolltrace.query import TRAJECTORY_COLUMNS
 
 _OWN_COLUMN = ("reward", "advantage", "fate")
 """Scores that are columns of `trajectories`."""
@@ -37,14 +37,14 @@ def write(selection: Selection, out: TextIO) -> Exported:
 
 def _scores(selection: Selection) -> dict[str, dict[str, Any]]:
     """By trajectory: its scores and labels, and the terms of its reward."""
-    found: dict[str, dict[str, Any]] = {}
+    scores: dict[str, dict[str, Any]] = {}
     wanted = {row["trajectory_id"] for row in selection.rows}
     for score in selection.store.sql("SELECT trajectory_id, name, value, label, terms FROM latest_scores"):
         if score["trajectory_id"] not in wanted:
             continue
-        fields = found.setdefault(score["trajectory_id"], {})
+        fields = scores.setdefault(score["trajectory_id"], {})
         if score["name"] not in _OWN_COLUMN:
             fields[f"score.{score['name']}"] = score["label"] if score["value"] is None else score["value"]
         if score["name"] == "reward":
             fields.update({f"term.{name}": value for name, value in json.loads(score["terms"] or "{}").items()})
-    return found
+    return scores

@@ -13,11 +13,9 @@ from itertools import groupby
 from typing import Any, NamedTuple, TextIO
 
 from rolltrace.exchange.export_sft import finite
-from rolltrace.exchange.jsontext import json_text
 from rolltrace.exchange.selection import Exported, Selection
-from rolltrace.query import Trajectory
-from rolltrace.query.group_views import GROUP_KEY
-from rolltrace.query.values import Row
+from rolltrace.exchange.text import json_text
+from rolltrace.query import GROUP_KEY, Row, Trajectory
 
 
 class _Split(NamedTuple):

@@ -15,8 +15,7 @@ from rolltrace._guard import logger
 from rolltrace.errors import ConfigError
 from rolltrace.exchange.html_images import Images
 from rolltrace.exchange.selection import Exported, Selection
-from rolltrace.query import Comparison, Op, Trajectory, compare
-from rolltrace.query.columns import COLUMNS
+from rolltrace.query import COLUMNS, Comparison, Op, Trajectory, compare
 from rolltrace.record import to_json
 
 MOST = 16
@@ -49,8 +48,8 @@ def write(selection: Selection, out: TextIO) -> Exported:
     """
     count = len(selection.rows)
     if not 0 < count <= MOST:
-        found = "no trajectory was" if not count else f"{count} trajectories were"
-        raise ConfigError(f"{found} chosen; a page shows 1 to {MOST}: name them with --trajectory ID")
+        chosen = "no trajectory was" if not count else f"{count} trajectories were"
+        raise ConfigError(f"{chosen} chosen; a page shows 1 to {MOST}: name them with --trajectory ID")
     images = Images(selection.store.path)
     shown_each = list(selection.each(lambda full: (full.trajectory, list(_page(full.trajectory, images)))))
     trajectories = [trajectory for trajectory, _ in shown_each]
@@ -163,7 +162,7 @@ def _compared(trajectories: Sequence[Trajectory]) -> list[str]:
     try:
         return list(_comparison(compare(trajectories)))
     except Exception as fault:  # each is still there by itself
-        logger.warning("they cannot be compared: %s: %s", type(fault).__name__, fault)
+        logger.warning("the trajectories cannot be compared: %s: %s", type(fault).__name__, fault)
         return [f"<p>They cannot be compared: {shown(type(fault).__name__)}.</p>\n"]
 
 

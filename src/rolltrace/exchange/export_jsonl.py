@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any, TextIO
 
-from rolltrace.exchange.jsontext import json_text
 from rolltrace.exchange.selection import Exported, Full, Selection
+from rolltrace.exchange.text import json_text
 from rolltrace.query import Op
 from rolltrace.record.tables import SPANS, WHERE
 
@@ -45,9 +45,15 @@ def record_of(full: Full) -> dict[str, Any]:
 
 def _op(op: Op, full: Full) -> dict[str, Any]:
     span = full.spans[op.op_id]
+    # The text of tokens is large and read apart; most ops have no tokens.
+    column = op.content.column if op.content is not None and op.content.has_tokens else _nothing
     return {
-        **{name: span[name] if name in span or op.content is None else op.content.column(name) for name in OP_COLUMNS},
+        **{name: span[name] if name in span else column(name) for name in OP_COLUMNS},
         "inputs": op.inputs,
         "outputs": op.outputs,
         "children": [_op(child, full) for child in op.children],
     }
+
+
+def _nothing(column: str) -> None:
+    return None

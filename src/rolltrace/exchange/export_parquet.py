@@ -11,8 +11,7 @@ from typing import Any
 
 from rolltrace.errors import ConfigError, StoreError
 from rolltrace.exchange.selection import Exported, Selection, batches
-from rolltrace.query.values import Row
-from rolltrace.query.views import stored_name
+from rolltrace.query import Row, stored_name
 from rolltrace.record.tables import LOSSES, SCORES, TABLES, Table
 from rolltrace.store import SCHEMAS, Partition, blob_path, prepare, write_table
 
@@ -23,7 +22,7 @@ _BLOB = re.compile(r'"\$image":\{"hash":"([0-9a-f]{16,64})"')
 def write(selection: Selection, folder: Path) -> Exported:
     """Write the folder; it must be new or empty, and appears when all of it is there."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ConfigError(f"{str(folder)!r} is there already and not empty; name a new folder with -o")
+        raise ConfigError(f"{str(folder)!r} already exists and is not empty; name a new folder with -o")
     folder.parent.mkdir(parents=True, exist_ok=True)
     hidden = folder.with_name(f".{folder.name}.{os.getpid()}.new")
     try:
@@ -49,9 +48,9 @@ def _write_partition(selection: Selection, folder: Path, partition: Partition, r
             if table is not LOSSES:
                 # Scores as they are read: a late one gets the id and the step of its trajectory.
                 name = SCORES.name if table is SCORES else stored_name(table)
-                found = selection.table(name, partition.step, ids).arrow()
-                _write(folder, partition, table, f"export-{number}", found)
-                _copy_blobs(selection.store.path, folder, found)
+                part_rows = selection.table(name, partition.step, ids).arrow()
+                _write(folder, partition, table, f"export-{number}", part_rows)
+                _copy_blobs(selection.store.path, folder, part_rows)
     lost = selection.store.sql(
         "SELECT * FROM losses WHERE project = ? AND experiment = ? AND step IS NOT DISTINCT FROM ?", list(partition)
     ).arrow()

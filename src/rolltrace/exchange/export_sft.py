@@ -10,8 +10,8 @@ import math
 from collections import Counter
 from typing import Any, TextIO
 
-from rolltrace.exchange.jsontext import json_text
 from rolltrace.exchange.selection import Exported, Selection
+from rolltrace.exchange.text import json_text
 from rolltrace.query import Trajectory
 
 PLACE = ("project", "experiment", "run", "step", "sample_index", "rollout_n", "validate")

@@ -77,15 +77,15 @@ def _image(part: dict[str, Any]) -> Any:
         return part["$image"]
     kind = part.get("type")
     if kind in ("image_url", "input_image", "image"):
-        given = part.get("image_url", part.get("image", part.get("url")))
-        given = given.get("url") if isinstance(given, dict) and "url" in given else given
+        value = part.get("image_url", part.get("image", part.get("url")))
+        value = value.get("url") if isinstance(value, dict) and "url" in value else value
         source = part.get("source")
         if isinstance(source, dict):  # Anthropic's
             media, data = source.get("media_type"), source.get("data")
             if isinstance(media, str) and _MEDIA.fullmatch(media) and isinstance(data, str):
                 return f"data:{media};base64,{data}"
-            given = source.get("url")
-        return given if isinstance(given, str) else None
+            value = source.get("url")
+        return value if isinstance(value, str) else None
     return None
 
 

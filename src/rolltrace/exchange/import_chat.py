@@ -35,7 +35,7 @@ def reader(source: Source) -> LineReader:
     def read(record: dict[str, Any], line: Line) -> list[ImportedRow]:
         messages, reward = record.get("messages"), record.get("reward")
         if not isinstance(messages, list) or not messages:
-            raise Malformed("messages must be a list that is not empty")
+            raise Malformed("messages must be a non-empty list")
         for message in messages:
             if not isinstance(message, dict) or not isinstance(message.get("role"), str):
                 raise Malformed(f"a message is an object with a role, not {message!r:.60}")
@@ -57,7 +57,7 @@ def _place(record: dict[str, Any], line: Line, source: Source) -> Place:
     target = source.target
     project, experiment = target.project or record.get("project"), target.experiment or record.get("experiment")
     if not isinstance(project, str) or not isinstance(experiment, str) or not project or not experiment:
-        raise Malformed("the line tells no project and experiment; give --project and --experiment")
+        raise Malformed("the line names no project and experiment; pass --project and --experiment")
     validate = record.get("validate") or False
     if not isinstance(validate, bool):
         raise Malformed(f"validate must be true or false, not {validate!r:.60}")

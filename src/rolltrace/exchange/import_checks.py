@@ -45,14 +45,14 @@ class ImportChecks:
                 FLAGS,
                 place,
                 {
-                    "flag": found.flag,
+                    "flag": finding.flag,
                     "op_id": each.fields["op_id"],
                     "time_ns": each.fields.get("start_ns") or each.fields.get("time_ns"),
-                    "detail": found.detail,
+                    "detail": finding.detail,
                 },
             )
             for each in rows
-            for found in self._findings(each)
+            for finding in self._findings(each)
         ]
 
     def formatted(self, place: Place, numbers: Mapping[str, Any], time_ns: int) -> list[ImportedRow]:

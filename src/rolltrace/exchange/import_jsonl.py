@@ -12,7 +12,7 @@ from rolltrace.drain.tokens import take_columns
 from rolltrace.exchange.export_jsonl import OP_COLUMNS, VERSION
 from rolltrace.exchange.import_rows import ImportedRow, Malformed, Place, row, run_id, sample, whole
 from rolltrace.exchange.importer import Line, LineReader, Source, Target
-from rolltrace.query.transitions import amendments_of
+from rolltrace.query import amendments_of
 from rolltrace.record.tables import FLAGS, NOTES, SCORES, SPANS, TRAJECTORIES, TRANSITIONS
 
 _EVENTS = {"transitions": TRANSITIONS, "scores": SCORES, "notes": NOTES, "findings": FLAGS}
@@ -72,10 +72,10 @@ def _spans(ops: list[dict[str, Any]], place: Place) -> Iterator[ImportedRow]:
     waiting: list[tuple[int | None, dict[str, Any]]] = [(None, op) for op in ops]
     while waiting:
         parent_id, op = waiting.pop()
-        given, result = op.get("inputs"), op.get("outputs")
-        fields = take_columns(given, result)  # and puts a word in the place of what it takes
+        inputs, result = op.get("inputs"), op.get("outputs")
+        fields = take_columns(inputs, result)  # and puts a word in the place of what it takes
         fields.update((name, op[name]) for name in OP_COLUMNS if op.get(name) is not None)
-        fields.update(parent_id=parent_id, inputs=given, outputs=result, status=_status(op))
+        fields.update(parent_id=parent_id, inputs=inputs, outputs=result, status=_status(op))
         if not isinstance(op.get("op_id"), int) or not isinstance(op.get("name"), str):
             raise Malformed("an op has no op_id or no name")
         if not isinstance(op.get("start_ns"), int):
@@ -88,13 +88,13 @@ def _events(name: str, events: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """What was said, as it was said: a step that was amended is a step and what was said later."""
     if name != "transitions":
         return events
-    found: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
     turn = -1
     for event in events:
         turn += not event.get("backfill") and not event.get("amends")
         first, *later = amendments_of(event)
-        found += [first, *({**each, "turn": turn} for each in later)]
-    return found
+        rows += [first, *({**each, "turn": turn} for each in later)]
+    return rows
 
 
 def _status(record: dict[str, Any]) -> Any:
@@ -103,7 +103,7 @@ def _status(record: dict[str, Any]) -> Any:
 
 
 def _list(record: dict[str, Any], name: str) -> list[dict[str, Any]]:
-    found = record.get(name) or []
-    if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
+    items = record.get(name) or []
+    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
         raise Malformed(f"{name} must be a list of objects")
-    return found
+    return items

@@ -1,8 +1,14 @@
-"""Rows of the store's tables for an imported trajectory, checked, so that one bad line cannot spoil a whole part."""
+"""Rows of the store's tables for an imported trajectory, checked, so that one bad line cannot spoil a whole part.
+
+Numbers that a writer made text, as `json.dumps(..., default=str)` does with those of NumPy, torch and `decimal`, are
+numbers again. Only what such a writer makes is undone: text that a person formatted ("85%", "1.0 / 2") stays, and is
+flagged where a number should be.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -11,6 +17,12 @@ import xxhash
 from rolltrace.record import SampleIndex, clean_text, coordinate, to_json
 from rolltrace.record.tables import SCORES, SPANS, TRAJECTORIES, TRANSITIONS, ColumnType, Table, sample_columns
 
+_DIGITS = re.compile(r"[+-]?\d+")
+_DECIMAL = re.compile(r"[+-]?(?:\d+\.\d*|\.\d+|\d+(?=[eE]))(?:[eE][+-]?\d+)?|[+-]?(?:nan|inf|infinity)", re.IGNORECASE)
+_WRAPPED = re.compile(r"(?:tensor|np\.\w+|numpy\.\w+|Decimal)\(['\"]?([^,()'\"]+)['\"]?(?:,[^()]*)?\)")
+"""How torch, NumPy and decimals write themselves: tensor(0.5000, device='cuda:0'), np.float32(0.5)."""
+_BOOLS = {"True": True, "False": False}
+_LONGEST_NUMBER = 60
 _INT_BITS: dict[ColumnType, int] = {"int64": 63, "int32": 31}
 
 
@@ -66,8 +78,8 @@ def trajectory_row(place: Place, name: str, start_ns: int, end_ns: int, tags: di
 def span_row(place: Place, number: int, name: str, kind: str, time_ns: int, **values: Any) -> ImportedRow:
     """The row of an op of which only the order is known."""
     times = {"start_ns": time_ns, "end_ns": time_ns, "status": "ok"}
-    made = {"op_id": op_id(place.trajectory_id, number), "name": name, "kind": kind, **times}
-    return row(SPANS, place, {**made, **values})
+    own = {"op_id": op_id(place.trajectory_id, number), "name": name, "kind": kind, **times}
+    return row(SPANS, place, {**own, **values})
 
 
 def score_row(place: Place, value: Any, terms: Mapping[str, Any], time_ns: int) -> ImportedRow:
@@ -88,16 +100,18 @@ def conversation_rows(place: Place, messages: list[dict[str, Any]], start_ns: in
     """
     rows: list[ImportedRow] = []
     calls: dict[Any, dict[str, Any]] = {}
-    told = 0
+    replied_to = 0
     for at, message in enumerate(messages):
         if message["role"] == "assistant":
             plain = message.keys() <= {"role", "content"} and isinstance(message.get("content"), str)
-            said = {"content": message["content"]} if plain else message
+            reply = {"content": message["content"]} if plain else message
             rows.append(
-                span_row(place, at, "assistant", "llm", start_ns + at, inputs={"messages": messages[:at]}, outputs=said)
+                span_row(
+                    place, at, "assistant", "llm", start_ns + at, inputs={"messages": messages[:at]}, outputs=reply
+                )
             )
             calls.update(_calls(message))
-            told = at + 1
+            replied_to = at + 1
         elif message["role"] == "tool":
             call = calls.get(_key(message.get("tool_call_id")), {})
             name = message.get("name") or call.get("name") or "tool"
@@ -112,7 +126,7 @@ def conversation_rows(place: Place, messages: list[dict[str, Any]], start_ns: in
                     outputs=message.get("content"),
                 )
             )
-    rest = [message for message in messages[told:] if message["role"] != "tool"]
+    rest = [message for message in messages[replied_to:] if message["role"] != "tool"]
     if rest:
         at = len(messages)
         rows.append(span_row(place, at, "messages", "env", start_ns + at, outputs={"messages": rest}))
@@ -121,13 +135,13 @@ def conversation_rows(place: Place, messages: list[dict[str, Any]], start_ns: in
 
 def _calls(message: dict[str, Any]) -> dict[Any, dict[str, Any]]:
     """The tool calls of a message by their id, as OpenAI writes them."""
-    found = message.get("tool_calls")
-    made: dict[Any, dict[str, Any]] = {}
-    for call in found if isinstance(found, list) else ():
+    calls = message.get("tool_calls")
+    by_id: dict[Any, dict[str, Any]] = {}
+    for call in calls if isinstance(calls, list) else ():
         function = call.get("function") if isinstance(call, dict) else None
         if isinstance(function, dict):
-            made[_key(call.get("id"))] = {"name": function.get("name"), "arguments": function.get("arguments")}
-    return made
+            by_id[_key(call.get("id"))] = {"name": function.get("name"), "arguments": function.get("arguments")}
+    return by_id
 
 
 def _key(value: Any) -> str:
@@ -202,3 +216,32 @@ def _fitting(name: str, kind: ColumnType, value: Any) -> Any:
 def _seen(value: Any) -> str:
     text = repr(value) if not isinstance(value, int) or abs(value) < 1 << 128 else "a huge number"
     return text if len(text) <= 60 else text[:59] + "…"
+
+
+def number_again(value: Any, *, digits: bool = True) -> Any:
+    """The number that a text was, or the value itself.
+
+    Args:
+        value: Whatever a file holds.
+        digits: Whether digits alone count: where ids and answers may stand, "42" is as likely text.
+    """
+    if not isinstance(value, str) or not 0 < len(value) <= _LONGEST_NUMBER:
+        return value
+    text = value.strip()
+    wrapped = _WRAPPED.fullmatch(text)
+    if wrapped is not None:
+        text, digits = wrapped[1].strip(), True
+    if text in _BOOLS:
+        return _BOOLS[text]
+    if _DECIMAL.fullmatch(text):
+        return float(text)
+    return int(text) if digits and _DIGITS.fullmatch(text) else value
+
+
+def numbers_again(value: Any, *, digits: bool = True) -> Any:
+    """As `number_again`, for all that a dict or a list holds."""
+    if isinstance(value, dict):
+        return {key: numbers_again(item, digits=digits) for key, item in value.items()}
+    if isinstance(value, list):
+        return [numbers_again(item, digits=digits) for item in value]
+    return number_again(value, digits=digits)

@@ -18,6 +18,8 @@ from rolltrace.exchange.import_rows import (
     ImportedRow,
     Malformed,
     is_number,
+    number_again,
+    numbers_again,
     score_row,
     span_row,
     trajectory_row,
@@ -25,7 +27,6 @@ from rolltrace.exchange.import_rows import (
     whole,
 )
 from rolltrace.exchange.importer import Line, LineReader, Source, jsonl_files, place_of
-from rolltrace.exchange.numbers_again import number_again, numbers_again
 
 _VERSION = 1
 _KNOWN = frozenset({
@@ -61,7 +62,7 @@ def reader(source: Source) -> LineReader:
     def read(record: dict[str, Any], line: Line) -> list[ImportedRow]:
         version = record.get("schema_version", _VERSION)
         if version != _VERSION:
-            raise Malformed(f"rollout summaries of schema_version {version!r:.60} are not known, only {_VERSION}")
+            raise Malformed(f"rollout summaries of schema_version {version!r:.60} are not supported, only {_VERSION}")
         steps, metrics = record.get("steps"), numbers_again(record.get("trajectory_metrics") or {})
         if not isinstance(steps, list) or not all(isinstance(each, dict) for each in steps):
             raise Malformed("steps must be a list of objects")
@@ -127,11 +128,11 @@ def _transition(step: dict[str, Any], trace: Any, stop_reason: Any) -> dict[str,
 
 def _stop_reason(step: dict[str, Any]) -> Any:
     metrics = step.get("metrics")
-    found = step.get("stop_reason")
-    if found is None and isinstance(metrics, dict):
+    reason = step.get("stop_reason")
+    if reason is None and isinstance(metrics, dict):
         reasons = (name for name, value in metrics.items() if name.startswith(_STOP) and number_again(value) == 1)
-        found = next(reasons, None)
-    return found.removeprefix(_STOP) if isinstance(found, str) else found
+        reason = next(reasons, None)
+    return reason.removeprefix(_STOP) if isinstance(reason, str) else reason
 
 
 def _call(trace: Any) -> dict[str, Any]:

@@ -17,13 +17,13 @@ from rolltrace.exchange.import_rows import (
     ImportedRow,
     Malformed,
     is_number,
+    number_again,
     score_row,
     span_row,
     trajectory_row,
     whole,
 )
 from rolltrace.exchange.importer import Line, LineReader, Source, place_of
-from rolltrace.exchange.numbers_again import number_again
 
 _OWN = ("input", "output", "score", "step")
 _V1_UID = re.compile(r"(.+)_(\d+)_(\d+)", re.DOTALL)

@@ -17,12 +17,11 @@ import xxhash
 from rolltrace.drain import Redactor
 from rolltrace.errors import ConfigError, StoreError
 from rolltrace.exchange.import_rows import ImportedRow, Malformed, Place
-from rolltrace.exchange.jsontext import parse
-from rolltrace.journal import is_store
+from rolltrace.exchange.text import parse
+from rolltrace.files import is_store
 from rolltrace.query import open_store
 from rolltrace.record.tables import FLAGS, TRAJECTORIES, Table
-from rolltrace.store import Partition, list_parts, prepare, replaced_by, source_of, write_part
-from rolltrace.store.parts import visible_parts
+from rolltrace.store import Partition, list_parts, prepare, replaced_by, source_of, visible_parts, write_part
 
 _CHUNK_BYTES = 64 << 20
 """How much text goes into one set of parts. If this changed, importing a file again would double its rows."""
@@ -40,7 +39,7 @@ class Target(NamedTuple):
     def named(self) -> tuple[str, str]:
         """Project and experiment, for formats that do not tell them."""
         if not self.project or not self.experiment:
-            raise ConfigError("this format does not tell project and experiment; give --project and --experiment")
+            raise ConfigError("this format names no project and experiment; pass --project and --experiment")
         return self.project, self.experiment
 
 
@@ -255,11 +254,11 @@ def import_files(
         except OSError as fault:
             report(BadLine(path, 0, fault.strerror or str(fault)))
     readers = [reader_of(source) for source in sources]
-    known, redactor = _Known(target.store), Redactor.of(target.store)
+    stored_ids, redactor = _Known(target.store), Redactor.of(target.store)
     reading = _Reading(progress, sum(source.path.stat().st_size for source in sources))
     imported = already_there = 0
     for source, reader in zip(sources, readers):
-        added, skipped = _import_file(source, reader, known, redactor, report, reading)
+        added, skipped = _import_file(source, reader, stored_ids, redactor, report, reading)
         imported += added
         already_there += skipped
     reading.finish()
@@ -269,13 +268,13 @@ def import_files(
 def _import_file(
     source: Source,
     reader: LineReader,
-    known: _Known,
+    stored_ids: _Known,
     redactor: Redactor,
     report: Callable[[BadLine], None],
     reading: _Reading,
 ) -> tuple[int, int]:
-    mine, seen = known.of_source(source), set[str]()
-    elsewhere, before = known.ids - mine, len(known.ids)
+    mine, seen = stored_ids.of_source(source), set[str]()
+    elsewhere, before = stored_ids.ids - mine, len(stored_ids.ids)
     rows: list[ImportedRow] = []
     size = chunk = 0
     for line in source.lines():
@@ -283,38 +282,38 @@ def _import_file(
             report(line)
             continue
         try:
-            made = _read_line(reader, line, seen)
+            read_rows = _read_line(reader, line, seen)
         except Malformed as fault:
             report(BadLine(source.path, line.number, str(fault)))
             continue
         except RecursionError:
             report(BadLine(source.path, line.number, "nested too deeply"))
             continue
-        if made[0].fields["trajectory_id"] not in elsewhere:
-            rows += [each._replace(fields=redactor.encoded_row(*each)) for each in made]
+        if read_rows[0].fields["trajectory_id"] not in elsewhere:
+            rows += [each._replace(fields=redactor.encoded_row(*each)) for each in read_rows]
         # Counted whether it was there or not, and without flags, which a setting turns off: the same file is always cut
         # into the same chunks.
-        texts = (text for each in made if each.table is not FLAGS for text in each.fields.values())
+        texts = (text for each in read_rows if each.table is not FLAGS for text in each.fields.values())
         size += sum(len(text) for text in texts if isinstance(text, str))
         reading.advance(len(line.raw))
         if size >= _CHUNK_BYTES:
             _write(source, chunk, rows)
             rows, size, chunk = [], 0, chunk + 1
     _write(source, chunk, rows)
-    known.add(seen)
-    added = len(known.ids) - before
+    stored_ids.add(seen)
+    added = len(stored_ids.ids) - before
     return added, len(seen) - added
 
 
 def _read_line(reader: LineReader, line: Line, seen: set[str]) -> list[ImportedRow]:
     if not isinstance(line.value, dict):
         raise Malformed(f"a record is a JSON object, not {type(line.value).__name__}")
-    made = reader(line.value, line)
-    trajectory_id = made[0].fields["trajectory_id"]
+    rows = reader(line.value, line)
+    trajectory_id = rows[0].fields["trajectory_id"]
     if trajectory_id in seen:
         raise Malformed(f"trajectory_id {trajectory_id} was in this file before")
     seen.add(trajectory_id)
-    return made
+    return rows
 
 
 def _write(source: Source, chunk: int, rows: list[ImportedRow]) -> None:
@@ -327,9 +326,9 @@ def _write(source: Source, chunk: int, rows: list[ImportedRow]) -> None:
     prepare(source.target.store)  # not before there is something to keep: a failed import leaves no empty store
     try:
         # Trajectories last: what is listed is complete.
-        for (partition, _), (table, found) in sorted(groups.items(), key=lambda each: each[1][0] is TRAJECTORIES):
+        for (partition, _), (table, table_rows) in sorted(groups.items(), key=lambda each: each[1][0] is TRAJECTORIES):
             if not _is_merged(source.target.store, partition, table, source.part(chunk)):
-                write_part(source.target.store, partition, table, source.part(chunk), found)
+                write_part(source.target.store, partition, table, source.part(chunk), table_rows)
     except OSError as fault:
         raise StoreError(f"cannot write to the store: {fault.strerror or fault}") from fault
 

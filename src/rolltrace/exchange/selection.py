@@ -8,12 +8,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
 from rolltrace._guard import logger
-from rolltrace.query import Result, Store, Trajectory
-from rolltrace.query.contents import Pace
-from rolltrace.query.filters import MOST_ITEMS
-from rolltrace.query.reading import read_whole
-from rolltrace.query.runs import NO_OLDER_RUNS, OlderRuns
-from rolltrace.query.values import Row
+from rolltrace.query import MOST_ITEMS, NO_OLDER_RUNS, OlderRuns, Pace, Result, Row, Store, Trajectory, read_whole
 
 T = TypeVar("T")
 _BATCH = 2_000
@@ -98,7 +93,7 @@ def select(
 
     Args:
         store: The store.
-        trajectory_ids: Only these; the first letters of an id are enough.
+        trajectory_ids: Only these; a prefix of an id is enough.
         progress: Called with how many trajectories were read, and how many there are.
         **conditions: Those of `Store.trajectories`.
 
@@ -113,12 +108,12 @@ def select(
         named = f"trajectory_id in ({', '.join(repr(each) for each in wanted)})"
         where = conditions.get("where")
         conditions["where"] = named if where is None else f"({where}) and {named}"
-    found = store.trajectories(**conditions)
-    rows = found.rows()
+    listing = store.trajectories(**conditions)
+    rows = listing.rows()
     if trajectory_ids:
         by_id = {row["trajectory_id"]: row for row in rows}
         rows = [by_id[each] for each in wanted if each in by_id]
-    return Selection(store, rows, progress, found.older_runs)
+    return Selection(store, rows, progress, listing.older_runs)
 
 
 def batches(rows: list[Row], size: int) -> Iterator[list[Row]]:

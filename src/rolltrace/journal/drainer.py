@@ -9,11 +9,11 @@ import mmap
 import os
 import subprocess
 import sys
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from rolltrace._guard import caught
-from rolltrace.journal.access import open_file
-from rolltrace.journal.lock import drainer_lock, lock_now
+from rolltrace.files import file_lock, lock_now, open_file
 from rolltrace.journal.segment import FRAME, FRAME_MAGIC, HEADER_BYTES
 from rolltrace.journal.writer import journal_folder
 
@@ -28,13 +28,18 @@ store = Path(sys.argv[1])
 with drainer_lock(journal_folder(store)) as alone:
     if alone:
         from rolltrace.keeper.clean_output import clean_output
-        from rolltrace.keeper.process import follow
+        from rolltrace.keeper import follow
         clean_output(store)
         follow(store)
 """
 """Forks before anything is loaded, so that whoever starts it waits only for a bare interpreter and leaves no zombie;
 takes the lock before the column libraries are loaded, so that nobody starts a second one meanwhile. Where both want the
 same core, the rollout comes first."""
+
+
+def drainer_lock(folder: Path) -> AbstractContextManager[bool]:
+    """Hold the drainer's lock of a journal folder; gives False if another process (or thread) has it."""
+    return file_lock(folder / "drainer.lock")
 
 
 def start_drainer(store: Path) -> None:

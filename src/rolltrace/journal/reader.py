@@ -7,11 +7,9 @@ and reading goes on at the next frame that passes.
 from __future__ import annotations
 
 import contextlib
-import errno
 import fcntl
 import os
 import re
-import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,7 +19,7 @@ import msgspec
 from xxhash import xxh3_64_intdigest
 
 from rolltrace.errors import FormatError
-from rolltrace.journal.owner import read_problem
+from rolltrace.files import open_private, read_problem
 from rolltrace.journal.segment import (
     FILE_HEAD,
     FILE_MAGIC,
@@ -46,6 +44,7 @@ _SEGMENT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*-[0-9]{6,15}\.seg", re.AS
 """WRITER-NNNNNN.seg: other files, such as copies that a file manager made, are not ours."""
 _MOST_BYTES = 4 << 30
 """No journal file is larger; one that is, perhaps full of holes, would not fit into memory."""
+_LARGE_BYTES = 16 << 10
 _SEARCHED_OVER = 16
 """How often, on average, a byte of a damaged file may be hashed in the search for the next good frame."""
 _META_TYPES: dict[str, type | tuple[type, ...]] = {
@@ -132,12 +131,15 @@ class SegmentReader:
     def read_from(self, offset: int, *, read_again_at: int = -1) -> Iterator[Entry | Damage]:
         """As iteration, from the offset where an earlier reading ended."""
         data, salt = self.data, self.salt
-        budget, size = [_SEARCHED_OVER * len(data)], len(data)
+        budget, size, view = [_SEARCHED_OVER * len(data)], len(data), memoryview(data)
         while offset + _FRAME_BYTES <= size:
             magic, checksum, length = _read_frame(data, offset)
             start = offset + _FRAME_BYTES
             end = start + length
-            body = data[start:end] if magic == FRAME_MAGIC and 0 < length <= size - start else b""
+            body: bytes | memoryview = b""
+            if magic == FRAME_MAGIC and 0 < length <= size - start:
+                # Of a large record, which is an end and soon done with, the payload is not copied.
+                body = data[start:end] if length < _LARGE_BYTES else view[start:end]
             if not body or xxh3_64_intdigest(body, salt + offset) != checksum:
                 found = self._next_frame(offset + 8, budget)
                 if found is None:
@@ -154,7 +156,7 @@ class SegmentReader:
             try:
                 item = Entry(offset, decode_record(body), length)
             except Exception as fault:  # no record of ours, text that is no UTF-8, nesting that the stack cannot hold
-                item = _unread(offset, body, fault)
+                item = _unread(offset, bytes(body), fault)
             yield item
             offset = (end + 7) & ~7
         yield from self._tail(offset)
@@ -199,22 +201,6 @@ def _unread(offset: int, body: bytes, fault: Exception) -> Entry | Damage:
         return Entry(offset, deep, len(body))
     reason = f"unknown record: {fault}" if isinstance(fault, msgspec.DecodeError) else type(fault).__name__
     return Unread(offset, FRAME.size + len(body), reason, body)
-
-
-def open_private(path: Path) -> Any:
-    """Open a file of the store for reading: a plain file, and not what a link or a pipe of its name leads to.
-
-    Raises:
-        OSError: it cannot be opened, or is no plain file.
-    """
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-    try:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise OSError(errno.EINVAL, "not a plain file", str(path))
-        return open(fd, "rb")
-    except BaseException:
-        os.close(fd)
-        raise
 
 
 def is_live(path: Path) -> bool:

@@ -27,9 +27,8 @@ from typing import Any
 import msgspec
 from xxhash import xxh3_64_intdigest
 
+from rolltrace.files import lock_now, open_file
 from rolltrace.journal import sigbus
-from rolltrace.journal.access import open_file
-from rolltrace.journal.lock import lock_now
 from rolltrace.journal.spare import take_spare
 
 FILE_MAGIC = b"ROLLTRJ\x01"
@@ -51,6 +50,8 @@ _PREPARED_AHEAD = 512 << 10
 3 us (27 us for 36 kB), pages that already exist cost a third of that. See docs/design/002-journal.md."""
 _ZEROS = bytes(_PREPARED_AHEAD)
 _commit = FRAME.pack_into
+Payload = bytes | msgspec.Raw
+"""Bytes of a record that are copied from where they are."""
 
 
 class Segment(ABC):
@@ -96,8 +97,8 @@ class Segment(ABC):
         """Make room for `capacity` bytes, or raise OSError. `is_ready`: the file has them, with their pages."""
 
     @abstractmethod
-    def append(self, body: bytes) -> bool:
-        """Commit one record; False when it does not fit. The caller holds the writer's lock."""
+    def append(self, body: bytes, rest: tuple[Payload, ...] = ()) -> bool:
+        """Commit one record, `body` and then `rest`; False when it does not fit. The caller holds the writer's lock."""
 
     def note_losses(self, losses: dict[str, dict[str, int]]) -> None:
         """Put the losses counted while this was the current segment where a kill cannot reach them."""
@@ -172,19 +173,33 @@ class MappedSegment(Segment):
             os.pwrite(self._fd, _ZEROS[:size] if size < _PREPARED_AHEAD else _ZEROS, self._ready)
             self._ready += size
 
-    def append(self, body: bytes) -> bool:
+    def append(self, body: bytes, rest: tuple[Payload, ...] = ()) -> bool:
         start = self.offset
         end = start + 16 + len(body)
+        if rest:
+            end += sum(map(len, rest))
         if end > self._ready:
             if end > self.capacity:
                 return False
             self._prepare(end)
-        self._map[start + 16 : end] = body
-        _commit(self._map, start, FRAME_MAGIC, xxh3_64_intdigest(body, self.salt + start), len(body))
+        if rest:
+            self._copy(start + 16, body, *rest)
+            with memoryview(self._map) as mapped, mapped[start + 16 : end] as written:
+                checksum = xxh3_64_intdigest(written, self.salt + start)
+        else:
+            self._map[start + 16 : end] = body
+            checksum = xxh3_64_intdigest(body, self.salt + start)
+        _commit(self._map, start, FRAME_MAGIC, checksum, end - start - 16)
         if end > self._ready:  # the file was cut short just now
             return False
         self.offset = (end + 7) & ~7
         return True
+
+    def _copy(self, at: int, *parts: Payload) -> None:
+        for part in parts:
+            end = at + len(part)
+            self._map[at:end] = part
+            at = end
 
     def _release(self) -> None:
         if hasattr(self, "_map") and not self._map.closed:
@@ -199,8 +214,10 @@ class AppendedSegment(Segment):
     def _reserve(self, *, is_ready: bool) -> None:
         os.pwrite(self._fd, bytes(HEADER_BYTES), 0)
 
-    def append(self, body: bytes) -> bool:
+    def append(self, body: bytes, rest: tuple[Payload, ...] = ()) -> bool:
         start = self.offset
+        if rest:
+            body = b"".join((body, *rest))
         end = start + FRAME.size + len(body)
         if end > self.capacity:
             return False

@@ -16,8 +16,7 @@ import os
 import stat
 from pathlib import Path
 
-from rolltrace.journal.access import open_file
-from rolltrace.journal.host import host_tag
+from rolltrace.files import host_tag, open_file
 
 _SUFFIX = ".spare"
 _MOST = 4
@@ -77,14 +76,18 @@ def take_spare(spare: Path, name: Path, capacity: int) -> int | None:
     """Give a spare this name and open it; None if somebody else was faster, or it is not what it should be."""
     try:
         os.rename(spare, name)
-        fd = os.open(name, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
         return None
-    found = os.fstat(fd)
-    if stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid() and found.st_size == capacity:
-        return fd
-    os.close(fd)
-    os.unlink(name)
+    try:
+        fd = os.open(name, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        described = os.fstat(fd)
+        if stat.S_ISREG(described.st_mode) and described.st_uid == os.geteuid() and described.st_size == capacity:
+            return fd
+        os.close(fd)
+    except OSError:
+        pass
+    with contextlib.suppress(OSError):
+        os.unlink(name)
     return None
 
 

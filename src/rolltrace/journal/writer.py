@@ -18,14 +18,10 @@ from typing import Any
 
 from rolltrace import _guard
 from rolltrace.errors import StoreError
+from rolltrace.files import can_map, host_name, host_tag, lock_now, make_folder, make_store, sync_path
 from rolltrace.journal import sigbus
-from rolltrace.journal.access import make_folder, make_store
-from rolltrace.journal.filesystem import can_map
-from rolltrace.journal.host import host_name, host_tag
-from rolltrace.journal.lock import lock_now
-from rolltrace.journal.segment import FRAME, HEADER_BYTES, AppendedSegment, MappedSegment, Segment
+from rolltrace.journal.segment import FRAME, HEADER_BYTES, AppendedSegment, MappedSegment, Payload, Segment
 from rolltrace.journal.spare import spare_bytes
-from rolltrace.journal.sync import sync_path
 
 _RETRY_SEC = 0.5
 """How long after a failure no new segment is tried: a full disk must not cost a system call per record."""
@@ -88,11 +84,11 @@ class JournalWriter:
         # Re-entrant: a signal handler may trace while this thread is appending.
         self._lock = threading.RLock()
         self._busy = False
-        self._deferred: deque[tuple[builtins.bytes, int | None]] = deque()
+        self._deferred: deque[tuple[builtins.bytes, int | None, tuple[Payload, ...]]] = deque()
         now = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
         self.writer_id = f"{now}-{os.getpid()}-{os.urandom(4).hex()}-{host_tag()}"
         self._segment: Segment | None = None
-        self._append_to_segment: Callable[[builtins.bytes], bool] = _no_segment
+        self._append_to_segment: Callable[[builtins.bytes, tuple[Payload, ...]], bool] = _no_segment
         self._sealed_bytes = 0
         self._segment_losses: Losses = {}
         self._records_before = 0
@@ -114,15 +110,15 @@ class JournalWriter:
         segment = self._segment
         return self._sealed_bytes + (segment.used_bytes if segment is not None else 0)
 
-    def append(self, body: builtins.bytes, step: int | None = None) -> bool:
-        """Save one record; False when it was lost, which is then counted."""
+    def append(self, body: builtins.bytes, step: int | None = None, rest: tuple[Payload, ...] = ()) -> bool:
+        """Save one record, `body` and then `rest`; False when it was lost, which is then counted."""
         with self._lock:
             if self._busy:  # we are inside a signal handler or finaliser that interrupted an append
-                self._deferred.append((body, step))
+                self._deferred.append((body, step, rest))
                 return True
             self._busy = True
             try:
-                if not self._append_to_segment(body) and not self._append_to_next(body, step):
+                if not self._append_to_segment(body, rest) and not self._append_to_next(body, step, rest):
                     return False
                 self.records += 1
                 return True
@@ -135,7 +131,7 @@ class JournalWriter:
                 if self._deferred:
                     self.append(*self._deferred.popleft())
 
-    def _append_to_next(self, body: builtins.bytes, step: int | None) -> bool:
+    def _append_to_next(self, body: builtins.bytes, step: int | None, rest: tuple[Payload, ...]) -> bool:
         if self._closed:
             self._lose("after_shutdown", step)
             return False
@@ -143,8 +139,9 @@ class JournalWriter:
         if now < self._retry_at:
             self._lose(self._retry_reason, step)
             return False
-        self._turn_over(max(self._next_capacity(), HEADER_BYTES + FRAME.size + len(body) + 8), now)
-        return self._append_to_segment(body)
+        size = len(body) + sum(map(len, rest))
+        self._turn_over(max(self._next_capacity(), HEADER_BYTES + FRAME.size + size + 8), now)
+        return self._append_to_segment(body, rest)
 
     def _turn_over(self, capacity: int, now: float) -> None:
         """Begin the next segment and seal the last, in this order: a sealed one without a successor means a writer
@@ -213,7 +210,7 @@ class JournalWriter:
         with os.scandir(self.folder) as entries:
             for entry in entries:
                 if size := spare_bytes(entry.name):
-                    if size == capacity and self.mode == "mmap":
+                    if size == capacity and self.mode == "mmap" and entry.is_file(follow_symlinks=False):
                         spare = Path(entry.path)
                     continue
                 try:
@@ -334,7 +331,7 @@ def _reason(fault: OSError) -> str:
     return "disk_full" if fault.errno in _NO_SPACE else "journal_error"
 
 
-def _no_segment(body: bytes) -> bool:
+def _no_segment(body: bytes, rest: tuple[Payload, ...]) -> bool:
     return False
 
 

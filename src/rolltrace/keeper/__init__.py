@@ -1,5 +1,84 @@
 """Keep house: the one process per host and store that drains journals, compacts, and does what comes after."""
 
-from rolltrace.keeper.process import follow, run, run_once
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["follow", "run", "run_once"]
+if TYPE_CHECKING:
+    from rolltrace.keeper.clean_output import Cleaner
+    from rolltrace.keeper.outbox import Outbox, SendingPolicy
+    from rolltrace.keeper.pending import Pending, asked_for
+    from rolltrace.keeper.plugin_checks import installed_checks
+    from rolltrace.keeper.policy import RetentionPolicy, check_policy, read_policy, write_policy
+    from rolltrace.keeper.position import SentBy
+    from rolltrace.keeper.process import follow, run, run_once
+    from rolltrace.keeper.pruning import Foreseen, Plan, foresee, plan_pruning, undisturbed
+    from rolltrace.keeper.report import Report, reports
+    from rolltrace.keeper.retention import Decision, decide, retain
+    from rolltrace.keeper.sender import STOPS, Sender
+
+_LATER = {
+    "Cleaner": "clean_output",
+    "Decision": "retention",
+    "Foreseen": "pruning",
+    "Outbox": "outbox",
+    "Pending": "pending",
+    "Plan": "pruning",
+    "Report": "report",
+    "RetentionPolicy": "policy",
+    "STOPS": "sender",
+    "Sender": "sender",
+    "SendingPolicy": "outbox",
+    "SentBy": "position",
+    "asked_for": "pending",
+    "check_policy": "policy",
+    "decide": "retention",
+    "follow": "process",
+    "foresee": "pruning",
+    "installed_checks": "plugin_checks",
+    "plan_pruning": "pruning",
+    "read_policy": "policy",
+    "reports": "report",
+    "retain": "retention",
+    "run": "process",
+    "run_once": "process",
+    "undisturbed": "pruning",
+    "write_policy": "policy",
+}
+"""Name -> its module, loaded when it is asked for: a drainer has no use for the query side, nor a command for most."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
+    return value
+
+
+__all__ = [
+    "STOPS",
+    "Cleaner",
+    "Decision",
+    "Foreseen",
+    "Outbox",
+    "Pending",
+    "Plan",
+    "Report",
+    "RetentionPolicy",
+    "Sender",
+    "SendingPolicy",
+    "SentBy",
+    "asked_for",
+    "check_policy",
+    "decide",
+    "follow",
+    "foresee",
+    "installed_checks",
+    "plan_pruning",
+    "read_policy",
+    "reports",
+    "retain",
+    "run",
+    "run_once",
+    "undisturbed",
+    "write_policy",
+]

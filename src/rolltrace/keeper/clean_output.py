@@ -39,12 +39,12 @@ class Cleaner:
             self._redactor = Redactor.of(store)
         except (ConfigError, OSError):  # whoever drains says so
             self._redactor = Redactor()
-        known = dict(_secrets_of(environment))
-        self._known = sorted(known.items(), key=lambda pair: -len(pair[0]))
+        secrets = dict(_secrets_of(environment))
+        self._secrets = sorted(secrets.items(), key=lambda pair: -len(pair[0]))
 
     def text(self, text: str) -> str:
         """The text without credentials."""
-        for secret, name in self._known:
+        for secret, name in self._secrets:
             if secret in text:
                 text = text.replace(secret, f"[redacted: {name}, {len(secret)} chars]")
         text = _URL_PASSWORD.sub(lambda url: f"{url[1]}[redacted: url password, {len(url[2])} chars]", text)
@@ -54,16 +54,16 @@ class Cleaner:
 def _secrets_of(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """The credentials in an environment, each with the name of its variable."""
     for name, value in environment.items():
-        found = [value] if strength(name) is Strength.STRONG else []
+        secrets = [value] if strength(name) is Strength.STRONG else []
         if name.endswith("_HEADERS"):  # OTEL_EXPORTER_OTLP_HEADERS: name=value,name=value
             values = [pair.partition("=")[2].strip() for pair in value.split(",")]
-            found += [word for each in values for word in urllib.parse.unquote(each).split() + each.split()]
+            secrets += [word for each in values for word in urllib.parse.unquote(each).split() + each.split()]
         if "://" in value and "@" in value:
             try:
-                found.append(urllib.parse.urlsplit(value).password or "")
+                secrets.append(urllib.parse.urlsplit(value).password or "")
             except ValueError:
                 pass
-        yield from ((secret, name) for secret in found if len(secret) >= _SHORTEST and not is_placeholder(secret))
+        yield from ((secret, name) for secret in secrets if len(secret) >= _SHORTEST and not is_placeholder(secret))
 
 
 class CleanStream(io.TextIOBase):

@@ -1,16 +1,19 @@
 """Groups of trajectories, which lose their payloads whole or not at all: the one choice behind `prune` and `retain`.
 
-A group is all rollouts of one sample in one step of one run. What was begun inside a trajectory belongs to its group;
-a trajectory without a sample is a group of its own.
+A group is all rollouts of one sample in one step of one run, and what was recorded for them together. What was begun
+inside a trajectory belongs to its group; a trajectory without a sample is a group of its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
+import pyarrow.parquet as pq
+
 Row = Mapping[str, Any]
-"""A row of `Store.trajectories`, with `parent_trajectory_id` if it was begun inside another."""
+"""A row of `Store.trajectories`, with `parent_trajectory_id` if it was begun inside another, or of `record_rows`."""
 
 WAITING = "waiting"
 """Why a group is left alone for now: one of its trajectories runs, is not in the store yet, or lacks its reward."""
@@ -72,12 +75,12 @@ def groups_of(rows: Iterable[Row]) -> list[Group]:
     by_id = {row["trajectory_id"]: row for row in rows}
     groups: dict[tuple[Any, ...], Group] = {}
     for row in rows:
-        root = _root(row, by_id)
+        root = row if row.get("is_group") else _root(row, by_id)
         sample = (str(root["sample_index"]),) if root["sample_index"] is not None else (None, root["trajectory_id"])
         key = (root["project"], root["experiment"], root.get("run"), root["step"], root["validate"], *sample)
         group = groups.setdefault(key, Group(sample, [], []))
         group.rows.append(row)
-        if row is root:
+        if row is root and not row.get("is_group"):
             group.roots.append(row)
     return list(groups.values())
 
@@ -91,3 +94,12 @@ def _root(row: Row, by_id: Mapping[str, Row]) -> Row:
             return row
         row = outer
         passed.add(row["trajectory_id"])
+
+
+def parents_in(parts: Iterable[Path]) -> dict[str, str | None]:
+    """The trajectories that are in the store, each with the one it was begun in."""
+    parents: dict[str, str | None] = {}
+    for part in parts:
+        rows = pq.read_table(part, columns=["trajectory_id", "parent_trajectory_id"], partitioning=None)
+        parents.update(zip(rows["trajectory_id"].to_pylist(), rows["parent_trajectory_id"].to_pylist()))
+    return parents

@@ -18,16 +18,16 @@ from pathlib import Path
 
 import msgspec
 
+from rolltrace._amounts import size_of
 from rolltrace.errors import ConfigError
-from rolltrace.journal import file_lock, make_folder, replace_file
+from rolltrace.files import file_lock, make_folder, replace_file
 from rolltrace.keeper.clean_output import Cleaner
 from rolltrace.keeper.position import Position
 from rolltrace.query import compile_where
-from rolltrace.settings import size_of
 from rolltrace.store import Route, outbox_folder, routes, sender_folder
 
 
-class Policy(msgspec.Struct, frozen=True):
+class SendingPolicy(msgspec.Struct, frozen=True):
     """What is sent without being asked for. What it holds back is counted, and sent by `rolltrace sync`."""
 
     where: str | None = None
@@ -36,7 +36,7 @@ class Policy(msgspec.Struct, frozen=True):
     """Nothing more on a day (UTC) on which so much was sent, as JSON."""
 
     @classmethod
-    def of(cls, where: str | None, max_bytes_per_day: str | int | None) -> Policy:
+    def of(cls, where: str | None, max_bytes_per_day: str | int | None) -> SendingPolicy:
         """A policy that was checked.
 
         Raises:
@@ -94,7 +94,7 @@ class Outbox:
         return routes(self.store, self.backend)
 
     @property
-    def policy(self) -> Policy:
+    def policy(self) -> SendingPolicy:
         """What is sent without being asked for; all, if nothing was saved.
 
         Raises:
@@ -102,14 +102,14 @@ class Outbox:
         """
         path = self.folder / "policy.json"
         try:
-            return msgspec.json.decode(path.read_bytes(), type=Policy)
+            return msgspec.json.decode(path.read_bytes(), type=SendingPolicy)
         except FileNotFoundError:
-            return Policy()
+            return SendingPolicy()
         except msgspec.MsgspecError as fault:
             raise ConfigError(f"{path} cannot be read ({fault}); write it anew: rolltrace sync --save") from None
 
     @policy.setter
-    def policy(self, policy: Policy) -> None:
+    def policy(self, policy: SendingPolicy) -> None:
         self._write(self.folder / "policy.json", msgspec.json.format(msgspec.json.encode(policy)) + b"\n")
 
     @property
@@ -136,12 +136,12 @@ class Outbox:
             state.stopped = state.last_error = state.next_try_ns = None
             self.state = state
 
-    def working(self) -> AbstractContextManager[bool]:
-        """Hold this to send. Gives False if another sender works."""
+    def sending(self) -> AbstractContextManager[bool]:
+        """Hold this to send. Gives False if another sender does."""
         return file_lock(self.own_folder / "sender.lock")
 
-    def following(self) -> AbstractContextManager[bool]:
-        """Held by the one sender that works in the background, as long as it lives."""
+    def alone_in_background(self) -> AbstractContextManager[bool]:
+        """Held by the one sender in the background, as long as it lives. Gives False if there is one."""
         return file_lock(self.own_folder / "follower.lock")
 
     def _write(self, path: Path, text: bytes) -> None:

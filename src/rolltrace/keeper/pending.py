@@ -11,9 +11,8 @@ import pyarrow.compute as pc
 
 from rolltrace.keeper.outbox import Outbox
 from rolltrace.keeper.position import HELD, SENT
-from rolltrace.query import Store
-from rolltrace.query.finished import survey
-from rolltrace.store import Owned
+from rolltrace.query import Store, survey
+from rolltrace.store import Owned, outboxes
 
 QUIET_SEC = 2.0
 """How long nothing of a trajectory has come before it counts as complete: other processes may write to it."""
@@ -68,18 +67,18 @@ def routed(store: Store, outbox: Outbox, *, quiet_sec: float = QUIET_SEC, is_our
     """
     places = sorted(outbox.routes())
     surveyed = survey(store, places=places, where=outbox.policy.where)
-    found = outbox.position.compare(_ours(surveyed, is_ours or Owned(store.path).is_mine))
+    table = outbox.position.compare(_ours(surveyed, is_ours or Owned(store.path).is_mine))
     now_ns = time.time_ns()
-    complete = pc.and_(_older(found, now_ns, quiet_sec), pc.equal(found["open"], 0))
-    complete = pc.or_(complete, _older(found, now_ns, quiet_sec + _PATIENCE_SEC))
-    unknown = pc.is_null(found["state"])
-    grown = _fill(pc.and_(pc.equal(found["state"], SENT), pc.greater(found["records"], found["known_records"])))
-    due = pc.or_(pc.and_(unknown, found["wanted"]), grown)
-    newer = pc.and_(_newer_scores(found), pc.invert(due))
-    held = pc.or_(pc.and_(unknown, pc.invert(found["wanted"])), _fill(pc.equal(found["state"], HELD)))
+    complete = pc.and_(_older(table, now_ns, quiet_sec), pc.equal(table["open"], 0))
+    complete = pc.or_(complete, _older(table, now_ns, quiet_sec + _PATIENCE_SEC))
+    unknown = pc.is_null(table["state"])
+    grown = _fill(pc.and_(pc.equal(table["state"], SENT), pc.greater(table["records"], table["known_records"])))
+    due = pc.or_(pc.and_(unknown, table["wanted"]), grown)
+    newer = pc.and_(_newer_scores(table), pc.invert(due))
+    held = pc.or_(pc.and_(unknown, pc.invert(table["wanted"])), _fill(pc.equal(table["state"], HELD)))
     return Pending(
-        _items(found, pc.and_(due, complete)),
-        _items(found, newer),
+        _items(table, pc.and_(due, complete)),
+        _items(table, newer),
         _count(held),
         _count(pc.and_(due, pc.invert(complete))),
     )
@@ -104,30 +103,42 @@ def asked_for(
         places, where, conditions: As in `query.finished.survey`.
     """
     surveyed = survey(store, places=places, where=where, **conditions)
-    found = outbox.position.compare(surveyed if is_ours is None else _ours(surveyed, is_ours))
-    found = found.filter(found["wanted"])
+    table = outbox.position.compare(surveyed if is_ours is None else _ours(surveyed, is_ours))
+    table = table.filter(table["wanted"])
     if again:
-        return Pending(_items(found, pa.scalar(True)), [], 0, 0)
-    has = _fill(pc.equal(found["state"], SENT))
-    grown = _fill(pc.and_(has, pc.greater(found["records"], found["known_records"])))
+        return Pending(_items(table, pa.scalar(True)), [], 0, 0)
+    has = _fill(pc.equal(table["state"], SENT))
+    grown = _fill(pc.and_(has, pc.greater(table["records"], table["known_records"])))
     due = pc.or_(pc.invert(has), grown)
-    return Pending(_items(found, due), _items(found, pc.and_(_newer_scores(found), pc.invert(due))), 0, 0)
+    return Pending(_items(table, due), _items(table, pc.and_(_newer_scores(table), pc.invert(due))), 0, 0)
 
 
-def _ours(found: pa.Table, is_ours: IsOurs) -> pa.Table:
-    writers = [writer for writer in found["worker"].unique().to_pylist() if is_ours(writer or "")]
-    return found.filter(pc.is_in(found["worker"], value_set=pa.array(writers, type=pa.string())))
+def unsent(store: Store) -> set[str]:
+    """What a backend is still to be given, by any host: an outage delays, it must not cost payloads."""
+    trajectory_ids: set[str] = set()
+    for backend in outboxes(store.path):
+        outbox = Outbox(store.path, backend)
+        outbox.position.load()
+        trajectory_ids.update(
+            item.trajectory_id for item in routed(store, outbox, quiet_sec=0.0, is_ours=lambda writer: True).send
+        )
+    return trajectory_ids
 
 
-def _newer_scores(found: pa.Table) -> Any:
-    newer = pc.greater(found["scored_ns"], found["known_scored_ns"])
-    return _fill(pc.and_(pc.equal(found["state"], SENT), newer))
+def _ours(table: pa.Table, is_ours: IsOurs) -> pa.Table:
+    writers = [writer for writer in table["worker"].unique().to_pylist() if is_ours(writer or "")]
+    return table.filter(pc.is_in(table["worker"], value_set=pa.array(writers, type=pa.string())))
 
 
-def _older(found: pa.Table, now_ns: int, seconds: float) -> Any:
+def _newer_scores(table: pa.Table) -> Any:
+    newer = pc.greater(table["scored_ns"], table["known_scored_ns"])
+    return _fill(pc.and_(pc.equal(table["state"], SENT), newer))
+
+
+def _older(table: pa.Table, now_ns: int, seconds: float) -> Any:
     """Whether nothing has come for so long. A clock that was ahead must not keep anything waiting until then."""
     quiet_ns = round(seconds * 1e9)
-    return pc.or_(pc.less_equal(found["last_ns"], now_ns - quiet_ns), pc.greater(found["last_ns"], now_ns + _AHEAD_NS))
+    return pc.or_(pc.less_equal(table["last_ns"], now_ns - quiet_ns), pc.greater(table["last_ns"], now_ns + _AHEAD_NS))
 
 
 def _fill(mask: Any) -> Any:
@@ -138,7 +149,7 @@ def _count(mask: Any) -> int:
     return int(pc.sum(mask).as_py() or 0)
 
 
-def _items(found: pa.Table, mask: Any) -> list[Item]:
-    rows = found if isinstance(mask, pa.Scalar) else found.filter(mask)
+def _items(table: pa.Table, mask: Any) -> list[Item]:
+    rows = table if isinstance(mask, pa.Scalar) else table.filter(mask)
     columns = (rows[name].to_pylist() for name in Item._fields)
     return list(map(Item._make, zip(*columns)))

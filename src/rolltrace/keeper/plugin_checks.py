@@ -26,8 +26,9 @@ from rolltrace.drain.checks import Finding
 from rolltrace.drain.drainer import Ended
 from rolltrace.drain.fit import fit
 from rolltrace.errors import QueryError
+from rolltrace.files import replace_file
 from rolltrace.flags import CHECK_FAILED, PLUGIN_GROUP, is_on
-from rolltrace.journal import journal_folder, replace_file
+from rolltrace.journal import journal_folder
 from rolltrace.record.tables import FLAGS, sample_columns
 from rolltrace.store import Partition, write_part
 
@@ -51,7 +52,7 @@ class Plugin(NamedTuple):
     """Why it cannot be loaded."""
 
 
-def installed() -> list[Plugin]:
+def installed_checks() -> list[Plugin]:
     """Every check that other packages bring, loaded."""
     return [_load(point) for point in sorted(entry_points(group=PLUGIN_GROUP), key=lambda point: point.name)]
 
@@ -63,7 +64,7 @@ def _load(point: EntryPoint) -> Plugin:
     except (Exception, SystemExit) as fault:  # it is somebody else's code, and may do anything
         return Plugin(point.name, package, None, f"{type(fault).__name__}: {fault}")
     if not callable(check):
-        return Plugin(point.name, package, None, f"{point.value} is no function")
+        return Plugin(point.name, package, None, f"{point.value} is not a function")
     return Plugin(point.name, package, check)
 
 
@@ -76,11 +77,11 @@ class PluginChecks:
         self._checks: dict[str, Check] = {}
         self._store: Store | None = None
         self._redactor: Redactor | None = None
-        for plugin in installed():
+        for plugin in installed_checks():
             if plugin.check is not None:
                 self._checks[plugin.name] = plugin.check
             else:
-                _count(plugin.name, f"it cannot be loaded: {plugin.problem}", None)
+                _count(plugin.name, f"cannot be loaded: {plugin.problem}", None)
 
     @property
     def on_ended(self) -> Callable[[Ended], None] | None:
@@ -121,19 +122,19 @@ class PluginChecks:
             for name, check in self._checks.items():
                 if is_on(ended.checks, name):
                     rows[partition] += self._rows(name, check, trajectory)
-        for partition, found in rows.items():
-            if found:
-                write_part(self._path, partition, FLAGS, source, found)
+        for partition, findings in rows.items():
+            if findings:
+                write_part(self._path, partition, FLAGS, source, findings)
 
     def _rows(self, name: str, check: Check, trajectory: Trajectory) -> list[dict[str, Any]]:
-        rows = [self._row(trajectory, found) for found in _findings(name, check, trajectory)]
+        rows = [self._row(trajectory, finding) for finding in _findings(name, check, trajectory)]
         for row in rows:
             fit(FLAGS, row)
         return rows
 
-    def _row(self, trajectory: Trajectory, found: Finding) -> dict[str, Any]:
+    def _row(self, trajectory: Trajectory, finding: Finding) -> dict[str, Any]:
         redactor = self._redactor = self._redactor or Redactor.of(self._path)
-        begun = next((op.start_ns for op in trajectory.walk() if op.op_id == found.op_id), trajectory.start_ns)
+        begun = next((op.start_ns for op in trajectory.walk() if op.op_id == finding.op_id), trajectory.start_ns)
         row = {
             "trajectory_id": trajectory.trajectory_id,
             "project": trajectory.project,
@@ -144,10 +145,10 @@ class PluginChecks:
             "validate": trajectory.validate,
             "worker": trajectory.worker,
             "run": trajectory.run,
-            "flag": found.flag,
-            "op_id": found.op_id,
+            "flag": finding.flag,
+            "op_id": finding.op_id,
             "time_ns": begun,
-            "detail": found.detail,
+            "detail": finding.detail,
         }
         return redactor.row(FLAGS, row)
 
@@ -165,25 +166,25 @@ def _read(store: Store, trajectory_ids: list[str]) -> Iterator[Trajectory]:
 def _findings(name: str, check: Check, trajectory: Trajectory) -> Iterator[Finding]:
     """What one plug-in says of one trajectory; its faults as findings too."""
     try:
-        said = check(trajectory)
-        for each in [said] if isinstance(said, str) else said or ():
+        answer = check(trajectory)
+        for flag in [answer] if isinstance(answer, str) else answer or ():
             try:
-                found = _finding(each)
+                finding = _finding(flag)
             except (TypeError, ValueError) as fault:
-                found = _failed(name, trajectory, fault)
-            yield found
+                finding = _failed(name, trajectory, fault)
+            yield finding
     except (Exception, SystemExit) as fault:  # a check may be a generator, which fails while it is read
         yield _failed(name, trajectory, fault)
 
 
 def _failed(name: str, trajectory: Trajectory, fault: BaseException) -> Finding:
-    _count(name, f"it failed on the trajectory {trajectory.trajectory_id}", fault)
+    _count(name, f"on the trajectory {trajectory.trajectory_id}", fault)
     return Finding(CHECK_FAILED.name, {"check": name, "error": f"{type(fault).__name__}: {fault}"})
 
 
-def _finding(said: Any) -> Finding:
+def _finding(answer: Any) -> Finding:
     """A flag, or a flag with its detail and the id of its op."""
-    flag, detail, op_id = (said, None, None) if isinstance(said, str) else (*said, None)[:3]
+    flag, detail, op_id = (answer, None, None) if isinstance(answer, str) else (*answer, None)[:3]
     if not isinstance(flag, str) or not _FLAG_NAME.fullmatch(flag):
         raise ValueError(f"a flag is named by lower-case words with underscores, not {flag!r}")
     if detail is not None and not isinstance(detail, dict):
@@ -199,5 +200,5 @@ def _count(name: str, what: str, fault: BaseException | None) -> None:
     faults[label] += 1
     if faults[label] == 1:
         logger.error(
-            "the plug-in check %s is at fault: %s. Further faults of it are only counted.", name, what, exc_info=fault
+            "the plug-in check %s failed: %s. Further failures of it are only counted.", name, what, exc_info=fault
         )

@@ -1,26 +1,35 @@
-"""What a store keeps of finished steps: the policy in its `retention.json`, read strictly.
+"""What a store keeps of finished steps: the policy in its `retention.json`, and which groups it keeps.
 
 {"keep": ["errors", "extremes", "slowest", "flagged"], "share": 0.1, "after_steps": 2}
+
+The file is read strictly. The choice is a pure function of the rows of a step and the policy.
 """
 
 from __future__ import annotations
 
 import math
+from collections import defaultdict
+from collections.abc import Container, Iterable
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import xxhash
 
 from rolltrace.errors import ConfigError
-from rolltrace.journal import replace_file
+from rolltrace.files import replace_file
+from rolltrace.keeper.groups import WAITING, Choice, Group, Row, choose_groups, groups_of
 
 KEEP = ("errors", "extremes", "slowest", "flagged")
 """The words of `keep`."""
 _FILE = "retention.json"
+FAILED = ("error", "interrupted")
+SHARE = "share"
+"""Why a group is kept that has no other reason; the others are the words of `keep` of the policy, and `waiting`."""
 
 
-class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class RetentionPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Which groups keep their payloads once their step is finished. What is not given has these defaults."""
 
     keep: tuple[str, ...] = KEEP
@@ -41,19 +50,19 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Of which experiments; all if empty."""
 
 
-def as_command(policy: Policy) -> str:
+def as_command(policy: RetentionPolicy) -> str:
     """The policy as the command that sets it, without what is as usual."""
     words = ["retain"]
-    for name in Policy.__struct_fields__:
+    for name in RetentionPolicy.__struct_fields__:
         value = getattr(policy, name)
-        if name == "keep" or value != getattr(Policy(), name):
+        if name == "keep" or value != getattr(RetentionPolicy(), name):
             option = f"--{name.replace('_', '-')}"
             shown = ",".join(value) if isinstance(value, tuple) else str(value)
             words.append(option if value is True else f"{option} {shown or repr('')}")
     return " ".join(words)
 
 
-def read_policy(store: Path) -> Policy | None:
+def read_policy(store: Path) -> RetentionPolicy | None:
     """The policy of a store; None if it has none.
 
     Raises:
@@ -61,20 +70,20 @@ def read_policy(store: Path) -> Policy | None:
     """
     page = store / _FILE
     try:
-        return checked(msgspec.json.decode(page.read_bytes(), type=Policy))
+        return check_policy(msgspec.json.decode(page.read_bytes(), type=RetentionPolicy))
     except FileNotFoundError:
         return None
     except (msgspec.MsgspecError, ConfigError, OSError) as fault:
         raise ConfigError(f"the policy in {page} cannot be used: {fault}") from fault
 
 
-def write_policy(store: Path, policy: Policy | None) -> None:
+def write_policy(store: Path, policy: RetentionPolicy | None) -> None:
     """Set the policy of a store; None takes it away."""
     page = store / _FILE
     if policy is None:
         page.unlink(missing_ok=True)
         return
-    replace_file(page, msgspec.json.format(msgspec.json.encode(checked(policy))) + b"\n")
+    replace_file(page, msgspec.json.format(msgspec.json.encode(check_policy(policy))) + b"\n")
 
 
 def policy_changed_ns(store: Path) -> int | None:
@@ -85,7 +94,7 @@ def policy_changed_ns(store: Path) -> int | None:
         return None
 
 
-def checked(policy: Policy) -> Policy:
+def check_policy(policy: RetentionPolicy) -> RetentionPolicy:
     """The policy, if it makes sense.
 
     Raises:
@@ -107,3 +116,75 @@ def checked(policy: Policy) -> Policy:
 def _need(name: str, value: Any, wanted: str, fine: bool) -> None:
     if not fine or math.isnan(value):
         raise ConfigError(f"{name} must be {wanted}, not {value!r}")
+
+
+def choose(
+    rows: Iterable[Row],
+    policy: RetentionPolicy,
+    *,
+    rewarded: Container[tuple[str, str]] = (),
+    undrained: Container[str] = (),
+) -> Choice:
+    """Choose from the trajectories of whole steps.
+
+    Args:
+        rows: All trajectories of one step or several.
+        policy: What to keep.
+        rewarded: The (project, experiment) that have rewards in other steps.
+        undrained: Trajectories of which the store does not have everything yet.
+    """
+    groups = groups_of(rows)
+    roots = [row for group in groups for row in group.roots]
+    in_use = {(row["project"], row["experiment"]) for row in roots if row["reward"] is not None}
+    slowest = _slowest(roots, policy.slowest_percent) if "slowest" in policy.keep else set()
+
+    def why_kept(group: Group) -> str | None:
+        first = group.rows[0]
+        place = (first["project"], first["experiment"])
+        if (place in in_use or place in rewarded) and _lacks_a_reward(group):
+            return WAITING
+        return _reason(group, policy, slowest)
+
+    return choose_groups(groups, why_kept, undrained=undrained)
+
+
+def _lacks_a_reward(group: Group) -> bool:
+    """One that failed or was cancelled will get none."""
+    return any(row["status"] == "ok" and row["reward"] is None for row in group.roots)
+
+
+def _reason(group: Group, policy: RetentionPolicy, slowest: Container[str]) -> str | None:
+    """Why the policy keeps it; None if it does not."""
+    rewards = [row["reward"] for row in group.roots if row["reward"] is not None and not math.isnan(row["reward"])]
+    applies = {
+        "errors": any(row["status"] in FAILED for row in group.rows),
+        "extremes": bool(rewards) and min(rewards) != max(rewards),
+        "slowest": any(row["trajectory_id"] in slowest for row in group.roots),
+        "flagged": any(set(row["flags"]).intersection(policy.flags or row["flags"]) for row in group.rows),
+    }
+    for word in policy.keep:
+        if applies[word]:
+            return word
+    return SHARE if _fraction(group.sample, policy.seed) < policy.share else None
+
+
+def _slowest(rows: list[Row], percent: float) -> set[str]:
+    """The slowest of each step, training and validation apart; at least one."""
+    steps: dict[tuple[Any, ...], list[tuple[float, str]]] = defaultdict(list)
+    for row in rows:
+        if row["duration_s"] is not None:
+            step = (row["project"], row["experiment"], row.get("run"), row["step"], row["validate"])
+            steps[step].append((row["duration_s"], row["trajectory_id"]))
+    return {
+        trajectory_id
+        for timed in steps.values()
+        for _, trajectory_id in sorted(timed, reverse=True)[: math.ceil(len(timed) * percent / 100)]
+    }
+
+
+def _fraction(sample: tuple[Any, ...], seed: int) -> float:
+    """A number from 0 to 1 that stays the same for a sample, in every step.
+
+    Not the hash of `capture.sampling`: that has kept the smallest already, and a share of those would be all of them.
+    """
+    return xxhash.xxh3_64_intdigest(f"retention:{seed}:{sample[-1]}".encode()) / (1 << 64)

@@ -22,7 +22,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rolltrace.journal import make_folder, open_file, replace_file
+from rolltrace.files import make_folder, open_file, replace_file
 
 SENT, REFUSED, HELD = 1, 2, 3
 _WORDS = {"sent": SENT, "refused": REFUSED, "held": HELD}
@@ -110,11 +110,11 @@ class Position:
         self._untidy = contents.unreadable > 0 or contents.lines > 2 * len(contents.entries) + _MOST_RECENT
 
     def _load_others(self) -> None:
-        known, self._others = self._others, {}
+        before, self._others = self._others, {}
         for path in self._other_files():
             look = _look(path)
-            if path in known and known[path][0] == look:
-                self._others[path] = known[path]
+            if path in before and before[path][0] == look:
+                self._others[path] = before[path]
             else:
                 contents = _read(path)
                 self._others[path] = (
@@ -138,28 +138,28 @@ class Position:
         self.load()
         if not self._untidy:
             return
-        kept: dict[str, bytes] = {}
+        lines: dict[str, bytes] = {}
         today = int(time.time()) // _DAY_SEC
         for line in _lines(self.path):
             try:
                 entry, at_s = _parsed(line)
             except _UNREADABLE:
                 continue
-            before = kept.pop(entry.trajectory_id, b"")  # to the end: lines stay in the order of their writing
+            before = lines.pop(entry.trajectory_id, b"")  # to the end: lines stay in the order of their writing
             # What was sent today stays counted, also if it was brought up to date since.
-            kept[entry.trajectory_id] = before + line if at_s // _DAY_SEC == today else line
-        self._replace(kept.values())
+            lines[entry.trajectory_id] = before + line if at_s // _DAY_SEC == today else line
+        self._replace(lines.values())
 
     def add(self, entries: Iterable[Entry]) -> None:
         """Remember these. When it returns they are on the disk."""
-        found = [entry._replace(reason=self._clean(entry.reason)) if entry.reason else entry for entry in entries]
+        cleaned = [entry._replace(reason=self._clean(entry.reason)) if entry.reason else entry for entry in entries]
         now_s = int(time.time())
         make_folder(self.path.parent)
         with open(self.path, "ab", opener=open_file) as file:
-            file.write(b"".join(_line(entry, now_s) for entry in found))
+            file.write(b"".join(_line(entry, now_s) for entry in cleaned))
             file.flush()
             os.fsync(file.fileno())
-        for entry in found:
+        for entry in cleaned:
             self._recent[entry.trajectory_id] = entry
             self._bytes[now_s // _DAY_SEC] += entry.bytes
             if entry.state == REFUSED:
@@ -168,34 +168,34 @@ class Position:
         if len(self._recent) > _MOST_RECENT:
             self._settle()
 
-    def compare(self, found: pa.Table) -> pa.Table:
+    def compare(self, surveyed: pa.Table) -> pa.Table:
         """The rows of a survey with the columns `state`, `known_records` and `known_scored_ns`; null if not known."""
-        known = self._known()
-        at = pc.index_in(found["trajectory_id"], value_set=known["trajectory_id"])
+        entries = self._all_entries()
+        at = pc.index_in(surveyed["trajectory_id"], value_set=entries["trajectory_id"])
         for name, column in (("state", "state"), ("known_records", "records"), ("known_scored_ns", "scored_ns")):
-            found = found.append_column(name, known[column].take(at))
-        return found
+            surveyed = surveyed.append_column(name, entries[column].take(at))
+        return surveyed
 
     def count(self, state: int) -> int:
         """How many trajectories are in this state."""
-        return int(pc.sum(pc.equal(self._known()["state"], state)).as_py() or 0)
+        return int(pc.sum(pc.equal(self._all_entries()["state"], state)).as_py() or 0)
 
     def sent_by(self) -> SentBy:
         """How many trajectories were sent, and by whom."""
-        known = self._known()
+        entries = self._all_entries()
         mine = self._settled.filter(pc.equal(self._settled["state"], SENT))
         by_hand = int(pc.sum(mine["by_hand"]).as_py() or 0)
-        everywhere = int(pc.sum(pc.equal(known["state"], SENT)).as_py() or 0)
+        everywhere = int(pc.sum(pc.equal(entries["state"], SENT)).as_py() or 0)
         return SentBy(len(mine) - by_hand, by_hand, everywhere - len(mine))
 
-    def _known(self) -> pa.Table:
+    def _all_entries(self) -> pa.Table:
         """One row per trajectory. What this host says of it comes first, then who has sent it."""
         self._settle()
-        known = self._settled
+        entries = self._settled
         for _, table, _, _ in self._others.values():
-            new = pc.invert(pc.is_in(table["trajectory_id"], value_set=known["trajectory_id"]))
-            known = pa.concat_tables([known, table.filter(new)]).combine_chunks()
-        return known
+            new = pc.invert(pc.is_in(table["trajectory_id"], value_set=entries["trajectory_id"]))
+            entries = pa.concat_tables([entries, table.filter(new)]).combine_chunks()
+        return entries
 
     @property
     def bytes_today(self) -> int:

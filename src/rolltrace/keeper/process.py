@@ -18,7 +18,7 @@ from rolltrace._guard import caught, logger
 from rolltrace.drain.drainer import Drainer
 from rolltrace.journal import drainer_lock, journal_files, journal_folder, remove_spares
 from rolltrace.keeper.plugin_checks import PluginChecks
-from rolltrace.keeper.senders import Senders
+from rolltrace.keeper.sender_processes import SenderProcesses
 from rolltrace.keeper.upkeep import Upkeep
 from rolltrace.store import GRACE_SEC
 
@@ -52,7 +52,7 @@ def follow(store: Path, *, idle_sec: float = _IDLE_SEC, grace_sec: float = GRACE
 def _follow(store: Path, *, idle_sec: float, grace_sec: float, threads: bool) -> None:
     plugins = PluginChecks(store)
     drainer = Drainer(store, on_ended=plugins.on_ended, makes_spares=True)
-    senders = Senders(store, threads=threads)
+    senders = SenderProcesses(store, threads=threads)
     upkeep = Upkeep(store, grace_sec=grace_sec)
     last_news = time.monotonic()
     while True:

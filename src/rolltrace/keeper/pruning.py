@@ -6,6 +6,7 @@ about all runs.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -13,10 +14,11 @@ from typing import Any, NamedTuple, TypeVar
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from rolltrace._amounts import age_sec, size_of
 from rolltrace.errors import StoreError
-from rolltrace.keeper.groups import Choice, Group, Row, choose_groups, groups_of
-from rolltrace.keeper.retention import parents_in
-from rolltrace.query import Store
+from rolltrace.keeper.groups import Choice, Group, Row, choose_groups, groups_of, parents_in
+from rolltrace.keeper.pending import unsent
+from rolltrace.query import Store, record_rows
 from rolltrace.record.tables import SPANS, TRAJECTORIES
 from rolltrace.store import Partition, list_parts, prunable, table_of
 
@@ -32,6 +34,46 @@ class Foreseen(NamedTuple):
     groups: int
     bytes: int
     """About how much smaller the store would be."""
+
+
+class Plan(NamedTuple):
+    """What `rolltrace prune` would do, for somebody to agree to."""
+
+    choice: Choice
+    foreseen: Foreseen
+    unsent: int
+    """How many of these a backend is still to be given: it would get them without payloads."""
+
+
+def plan_pruning(
+    store: Store,
+    *,
+    where: str | None = None,
+    older_than: str | None = None,
+    max_size: str | None = None,
+    whole: bool = False,
+    owned: Callable[[Path], bool] | None = None,
+) -> Plan:
+    """What goes by one of `where`, `older_than` and `max_size`, and what that would cost. Changes nothing.
+
+    Raises:
+        FilterError, ConfigError: it cannot be understood.
+    """
+
+    def look() -> tuple[Choice, Foreseen]:
+        choice = _choose(store, where, older_than, max_size)
+        return choice, foresee(store.path, choice.groups, whole=whole, owned=owned)
+
+    choice, foreseen = undisturbed(store.path, look)
+    return Plan(choice, foreseen, len(choice.drop & unsent(store)) if choice.groups else 0)
+
+
+def _choose(store: Store, where: str | None, older_than: str | None, max_size: str | None) -> Choice:
+    if where is not None:
+        return matching(store, where)
+    if older_than is not None:
+        return ended_before(store, time.time_ns() - round(age_sec("--older-than", older_than) * 1e9))
+    return above_size(store, size_of("--max-size", max_size))
 
 
 def matching(store: Store, where: str) -> Choice:
@@ -59,7 +101,7 @@ def above_size(store: Store, limit: int) -> Choice:
             break
         chosen.add(step)
         left -= sizes[step]
-    return _chosen(listing, lambda group: _partition(group.roots[0]) in chosen)
+    return _chosen(listing, lambda group: _partition(group.rows[0]) in chosen)
 
 
 def foresee(
@@ -71,9 +113,9 @@ def foresee(
     owned: Callable[[Path], bool] | None = None,
 ) -> Foreseen:
     """What pruning these groups would remove. The arguments are those of `store.prune`."""
-    found = prunable(store, set().union(*groups), whole=whole, steps=steps, owned=owned)
-    ids = found.ids
-    return Foreseen(len(ids), sum(not ids.isdisjoint(group) for group in groups), found.bytes)
+    losing = prunable(store, set().union(*groups), whole=whole, steps=steps, owned=owned)
+    ids = losing.ids
+    return Foreseen(len(ids), sum(not ids.isdisjoint(group) for group in groups), losing.bytes)
 
 
 def undisturbed(store: Path, look: Callable[[], T]) -> T:
@@ -105,7 +147,7 @@ def _list(store: Store) -> _Listing:
     parents = parents_in(part for part in parts if table_of(part) == TRAJECTORIES.name)
     rows: list[Row] = [
         {**row, "parent_trajectory_id": parents.get(row["trajectory_id"])}
-        for row in store.trajectories(all_runs=True).rows()
+        for row in (*store.trajectories(all_runs=True).rows(), *record_rows(store))
     ]
     undrained = {row["trajectory_id"] for row in rows}.difference(parents)
     if undrained:  # ops outside of any trajectory have no row of their own, and are in the store all the same

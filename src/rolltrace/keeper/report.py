@@ -10,7 +10,7 @@ import msgspec
 
 from rolltrace._amounts import ago
 from rolltrace.errors import ConfigError, FilterError
-from rolltrace.journal import file_lock
+from rolltrace.files import file_lock
 from rolltrace.keeper.outbox import Outbox
 from rolltrace.keeper.pending import routed
 from rolltrace.keeper.position import REFUSED, SENT
@@ -61,8 +61,8 @@ def _report(store: Store, outbox: Outbox) -> Report:
     held_back = pending = 0
     try:
         policy = {name: value for name, value in msgspec.structs.asdict(outbox.policy).items() if value is not None}
-        found = routed(store, outbox, is_ours=lambda writer: True)
-        held_back, pending = found.held_back, found.total + found.unsettled
+        waiting = routed(store, outbox, is_ours=lambda writer: True)
+        held_back, pending = waiting.held_back, waiting.total + waiting.unsettled
     except (ConfigError, FilterError) as fault:
         stopped = str(fault)
     return Report(

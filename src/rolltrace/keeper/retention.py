@@ -8,7 +8,7 @@ pruning what was pruned changes nothing.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -19,31 +19,29 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rolltrace._guard import caught
-from rolltrace.journal import journal_folder, replace_file
-from rolltrace.keeper.choice import choose
-from rolltrace.keeper.groups import WAITING, Choice, Row
-from rolltrace.keeper.outbox import Outbox
-from rolltrace.keeper.pending import routed
-from rolltrace.keeper.policy import Policy, as_command, read_policy
-from rolltrace.query import Store, open_store
+from rolltrace.files import replace_file
+from rolltrace.journal import journal_folder
+from rolltrace.keeper.groups import WAITING, Choice, Row, parents_in
+from rolltrace.keeper.pending import unsent
+from rolltrace.keeper.policy import RetentionPolicy, as_command, choose, read_policy
+from rolltrace.query import Store, open_store, record_rows
 from rolltrace.record.tables import FLAGS, SCORES, TRAJECTORIES
 from rolltrace.store import (
     Partition,
     Pruned,
     data_folder,
+    escape,
     finish_pruning,
     finished_steps,
     list_parts,
-    outboxes,
     prune,
+    row_count,
     source_of,
     step_folder,
     step_of,
     table_of,
     undrained_sources,
 )
-from rolltrace.store.layout import escape
-from rolltrace.store.parts import row_count
 
 REASON = "retention"
 """Why, in `losses`."""
@@ -72,10 +70,10 @@ class Decision(NamedTuple):
         return set().union(*self.groups)
 
 
-def keep_house(store: Path) -> bool:
+def apply_policy(store: Path) -> bool:
     """Apply the policy to some of the steps that are due; whether there are more. The caller holds the lock.
 
-    A policy that cannot be used, or a fault of ours, is reported and keeps nobody from draining.
+    A policy that cannot be used, or an internal error, is reported and does not stop draining.
     """
     try:
         finish_pruning(store)
@@ -96,7 +94,7 @@ class Retained(NamedTuple):
 
 def retain(
     store: Path,
-    policy: Policy,
+    policy: RetentionPolicy,
     *,
     at_once: int | None = None,
     owned: Callable[[Path], bool] | None = None,
@@ -129,7 +127,7 @@ def retain(
     return Retained(pruned, len(decision.steps), decision.more)
 
 
-def decide(store: Path, policy: Policy, *, at_once: int | None = None) -> Decision:
+def decide(store: Path, policy: RetentionPolicy, *, at_once: int | None = None) -> Decision:
     """What the policy says of the finished steps that it has not been applied to, as they are now."""
     parts = _parts_by_folder(store)
     due = _due(store, policy, parts)
@@ -148,36 +146,24 @@ def decide(store: Path, policy: Policy, *, at_once: int | None = None) -> Decisi
     return decision
 
 
-def unsent(asked: Store) -> set[str]:
-    """What a backend is still to be given, by any host: an outage delays, it must not cost payloads."""
-    found: set[str] = set()
-    for backend in outboxes(asked.path):
-        outbox = Outbox(asked.path, backend)
-        outbox.position.load()
-        found.update(
-            item.trajectory_id for item in routed(asked, outbox, quiet_sec=0.0, is_ours=lambda writer: True).send
-        )
-    return found
-
-
 def _parts_by_folder(store: Path) -> dict[Path, list[Path]]:
-    found: dict[Path, list[Path]] = defaultdict(list)
+    folders: dict[Path, list[Path]] = defaultdict(list)
     for part in list_parts(store):
-        found[part.parent].append(part)
-    return found
+        folders[part.parent].append(part)
+    return folders
 
 
-def _due(store: Path, policy: Policy, parts: dict[Path, list[Path]]) -> list[Path]:
+def _due(store: Path, policy: RetentionPolicy, parts: dict[Path, list[Path]]) -> list[Path]:
     """The finished steps in which something is new, the first ones first."""
     finished = finished_steps(store, later=policy.after_steps)
     experiments = {f"experiment={escape(name)}" for name in policy.experiments}
-    known = _recall(store, policy)
+    remembered = _recall(store, policy)
     undrained = undrained_sources(store)
     due = []
     for folder, own in parts.items():
         if not finished(folder) or (experiments and folder.parent.name not in experiments):
             continue
-        before = known.get(_name(store, folder))
+        before = remembered.get(_name(store, folder))
         if before in [_size(folder, parts, waiting=waiting) for waiting in (False, True)]:
             continue
         # While a drainer is at it: the next time. With a damaged part: who knows what it says about the others.
@@ -195,12 +181,15 @@ def _size(folder: Path, parts: dict[Path, list[Path]], *, waiting: bool) -> tupl
     return tuple(rows)
 
 
-def _choose(asked: Store, folder: Path, policy: Policy, parts: dict[Path, list[Path]], waiting: set[str]) -> Choice:
+def _choose(
+    asked: Store, folder: Path, policy: RetentionPolicy, parts: dict[Path, list[Path]], waiting: set[str]
+) -> Choice:
     store = asked.path
     parents = parents_in(part for part in parts[folder] if table_of(part) == TRAJECTORIES.name)
+    step = step_of(folder)
     rows: list[Row] = [
         {**row, "parent_trajectory_id": parents.get(row["trajectory_id"])}
-        for row in asked.trajectories(step=step_of(folder), all_runs=True).rows()
+        for row in (*asked.trajectories(step=step, all_runs=True).rows(), *record_rows(asked, step))
         if Partition(row["project"], row["experiment"], row["step"]).folder(store) == folder
     ]
     rewarded: set[tuple[str, str]] = set()
@@ -208,15 +197,6 @@ def _choose(asked: Store, folder: Path, policy: Policy, parts: dict[Path, list[P
         rewarded = {(row["project"], row["experiment"]) for row in rows}
     undrained = {row["trajectory_id"] for row in rows}.difference(parents) | waiting
     return choose(rows, policy, rewarded=rewarded, undrained=undrained)
-
-
-def parents_in(parts: Iterable[Path]) -> dict[str, str | None]:
-    """The trajectories that are in the store, each with the one it was begun in."""
-    found: dict[str, str | None] = {}
-    for part in parts:
-        rows = pq.read_table(part, columns=["trajectory_id", "parent_trajectory_id"], partitioning=None)
-        found.update(zip(rows["trajectory_id"].to_pylist(), rows["parent_trajectory_id"].to_pylist()))
-    return found
 
 
 def _has_rewards(experiment: Path, parts: dict[Path, list[Path]]) -> bool:
@@ -242,7 +222,7 @@ def _rows(part: Path) -> int:
 class _Memory(msgspec.Struct):
     """Of one policy: how many rows each step had when it was applied."""
 
-    policy: Policy
+    policy: RetentionPolicy
     steps: dict[str, tuple[int, ...]]
 
 
@@ -254,7 +234,7 @@ def _name(store: Path, folder: Path) -> str:
     return str(folder.relative_to(data_folder(store)))
 
 
-def _recall(store: Path, policy: Policy) -> dict[str, tuple[int, ...]]:
+def _recall(store: Path, policy: RetentionPolicy) -> dict[str, tuple[int, ...]]:
     try:
         memory = msgspec.json.decode(_memory_file(store).read_bytes(), type=_Memory)
     except (OSError, msgspec.MsgspecError):
@@ -262,6 +242,6 @@ def _recall(store: Path, policy: Policy) -> dict[str, tuple[int, ...]]:
     return memory.steps if memory.policy == policy else {}
 
 
-def _remember(store: Path, policy: Policy, sizes: dict[Path, tuple[int, ...]]) -> None:
+def _remember(store: Path, policy: RetentionPolicy, sizes: dict[Path, tuple[int, ...]]) -> None:
     steps = {**_recall(store, policy), **{_name(store, folder): size for folder, size in sizes.items()}}
     replace_file(_memory_file(store), msgspec.json.encode(_Memory(policy, steps)))

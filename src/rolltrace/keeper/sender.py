@@ -18,8 +18,7 @@ from rolltrace.errors import BackendError, MissingExtraError
 from rolltrace.keeper.outbox import Outbox
 from rolltrace.keeper.pending import Item, Pending
 from rolltrace.keeper.position import HELD, REFUSED, SENT, Entry
-from rolltrace.query import Store
-from rolltrace.query.finished import Read, read
+from rolltrace.query import Read, Store, read_finished
 
 MOST_TRAJECTORIES = 32
 """In one batch."""
@@ -113,17 +112,17 @@ class Sender:
     def _give(self, batch: list[Item], call: Callable[[list[Item], list[Read]], None]) -> None:
         broken: dict[str, Exception] = {}
         ids = [item.trajectory_id for item in batch]
-        found = list(read(self._store, ids, batch[0].step, on_fault=broken.__setitem__))
+        reads = list(read_finished(self._store, ids, batch[0].step, on_fault=broken.__setitem__))
         self._refuse_broken([item for item in batch if item.trajectory_id in broken], broken, call == self._update)
-        there = {each.trajectory.trajectory_id for each in found}
+        there = {each.trajectory.trajectory_id for each in reads}
         batch = [item for item in batch if item.trajectory_id in there]  # the others were removed meanwhile
-        if not found:
+        if not reads:
             return
-        self._typical_bytes = max(1, (self._typical_bytes + sum(each.bytes for each in found) // len(found)) // 2)
-        for some, reads in _bounded(batch, found):
+        self._typical_bytes = max(1, (self._typical_bytes + sum(each.bytes for each in reads) // len(reads)) // 2)
+        for some, some_reads in _bounded(batch, reads):
             try:
                 self.calling_since = time.monotonic()
-                call(some, reads)
+                call(some, some_reads)
             except STOPS:
                 raise
             except Exception as fault:
@@ -145,15 +144,15 @@ class Sender:
             )
             self.refused += not are_there
 
-    def _send(self, batch: list[Item], found: list[Read]) -> None:
-        refused = {each.trajectory_id: each.reason for each in self._backend.send([each.trajectory for each in found])}
+    def _send(self, batch: list[Item], reads: list[Read]) -> None:
+        refused = {each.trajectory_id: each.reason for each in self._backend.send([each.trajectory for each in reads])}
         for trajectory_id, reason in refused.items():
             logger.warning("refused: %s: %s", trajectory_id, reason)
         entries = [
             Entry(REFUSED, item.trajectory_id, item.records, reason=refused[item.trajectory_id][:_LONGEST_REASON])
             if item.trajectory_id in refused
             else self._sent(item, each, each.bytes)
-            for item, each in zip(batch, found)
+            for item, each in zip(batch, reads)
         ]
         self._position.add(entries)
         self.refused += len(refused)
@@ -164,9 +163,9 @@ class Sender:
         newest = max([item.scored_ns, *(int(score["time_ns"]) for score in each.trajectory.scores)])
         return Entry(SENT, item.trajectory_id, item.records, newest, size, by_hand=self._by_hand)
 
-    def _update(self, batch: list[Item], found: list[Read]) -> None:
-        self._backend.update([each.trajectory for each in found])
-        self._position.add(self._sent(item, each) for item, each in zip(batch, found))
+    def _update(self, batch: list[Item], reads: list[Read]) -> None:
+        self._backend.update([each.trajectory for each in reads])
+        self._position.add(self._sent(item, each) for item, each in zip(batch, reads))
         self.updated += len(batch)
 
     def _went_through(self, batch: list[Item]) -> None:
@@ -194,15 +193,15 @@ class Sender:
         self.refused += 1
 
 
-def _bounded(batch: Sequence[Item], found: Sequence[Read]) -> Iterator[tuple[list[Item], list[Read]]]:
+def _bounded(batch: Sequence[Item], reads: Sequence[Read]) -> Iterator[tuple[list[Item], list[Read]]]:
     """The batch in pieces that are not too large."""
     items: list[Item] = []
-    reads: list[Read] = []
-    for item, each in zip(batch, found):
-        if items and sum(one.bytes for one in reads) + each.bytes > MOST_BYTES:
-            yield items, reads
-            items, reads = [], []
+    piece: list[Read] = []
+    for item, each in zip(batch, reads):
+        if items and sum(one.bytes for one in piece) + each.bytes > MOST_BYTES:
+            yield items, piece
+            items, piece = [], []
         items.append(item)
-        reads.append(each)
+        piece.append(each)
     if items:
-        yield items, reads
+        yield items, piece

@@ -18,12 +18,12 @@ from rolltrace.store import (
     Owned,
     compact,
     finished_steps,
+    part_entries,
     pruning_is_planned,
     remove_abandoned,
     remove_replaced,
     step_folders,
 )
-from rolltrace.store.layout import part_entries
 
 _SHARE = 0.2
 """How much of the time upkeep may take while there is something to drain."""
@@ -109,7 +109,7 @@ class Upkeep:
         if not self._is_worth_summarising():
             self._unsummarised = False
             return False
-        from rolltrace.query.summarise import summarise  # loads the query side: only where it is needed
+        from rolltrace.query import summarise  # loads the query side: only where it is needed
 
         try:
             more = summarise(self._store, steps=None if is_quiet else finished_steps(self._store), deadline=deadline)
@@ -132,6 +132,6 @@ class Upkeep:
         """Apply the store's policy, if it has one; whether there is more to do."""
         if self._policy_ns is None and not pruning_is_planned(self._store):
             return False
-        from rolltrace.keeper.retention import keep_house  # loads the query side: only where it is needed
+        from rolltrace.keeper.retention import apply_policy  # loads the query side: only where it is needed
 
-        return keep_house(self._store)
+        return apply_policy(self._store)

@@ -30,10 +30,10 @@ def whole(name: str, value: Any) -> int:
 
 
 def numbers_of_rollouts(k: int | Sequence[int] | None) -> list[int]:
-    found = [] if k is None else list(k) if isinstance(k, Sequence) and not isinstance(k, str) else [k]
-    if any(isinstance(each, bool) or not isinstance(each, int) or each < 1 for each in found):
+    numbers = [] if k is None else list(k) if isinstance(k, Sequence) and not isinstance(k, str) else [k]
+    if any(isinstance(each, bool) or not isinstance(each, int) or each < 1 for each in numbers):
         raise QueryError(f"k must be a number of rollouts, or several such as [1, 4, 8]; not {k!r:.60}")
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(numbers))
 
 
 def column_of(name: str, columns: Sequence[str], headers: Mapping[str, str], cannot: str) -> str:

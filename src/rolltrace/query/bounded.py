@@ -54,7 +54,7 @@ def branch_of(value: Any, path: Sequence[str | int], *, offset: int = 0) -> Any:
                 raise KeyError(key)
             at = at[key]  # type: ignore[index] # a wrong type of key is a TypeError
         except (KeyError, IndexError, TypeError):
-            raise NotFoundError(f"nothing stands at {list(path)!r:.200}: {key!r:.60} is not there") from None
+            raise NotFoundError(f"there is no value at {list(path)!r:.200}: {key!r:.60} is not there") from None
     if isinstance(at, str | list):
         at = at[offset:]
     return _bounded(at, MOST_LEVELS, _Budget(10 * MOST_TOTAL), 5 * MOST_TOTAL, 10 * MOST_ITEMS)

@@ -65,7 +65,7 @@ COLUMNS = (
         "policy_version_max", "integer", "calls.policy_version_max", "newest weights that produced its tokens"
     ),
     _Column("flags", "texts", "coalesce(found.flags, []::VARCHAR[])", "the flags that rolltrace set"),
-    _plain("tags", "tags", "its tags, as JSON"),
+    _plain("tags", "tags", "its tags; JSON text in SQL, a dict in Python"),
     _plain("worker", "text", "host and process that wrote it"),
     _Column("advantage", "number", "advantage", "newest advantage", comparable=False, on_page=False),
     _Column(

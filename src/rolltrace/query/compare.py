@@ -1,4 +1,4 @@
-"""Align trajectories turn by turn and find where they part. Pure functions over `Trajectory`.
+"""Align trajectories turn by turn and find where they diverge. Pure functions over `Trajectory`.
 
 A turn is a model call with the tool calls that began after it and before the next one. Tool calls before the first
 model call belong to no turn. Something diverges where not all trajectories have the same; having no such turn,
@@ -90,7 +90,7 @@ class ToolDivergence:
 
 
 class Parting(NamedTuple):
-    """Where a trajectory parts from the best one; None and None if it does not."""
+    """Where a trajectory diverges from the best one; None and None if it does not."""
 
     turn: int | None
     token: TokenDivergence | None
@@ -102,10 +102,15 @@ class Comparison:
     """What `Store.compare` and `Store.compare_group` give."""
 
     trajectories: list[Trajectory]
+    """Those that were compared, in the order given."""
     turns: list[TurnRow]
+    """Turn by turn, one row each."""
     first_diverging_turn: int | None
+    """Index of the first turn that differs; None if none does."""
     first_diverging_token: TokenDivergence | None
+    """The first token, or character, of the replies that differs."""
     first_diverging_tool_call: ToolDivergence | None
+    """The first tool call that differs in name or arguments."""
     attributes: dict[str, list[Any]]
     """Those that differ: name -> one value per trajectory."""
     scores: dict[str, list[float | str | None]]
@@ -113,7 +118,7 @@ class Comparison:
     best: int
     """Which trajectory has the highest reward; the first, if none has any."""
     partings: list[Parting]
-    """For each trajectory, where it leaves the way of the best one."""
+    """For each trajectory, where it diverges from the best one."""
     older_runs: OlderRuns = NO_OLDER_RUNS
     """Of a group: what was left out because a newer run reached the step."""
 
@@ -129,9 +134,9 @@ class Comparison:
 
 
 def compare(trajectories: Sequence[Trajectory]) -> Comparison:
-    """Where two or more trajectories part."""
+    """Where two or more trajectories diverge."""
     if len(trajectories) < 2:
-        raise ConfigError(f"comparing needs two trajectories or more, not {len(trajectories)}")
+        raise ConfigError(f"comparing needs two or more trajectories, not {len(trajectories)}")
     split = [turns_of(each) for each in trajectories]
     rows = _rows(split)
     best = max(range(len(split)), key=lambda at: _rank(trajectories[at].reward))

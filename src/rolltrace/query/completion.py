@@ -79,7 +79,7 @@ def complete_filter(store: Store, text: str, cursor: int | None = None, scope: S
 def _split(text: str) -> tuple[list[Token], int] | None:
     """The tokens before the word at the end of a text, and where that word begins; None if it cannot be read."""
     try:
-        found = [token for token in tokens(text) if token.kind != "end"]
+        words = [token for token in tokens(text) if token.kind != "end"]
     except FilterError as error:  # a text whose quotes are not closed yet, or a name that ends in a dot
         start = error.position
         dotted = re.search(r"\w+\.$", text)
@@ -88,9 +88,9 @@ def _split(text: str) -> tuple[list[Token], int] | None:
         start = dotted.start() if dotted else start
         before = _split(text[:start])
         return None if before is None else (before[0], start)
-    if found and found[-1].kind != "symbol" and found[-1].position + len(found[-1].text) == len(text):
-        return found[:-1], found[-1].position
-    return found, len(text)
+    if words and words[-1].kind != "symbol" and words[-1].position + len(words[-1].text) == len(text):
+        return words[:-1], words[-1].position
+    return words, len(text)
 
 
 def _options(store: Store, before: list[Token], scope: Scope, begun: str) -> list[Option]:

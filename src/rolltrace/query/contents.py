@@ -22,11 +22,13 @@ import pyarrow as pa
 
 from rolltrace.flags import UNREADABLE
 from rolltrace.query.values import Row
+from rolltrace.record.tables import SPANS
 from rolltrace.store import PRUNED
 
 PAYLOAD = ("payload",)
 TOKENS = ("tokens", "logprobs", "response_mask", "text", "prompt_chars", "piece_chars")
 TOKEN_COLUMNS = ("prompt_ids", "response_ids", "logprobs", "response_mask")
+_LISTS = frozenset(column.name for column in SPANS.columns if column.type.endswith("[]"))
 _WINDOW_BYTES = 24 << 20
 _FIRST_OPS = 64
 _MOST_OPS = 16_384
@@ -69,18 +71,34 @@ class _Window:
         self._place = {key.op_id: at for at, key in enumerate(keys)}
         self._rows: dict[int, int] = {}
         self._table: pa.Table | None = None
+        self._python: dict[str, list[Any]] = {}
 
-    def value(self, op_id: int, column: str) -> pa.Scalar | None:
-        """The value of an op; None if its row is gone."""
+    def scalar(self, op_id: int, column: str) -> pa.Scalar | None:
+        """The value of an op, as Arrow has it; None if its row is gone."""
+        row = self._row(op_id)
+        return None if row < 0 or self._table is None else self._table[column][row]
+
+    def value(self, op_id: int, column: str) -> Any:
+        """The same as a Python value. Texts and numbers of a window are converted at once: one by one takes ten times
+        as long. Lists are not, because they would take several times the memory."""
+        row = self._row(op_id)
+        if row < 0 or self._table is None:
+            return None
+        if column in _LISTS:
+            return self._table[column][row].as_py()
+        if column not in self._python:
+            self._python[column] = self._table[column].to_pylist()
+        return self._python[column][row]
+
+    def _row(self, op_id: int) -> int:
         if op_id not in self._rows:
             first = self._place[op_id]
             keys = self._keys[first : first + self._pace.ops]
-            self._table = self._read(keys, self._columns)
+            self._table, self._python = self._read(keys, self._columns), {}
             self._rows = dict.fromkeys((key.op_id for key in keys), -1)  # pruned since they were listed
             self._rows.update((each, row) for row, each in enumerate(self._table["op_id"].to_pylist()))
             self._pace.learn(len(keys), self._table.nbytes)
-        row = self._rows[op_id]
-        return None if row < 0 or self._table is None else self._table[column][row]
+        return self._rows[op_id]
 
 
 class Contents:
@@ -118,9 +136,13 @@ class Contents:
             self._made_chars += size
         return self._made[op_id]
 
-    def value(self, op_id: int, column: str) -> pa.Scalar | None:
-        """One column of an op."""
+    def value(self, op_id: int, column: str) -> Any:
+        """One column of an op, as a Python value."""
         return (self._payload if column in PAYLOAD else self._tokens).value(op_id, column)
+
+    def scalar(self, op_id: int, column: str) -> pa.Scalar | None:
+        """One column of an op, as Arrow has it: lists stay arrays."""
+        return (self._payload if column in PAYLOAD else self._tokens).scalar(op_id, column)
 
 
 class OpContent:
@@ -136,14 +158,17 @@ class OpContent:
 
     def column(self, name: str) -> Any:
         """A column of its row, as a Python value."""
-        found = self._contents.value(self._op_id, name)
-        return None if found is None else found.as_py()
+        return self._contents.value(self._op_id, name)
 
     @property
     def has_payload(self) -> bool:
         """Whether its payload is there; it is not parsed for that."""
-        found = self._contents.value(self._op_id, "payload")
-        return found is not None and bool(found.is_valid)
+        return self._contents.value(self._op_id, "payload") is not None
+
+    @property
+    def has_tokens(self) -> bool:
+        """Whether it has tokens, logprobs or a mask, and so perhaps a text."""
+        return self._op_id in self._contents.ops_with_tokens
 
     def once(self, make: Callable[[OpContent, str | None], Any]) -> Any:
         """What is made of its payload, and not made again right away."""
@@ -152,20 +177,20 @@ class OpContent:
     def array(self, name: str) -> pa.Array | None:
         """A list of its row as an Arrow array: `prompt_ids`, `response_ids`, or a column. None if there is none."""
         half = name in ("prompt_ids", "response_ids")
-        found = self._contents.value(self._op_id, "tokens" if half else name)
-        if found is None or not found.is_valid:
+        scalar = self._contents.scalar(self._op_id, "tokens" if half else name)
+        if scalar is None or not scalar.is_valid:
             return None
         prompt = self._prompt_tokens or 0
         if name == "prompt_ids":
-            return None if self._prompt_tokens is None else found.values.slice(0, prompt)
+            return None if self._prompt_tokens is None else scalar.values.slice(0, prompt)
         if name == "response_ids":
-            return None if self._response_tokens is None else found.values.slice(prompt)
-        return found.values
+            return None if self._response_tokens is None else scalar.values.slice(prompt)
+        return scalar.values
 
     def list(self, name: str) -> list[Any] | None:
         """The same as a list."""
-        found = self.array(name)
-        return None if found is None else found.to_pylist()
+        array = self.array(name)
+        return None if array is None else array.to_pylist()
 
     @property
     def texts(self) -> tuple[str | None, str | None]:

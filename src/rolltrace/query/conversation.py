@@ -8,6 +8,7 @@ The rule, in the order it is tried:
    `assistant`; each tool call adds its result as `tool`. Where there are only tokens, their text is taken, of a prompt
    what it has more than the turn before; if a known chat template has made it, as the messages that it was made of.
 3. Without any model call, the first op whose tokens have a text gives it, as `user` and `assistant`.
+4. Where the policy says nothing in all of that, its environment steps are asked (`query.step_conversation`).
 
 A reply is what `record.reply` finds in the outputs, or the text of its tokens. All messages are in the form of OpenAI's
 chat format, whatever form they came in, without what is about the call.
@@ -42,13 +43,8 @@ class Told(NamedTuple):
     op: Op | None = None
 
 
-def conversation_of(ops: Sequence[Op]) -> list[Message]:
-    """The messages of these ops, which stand in the order they began; of pruned ones nothing is known."""
-    return [each.message for each in told_by(ops)]
-
-
 def told_by(ops: Sequence[Op]) -> list[Told]:
-    """The same, with the ops."""
+    """The messages of these ops, which stand in the order they began; of pruned ones nothing is known."""
     told: list[Told] = []
     called: list[Op] = []
     kept: list[Op] = []
@@ -89,7 +85,7 @@ def from_last_telling(ops: Sequence[Op]) -> Sequence[Op]:
 def _recognised(messages: list[Message], told: list[Told], called: list[Op]) -> list[Told]:
     """What a model call was given, with the ops that had produced it: the same role stands at the same place, and the
     results of the tools called since come in their order."""
-    found = []
+    recognised = []
     waiting = {each.op_id: each for each in called}  # by id: to compare ops reads all that they hold
     for at, message in enumerate(messages):
         before = told[at] if at < len(told) else None
@@ -98,8 +94,8 @@ def _recognised(messages: list[Message], told: list[Told], called: list[Op]) -> 
             first = next(iter(waiting.values()))
             op = next((each for each in waiting.values() if each.name == message.get("name")), first)
             del waiting[op.op_id]
-        found.append(Told(message, op))
-    return found
+        recognised.append(Told(message, op))
+    return recognised
 
 
 def _from_texts(ops: Sequence[Op]) -> Iterator[Told]:
@@ -117,7 +113,7 @@ def _from_texts(ops: Sequence[Op]) -> Iterator[Told]:
             if prompt and prompt != before:
                 if before is None and isinstance(op.inputs, dict):
                     yield from map(Told, _system(op.inputs))
-                yield from map(Told, _asked(prompt))
+                yield from map(Told, asked(prompt))
             before = prompt
             yield from _reply(op)
         elif op.kind == "tool":
@@ -135,34 +131,35 @@ def _from_tokens(ops: Sequence[Op]) -> Iterator[Told]:
     for op in ops:
         if op.response_text is not None:
             if op.prompt_text is not None:
-                yield from map(Told, _asked(op.prompt_text))
+                yield from map(Told, asked(op.prompt_text))
             yield Told({"role": "assistant", "content": without_end(op.response_text)}, op)
             return
 
 
-def _asked(text: str) -> list[Message]:
+def asked(text: str) -> list[Message]:
+    """What a model was given as text, as messages."""
     return messages_in(text) or [{"role": "user", "content": text}]
 
 
 def messages_of(inputs: Any) -> list[Message] | None:
     """The messages that a model call was given, if it was."""
-    found = read_messages(inputs)
-    if found is not None or not isinstance(inputs, dict):
-        return found
+    messages = read_messages(inputs)
+    if messages is not None or not isinstance(inputs, dict):
+        return messages
     names = [*(name for name in _MESSAGES_KEYS if name in inputs), *inputs]
     for name in names:
         value = inputs[name]
         if isinstance(value, dict):  # the state of a LangGraph, a prompt of LangChain
             value = value.get("messages")
-        found = read_messages(value)
-        if found is not None:
-            return [*_system(inputs), *found]
+        messages = read_messages(value)
+        if messages is not None:
+            return [*_system(inputs), *messages]
     return None
 
 
 def _system(inputs: dict[str, Any]) -> list[Message]:
-    given = next((inputs[name] for name in _SYSTEM_KEYS if isinstance(inputs.get(name), str | list)), None)
-    return read_messages([{"role": "system", "content": given}]) or [] if given else []
+    prompt = next((inputs[name] for name in _SYSTEM_KEYS if isinstance(inputs.get(name), str | list)), None)
+    return read_messages([{"role": "system", "content": prompt}]) or [] if prompt else []
 
 
 def as_text(value: Any) -> str:
@@ -204,12 +201,12 @@ def _prompt(op: Op) -> str | None:
     """The text that a model call was given; vLLM repeats it in what it gives back."""
     if isinstance(op.inputs, str):
         return op.inputs
-    given = _text(op.inputs, PROMPT_KEYS)
-    if given is None and isinstance(op.inputs, dict):
+    prompt = _text(op.inputs, PROMPT_KEYS)
+    if prompt is None and isinstance(op.inputs, dict):
         several = op.inputs.get("prompts")
-        given = several if isinstance(several, str) else _only_text(several)
-    if given is not None:
-        return given
+        prompt = several if isinstance(several, str) else _only_text(several)
+    if prompt is not None:
+        return prompt
     result = put_together(op.outputs)
     result = result[0] if isinstance(result, list) and len(result) == 1 else result
     is_repeated = isinstance(result, dict) and isinstance(result.get("outputs"), list)

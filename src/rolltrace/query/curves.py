@@ -85,14 +85,14 @@ def curves_of(store: Store, values: Sequence[str], *, threshold: float = 0.0, **
     reading = _Reading(store, answer, threshold, conditions)
     curves: list[Curve] = []
     for value in reading.named(values):
-        found: dict[_Key, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
+        points: dict[_Key, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
         for key, step, number in reading.flat_groups() if value == "flat" else reading.numbers(value):
             if step is not None and number is not None and math.isfinite(number):
-                found[key][step].append(number)
+                points[key][step].append(number)
         curves += [
-            Curve(value, *key, [_point(step, numbers) for step, numbers in sorted(found[key].items())])
+            Curve(value, *key, [_point(step, numbers) for step, numbers in sorted(points[key].items())])
             for key in reading.keys
-            if key in found
+            if key in points
         ]
     return Curves(curves, reading.without_step, answer.older_runs)
 

@@ -14,23 +14,41 @@ Invariants:
 from __future__ import annotations
 
 import os
-import re
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pyarrow as pa
 from xxhash import xxh3_64_hexdigest
 
 from rolltrace.errors import QueryError, StoreError
-from rolltrace.journal import hidden_journals, journal_files, journal_folder, read_problem, start_drainer
+from rolltrace.files import read_problem
+from rolltrace.journal import hidden_journals, journal_files, journal_folder, start_drainer
+from rolltrace.query.coverage import (
+    Scope,
+    drained,
+    dropped_ids,
+    has_live_strays,
+    live_rows,
+    no_rows,
+    parts_for,
+)
+from rolltrace.query.damage import (
+    Counted,
+    Stored,
+    count_rows,
+    is_interrupt,
+    is_of_files,
+    problem_of,
+    problem_of_listing,
+)
 from rolltrace.query.incomplete import COMPLETE, Incomplete, Missing
 from rolltrace.query.limits import check_limit, interruptible, running, taken
-from rolltrace.query.listing import Division, Listed, Listings, PartKey
+from rolltrace.query.listing import Division, Listed, Listings
 from rolltrace.query.step_rows import unpack
 from rolltrace.query.summary import Folder, Folders, is_among, listing_file, summary_folder
 from rolltrace.query.views import (
@@ -38,56 +56,35 @@ from rolltrace.query.views import (
     DROPPED,
     LATE,
     LISTED,
-    STEP_ROWS,
     SUMMED,
+    Cursor,
     Sources,
     late_statement,
     listing_question,
     live_name,
+    no_live_rows,
     strays_question,
     views,
 )
-from rolltrace.record.tables import FLAGS, LOSSES, SCORES, TEXTS, TRANSITIONS
+from rolltrace.record.tables import LOSSES, SCORES, TEXTS
 from rolltrace.store import (
     SCHEMAS,
     Partition,
     check_version,
-    checksum_problem,
     data_folder,
-    replaced_by,
-    source_of,
     step_folder,
     table_of,
 )
-from rolltrace.store.dropped import dropped_in
-from rolltrace.store.later import pc, pq
 
 if TYPE_CHECKING:
     from rolltrace.query.live import LiveJournals
 
 FRESH_SEC = 0.9
 """A query sees data that is at most this old."""
-WITHOUT_STEP = frozenset({SCORES.name, TRANSITIONS.name, FLAGS.name})
-"""The tables whose rows may be given by id alone, long after: those lie in `step=none`, whatever their trajectory's."""
 _FOR_OLDER_VERSIONS = ["disabled_optimizers = 'join_filter_pushdown'"] if duckdb.__version__.startswith("1.") else []
 """DuckDB 1.5 passes Bloom filters on to Arrow tables, which do not take them: `Pushdown Filter Type BLOOM_FILTER`."""
 _MOST_CURSORS = 16
 _TRIES = 8
-_OF_THE_QUESTION = (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException, duckdb.PermissionException)
-_OF_FILES = (duckdb.IOException, duckdb.InternalException)
-_CTRL_C = "KeyboardInterrupt"
-_CORRUPTION = re.compile(r"parquet|corrupt|magic bytes|decompress|zstd|(read|reading|open) file", re.IGNORECASE)
-_READ = re.compile(r"\b(?:from|join)\s+\"?([a-z_]+)")
-_ASKS_WHAT_THERE_IS = re.compile(r"\b(?:show|describe|information_schema|duckdb_\w+|sqlite_master|pg_\w+)\b")
-
-Scope = Callable[[Path], bool]
-"""Which folders of steps a question is about."""
-
-
-class _Cursor(NamedTuple):
-    connection: duckdb.DuckDBPyConnection
-    views: dict[str, str]
-    made: set[str]
 
 
 class Engine:
@@ -116,7 +113,7 @@ class Engine:
         self._listings = Listings(store)
         self._late: tuple[list[Path], pa.Table | None] = ([], None)
         """Late scores, and the parts that they are from."""
-        self._cursors: dict[object, _Cursor] = {}
+        self._cursors: dict[object, Cursor] = {}
         self._database: duckdb.DuckDBPyConnection | None = None
 
     def close(self) -> None:
@@ -134,7 +131,7 @@ class Engine:
 
     def _connect(self) -> duckdb.DuckDBPyConnection:
         allowed = ", ".join(_quoted(folder) for folder in (data_folder(self._store), summary_folder(self._store)))
-        made = duckdb.connect(":memory:")
+        connection = duckdb.connect(":memory:")
         for setting in (
             "temp_directory = ''",
             *([] if self._memory_limit is None else [f"memory_limit = '{self._memory_limit}'"]),
@@ -148,8 +145,9 @@ class Engine:
             *_FOR_OLDER_VERSIONS,
             "lock_configuration = true",
         ):
-            made.execute(f"SET {setting}")
-        return made
+            connection.execute(f"SET {setting}")
+        connection.execute(no_live_rows())
+        return connection
 
     def query(
         self,
@@ -170,23 +168,23 @@ class Engine:
                 cursor = None
                 try:
                     cursor = self._cursor(scope)
-                    self._make_views(cursor, sql)
+                    cursor.make_views(sql)
                     connection = cursor.connection
                     answer = partial(_answer, connection, sql, parameters)
                     with running(connection):
                         try:
                             return interruptible(answer, connection.interrupt)
                         except duckdb.CatalogException:  # a view that the statement names in a way that we do not see
-                            self._make_views(cursor, None)
+                            cursor.make_views(None)
                             return interruptible(answer, connection.interrupt)
                 except (duckdb.Error, RuntimeError) as fault:
-                    if _is_interrupt(fault):
+                    if is_interrupt(fault):
                         check_limit()
                         raise KeyboardInterrupt from None
                     if not isinstance(fault, duckdb.Error):
                         raise
                     problem = fault
-                    if cursor is not None and not _is_of_files(fault):
+                    if cursor is not None and not is_of_files(fault):
                         raise QueryError(str(fault)) from None
                     if not self._recover(scope):
                         break
@@ -201,13 +199,13 @@ class Engine:
             check_version(self._store)
             changed = self._refresh_journals(everything)
             self._unlisted.clear()
-            found = self._known_folders.scan(self._leave_out)
-            listed = {path: self._without_damaged(folder) for path, folder in found.items()}
+            folders = self._known_folders.scan(self._leave_out)
+            listed = {path: self._without_damaged(folder) for path, folder in folders.items()}
             if changed or listed != self._folders or self._read_at is None:
                 self._folders = listed
                 self._live = {name: {} for name in SCHEMAS}
                 if self._journals is not None and not self._journals.is_empty:
-                    self._live = self._journals.tables(self._drained())
+                    self._live = self._journals.tables(drained(self._folders))
                 self._changes += 1
                 self._forget()
             self._read_at = time.monotonic()
@@ -239,9 +237,8 @@ class Engine:
         with taken(self._lock):
             self.refresh()
             scope = self._scope(step)
-            parts = xxh3_64_hexdigest("\n".join(map(str, self._parts_for(scope))).encode())
-            moving = {path for folders in self._live.values() for path in folders}
-            moves = any(scope(path) or path.name == step_folder(None) for path in moving)
+            parts = xxh3_64_hexdigest("\n".join(map(str, parts_for(self._folders, scope))).encode())
+            moves = any(scope(path) or path.name == step_folder(None) for path in self._live_folders())
             return f"{parts}-{self._changes}" if moves else parts
 
     @property
@@ -254,8 +251,11 @@ class Engine:
     def scope_of(self, places: Iterable[Partition]) -> frozenset[Path] | None:
         """Where rows of these steps lie, to look nowhere else; None if that cannot be told."""
         scope = frozenset(place.folder(self._store) for place in places)
-        known = self._folders.keys() | {path for folders in self._live.values() for path in folders}
-        return scope if self._listings.is_regular and scope <= known else None
+        present = self._folders.keys() | self._live_folders()
+        return scope if self._listings.is_regular and scope <= present else None
+
+    def _live_folders(self) -> set[Path]:
+        return {path for folders in self._live.values() for path in folders}
 
     def stored(self) -> Stored:
         """What is in the parts. Those of steps that have a summary are not looked at."""
@@ -301,17 +301,6 @@ class Engine:
     def _parts(self, scope: Scope) -> list[Path]:
         return [part for path, folder in self._folders.items() if scope(path) for part in folder.parts]
 
-    def _drained(self) -> set[PartKey]:
-        drained = set[PartKey]()
-        for path, folder in self._folders.items():
-            known = folder.summary.replaced if folder.summary is not None else ()
-            drained.update(PartKey(path, table, source) for table, source in known)
-            for part in folder.parts:
-                drained.add(PartKey(path, table_of(part), source_of(part)))
-                if folder.summary is None:
-                    drained.update(PartKey(path, table_of(part), each.source) for each in replaced_by(part))
-        return drained
-
     def _scope(self, scope: int | frozenset[Path] | None) -> Scope:
         if scope is None:
             return lambda path: True
@@ -320,7 +309,9 @@ class Engine:
         name = step_folder(scope)
         return lambda path: path.name == name
 
-    def _cursor(self, scope: int | frozenset[Path] | None) -> _Cursor:
+    def _cursor(self, scope: int | frozenset[Path] | None) -> Cursor:
+        if isinstance(scope, frozenset) and scope >= self._folders.keys() | self._live_folders():
+            scope = None  # the same rows, whose views may be made already
         cursor = self._cursors.get(scope)
         if cursor is None:
             if len(self._cursors) >= _MOST_CURSORS:
@@ -328,9 +319,9 @@ class Engine:
             cursor = self._cursors[scope] = self._open_cursor(self._scope(scope))
         return cursor
 
-    def _open_cursor(self, scope: Scope) -> _Cursor:
+    def _open_cursor(self, scope: Scope) -> Cursor:
         divided, late = self._divide(scope), self._late_scores()
-        parts, live = self._parts_for(scope), self._live_rows(scope)
+        parts, live = parts_for(self._folders, scope), live_rows(self._live, scope)
         connection = self._with_live_rows(live)
         if divided.computed is not None:
             connection.register(COMPUTED, divided.computed)
@@ -344,7 +335,7 @@ class Engine:
         connection.register(SUMMED, unpack(summed))
         if late is not None:
             connection.register(LATE, late)
-        dropped = self._dropped(scope, live)
+        dropped = dropped_ids(self._folders, scope, live)
         if dropped:
             connection.register(DROPPED, pa.table({"trajectory_id": pa.array(dropped, type=pa.string())}))
         listings = {folder.path: listing_file(self._store, folder) for folder in divided.summarised}
@@ -358,61 +349,17 @@ class Engine:
             texts=len(live[TEXTS.name]) > 0,
             dropped=bool(dropped),
         )
-        return _Cursor(connection, views(sources), set())
-
-    def _make_views(self, cursor: _Cursor, sql: str | None) -> None:
-        """Make the views that a statement names, after those that they read; all of them if it is not given."""
-        waiting = list(cursor.views) if sql is None else _names_in(sql, cursor.views)
-        while waiting:
-            name = waiting[-1]
-            missing = [each for each in _names_in(cursor.views[name], cursor.views) if each not in cursor.made]
-            if name in cursor.made or not missing:
-                waiting.pop()
-                if name not in cursor.made:
-                    kind = "TABLE" if name == STEP_ROWS else "VIEW"  # asked several times in a row
-                    cursor.connection.execute(f"CREATE TEMP {kind} {name} AS {cursor.views[name]}")
-                    cursor.made.add(name)
-            else:
-                waiting += missing
-
-    def _parts_for(self, scope: Scope) -> list[Path]:
-        """The parts of some steps, and those in which rows without coordinates may belong to them."""
-        late = step_folder(None)
-        return [
-            part
-            for path, folder in self._folders.items()
-            for part in folder.parts
-            if scope(path) or (path.name == late and table_of(part) in WITHOUT_STEP)
-        ]
-
-    def _live_rows(self, scope: Scope) -> dict[str, pa.Table]:
-        """The rows of journals for some steps, and those without coordinates that may belong to them."""
-        late = step_folder(None)
-        # Not `empty_table()`: it imports pandas, if that is there.
-        return {
-            name: pa.concat_tables(
-                [
-                    pa.Table.from_batches([], SCHEMAS[name]),
-                    *(
-                        chunk
-                        for path, chunks in by_folder.items()
-                        if scope(path) or (path.name == late and name in WITHOUT_STEP)
-                        for chunk in chunks
-                    ),
-                ]
-            )
-            for name, by_folder in self._live.items()
-        }
+        return Cursor(connection, views(sources), set())
 
     def _divide(self, scope: Scope) -> Division:
         """How the steps of a scope are listed."""
         moving = {path for table in (*LISTED, LOSSES) for path in self._live[table.name]}
         # Rows whose trajectory is not in the same place may belong to one of another experiment.
-        names = {path.name for path in moving if self._has_live_strays(path)}
+        names = {path.name for path in moving if has_live_strays(self._folders, self._live, path)}
         moving |= {path for path in self._folders if path.name in names}
         wanted = [path for path in self._folders if scope(path)]
         has_namesakes = len({path.name for path in {*self._folders, *moving}}) < len({*self._folders, *moving})
-        live = self._live_rows(lambda path: scope(path) or path.name in names)
+        live = live_rows(self._live, lambda path: scope(path) or path.name in names)
 
         def make(parts: Sequence[Path], with_live: bool) -> Listed:
             with_rows = live if with_live else {name: rows.slice(0, 0) for name, rows in live.items()}
@@ -421,29 +368,17 @@ class Engine:
         in_scope = {path for path in moving if scope(path) or path.name in names}
         return self._listings.divide(self._folders, wanted, in_scope, make)
 
-    def _has_live_strays(self, path: Path) -> bool:
-        if sum(each.name == path.name for each in {*self._folders, path}) < 2:
-            return False
-        own: set[str] = set()
-        for chunk in self._live[LISTED[0].name].get(path, ()):
-            own.update(chunk["trajectory_id"].to_pylist())
-        return any(
-            not own.issuperset(pc.drop_null(chunk["trajectory_id"]).to_pylist())
-            for table in LISTED[1:]
-            for chunk in self._live[table.name].get(path, ())
-        )
-
     def _touched(self, folders: list[Folder], late: pa.Table | None, live_scores: pa.Table | None) -> set[Path]:
         """The summarised steps that have late scores which are not in the numbers of their summary."""
         data = data_folder(self._store)
         parts = self._late[0]
-        known: dict[tuple[str, ...], bool] = {}
+        behind_late: dict[tuple[str, ...], bool] = {}
 
         def is_behind(folder: Folder) -> bool:
             names = tuple(folder.summary.late) if folder.summary is not None else ()
-            if names not in known:
-                known[names] = not all(is_among(part, data, frozenset(names)) for part in parts)
-            return known[names]
+            if names not in behind_late:
+                behind_late[names] = not all(is_among(part, data, frozenset(names)) for part in parts)
+            return behind_late[names]
 
         behind = [folder for folder in folders if live_scores is not None or is_behind(folder)]
         if not behind or (late is None and live_scores is None):
@@ -455,13 +390,13 @@ class Engine:
         try:
             connection.register("_ids", pa.table({"trajectory_id": ids}))
             files = ", ".join(_quoted(listing_file(self._store, folder)) for folder in behind)
-            found = connection.sql(
+            places = connection.sql(
                 f"SELECT DISTINCT project, experiment, step FROM read_parquet([{files}], hive_partitioning=false) "
                 "SEMI JOIN _ids USING (trajectory_id)"
             ).fetchall()
         finally:
             connection.close()
-        return {Partition(*place).folder(self._store) for place in found}
+        return {Partition(*place).folder(self._store) for place in places}
 
     def _late_scores(self) -> pa.Table | None:
         parts = [
@@ -472,29 +407,15 @@ class Engine:
             if table_of(part) == SCORES.name
         ]
         if parts != self._late[0]:
-            found = self._ask(late_statement(parts), self._no_live_rows()) if parts else None
-            self._late = (parts, found if found is not None and len(found) else None)
+            scores = self._ask(late_statement(parts), no_rows()) if parts else None
+            self._late = (parts, scores if scores is not None and len(scores) else None)
         return self._late[1]
-
-    def _dropped(self, scope: Scope, live: dict[str, pa.Table]) -> list[str]:
-        """The ids of trajectories that were begun and then not kept."""
-        found: list[str] = [each for each in live[LOSSES.name]["trajectory_id"].to_pylist() if each is not None]
-        for path, folder in self._folders.items():
-            if scope(path):
-                if folder.summary is not None:
-                    found += folder.summary.dropped
-                else:
-                    losses = (part for part in folder.parts if table_of(part) == LOSSES.name)
-                    found += (each for part in losses for each in dropped_in(part))
-        return found
-
-    def _no_live_rows(self) -> dict[str, pa.Table]:
-        return {name: pa.Table.from_batches([], schema) for name, schema in SCHEMAS.items()}
 
     def _with_live_rows(self, live: Mapping[str, pa.Table]) -> duckdb.DuckDBPyConnection:
         cursor = self._connected().cursor()
         for table, rows in live.items():
-            cursor.register(live_name(table), rows)
+            if len(rows):
+                cursor.register(live_name(table), rows)
         return cursor
 
     def _list(self, parts: Sequence[Path], live: Mapping[str, pa.Table], *, look_for_strays: bool = True) -> Listed:
@@ -502,17 +423,17 @@ class Engine:
         cursor = self._with_live_rows(live)
         try:
             rows = cursor.sql(listing_question(parts)).to_arrow_table()
-            strays = cursor.sql(strays_question(parts)).fetchall() if look_for_strays else []
-            known = (place for place in strays if None not in place[:2])
-            return Listed(rows, [Partition(*place).folder(self._store) for place in known])
+            strays = cursor.execute(strays_question(parts)).fetchall() if look_for_strays else []
+            placed = (place for place in strays if None not in place[:2])
+            return Listed(rows, [Partition(*place).folder(self._store) for place in placed])
         finally:
             cursor.close()
 
-    def _ask(self, question: str, live: Mapping[str, pa.Table], made: Iterable[str] = ()) -> pa.Table:
+    def _ask(self, question: str, live: Mapping[str, pa.Table], statements: Iterable[str] = ()) -> pa.Table:
         """The answer to a question of our own, over views of its own."""
         cursor = self._with_live_rows(live)
         try:
-            for statement in made:
+            for statement in statements:
                 cursor.execute(statement)
             return cursor.sql(question).to_arrow_table()
         finally:
@@ -534,38 +455,30 @@ class Engine:
         unreadable = [
             path
             for path, folder in self._folders.items()
-            if wanted(path) and folder.summary is not None and _problem_of_listing(listing_file(self._store, folder))
+            if wanted(path) and folder.summary is not None and problem_of_listing(listing_file(self._store, folder))
         ]
         if unreadable:
             for path in unreadable:
                 self._known_folders.forget_summary(path)
             self.refresh(now=True)
             return True
-        suspects = self._parts_for(wanted)
+        suspects = parts_for(self._folders, wanted)
         return self._check(suspects) or self._check(suspects, thorough=True)
 
     def _check(self, parts: list[Path], *, thorough: bool = False) -> bool:
         """Find damaged parts and leave them out from now on; whether there were any."""
-        found = {}
+        problems = {}
         for part in parts:
             if part not in self._footers or thorough:
                 self._footers[part] = problem_of(part, self._connected() if thorough else None)
             problem = self._footers[part]
             if problem:
-                found[part] = problem
-        if found:
-            self._damaged.update(found)
+                problems[part] = problem
+        if problems:
+            self._damaged.update(problems)
             self._folders = {path: self._without_damaged(folder) for path, folder in self._folders.items()}
             self._forget()
-        return bool(found)
-
-
-def _names_in(sql: str, known: Mapping[str, str]) -> list[str]:
-    """The views that a statement reads, as far as that can be seen."""
-    text = sql.lower()
-    if _ASKS_WHAT_THERE_IS.search(text):
-        return list(known)
-    return [name for name in dict.fromkeys(_READ.findall(text)) if name in known]
+        return bool(problems)
 
 
 def _sizes(unread: Mapping[Path, int]) -> list[tuple[Path, str]]:
@@ -576,86 +489,5 @@ def _quoted(path: Path) -> str:
     return "'" + str(path).replace("'", "''") + "'"
 
 
-class Stored(NamedTuple):
-    """What is in the parts of a store."""
-
-    parts: int
-    """How many there are."""
-    rows: dict[str, int]
-    """How many rows each table has."""
-    damaged: list[Path]
-    """Parts that were met and cannot be read; `Engine.damaged` looks for all."""
-
-
-class Counted(NamedTuple):
-    """How many rows of each table some parts have, and which of them cannot be read."""
-
-    rows: dict[str, int]
-    unreadable: list[Path]
-
-
-def count_rows(parts: Iterable[Path]) -> Counted:
-    """The rows of some parts, by table."""
-    counted = Counted({}, [])
-    for part in parts:
-        try:
-            count = int(pq.read_metadata(part).num_rows)
-        except FileNotFoundError:  # compacted since it was listed
-            continue
-        except (OSError, ValueError, pa.ArrowException):
-            counted.unreadable.append(part)
-            continue
-        counted.rows[table_of(part)] = counted.rows.get(table_of(part), 0) + count
-    return counted
-
-
-def _problem_of_listing(file: Path) -> str | None:
-    try:
-        with pq.ParquetFile(file, page_checksum_verification=True) as opened:
-            for _ in opened.iter_batches():
-                pass
-    except (OSError, ValueError, pa.ArrowException) as fault:
-        return str(fault)
-    return None
-
-
 def _answer(cursor: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[Any] | dict[str, Any]) -> pa.Table:
     return cursor.sql(sql, params=parameters).to_arrow_table()
-
-
-def _is_interrupt(fault: Exception) -> bool:
-    """Whether Ctrl-C is the reason: DuckDB says so in three ways, by what it did when it was pressed."""
-    return isinstance(fault, duckdb.InterruptException) or str(fault) == "Query interrupted" or _CTRL_C in str(fault)
-
-
-def _is_of_files(fault: duckdb.Error) -> bool:
-    """Whether a file may be the reason, and not the question. DuckDB has no type of its own for that."""
-    if isinstance(fault, _OF_THE_QUESTION):
-        return False
-    return type(fault) is duckdb.Error or isinstance(fault, _OF_FILES) or _CORRUPTION.search(str(fault)) is not None
-
-
-def problem_of(part: Path, database: duckdb.DuckDBPyConnection | None = None) -> str | None:
-    """What is wrong with a part; None if it can be read. With a database, all of it is read and checksums compared."""
-    thorough = database is not None
-    try:
-        if thorough and (problem := checksum_problem(part)) is not None:
-            return problem
-        with pq.ParquetFile(part, page_checksum_verification=thorough) as file:
-            expected = SCHEMAS[table_of(part)]
-            for field in file.schema_arrow:
-                at = expected.get_field_index(field.name)
-                if at >= 0 and expected.field(at).type != field.type:
-                    return f"column {field.name} is {field.type}, not {expected.field(at).type}"
-            if database is not None:
-                for _ in file.iter_batches():
-                    pass
-                # Each library looks at other things; what either cannot read is damaged.
-                database.cursor().execute("SELECT sum(hash(t)) FROM read_parquet([?]) t", [str(part)]).fetchall()
-    except FileNotFoundError:
-        return None  # compacted or pruned: there is nothing wrong with it
-    except PermissionError as fault:
-        return read_problem(part, fault)
-    except (OSError, pa.ArrowException, duckdb.Error, KeyError, ValueError) as fault:
-        return str(fault).partition("\n")[0] or type(fault).__name__
-    return None

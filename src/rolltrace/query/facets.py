@@ -102,21 +102,21 @@ def _histograms(store: Store, selected: Selected) -> tuple[list[Row], int]:
         for name in HISTOGRAMS
     )
     (row,) = selected.ask(store, f"SELECT count(*) AS total, {figures} FROM {{rows}}")
-    known = [name for name in HISTOGRAMS if row[f"{name}_min"] is not None]
-    edges = {name: _edges(name, float(row[f"{name}_min"]), float(row[f"{name}_max"])) for name in known}
-    bins: dict[str, dict[int, int]] = {name: {} for name in known}
-    if known:
+    with_values = [name for name in HISTOGRAMS if row[f"{name}_min"] is not None]
+    edges = {name: _edges(name, float(row[f"{name}_min"]), float(row[f"{name}_max"])) for name in with_values}
+    bins: dict[str, dict[int, int]] = {name: {} for name in with_values}
+    if with_values:
         parts = []
         parameters: list[Any] = []
-        for name in known:
+        for name in with_values:
             low, width, last = edges[name][0], edges[name][1] - edges[name][0], len(edges[name]) - 2
             parts.append(
                 f"SELECT '{name}' AS field, greatest(0, least({last}, floor(({name} - ?) / ?)))::INT AS bin, "
                 f"count(*) AS n FROM selected WHERE isfinite({name}::DOUBLE) GROUP BY bin"
             )
             parameters += [low, width]
-        for found in selected.ask(store, " UNION ALL ".join(parts), *parameters):
-            bins[found["field"]][found["bin"]] = found["n"]
+        for counts in selected.ask(store, " UNION ALL ".join(parts), *parameters):
+            bins[counts["field"]][counts["bin"]] = counts["n"]
     histograms = [
         {
             "field": name,

@@ -1,7 +1,8 @@
 """Fields of the filter language: what can be asked about a trajectory, and the SQL that answers.
 
 This table is the only source of identifiers in the SQL; everything a user writes becomes a parameter.
-The SQL stands in `SELECT ... FROM trajectories t WHERE ...` and reads `spans`, `latest_scores` and `groups`.
+The SQL stands in `SELECT ... FROM trajectories t WHERE ...` and reads `spans`, `_transitions`, `latest_scores` and
+`groups`.
 """
 
 from __future__ import annotations
@@ -56,7 +57,12 @@ FIELDS = {
         Field("tool", "text", "s.name", "name of some tool op"),
         Field("op", "text", "s.name", "name of some op"),
         Field("kind", "text", "s.kind", f"kind of some op: {_KINDS}"),
-        Field("text", "text", "s.payload", "inputs, outputs or decoded tokens of some op; only `~` and `!~`"),
+        Field(
+            "text",
+            "text",
+            "s.payload",
+            "inputs, outputs or decoded tokens of some op, or the trace of some transition; only `~` and `!~`",
+        ),
         Field("tag.NAME", "tags", "json_extract_string(t.tags, ?)", "the tag NAME; the literal says how to compare"),
         Field("score.NAME", "number", "x.value", "newest score called NAME"),
         Field("term.NAME", "number", TERM, "the part NAME of the newest reward"),
@@ -82,13 +88,14 @@ FIELDS = {
 """Every field by its name."""
 
 _OPS = "EXISTS (SELECT 1 FROM spans s WHERE s.trajectory_id = t.trajectory_id AND "
+_STEPS = "EXISTS (SELECT 1 FROM _transitions e WHERE e.trajectory_id = t.trajectory_id AND "
 _SCORES = "EXISTS (SELECT 1 FROM latest_scores x WHERE x.trajectory_id = t.trajectory_id AND x.name = ? AND "
 _LOOKUPS = {
     "flag": "len(list_filter(t.flags, lambda one_flag: {})) > 0",
     "tool": _OPS + "s.kind = 'tool' AND {})",
     "op": _OPS + "{})",
     "kind": _OPS + "{})",
-    "text": _OPS + "({}))",
+    "text": f"({_OPS}({{}})) OR {_STEPS}({{}})))",
     "score": _SCORES + "{})",
     "term": _SCORES.replace("?", "'reward'") + "{})",
     "label": _SCORES + "{})",
@@ -207,8 +214,11 @@ def _search(text: str) -> Condition:
     # Inputs and outputs are JSON, in which quotes, backslashes and line ends are escaped.
     forms = sorted({text, json.dumps(text, ensure_ascii=False)[1:-1]})
     columns = [*(FIELDS["text"].sql for _ in forms), "s.text"]
-    tests = [_test(column, "~", 1, may_be_nan=False) for column in columns]
-    return Condition(_LOOKUPS["text"].format(" OR ".join(tests)), [*forms, text])
+    of_ops, of_steps = (
+        " OR ".join(_test(column, "~", 1, may_be_nan=False) for column in of_one)
+        for of_one in (columns, ["e.trace" for _ in forms])
+    )
+    return Condition(_LOOKUPS["text"].format(of_ops, of_steps), [*forms, text, *forms])
 
 
 def _type(value: Value) -> Literal["number", "text", "bool"]:

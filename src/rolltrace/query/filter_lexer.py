@@ -81,13 +81,13 @@ def tokens(text: str) -> list[Token]:
     """All tokens of a filter; the last one is of kind `end`."""
     if len(text) > MOST_CHARACTERS:
         fail(text, MOST_CHARACTERS, f"a filter has at most {MOST_CHARACTERS:,} characters, not {len(text):,}")
-    found: list[Token] = []
+    lexed: list[Token] = []
     position = _skip(text, 0)
     while position < len(text):
         token, position = _next(text, position)
-        found.append(token)
+        lexed.append(token)
         position = _skip(text, position)
-    return [*found, Token("end", "", len(text))]
+    return [*lexed, Token("end", "", len(text))]
 
 
 def _skip(text: str, position: int) -> int:

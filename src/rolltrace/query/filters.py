@@ -243,9 +243,9 @@ class _Parser:
 
     def _accept(self, text: str) -> bool:
         token = self._tokens[self._at]
-        found = token.text == text and token.kind in ("keyword", "symbol")
-        self._at += found
-        return found
+        matches = token.text == text and token.kind in ("keyword", "symbol")
+        self._at += matches
+        return matches
 
     def _fail(self, token: Token, message: str, more: str = "") -> NoReturn:
         fail(self._text, token.position, message, more, length=len(token.text))

@@ -99,11 +99,11 @@ def survey(
 
 def sizes(store: Store, trajectory_ids: Sequence[str]) -> dict[str, int]:
     """About how many bytes each of these takes as JSON."""
-    found = store._ask(_SIZES, [list(trajectory_ids)]).arrow()
-    return dict(zip(found["trajectory_id"].to_pylist(), found["bytes"].to_pylist()))
+    table = store._ask(_SIZES, [list(trajectory_ids)]).arrow()
+    return dict(zip(table["trajectory_id"].to_pylist(), table["bytes"].to_pylist()))
 
 
-def read(
+def read_finished(
     store: Store,
     trajectory_ids: Sequence[str],
     step: int | None,
@@ -112,5 +112,5 @@ def read(
     """These trajectories, all of one step, whole. One that is not there any more is left out; `on_fault` as in
     `read_whole`."""
     taken = sizes(store, trajectory_ids)
-    for found in read_whole(store, summaries(store, trajectory_ids, step), step, on_fault=on_fault):
-        yield Read(found.trajectory, taken.get(found.trajectory.trajectory_id, 0))
+    for each in read_whole(store, summaries(store, trajectory_ids, step), step, on_fault=on_fault):
+        yield Read(each.trajectory, taken.get(each.trajectory.trajectory_id, 0))

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from rolltrace.errors import NotFoundError, QueryError
-from rolltrace.journal import open_private
+from rolltrace.files import open_private
 from rolltrace.record import Blob, decode_record
 from rolltrace.record.values import BLOB_NAME
 from rolltrace.store import blob_path
@@ -54,7 +54,7 @@ def read_image(store: Path, name: str) -> ImageFile:
     except (OSError, msgspec.MsgspecError) as fault:
         raise QueryError(f"the image {name} cannot be read: {str(fault)[:200]}") from None
     if not isinstance(blob, Blob) or blob.media != "image/raw":
-        raise QueryError(f"{name} is no image")
+        raise QueryError(f"{name} is not an image")
     try:
         pixels = msgspec.msgpack.decode(blob.info, type=_Pixels)
     except msgspec.MsgspecError as fault:

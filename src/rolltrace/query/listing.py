@@ -86,10 +86,10 @@ class Listings:
             strays = self._compute(unknown, folders, make) if unknown else []
             active = [path for path in folders if path in moving | mixed and (path in chosen or path in mixed)]
             now = make([part for path in active for part in folders[path].parts], True) if active or moving else None
-            found = {path.name for path in (*strays, *(now.strays if now else ())) if names[path.name] > 1}
-            if found <= together:
+            shared_names = {path.name for path in (*strays, *(now.strays if now else ())) if names[path.name] > 1}
+            if shared_names <= together:
                 break
-            together |= found
+            together |= shared_names
         tables = [self._known[path][1] for path in settled] + ([now.rows] if now else [])
         done = [folders[path] for path in chosen if path not in moving | mixed and folders[path].summary is not None]
         if not tables and not done:  # nothing at all, but with columns

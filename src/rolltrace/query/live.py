@@ -34,7 +34,8 @@ from rolltrace.drain.memory import Memory
 from rolltrace.drain.redact import Redactor
 from rolltrace.drain.rows import Row, RowMaker
 from rolltrace.errors import ConfigError, FormatError
-from rolltrace.journal import Entry, SegmentReader, Unread, hidden_journals, journal_files, read_problem
+from rolltrace.files import read_problem
+from rolltrace.journal import Entry, SegmentReader, Unread, hidden_journals, journal_files
 from rolltrace.journal.segment import FRAME, HEADER_BYTES
 from rolltrace.query.listing import PartKey
 from rolltrace.record import Blob, Record
@@ -79,14 +80,14 @@ class LiveJournals:
 
     def _read(self, listed: list[Path], work: _Work) -> bool:
         self.unread = {}
-        known, self._segments = self._segments, {}
+        read_before, self._segments = self._segments, {}
         known_unreadable, self._carried, self.unreadable = self.unreadable, {}, {}
         changed = False
         if self._redactor is None:
             self.unreadable = dict.fromkeys(listed, "the rules in redact.json cannot be read: Permission denied")
             listed = []
         for path in listed:
-            if work.is_done and path not in known:
+            if work.is_done and path not in read_before:
                 self.unread[path] = path.stat().st_size if path.exists() else 0
                 continue
             carried = carried_file(path, -1)
@@ -97,7 +98,7 @@ class LiveJournals:
             if before is None:
                 # Before the segment is opened: the drainer removes this file after that one.
                 self._carried[path] = _read_carried(carried)
-            segment = known.get(path) or _Segment(path)
+            segment = read_before.get(path) or _Segment(path)
             try:
                 past = self._carried[path].past if before is None else before.past
                 assert self._redactor is not None
@@ -133,19 +134,19 @@ class LiveJournals:
 
     def tables(self, drained: Container[PartKey]) -> dict[str, dict[Path, list[pa.Table]]]:
         """Every table's rows by the folder of their step, without those that are in a part already."""
-        found: dict[str, dict[Path, list[pa.Table]]] = {name: {} for name in SCHEMAS}
+        by_table: dict[str, dict[Path, list[pa.Table]]] = {name: {} for name in SCHEMAS}
         for segment in self._segments.values():
             for (table, step), chunks in segment.chunks.items():
                 key = self._key(segment, table, step)
                 if key not in drained:
-                    found[table].setdefault(key.folder, []).extend(chunks)
+                    by_table[table].setdefault(key.folder, []).extend(chunks)
         extra = [(segment, segment.losses()) for segment in self._segments.values()]
         for segment, rows in [*extra, *self._unfinished()]:
             for table, step, chunk in _chunks(rows, segment.maker):
                 key = self._key(segment, table, step)
                 if key not in drained:
-                    found[table].setdefault(key.folder, []).append(chunk)
-        return found
+                    by_table[table].setdefault(key.folder, []).append(chunk)
+        return by_table
 
     def _key(self, segment: _Segment, table: str, step: int | None) -> PartKey:
         folder = Partition(segment.project, segment.experiment, step).folder(self._store)

@@ -12,8 +12,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from rolltrace.query.conversation import Told, as_text, told_by
+from rolltrace.query.conversation import Told, as_text
 from rolltrace.query.op import Op
+from rolltrace.query.step_conversation import told_in
 from rolltrace.query.trajectory import Trajectory
 from rolltrace.record.messages import Message as Plain
 
@@ -68,7 +69,7 @@ def messages_of_trajectory(trajectory: Trajectory) -> list[ShownMessage]:
     ops = sorted(trajectory.walk(), key=lambda op: op.start_ns)
     turns = {op.op_id: at for at, op in enumerate(op for op in ops if op.kind == "llm")}
     shown: list[ShownMessage] = []
-    for told in told_by(ops):
+    for told in told_in(ops, trajectory.transitions):
         if _is_result(told) and shown and _answer(shown[-1], told):
             continue
         shown.append(_shown(told, turns))
@@ -115,7 +116,7 @@ def _piece(piece: Any) -> Iterator[MessagePart]:
         yield from _text(piece)
         return
     if isinstance(piece, dict):
-        image = next((found for found in (piece, *piece.values()) if _is_image(found)), None)
+        image = next((candidate for candidate in (piece, *piece.values()) if _is_image(candidate)), None)
         if image is not None:
             about = image["$image"]
             size = about.get("size") or ["?", "?"]

@@ -6,13 +6,14 @@ are what was recorded.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from rolltrace.query.contents import TOKEN_COLUMNS, Contents, OpContent, Pruning, pieces_of
 from rolltrace.query.values import Row, as_value
+from rolltrace.record import MODEL_KINDS
 
 _LAZY = ("inputs", "outputs", "prompt_text", "response_text", "pruned")
 _PLAIN = (
@@ -26,20 +27,33 @@ class Op:
     """One traced call, with the calls made inside it."""
 
     op_id: int
+    """Unique."""
     name: str
+    """What the op is called."""
     kind: str
+    """llm, aux_llm, tool, env, reward, other."""
     status: str
-    """ok, error, cancelled, running, interrupted"""
+    """ok, error, cancelled, running, interrupted."""
     start_ns: int
+    """Start, nanoseconds since 1970."""
     end_ns: int | None
+    """End, nanoseconds since 1970; None while it runs, or if its process died."""
     inputs: Any = field(repr=False)
+    """Its arguments, as they were when the call began."""
     outputs: Any = field(repr=False)
+    """What it returned, as it was then."""
     error: str | None = None
+    """Type and message of the exception that ended it."""
     traceback: str | None = None
+    """Traceback of that exception."""
     policy_version: int | None = None
+    """Which weights produced its tokens."""
     finish_reason: str | None = None
+    """Why the model stopped."""
     worker: str | None = None
+    """Host and process that wrote it."""
     children: list[Op] = field(default_factory=list)
+    """The ops called inside it, oldest first."""
     prompt_text: str | None = field(default_factory=lambda: None, repr=False)
     """The text of the tokens it saw; None without token2text."""
     response_text: str | None = field(default_factory=lambda: None, repr=False)
@@ -74,8 +88,8 @@ class Op:
     @property
     def content(self) -> OpContent | None:
         """Its columns as they are stored; None for an op that no store gave."""
-        found: OpContent | None = self.__dict__.get("_content")
-        return found
+        content: OpContent | None = self.__dict__.get("_content")
+        return content
 
     @property
     def tokens(self) -> OpTokens | None:
@@ -84,7 +98,27 @@ class Op:
 
     @property
     def duration_s(self) -> float | None:
+        """Seconds from start to end; None without an end."""
         return None if self.end_ns is None else (self.end_ns - self.start_ns) / 1e9
+
+    @property
+    def last_ns(self) -> int:
+        """When it ended; if that is not known, because its process died, the last that is known of what went on
+        inside it."""
+        if self.end_ns is not None:
+            return self.end_ns
+        return max([self.start_ns, *(child.last_ns for child in self.children)])
+
+    @property
+    def usage(self) -> TokenUsage | None:
+        """The tokens of a model call, or those of the policy's calls inside another op; None if nothing is known.
+
+        A model call that was made by another is a part of it, and not counted again.
+        """
+        if self.kind in MODEL_KINDS and (self.prompt_tokens is not None or self.response_tokens is not None):
+            counts = (self.prompt_tokens or 0, self.response_tokens or 0, self.cached_tokens, self.reasoning_tokens)
+            return TokenUsage(1, *counts)
+        return total_usage(self.children)
 
     def _repr_html_(self) -> str:
         from rolltrace.query.notebook import op_html
@@ -98,6 +132,37 @@ class Op:
             op = waiting.pop()
             yield op
             waiting += reversed(op.children)
+
+
+class TokenUsage(NamedTuple):
+    """How many tokens model calls took."""
+
+    model_calls: int
+    prompt_tokens: int
+    response_tokens: int
+    cached_tokens: int | None = None
+    """Of the prompts: read from a cache; None if no call said so."""
+    reasoning_tokens: int | None = None
+    """Of the responses: reasoning."""
+
+    @property
+    def total_tokens(self) -> int:
+        return self.prompt_tokens + self.response_tokens
+
+
+def total_usage(ops: Iterable[Op]) -> TokenUsage | None:
+    """The policy's tokens in some ops that are not inside each other; None if nothing is known of any."""
+    each = (total_usage(op.children) if op.kind == "aux_llm" else op.usage for op in ops)
+    usages = [usage for usage in each if usage is not None]
+    if not usages:
+        return None
+    calls, prompt, response, cached, reasoning = zip(*usages)
+    return TokenUsage(sum(calls), sum(prompt), sum(response), _sum_of_some(cached), _sum_of_some(reasoning))
+
+
+def _sum_of_some(counts: Iterable[int | None]) -> int | None:
+    told = [count for count in counts if count is not None]
+    return sum(told) if told else None
 
 
 class OpTokens(NamedTuple):
@@ -181,8 +246,8 @@ def op_of(span: Row, contents: Contents, pruned: Pruning | None, unreadable: set
 
 def _payload(content: OpContent) -> Row | None:
     """Inputs and outputs; None if there is no payload, or none any more."""
-    found: Row | None = content.once(_read_payload)
-    return found
+    payload: Row | None = content.once(_read_payload)
+    return payload
 
 
 def _read_payload(content: OpContent, text: str | None) -> Row | None:

@@ -110,7 +110,7 @@ class Place(NamedTuple):
 
 
 def find_trajectory(store: Store, trajectory_id: str) -> Place:
-    """The full id and the step of a trajectory; the first letters of its id are enough.
+    """The full id and the step of a trajectory; a prefix of its id is enough.
 
     Raises:
         NotFoundError: no trajectory has this id.
@@ -120,7 +120,7 @@ def find_trajectory(store: Store, trajectory_id: str) -> Place:
 
 
 def outline_of(store: Store, trajectory_id: str) -> TrajectoryOutline:
-    """A trajectory without its payloads; the first letters of its id are enough.
+    """A trajectory without its payloads; a prefix of its id is enough.
 
     Raises:
         NotFoundError: no trajectory has this id.
@@ -129,7 +129,7 @@ def outline_of(store: Store, trajectory_id: str) -> TrajectoryOutline:
     full_id, step = place = find_trajectory(store, trajectory_id)
     row = next(iter(summaries(store, [full_id], step)), None)
     if row is None:  # pruned since we found it
-        raise NotFoundError(f"there is no trajectory {full_id} any more")
+        raise NotFoundError(f"trajectory {full_id} no longer exists")
 
     def ask(sql: str, *values: Any, everywhere: bool = False) -> list[Row]:
         return store._ask(sql, values, None if everywhere else step).rows()
@@ -267,15 +267,15 @@ def _covered(ops: list[Row]) -> float:
 
 def _scores(rows: list[Row]) -> list[Row]:
     names = sorted({row["name"] for row in rows}, key=lambda name: (name != "reward", name))
-    found = []
+    scores = []
     for name in names:
         history = [
             {**row, "terms": {} if row["terms"] is None else as_object(row["terms"], "terms")}
             for row in rows
             if row["name"] == name
         ]
-        found.append({"name": name, "newest": history[-1], "history": history})
-    return found
+        scores.append({"name": name, "newest": history[-1], "history": history})
+    return scores
 
 
 def _finding(row: Row, turns: dict[int, int | None], sequence: TokenSequence) -> Row:

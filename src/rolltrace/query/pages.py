@@ -55,22 +55,22 @@ def listing_question(
     wanted: Wanted, page: Page, newest: Iterable[tuple[str, str, int]] | None = None
 ) -> tuple[str, list[Any]]:
     """SQL and parameters; `newest`: of each experiment, when its newest trajectory began, if that is known."""
-    before, found = chosen(f"{wanted.conditions} AND {wanted.runs.sql}", wanted.predicate.sql)
+    before, matching = chosen(f"{wanted.conditions} AND {wanted.runs.sql}", wanted.predicate.sql)
     values = [*wanted.values, *wanted.runs.parameters, *wanted.predicate.parameters]
     if newest is None:
         ages = "SELECT project, experiment, max(start_ns) AS newest FROM hits GROUP BY ALL"
     else:
-        known = list(newest)
-        ages = f"SELECT * FROM (VALUES {', '.join(['(?, ?, ?)'] * len(known))}) n(project, experiment, newest)"
-        if not known:
+        begun = list(newest)
+        ages = f"SELECT * FROM (VALUES {', '.join(['(?, ?, ?)'] * len(begun))}) n(project, experiment, newest)"
+        if not begun:
             ages = "SELECT NULL::VARCHAR AS project, NULL::VARCHAR AS experiment, 0 AS newest LIMIT 0"
-        values += [each for row in known for each in row]
+        values += [each for row in begun for each in row]
     usual = order_of(DEFAULT_ORDER, "trajectories", (*TRAJECTORY_COLUMNS, NEWEST), LAST_ORDER)
     sorted_by = sorted(
         {name for name in TRAJECTORY_COLUMNS if f"t.{name}" in f"{usual} {page.ordered}".replace('"', "")}
     )
     columns = ", ".join(f"t.{name}" for name in sorted_by if name != "trajectory_id")
-    hits = f"SELECT t.trajectory_id, {columns} FROM {found}"
+    hits = f"SELECT t.trajectory_id, {columns} FROM {matching}"
     sql = f"SELECT t.trajectory_id, n.newest AS {NEWEST} FROM hits t JOIN ages n USING (project, experiment)"
     if page.last is not None:
         place = f"count(*) OVER () - row_number() OVER (ORDER BY {usual}) - {page.offset}".replace(
@@ -130,7 +130,7 @@ def count_question(wanted: Wanted, *, is_plain: bool) -> tuple[str, list[Any]]:
     if is_plain:
         sql = f"SELECT sum(trajectories)::BIGINT AS n FROM _steps t WHERE {wanted.conditions} AND {wanted.runs.sql}"
         return sql, [*wanted.values, *wanted.runs.parameters]
-    before, found = chosen(f"{wanted.conditions} AND {wanted.runs.sql}", wanted.predicate.sql)
+    before, matching = chosen(f"{wanted.conditions} AND {wanted.runs.sql}", wanted.predicate.sql)
     once = f"WITH {', '.join(before)} " if before else ""
     values = [*wanted.values, *wanted.runs.parameters, *wanted.predicate.parameters]
-    return f"{once}SELECT count(*) AS n FROM {found}", values
+    return f"{once}SELECT count(*) AS n FROM {matching}", values

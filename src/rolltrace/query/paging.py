@@ -128,15 +128,15 @@ def _add_cells(store: Store, scope: Scope, groups: list[Row]) -> None:
     columns = ", ".join(f"t.{name}" for name in dict.fromkeys((*GROUP_KEY, *CELL_COLUMNS, IS_INT)))
     every = replace(scope, where=None, run=None, all_runs=True).selected()
     marks = ", ".join("?" * len(samples)) or "NULL"
-    found: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
+    cells: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
     for row in every.ask(
         store,
         f"SELECT {columns} FROM {{rows}} AND t.sample_index IN ({marks}) ORDER BY rollout_n NULLS LAST, start_ns",
         *samples,
     ):
-        found[tuple(row[name] for name in GROUP_KEY)].append(cell_of(row))
+        cells[tuple(row[name] for name in GROUP_KEY)].append(cell_of(row))
     for row in groups:
-        row["cells"] = found[tuple(row[name] for name in GROUP_KEY)]
+        row["cells"] = cells[tuple(row[name] for name in GROUP_KEY)]
 
 
 def _write_key(place: int, values: list[Any]) -> str:

@@ -69,10 +69,10 @@ def read_whole(
     ids = [row["trajectory_id"] for row in listed]
 
     def of_each(table: str, columns: str, order: str) -> dict[str, list[Row]]:
-        found: dict[str, list[Row]] = {each: [] for each in ids}
+        by_id: dict[str, list[Row]] = {each: [] for each in ids}
         for row in _rows(store, table, columns, ids, scope, order):
-            found[row.pop("trajectory_id")].append(row)
-        return found
+            by_id[row.pop("trajectory_id")].append(row)
+        return by_id
 
     own = of_each("_trajectories", _OWN, "end_ns DESC NULLS LAST")
     spans = of_each("_spans", _SKELETON, "start_ns, op_id")
@@ -106,8 +106,8 @@ def _reader(store: Store, scope: Scope) -> Callable[[Sequence[OpKey], Sequence[s
 
 
 def _with_tokens(store: Store, ids: Sequence[str], scope: Scope) -> set[int]:
-    found = store._engine.query(f"SELECT op_id FROM _spans WHERE {_THESE} AND ({_ANY_TOKENS})", [list(ids)], scope)
-    return set(found["op_id"].to_pylist())
+    table = store._engine.query(f"SELECT op_id FROM _spans WHERE {_THESE} AND ({_ANY_TOKENS})", [list(ids)], scope)
+    return set(table["op_id"].to_pylist())
 
 
 def _rows(store: Store, table: str, columns: str, ids: Sequence[str], scope: Scope, order: str) -> list[Row]:

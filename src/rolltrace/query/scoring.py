@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -17,6 +17,9 @@ from rolltrace.errors import QueryError, StoreError
 from rolltrace.journal import JournalWriter
 from rolltrace.query.result import Result
 from rolltrace.record import Coordinates, Event, encode_record, target_of
+
+if TYPE_CHECKING:
+    from rolltrace.query.sql_store import SqlStore
 
 Ask = Callable[[str, list[Any]], Result]
 
@@ -31,19 +34,32 @@ class Addressee(NamedTuple):
     run: str | None = None
 
 
-def addressee_of_row(row: dict[str, Any]) -> Addressee:
-    """That of a row of the listing."""
+def addressee(
+    store: SqlStore, target: str | tuple[Any, ...], project: str | None, experiment: str | None, run: str | None
+) -> Addressee:
+    """Whom a score is about: by an id or its prefix, or by coordinates.
+
+    Raises:
+        ConfigError: the target is neither.
+        QueryError: no trajectory has this id, several begin with it, or it is not plain which experiment is meant.
+    """
+    if isinstance(target, str):
+        try:
+            rows = store._ask("SELECT * FROM _rows WHERE trajectory_id = ?", [store.full_id(target)])
+            return _addressee_of_row(*rows)
+        except QueryError:
+            if project is None or experiment is None:
+                raise  # most likely a slip of the hand; an experiment that is named may have it yet
+    return _addressee_of(store._ask, target, project, experiment, run)
+
+
+def _addressee_of_row(row: dict[str, Any]) -> Addressee:
     where = Coordinates(*(row[name] for name in Coordinates._fields))
     return Addressee(row["project"], row["experiment"], bytes.fromhex(row["trajectory_id"]), where, row["run"])
 
 
-def addressee_of(ask: Ask, target: Any, project: str | None, experiment: str | None, run: str | None) -> Addressee:
-    """That of coordinates, or of an id that the store does not know: then project and experiment are given.
-
-    Raises:
-        ConfigError: the target is neither.
-        QueryError: it is not plain which experiment is meant.
-    """
+def _addressee_of(ask: Ask, target: Any, project: str | None, experiment: str | None, run: str | None) -> Addressee:
+    """That of coordinates, or of an id that the store does not know: then project and experiment are given."""
     trajectory_id, where = target_of(target)
     homes = _homes(ask, where, project, experiment) or _homes(ask, None, project, experiment)
     if project is not None and experiment is not None:
@@ -52,7 +68,7 @@ def addressee_of(ask: Ask, target: Any, project: str | None, experiment: str | N
     if len(homes) != 1:
         several = f"it may mean {', '.join(' / '.join(each[:2]) for each in homes)}" if homes else "there is none"
         raise QueryError(
-            f"say to which experiment {target!r:.100} belongs, with project=... and experiment=...: {several}"
+            f"specify which experiment {target!r:.100} belongs to, with project=... and experiment=...: {several}"
         )
     return Addressee(homes[0].project, homes[0].experiment, trajectory_id, where, run or homes[0].run)
 
@@ -67,12 +83,12 @@ def _homes(ask: Ask, where: Coordinates | None, project: str | None, experiment:
     """The experiments that have a trajectory at these coordinates, or any, each with its newest run."""
     sample = None if where is None or where.sample_index is None else str(where.sample_index)
     wanted = {} if where is None else {**where._asdict(), "sample_index": sample}
-    given = {name: value for name, value in (("project", project), ("experiment", experiment)) if value is not None}
-    conditions = " AND ".join(["true", *(f"{name} IS NOT DISTINCT FROM ?" for name in (*wanted, *given))])
+    names = {name: value for name, value in (("project", project), ("experiment", experiment)) if value is not None}
+    conditions = " AND ".join(["true", *(f"{name} IS NOT DISTINCT FROM ?" for name in (*wanted, *names))])
     rows = ask(
         "SELECT project, experiment, arg_max(coalesce(run, ''), start_ns) AS run FROM _listing "
         f"WHERE NOT superseded AND {conditions} GROUP BY project, experiment ORDER BY ALL",
-        [*wanted.values(), *given.values()],
+        [*wanted.values(), *names.values()],
     )
     return [_Home(row["project"], row["experiment"], row["run"] or None) for row in rows]
 
@@ -94,8 +110,10 @@ def write_score(store: Path, about: Addressee, name: str, body: dict[str, Any], 
     """
     meta = {"project": about.project[:200], "experiment": about.experiment[:200], "run": about.run}
     writer = JournalWriter(store, meta)
-    coordinates, said = msgspec.Raw(encode_record(about.coordinates)), msgspec.msgpack.encode({"name": name, **body})
-    record = Event(about.trajectory_id, coordinates, "score", max(time.time_ns(), after_ns + 1), 0, msgspec.Raw(said))
+    coordinates, payload = msgspec.Raw(encode_record(about.coordinates)), msgspec.msgpack.encode({"name": name, **body})
+    record = Event(
+        about.trajectory_id, coordinates, "score", max(time.time_ns(), after_ns + 1), 0, msgspec.Raw(payload)
+    )
     saved = writer.append(encode_record(record), about.coordinates.step)
     writer.close()
     if not saved:

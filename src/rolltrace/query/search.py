@@ -1,4 +1,5 @@
-"""Where a text occurs: in what ops were given and gave, and in decoded tokens, with a bit of text around it."""
+"""Where a text occurs: in what ops were given and gave, in decoded tokens and in transitions, with a bit of text around
+it."""
 
 from __future__ import annotations
 
@@ -26,6 +27,12 @@ SELECT trajectory_id, op_id, name, kind, start_ns,
     CASE WHEN in_payload THEN payload END AS payload, CASE WHEN in_text AND NOT in_payload THEN text END AS text
 FROM _spans_with_text WHERE trajectory_id IN ({marks}) AND (in_payload OR in_text) ORDER BY start_ns, op_id
 """
+_STEPS = """
+SELECT trajectory_id, op_id, 'transition' AS name, time_ns AS start_ns, trace
+FROM _transitions
+WHERE trajectory_id IN ({marks}) AND (contains(lower(trace), lower(?)) OR contains(lower(trace), lower(?)))
+ORDER BY time_ns
+"""
 _TURNS = "SELECT trajectory_id, op_id, start_ns FROM _spans WHERE trajectory_id IN ({marks}) AND kind = 'llm'"
 
 
@@ -34,7 +41,8 @@ class SearchPage:
     """What `search_text` gives."""
 
     hits: list[Row]
-    """row: of the listing; matches: op_id, op_name, turn, where, before, match, after, offset; ops: in how many."""
+    """row: of the listing; matches: op_id, op_name, turn, where, before, match, after, offset; ops: in how many ops and
+    transitions."""
     page: Page
 
 
@@ -62,6 +70,7 @@ def search_text(
     marks = ", ".join("?" * len(ids))
     escaped = json.dumps(text, ensure_ascii=False)[1:-1]
     ops = store._ask(_OPS.format(marks=marks), [text, escaped, text, *ids], only).rows()
+    ops += store._ask(_STEPS.format(marks=marks), [*ids, text, escaped], only).rows()
     turns: dict[str, list[int]] = {each: [] for each in ids}
     for row in store._ask(_TURNS.format(marks=marks), ids, only):
         turns[row["trajectory_id"]].append(row["start_ns"])
@@ -74,14 +83,15 @@ def search_text(
 
 
 def _match(op: Row, text: str, escaped: str, turns: list[int]) -> Row | None:
-    body, where = (op["payload"], "payload") if op["payload"] is not None else (op["text"], "tokens")
-    forms = (text, escaped) if where == "payload" else (text,)
-    found = [each for form in forms if (each := re.search(re.escape(form), body, re.IGNORECASE))]
-    if not found:
+    names = {"payload": "payload", "text": "tokens", "trace": "transition"}
+    where, body = next((where, op[column]) for column, where in names.items() if op.get(column) is not None)
+    forms = (text,) if where == "tokens" else (text, escaped)
+    matches = [each for form in forms if (each := re.search(re.escape(form), body, re.IGNORECASE))]
+    if not matches:
         return None
-    at, end = min(each.span() for each in found)
+    at, end = min(each.span() for each in matches)
     before, match, after = body[max(0, at - _AROUND) : at], body[at:end], body[end : end + _AROUND]
-    if where == "payload":
+    if where != "tokens":
         before, match, after = _readable(before), _readable(match), _readable(after)
     turn = sum(start <= op["start_ns"] for start in turns) - 1
     return {

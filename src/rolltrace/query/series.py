@@ -128,10 +128,10 @@ def _key(row: dict[str, Any]) -> tuple[int | None, bool]:
 
 
 def _by_name(rows: list[dict[str, Any]], name: str, value: str) -> dict[str, dict[Any, Any]]:
-    found: dict[str, dict[Any, Any]] = {}
+    by_name: dict[str, dict[Any, Any]] = {}
     for row in rows:
-        found.setdefault(row[name], {})[_key(row)] = row[value]
-    return found
+        by_name.setdefault(row[name], {})[_key(row)] = row[value]
+    return by_name
 
 
 def _columns(by_name: dict[str, dict[Any, Any]], keys: list[Any], missing: Any) -> dict[str, list[Any]]:

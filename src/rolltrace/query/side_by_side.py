@@ -64,10 +64,10 @@ def side_by_side(comparison: Comparison, places: list[Any]) -> SideBySide:
 
 
 def _by_turn(trajectory: Trajectory) -> dict[int, list[ShownMessage]]:
-    found: dict[int, list[ShownMessage]] = {}
+    by_turn: dict[int, list[ShownMessage]] = {}
     for message in messages_of_trajectory(trajectory):
-        found.setdefault(message.turn or 0, []).append(message)
-    return found
+        by_turn.setdefault(message.turn or 0, []).append(message)
+    return by_turn
 
 
 def _same_messages(several: list[list[ShownMessage]]) -> bool:

@@ -13,7 +13,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from rolltrace.query.engine import Engine, count_rows
+from rolltrace.query.coverage import no_rows
+from rolltrace.query.damage import count_rows
+from rolltrace.query.engine import Engine
 from rolltrace.query.listing import by_folder
 from rolltrace.query.step_rows import pack, step_rows
 from rolltrace.query.summary import (
@@ -29,8 +31,7 @@ from rolltrace.query.summary import (
 )
 from rolltrace.query.views import COMPUTED, LATE, with_late_scores
 from rolltrace.record.tables import LOSSES
-from rolltrace.store import data_folder, table_of, undrained_sources
-from rolltrace.store.dropped import dropped_in, without_dropped
+from rolltrace.store import data_folder, dropped_in, table_of, undrained_sources, without_dropped
 
 _MOST_FOLDERS = 32
 _MOST_BYTES = 32 << 20
@@ -92,7 +93,7 @@ class _Maker(Engine):
 
     def make(self, folders: list[Folder]) -> None:
         """The summaries of some steps of one experiment."""
-        listed = self._list([part for folder in folders for part in folder.parts], self._no_live_rows())
+        listed = self._list([part for folder in folders for part in folder.parts], no_rows())
         dropped = {
             folder.path: sorted(
                 {each for part in folder.parts if table_of(part) == LOSSES.name for each in dropped_in(part)}

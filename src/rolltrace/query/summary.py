@@ -22,11 +22,20 @@ from typing import NamedTuple
 import msgspec
 import xxhash
 
-from rolltrace.journal import file_mode, make_folder, open_private, replace_file, replacing
-from rolltrace.store import data_folder, replaced_by, source_of, step_folders, table_of
-from rolltrace.store.later import pq
-from rolltrace.store.layout import OnUnreadable, leave_out, part_entries, parts_in
-from rolltrace.store.parts import visible_parts
+from rolltrace.files import file_mode, make_folder, open_private, replace_file, replacing
+from rolltrace.store import (
+    OnUnreadable,
+    data_folder,
+    leave_out,
+    part_entries,
+    parts_in,
+    pq,
+    replaced_by,
+    source_of,
+    step_folders,
+    table_of,
+    visible_parts,
+)
 
 VERSION = 2
 """To be raised when the listing or `Summary` changes: older summaries are then not looked at."""
@@ -86,22 +95,22 @@ class Folders:
         there: dict[Path, frozenset[str]] = {}
         for path in step_folders(self._store, on_unreadable):
             fingerprint = fingerprint_of(path, on_unreadable)
-            known = before.get(path)
-            if known is None or known.fingerprint != fingerprint or known.summary is None:
+            folder_before = before.get(path)
+            if folder_before is None or folder_before.fingerprint != fingerprint or folder_before.summary is None:
                 parent = _file(self._store, path, "", "").parent
                 if parent not in there:
                     there[parent] = frozenset(_names(parent))
-                known = self._look(path, fingerprint, there[parent], known)
-            self._known[path] = known
+                folder_before = self._look(path, fingerprint, there[parent], folder_before)
+            self._known[path] = folder_before
         return self._known
 
-    def _look(self, path: Path, fingerprint: str, there: frozenset[str], known: Folder | None) -> Folder:
+    def _look(self, path: Path, fingerprint: str, there: frozenset[str], before: Folder | None) -> Folder:
         named = (_file(self._store, path, fingerprint, kind).name for kind in ("parquet", "summary"))
         summary = None
         if (path, fingerprint) not in self._unusable and there.issuperset(named):
             summary = read_summary(_file(self._store, path, fingerprint, "summary"))
-        if summary is None and known is not None and known.fingerprint == fingerprint:
-            return known
+        if summary is None and before is not None and before.fingerprint == fingerprint:
+            return before
         parts = visible_parts(path) if summary is None else [path / name for name in summary.parts]
         return Folder(path, fingerprint, parts, summary)
 

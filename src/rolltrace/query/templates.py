@@ -46,16 +46,16 @@ def messages_in(text: str) -> list[dict[str, Any]] | None:
         openings = list(template.opening.finditer(text))
         if openings:
             ends = [*(each.start() for each in openings[1:]), len(text)]
-            found = [
+            messages = [
                 {"role": _role(each["role"]), "content": _until_closed(template, text[each.end() : end])}
                 for each, end in zip(openings, ends)
             ]
             before = _MARK.sub("", text[: openings[0].start()]).strip()
             if before:  # DeepSeek has no mark for the system's message
-                found.insert(0, {"role": "system", "content": before})
-            if found[-1]["role"] == "assistant" and not found[-1]["content"].strip():
-                found.pop()
-            return found
+                messages.insert(0, {"role": "system", "content": before})
+            if messages[-1]["role"] == "assistant" and not messages[-1]["content"].strip():
+                messages.pop()
+            return messages
     return None
 
 

@@ -95,8 +95,8 @@ class TokenSequence:
 
     def least_likely(self, count: int) -> list[int]:
         """The indexes of the tokens with the smallest logprobs."""
-        known = ((value, at) for at, value in enumerate(self.logprobs) if value is not None and math.isfinite(value))
-        return [at for _, at in heapq.nsmallest(count, known)]
+        finite = ((value, at) for at, value in enumerate(self.logprobs) if value is not None and math.isfinite(value))
+        return [at for _, at in heapq.nsmallest(count, finite)]
 
     def minimap(self, most: int) -> list[float | None]:
         """The smallest logprob of each of at most so many equally long stretches."""
@@ -106,8 +106,8 @@ class TokenSequence:
         edges = [len(self.ids) * at // count for at in range(count + 1)]
         smallest: list[float | None] = []
         for begin, end in pairwise(edges):
-            known = [value for value in self.logprobs[begin:end] if value is not None]
-            smallest.append(min(known) if known else None)
+            values = [value for value in self.logprobs[begin:end] if value is not None]
+            smallest.append(min(values) if values else None)
         return smallest
 
     def place_of(self, flag: str, op_id: int | None, detail: object) -> int | None:
@@ -137,8 +137,8 @@ def token_sequence(trajectory: Trajectory) -> TokenSequence:
     ops = sorted((op for op in trajectory.walk() if op.op_id in having), key=lambda op: op.start_ns)
     calls = policy_calls(ops, lambda op: op.kind)
     # One after the other: together the prompts of a long trajectory are many times its tokens.
-    found = ((tokens.get(op.op_id), op.policy_version) for op in calls)
-    return sequence_of(CallTokens(each, version) for each, version in found if each is not None)
+    tokens_of_calls = ((tokens.get(op.op_id), op.policy_version) for op in calls)
+    return sequence_of(CallTokens(each, version) for each, version in tokens_of_calls if each is not None)
 
 
 def sequence_of(calls: Iterable[CallTokens]) -> TokenSequence:
@@ -191,16 +191,16 @@ def _counts(tokens: OpTokens, prompt: int, response: int) -> tuple[list[int], bo
     """How many characters each token ends, and whether that fits the texts."""
     counts = tokens.piece_chars or []
     texts = ((tokens.prompt_text, prompt), (tokens.response_text, response))
-    known = all(text is not None or count == 0 for text, count in texts)
-    fits = known and len(counts) == prompt + response
+    complete = all(text is not None or count == 0 for text, count in texts)
+    fits = complete and len(counts) == prompt + response
     fits = fits and sum(counts[:prompt]) == len(tokens.prompt_text or "")
     return counts, fits and sum(counts[prompt:]) == len(tokens.response_text or "")
 
 
 def _fitted(values: Sequence[float | int] | None, count: int) -> list:  # type: ignore[type-arg]
     """So many values, None for what is missing."""
-    known = list(values or ())[:count]
-    return known + [None] * (count - len(known))
+    fitted = list(values or ())[:count]
+    return fitted + [None] * (count - len(fitted))
 
 
 def _slice(text: str | None, counts: list[int] | None, start: int, end: int) -> str | None:

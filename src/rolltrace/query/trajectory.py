@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from rolltrace.flags import UNREADABLE
 from rolltrace.query.contents import Contents, Pruning, pruning_of
-from rolltrace.query.conversation import conversation_of, from_last_telling
+from rolltrace.query.conversation import from_last_telling
 from rolltrace.query.events import Finding, Note, Score, Transition, human_notes
-from rolltrace.query.op import Op, OpTokens, TokensOfOps, first_difference, op_of
+from rolltrace.query.op import Op, OpTokens, TokensOfOps, TokenUsage, first_difference, op_of, total_usage
+from rolltrace.query.step_conversation import conversation_of
 from rolltrace.query.transitions import read_transitions
 from rolltrace.query.values import Row, as_object, as_value, tags_of
 from rolltrace.record.messages import Message
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from rolltrace.query.token_sequence import TokenSequence
 
 _LARGE = ("ops", "tokens")
+_COORDINATES = ("step", "sample_index", "rollout_n", "validate", "run")
 _EVENTS = ("transitions", "scores", "notes", "findings")
 _TELLING_OPS = 32
 _MOST_OPS_DEEP = 100
@@ -70,6 +72,8 @@ class Trajectory:
     """A newer run of the experiment reached the same step."""
     trained_step: int | None = None
     """The step that trained on it, as its newest fate says."""
+    is_group: bool = False
+    """No rollout: what was recorded for all rollouts of a sample together."""
     traceback: str | None = None
     parent_trajectory_id: str | None = None
     """The trajectory it was begun in."""
@@ -109,9 +113,32 @@ class Trajectory:
             yield from op.walk()
 
     @property
+    def coordinates(self) -> dict[str, Any]:
+        """Where it stands in its experiment: step, sample_index, rollout_n, validate, run, as far as they are set."""
+        return {name: value for name in _COORDINATES if (value := getattr(self, name)) is not None}
+
+    @property
+    def last_ns(self) -> int:
+        """When it ended; if that is not known, because its process died, the last that is known of its ops."""
+        if self.end_ns is not None:
+            return self.end_ns
+        return max([self.start_ns, *(op.last_ns for op in self.ops)])
+
+    @property
+    def usage(self) -> TokenUsage | None:
+        """The tokens of all calls of the policy; one that was made by another is a part of it."""
+        return total_usage(self.ops)
+
+    @property
+    def newest_scores(self) -> dict[str, Score]:
+        """The score of each name that counts: the newest."""
+        return {score.name: score for score in self.scores}
+
+    @property
     def conversation(self) -> list[Message]:
         """The messages between model, tools and user: see `query.conversation`."""
-        return conversation_of(from_last_telling(sorted(self.walk(), key=lambda op: op.start_ns)))
+        ops = from_last_telling(sorted(self.walk(), key=lambda op: op.start_ns))
+        return conversation_of(ops, self.transitions)
 
     @property
     def human_notes(self) -> list[Note]:

@@ -3,9 +3,9 @@
 A back-fill goes to the last step before it. It fills what that step left empty and changes nothing: what differs is
 kept in the list `fields["backfill"]` of the step. A back-fill with no step before it stands alone.
 
-An amendment replaces what it gives, metrics and logs key by key. What was there is kept in the list `earlier` of the
-step, oldest first: an object with `time_ns`, when it was replaced, and each value that it replaced. An amendment of a
-step that is not there stands alone, with `amends`.
+An amendment replaces what it gives, metrics and logs key by key; a key that it gives as None is taken away. What was
+there is kept in the list `earlier` of the step, oldest first: an object with `time_ns`, when it was replaced, and each
+value that it replaced. An amendment of a step that is not there stands alone, with `amends`.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _amend(step: Row, late: Row) -> None:
     for name, value in given.items():
         known = step[name] if name in _COLUMNS else fields.get(name)
         if name in _MERGED and isinstance(known, dict) and isinstance(value, dict):
-            value = {**known, **value}
+            value = {key: item for key, item in {**known, **value}.items() if item is not None or key not in value}
         if not _same(known, value):
             before[name] = known
         if name in _COLUMNS:
@@ -91,6 +91,9 @@ def amendments_of(step: Mapping[str, Any]) -> list[Row]:
     for entry in reversed(earlier):
         was = {name: value for name, value in entry.items() if name != "time_ns"}
         given = {name: first["fields"].get(name, first.get(name)) for name in was}
+        for name in _MERGED:
+            if isinstance(given.get(name), dict) and isinstance(was[name], dict):
+                given[name] = {**dict.fromkeys(was[name].keys() - given[name].keys()), **given[name]}
         columns = {name: first[name] if name in was else None for name in _COLUMNS}
         late.append({**columns, "time_ns": entry["time_ns"], "fields": given, "amends": True, "backfill": False})
         for name, value in was.items():
@@ -107,19 +110,19 @@ def _followed(trace: Any, ops: Mapping[int, OpPayload]) -> Any:
     """The trace with values in the place of pointers, which are its fields or the fields of those."""
     if not isinstance(trace, dict):
         return trace
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for name, value in trace.items():
         if _is_pointer(value):
-            found[name] = _target(value, ops, found)
+            values[name] = _target(value, ops, values)
             continue
         value = _unescaped(value)
         if isinstance(value, dict):
-            inner = found[name] = {}
+            inner = values[name] = {}
             for key, item in value.items():
-                inner[key] = _target(item, ops, found) if _is_pointer(item) else _unescaped(item)
+                inner[key] = _target(item, ops, values) if _is_pointer(item) else _unescaped(item)
         else:
-            found[name] = value
-    return found
+            values[name] = value
+    return values
 
 
 def _is_pointer(value: Any) -> bool:
@@ -134,10 +137,10 @@ def _is_ours(value: Any) -> bool:
     return isinstance(value, dict) and value.keys() == {POINTER} and isinstance(value[POINTER], dict)
 
 
-def _target(pointer: Any, ops: Mapping[int, OpPayload], found: dict[str, Any]) -> Any:
+def _target(pointer: Any, ops: Mapping[int, OpPayload], values: dict[str, Any]) -> Any:
     target = pointer[POINTER]
     try:
-        at: Any = found
+        at: Any = values
         if "op_id" in target:
             op = ops[target["op_id"]]
             at = {"inputs": op.inputs, "outputs": op.outputs}

@@ -15,9 +15,10 @@ columns only: no inputs, outputs or token lists.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from rolltrace.query.columns import COLUMNS, TRAJECTORY_COLUMNS
 from rolltrace.query.group_views import GROUP_VIEWS
@@ -45,9 +46,16 @@ from rolltrace.record.tables import (
     TRAJECTORIES,
     TRANSITIONS,
     WHERE,
+    ColumnType,
     Table,
 )
 from rolltrace.store import table_of
+
+if TYPE_CHECKING:
+    import duckdb
+
+_READ = re.compile(r"\b(?:from|join)\s+\"?([a-z_]+)")
+_ASKS_WHAT_THERE_IS = re.compile(r"\b(?:show|describe|information_schema|duckdb_\w+|sqlite_master|pg_\w+)\b")
 
 LISTED = (TRAJECTORIES, SPANS, SCORES, FLAGS)
 """The tables that a listing is made of."""
@@ -55,7 +63,7 @@ LISTED = (TRAJECTORIES, SPANS, SCORES, FLAGS)
 _SHARED = ", ".join(f"s.{column.name}" for column in (*WHERE, *TIMES) if column.name != "traceback")
 _LISTING = f"""
 WITH own AS (
-    SELECT * FROM _active_trajectories WHERE is_group IS NULL
+    SELECT * FROM _active_trajectories WHERE is_group IS NOT TRUE
     QUALIFY row_number() OVER (PARTITION BY trajectory_id ORDER BY end_ns IS NULL, end_ns DESC, start_ns) = 1
 ), loose AS (
     SELECT {_SHARED}, s.name
@@ -149,6 +157,20 @@ VIEWS = (
 """The documented ones."""
 
 
+_SQL: dict[ColumnType, str] = {
+    "text": "VARCHAR",
+    "long text": "VARCHAR",
+    "json": "VARCHAR",
+    "int64": "BIGINT",
+    "int32": "INTEGER",
+    "float64": "DOUBLE",
+    "bool": "BOOLEAN",
+    "int32[]": "INTEGER[]",
+    "float32[]": "FLOAT[]",
+    "int8[]": "TINYINT[]",
+}
+
+
 class Chosen(NamedTuple):
     """The trajectories `t` that meet some conditions, in two pieces of SQL."""
 
@@ -179,6 +201,12 @@ NEWEST = "_newest_ns"
 def live_name(table: str) -> str:
     """Under which name the live rows of a table are registered."""
     return f"_live_{table}"
+
+
+def no_live_rows() -> str:
+    """SQL: an empty table for the live rows of each table, behind those that are registered under the same name."""
+    columns = {table.name: ", ".join(f'"{name}" {_SQL[kind]}' for name, kind, _ in table.columns) for table in TABLES}
+    return ";".join(f"CREATE TABLE {live_name(table)} ({types})" for table, types in columns.items())
 
 
 def stored_name(table: Table) -> str:
@@ -243,17 +271,17 @@ def views(sources: Sources) -> dict[str, str]:
     """Name -> SQL of every view; each is made when a question asks for it, after those that it reads."""
     tables = {stored_name(table): _select(table, sources.parts, sources.dropped) for table in TABLES}
     texts = sources.texts or any(table_of(part) == TEXTS.name for part in sources.parts)
-    found = {**tables, "_spans_with_text": _LATE_TEXTS if texts else "SELECT * FROM _spans"}
+    statements = {**tables, "_spans_with_text": _LATE_TEXTS if texts else "SELECT * FROM _spans"}
     if sources.late_live:
-        found[_LATE_LIVE] = newest_shown(without_coordinates(live_name(SCORES.name)))
-    found["_rows"] = _union(sources, sources.listings)
-    found["_listing"] = _with_late("_rows", sources)
-    found["_steps"] = f"SELECT * FROM {SUMMED}"
+        statements[_LATE_LIVE] = newest_shown(without_coordinates(live_name(SCORES.name)))
+    statements["_rows"] = _union(sources, sources.listings)
+    statements["_listing"] = _with_late("_rows", sources)
+    statements["_steps"] = f"SELECT * FROM {SUMMED}"
     if sources.computed or sources.touched:
-        found["_unsummed_rows"] = _union(sources, sources.touched)
-        found["_unsummed"] = _with_late("_unsummed_rows", sources)
-        found["_steps"] += f" UNION ALL BY NAME ({step_rows('_unsummed')})"
-    return {**found, **_DERIVED}
+        statements["_unsummed_rows"] = _union(sources, sources.touched)
+        statements["_unsummed"] = _with_late("_unsummed_rows", sources)
+        statements["_steps"] += f" UNION ALL BY NAME ({step_rows('_unsummed')})"
+    return {**statements, **_DERIVED}
 
 
 def with_late_scores(late: bool) -> str:
@@ -297,3 +325,34 @@ def _select(table: Table, parts: Sequence[Path], dropped: bool) -> str:
     # The live rows have every column, so one that no part has yet is there too, as null.
     stored = f"SELECT * FROM read_parquet([{_quoted(parts)}], union_by_name=true, hive_partitioning=false)"
     return f"SELECT {columns} FROM ({live} UNION ALL BY NAME {stored}){leave_out}"
+
+
+class Cursor(NamedTuple):
+    """A connection, and the views that can be made in it."""
+
+    connection: duckdb.DuckDBPyConnection
+    views: dict[str, str]
+    made: set[str]
+    """The names of those that were."""
+
+    def make_views(self, sql: str | None) -> None:
+        """Make the views that a statement names, after those that they read; all of them if it is not given."""
+        waiting = list(self.views) if sql is None else self._names_in(sql)
+        while waiting:
+            name = waiting[-1]
+            missing = [each for each in self._names_in(self.views[name]) if each not in self.made]
+            if name in self.made or not missing:
+                waiting.pop()
+                if name not in self.made:
+                    kind = "TABLE" if name == STEP_ROWS else "VIEW"  # asked several times in a row
+                    self.connection.execute(f"CREATE TEMP {kind} {name} AS {self.views[name]}")
+                    self.made.add(name)
+            else:
+                waiting += missing
+
+    def _names_in(self, sql: str) -> list[str]:
+        """The views that a statement reads, as far as that can be seen."""
+        text = sql.lower()
+        if _ASKS_WHAT_THERE_IS.search(text):
+            return list(self.views)
+        return [name for name in dict.fromkeys(_READ.findall(text)) if name in self.views]

@@ -3,8 +3,8 @@
 A small value can have an output without end: of `l = [l, l]`, done forty times, the encoding has 2^40 items. msgspec
 knows no limit, but it can write into a bytearray, and one that is looked at through a memoryview cannot grow: the
 encoding then ends with a BufferError, after as much work as the limit allows. What it does before it writes is not
-limited by this: text that is not ASCII is first converted as a whole, seconds for each gigabyte. So a `look` comes
-first.
+limited by this: text that is not ASCII is first converted as a whole, seconds for each gigabyte. So a search
+for long text comes first.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ TooLong = BufferError
 NUMBERS = frozenset({int, float, bool, type(None)})
 FEW = 64
 SHORT = 8 << 10
-"""So many texts, each so short, in each of so many containers need no bound."""
+"""So many texts, each so short, need no bound."""
 _MOST_CONTAINERS = 128
 _MOST_SPARE = 4
 
@@ -69,50 +69,33 @@ class BoundedEncoder:
                 self._spare.append(buffer)
 
 
-def look(value: Any, most_chars: int) -> bool | None:
-    """Whether the value is small, from a look at its first hundred containers; None if it holds text longer than this.
+def has_long_text(value: Any, most_chars: int) -> bool:
+    """Whether there is text longer than this in the first hundred containers of a value, without their keys.
 
-    Small is proven: everything was seen, each container as often as it is met. Not small is everything else, objects
-    and long lists included. Long text further down is not found: a search of everything would cost more than encoding.
+    Long text further down is not found: a search of everything would cost more than encoding.
     """
-    small = True
     todo = [value]
     for node in todo:
         kind = type(node)
         if kind is dict:
-            if len(node) > FEW:
-                small = False
-                items = list(islice(node.values(), FEW))
-            else:
-                items = node.values()
-            for key in node if small else ():
-                if type(key) is not str or len(key) > SHORT:
-                    small = False
+            items = node.values() if len(node) <= FEW else islice(node.values(), FEW)
         elif kind is list or kind is tuple:
             items = node
             if len(node) > FEW:
-                small = False
                 if type(node[0]) in NUMBERS:  # token ids
                     continue
                 items = node[:FEW]
         elif kind is str:
             if len(node) > most_chars:
-                return None
-            small = False
+                return True
             continue
         else:
-            small = False
             continue
         for item in items:
             kind = type(item)
             if kind is str:
-                if len(item) > SHORT:
-                    if len(item) > most_chars:
-                        return None
-                    small = False
-            elif kind not in NUMBERS:
-                if len(todo) < _MOST_CONTAINERS:
-                    todo.append(item)
-                else:
-                    small = False
-    return small
+                if len(item) > most_chars:
+                    return True
+            elif kind not in NUMBERS and len(todo) < _MOST_CONTAINERS:
+                todo.append(item)
+    return False

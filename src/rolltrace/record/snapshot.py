@@ -14,14 +14,13 @@ from typing import Any
 import msgspec
 
 from rolltrace._guard import pass_on_signals
-from rolltrace.record.bounded import FEW, NUMBERS, SHORT, BoundedEncoder, TooLong, look
+from rolltrace.record.bounded import FEW, NUMBERS, SHORT, BoundedEncoder, TooLong, has_long_text
 from rolltrace.record.convert import BlobKeeper, Converters, opaque, private
 from rolltrace.record.schema import MAX_DEPTH
 from rolltrace.record.walk import Walk, has_names
 
 _MOST_AT_ONCE = 1 << 20
 """What is encoded in one call. More is put together from parts."""
-_ROOMY = 4 << 20
 
 
 def _forget(name: str, info: dict[str, Any], data: bytes) -> None:
@@ -51,8 +50,6 @@ class Snapshotter:
         # Deeper than MAX_DEPTH is cut by whoever reads: ordinary values need no look at their depth.
         self._always_walk = max_items is not None or max_depth < MAX_DEPTH
         self._short = min(SHORT, max_bytes // (2 * FEW))
-        self._is_roomy = max_bytes >= _ROOMY
-        """Whether a small value always fits."""
         self._cuts = 0
 
     @property
@@ -67,12 +64,9 @@ class Snapshotter:
                 return self._walk(value)
             if self._is_short(value):
                 return self._encode_short(value)
-            if has_names(value):
+            if has_names(value) or has_long_text(value, self._max_bytes):
                 return self._walk(value)
-            small = look(value, self._max_bytes)
-            if small is None:
-                return self._walk(value)
-            return self._encode_short(value) if small and self._is_roomy else self._encode_plain(value)
+            return self._encode_plain(value)
         except TypeError:  # some object needs converting
             try:
                 self._convert.begin()

@@ -24,7 +24,7 @@ from msgspec import Raw, Struct
 from msgspec.msgpack import Ext
 
 from rolltrace._guard import pass_on_signals
-from rolltrace.record.bounded import NUMBERS, BoundedEncoder, TooLong, look
+from rolltrace.record.bounded import NUMBERS, BoundedEncoder, TooLong, has_long_text
 from rolltrace.record.convert import (
     OBJECTS_TOO_DEEP,
     TOO_MANY_OBJECTS,
@@ -163,7 +163,7 @@ class Walk:
 
     def _try(self, value: Any) -> bytes | None:
         """The value as it is, in one piece; None if msgspec refuses it or it is too large."""
-        if self._is_tired() or has_names(value) or look(value, _PIECE_BYTES) is None:
+        if self._is_tired() or has_names(value) or has_long_text(value, _PIECE_BYTES):
             return None
         try:
             piece = _encode_piece(value)  # no Python code runs in it, so nobody can change the value meanwhile

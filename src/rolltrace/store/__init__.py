@@ -1,14 +1,18 @@
 """Keep: a folder of Parquet parts that any tool can read."""
 
-from rolltrace.store.abandoned import is_abandoned, remove_abandoned, unfinished_files
-from rolltrace.store.checksum import checksum_problem
-from rolltrace.store.compact import Compacted, compact, finished_steps
+from rolltrace.store.arrow import SCHEMAS, arrow_column, pc, pq
+from rolltrace.store.compact import Compacted, compact, dropped_in, finished_steps, without_dropped
 from rolltrace.store.layout import (
+    OnUnreadable,
     Partition,
     blob_path,
     check_version,
     data_folder,
+    escape,
     foreign_entries,
+    leave_out,
+    part_entries,
+    parts_in,
     prepare,
     source_of,
     step_folder,
@@ -17,45 +21,55 @@ from rolltrace.store.layout import (
     table_of,
 )
 from rolltrace.store.merge import GRACE_SEC, remove_leftovers, remove_replaced
-from rolltrace.store.owners import Owned, busy_hosts, other_hosts
+from rolltrace.store.owners import Owned, busy_hosts, is_abandoned, other_hosts, remove_abandoned, unfinished_files
 from rolltrace.store.parts import (
-    SCHEMAS,
+    checksum_problem,
     hidden_parts,
     list_parts,
     replaced_by,
+    row_count,
     undrained_sources,
+    visible_parts,
     write_part,
     write_table,
 )
-from rolltrace.store.prune import Pruned, finish_pruning, prunable, prune, pruning_is_planned
+from rolltrace.store.prune import PRUNED, Pruned, finish_pruning, prunable, prune, pruning_is_planned
 from rolltrace.store.routes import Route, note_routes, outbox_folder, outboxes, routes, sender_folder
-from rolltrace.store.strip import PRUNED
 
 __all__ = [
     "GRACE_SEC",
     "PRUNED",
     "SCHEMAS",
     "Compacted",
+    "OnUnreadable",
     "Owned",
     "Partition",
     "Pruned",
     "Route",
+    "arrow_column",
     "blob_path",
     "busy_hosts",
     "check_version",
     "checksum_problem",
     "compact",
     "data_folder",
+    "dropped_in",
+    "escape",
     "finish_pruning",
     "finished_steps",
     "foreign_entries",
     "hidden_parts",
     "is_abandoned",
+    "leave_out",
     "list_parts",
     "note_routes",
     "other_hosts",
     "outbox_folder",
     "outboxes",
+    "part_entries",
+    "parts_in",
+    "pc",
+    "pq",
     "prepare",
     "prunable",
     "prune",
@@ -65,6 +79,7 @@ __all__ = [
     "remove_replaced",
     "replaced_by",
     "routes",
+    "row_count",
     "sender_folder",
     "source_of",
     "step_folder",
@@ -73,6 +88,8 @@ __all__ = [
     "table_of",
     "undrained_sources",
     "unfinished_files",
+    "visible_parts",
+    "without_dropped",
     "write_part",
     "write_table",
 ]

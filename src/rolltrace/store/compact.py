@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,12 +20,11 @@ import pyarrow as pa
 
 from rolltrace._guard import logger
 from rolltrace.record.tables import LOSSES, TABLES
-from rolltrace.store.dropped import dropped_in, holds_dropped, without_dropped
-from rolltrace.store.later import pc, pq
+from rolltrace.store.arrow import as_today, pc, pq
 from rolltrace.store.layout import Partition, source_of, step_folders, step_of, table_of
 from rolltrace.store.merge import replace_parts
 from rolltrace.store.owners import Owned
-from rolltrace.store.parts import as_today, undrained_sources, visible_parts
+from rolltrace.store.parts import undrained_sources, visible_parts
 
 _MOST_BYTES = 256 << 20
 """How much, uncompressed, is merged into one part: a drainer stays below 1 GiB."""
@@ -116,7 +116,7 @@ def _worth_merging(parts: list[Path], fewest_parts: int, leave_out: frozenset[st
 
 def _holds(part: Path, leave_out: frozenset[str]) -> bool:
     try:
-        return holds_dropped(part, leave_out)
+        return _holds_dropped(part, leave_out)
     except (OSError, ValueError, KeyError, pa.ArrowException):
         return False
 
@@ -179,3 +179,39 @@ def _merge(store: Path, table: str, parts: list[Path], leave_out: frozenset[str]
         rows = rows.take(pc.sort_indices(rows, sort_keys=[(name, "ascending") for name in order]))
     replace_parts(store, place, kind, readable, rows, level=level)
     return len(readable) - 1
+
+
+# Trajectories that were begun and then not kept (`capture.sampling`), as `losses` names them: whoever reads leaves
+# their rows out, compaction removes them for good.
+
+
+def dropped_in(part: Path) -> tuple[str, ...]:
+    """The ids that a part of `losses` names; none if it cannot be read."""
+    try:
+        return _read_dropped(part)
+    except (OSError, ValueError, pa.ArrowException):
+        return ()
+
+
+@lru_cache(maxsize=65_536)  # a part never changes
+def _read_dropped(part: Path) -> tuple[str, ...]:
+    with pq.ParquetFile(part) as file:
+        if "trajectory_id" not in file.schema_arrow.names:
+            return ()
+        return tuple(pc.drop_null(file.read(["trajectory_id"])["trajectory_id"]).to_pylist())
+
+
+def without_dropped(rows: pa.Table, dropped: frozenset[str]) -> pa.Table:
+    """The rows of trajectories that are kept, and those of none."""
+    return rows.filter(pc.invert(_is_dropped(rows["trajectory_id"], dropped))) if dropped else rows
+
+
+@lru_cache(maxsize=65_536)
+def _holds_dropped(part: Path, dropped: frozenset[str]) -> bool:
+    """Whether a part has rows of these trajectories."""
+    with pq.ParquetFile(part) as file:
+        return pc.any(_is_dropped(file.read(["trajectory_id"])["trajectory_id"], dropped)).as_py() or False
+
+
+def _is_dropped(ids: pa.ChunkedArray, dropped: frozenset[str]) -> pa.ChunkedArray:
+    return pc.is_in(ids, value_set=pa.array(sorted(dropped), type=pa.string()))

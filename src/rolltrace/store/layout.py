@@ -26,7 +26,7 @@ from urllib.parse import unquote
 import xxhash
 
 from rolltrace.errors import FormatError, StoreError
-from rolltrace.journal import make_folder, make_store, read_problem, replace_file
+from rolltrace.files import make_folder, make_store, read_problem, replace_file
 from rolltrace.record.tables import FORMAT
 
 COMPACTED = "compact-"

@@ -18,11 +18,12 @@ import msgspec
 import pyarrow as pa
 import xxhash
 
-from rolltrace.journal import host_tag, journal_folder, make_folder, open_file, replace_file
+from rolltrace.files import host_tag, make_folder, open_file, replace_file
+from rolltrace.journal import journal_folder
 from rolltrace.record.tables import Table
-from rolltrace.store.later import pq
+from rolltrace.store.arrow import as_today, pq
 from rolltrace.store.layout import COMPACTED, Partition, data_folder, parts_in, source_of, step_folders
-from rolltrace.store.parts import Replaced, as_today, hidden_parts, replaced_by, row_count, write_table
+from rolltrace.store.parts import Replaced, hidden_parts, replaced_by, row_count, write_table
 
 GRACE_SEC = 30.0
 """How long replaced parts stay for those who are reading them."""

@@ -10,18 +10,18 @@ per column chunk and no dictionary for token columns, so that zstd sees the pref
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 import pyarrow as pa
+import xxhash
 
-from rolltrace.journal import file_mode, make_folder, replacing
-from rolltrace.record.tables import FORMAT, TABLES, ColumnType, Table
-from rolltrace.store.checksum import add_checksum
-from rolltrace.store.later import pc, pq
+from rolltrace.files import file_mode, make_folder, replacing
+from rolltrace.record.tables import Table
+from rolltrace.store.arrow import BULKY, SCHEMAS, arrow_column, pc, pq
 from rolltrace.store.layout import (
     COMPACTED,
     OnUnreadable,
@@ -34,35 +34,15 @@ from rolltrace.store.layout import (
     table_of,
 )
 
-_ARROW: dict[ColumnType, pa.DataType] = {
-    "text": pa.string(),
-    "long text": pa.string(),
-    "json": pa.string(),
-    "int64": pa.int64(),
-    "int32": pa.int32(),
-    "float64": pa.float64(),
-    "bool": pa.bool_(),
-    "int32[]": pa.list_(pa.int32()),
-    "float32[]": pa.list_(pa.float32()),
-    "int8[]": pa.list_(pa.int8()),
-}
-BULKY = frozenset({"long text", "json", "int32[]", "float32[]", "int8[]"})
-"""The types of columns that hold payloads."""
-_REPEATED = frozenset({str, int, bool})
+_CHECKSUM_MARK = b"RTSUM\x01\0\0"
+_CHECKSUM_BYTES = len(_CHECKSUM_MARK) + 16
+"""A checksum over a whole part stands between the data and the footer, where no reader looks: offsets are counted from
+the start of the file, and the footer is found from its end. Parquet has them for pages only."""
 _ROWS_PER_GROUP = 4096
 _BYTES_PER_GROUP = 48 << 20
 """Of payload columns, uncompressed: one op of a very long trajectory can be read without all others."""
 _PAGE_BYTES = 8 << 20
 _UNREADABLE = (OSError, ValueError, pa.ArrowException, msgspec.MsgspecError)
-
-SCHEMAS: dict[str, pa.Schema] = {
-    table.name: pa.schema(
-        [pa.field(column.name, _ARROW[column.type]) for column in table.columns],
-        metadata={"rolltrace_format": str(FORMAT), "rolltrace_table": table.name},
-    )
-    for table in TABLES
-}
-"""The Arrow schema of each table, derived from `record.tables`."""
 
 Row = Mapping[str, Any]
 
@@ -94,30 +74,6 @@ def write_part(store: Path, partition: Partition, table: Table, source: str, row
     )
     columns = [arrow_column([row.get(name) for row in ordered], schema.field(name).type) for name in schema.names]
     return write_table(store, partition, table, source, pa.Table.from_arrays(columns, schema=schema))
-
-
-def arrow_column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """The values of one column. Most columns of a part hold the same everywhere, which is soon told."""
-    if values and values.count(values[0]) == len(values):
-        first = values[0]
-        if first is None:
-            return pa.nulls(len(values), kind)
-        if type(first) in _REPEATED:
-            return pa.repeat(pa.scalar(first, type=kind), len(values))
-    if not pa.types.is_list(kind):
-        return pa.array(values, type=kind)
-    # Lists come as Arrow arrays already: they are put behind each other without a look at their items.
-    offsets, total = [], 0
-    for value in values:
-        offsets.append(None if value is None else total)
-        total += 0 if value is None else len(value)
-    found = [
-        value if isinstance(value, pa.Array) else pa.array(value, type=kind.value_type)
-        for value in values
-        if value is not None
-    ]
-    flat = pa.concat_arrays(found) if found else pa.array([], type=kind.value_type)
-    return pa.ListArray.from_arrays(pa.array([*offsets, total], type=pa.int32()), flat, type=kind)
 
 
 def write_table(
@@ -162,7 +118,7 @@ def write_table(
         ) as writer:
             for group in _row_groups(rows.replace_schema_metadata(metadata), bulky):
                 writer.write_table(group, row_group_size=_ROWS_PER_GROUP)
-        add_checksum(hidden)
+        _add_checksum(hidden)
     return path
 
 
@@ -266,11 +222,24 @@ def undrained_sources(store: Path) -> frozenset[str]:
     return frozenset(path.name.partition(".seg")[0] for path in (store / "journal").glob("*/*.seg*"))
 
 
-def as_today(rows: pa.Table, table: Table) -> pa.Table:
-    """Rows with the columns that the table has today, whatever they were written with."""
-    schema = SCHEMAS[table.name]
-    columns = [
-        rows[field.name].cast(field.type) if field.name in rows.column_names else pa.nulls(len(rows), field.type)
-        for field in schema
-    ]
-    return pa.Table.from_arrays(columns, schema=schema)
+def _add_checksum(part: Path) -> None:
+    """Put the checksum into a part that was just written."""
+    data = part.read_bytes()
+    footer = _footer(data)
+    part.write_bytes(data[:footer] + _CHECKSUM_MARK + xxhash.xxh3_128_digest(data) + data[footer:])
+
+
+def checksum_problem(part: Path) -> str | None:
+    """What is wrong with the bytes of a part; None if they are those that were written."""
+    data = part.read_bytes()
+    footer = _footer(data)
+    stored = data[max(0, footer - _CHECKSUM_BYTES) : footer] if footer > 0 else b""
+    if not stored.startswith(_CHECKSUM_MARK):
+        return "its checksum is not where it should be: the file is cut or damaged at its end"
+    if xxhash.xxh3_128_digest(data[: footer - _CHECKSUM_BYTES] + data[footer:]) != stored[len(_CHECKSUM_MARK) :]:
+        return "its checksum does not match: the file is damaged"
+    return None
+
+
+def _footer(data: bytes) -> int:
+    return len(data) - 8 - int.from_bytes(data[-8:-4], "little")

@@ -4,6 +4,9 @@ The summary rows (trajectories, scores, flags, losses) always stay, each step ge
 were pruned, and each trajectory a note that says when and why. Parts are replaced one by one, as in compaction. What is
 to be done is written down first, in a plan beside the journals of this host: a kill in between leaves some parts pruned
 and the rest whole, and whoever prunes next carries the plan out to its end, so that each trajectory is counted once.
+
+Payloads are inputs, outputs, tokens, texts, tracebacks, notes. Small columns stay, and with `whole` only the rows of
+model and tool calls, because turns, tool calls and tokens are part of the summary.
 """
 
 from __future__ import annotations
@@ -17,16 +20,22 @@ import msgspec
 import pyarrow as pa
 import xxhash
 
-from rolltrace.journal import host_tag, journal_folder, make_folder, replace_file
-from rolltrace.record.tables import LOSSES, NOTES
-from rolltrace.store.later import pc, pq
+from rolltrace.files import host_tag, make_folder, replace_file
+from rolltrace.journal import journal_folder
+from rolltrace.record.tables import LOSSES, NOTES, SPANS, TEXTS, TRANSITIONS, Table
+from rolltrace.store.arrow import BULKY, pc, pq
 from rolltrace.store.layout import Partition, source_of, step_folders, table_of
 from rolltrace.store.merge import replace_parts
 from rolltrace.store.owners import Owned
 from rolltrace.store.parts import row_count, undrained_sources, visible_parts, write_part
-from rolltrace.store.strip import DETAIL, PRUNED, strip
 
 _PLAN = "prune.plan"
+DETAIL = {table.name: table for table in (SPANS, TRANSITIONS, NOTES, TEXTS)}
+"""The tables that have payloads."""
+PRUNED = "pruned"
+"""The `event` of the note that says when and why the payloads of a trajectory went. It stays."""
+_LONG_TEXTS = ("text", "traceback")
+"""Columns that hold payloads although they are plain text."""
 
 Progress = Callable[[int, int], None]
 
@@ -83,11 +92,11 @@ def prune(
     """
     may_replace = owned or Owned(store)
     finish_pruning(store, owned=may_replace)
-    found = prunable(store, chosen, whole=whole, steps=steps, owned=may_replace).steps
-    if not found:
+    by_step = prunable(store, chosen, whole=whole, steps=steps, owned=may_replace).steps
+    if not by_step:
         return Pruned(0, 0, 0)
     why = reason or ("pruned_whole" if whole else "pruned_payload")
-    plan = _Plan(whole, why, list(found.items()), policy, time.time_ns())
+    plan = _Plan(whole, why, list(by_step.items()), policy, time.time_ns())
     _write_plan(store, plan)
     pruned = _carry_out(store, plan, may_replace, progress)
     _plan_file(store).unlink(missing_ok=True)
@@ -104,20 +113,20 @@ def prunable(
 ) -> Prunable:
     """Those of these trajectories that have something to remove. The arguments are those of `prune`."""
     ids = pa.array(sorted(chosen), type=pa.string())
-    found: dict[Partition, set[str]] = {}
+    by_step: dict[Partition, set[str]] = {}
     size = 0
     for part in _parts(store, steps, owned or Owned(store)):
         names = pq.read_table(part, columns=["trajectory_id"], partitioning=None)["trajectory_id"]
         if pc.any(pc.is_in(names, value_set=ids)).as_py():
             rows = pq.read_table(part, partitioning=None)
-            stripped = strip(rows, DETAIL[table_of(part)], ids, whole=whole)
+            stripped = _strip(rows, DETAIL[table_of(part)], ids, whole=whole)
             if stripped.ids:
-                found.setdefault(_partition(rows), set()).update(stripped.ids)
+                by_step.setdefault(_partition(rows), set()).update(stripped.ids)
                 size += _less(part, rows, stripped.rows)
-    return Prunable(found, size)
+    return Prunable(by_step, size)
 
 
-def _less(part: Path, rows: pa.Table, kept: pa.Table) -> int:
+def _less(part: Path, rows: pa.Table, left: pa.Table) -> int:
     """About how much smaller a part would be: each column shrinks on the disk as it does in memory."""
     footer = pq.read_metadata(part)
     less = 0.0
@@ -126,7 +135,7 @@ def _less(part: Path, rows: pa.Table, kept: pa.Table) -> int:
             column = footer.row_group(group).column(at)
             name = column.path_in_schema.partition(".")[0]
             before = rows[name].nbytes
-            less += column.total_compressed_size * (before - kept[name].nbytes) / before if before else 0.0
+            less += column.total_compressed_size * (before - left[name].nbytes) / before if before else 0.0
     return max(round(less), 0)
 
 
@@ -169,21 +178,24 @@ def _write_plan(store: Path, plan: _Plan) -> None:
 
 
 def _carry_out(store: Path, plan: _Plan, owned: Callable[[Path], bool], progress: Progress) -> Pruned:
-    ids = {place.folder(store): pa.array(sorted(found), type=pa.string()) for place, found in plan.steps}
+    ids = {
+        partition.folder(store): pa.array(sorted(trajectory_ids), type=pa.string())
+        for partition, trajectory_ids in plan.steps
+    }
     parts = list(_parts(store, ids.__contains__, owned))
     rows = size = 0
     for done, part in enumerate(parts):
         progress(done, len(parts))
         table = pq.read_table(part, partitioning=None)
-        stripped = strip(table, DETAIL[table_of(part)], ids[part.parent], whole=plan.whole)
+        stripped = _strip(table, DETAIL[table_of(part)], ids[part.parent], whole=plan.whole)
         if stripped.changed:
             rows += stripped.changed
             fresh = replace_parts(store, _partition(table), DETAIL[table_of(part)], [part], stripped.rows)
             size += part.stat().st_size - fresh.stat().st_size
-    for place, found in plan.steps:
-        _count(store, place, found, plan)
+    for partition, trajectory_ids in plan.steps:
+        _count(store, partition, trajectory_ids, plan)
     progress(len(parts), len(parts))
-    return Pruned(len(set().union(*(found for _, found in plan.steps))), rows, size)
+    return Pruned(len(set().union(*(trajectory_ids for _, trajectory_ids in plan.steps))), rows, size)
 
 
 def _parts(store: Path, steps: Callable[[Path], bool], owned: Callable[[Path], bool]) -> Iterator[Path]:
@@ -203,12 +215,60 @@ def _partition(rows: pa.Table) -> Partition:
     return Partition(first["project"], first["experiment"], first["step"])
 
 
-def _count(store: Path, partition: Partition, found: set[str], plan: _Plan) -> None:
+def _count(store: Path, partition: Partition, trajectory_ids: set[str], plan: _Plan) -> None:
     """Say in the store how many were pruned, and of each when and why."""
-    name = xxhash.xxh3_64_hexdigest(" ".join(sorted(found)).encode())
+    name = xxhash.xxh3_64_hexdigest(" ".join(sorted(trajectory_ids)).encode())
     source = f"prune-{host_tag()}-{plan.reason}-{name}"
     where = {**partition._asdict(), "worker": "prune"}
     body = msgspec.json.encode({"policy": plan.policy, "whole": plan.whole}).decode()
     note = {**where, "event": PRUNED, "time_ns": plan.time_ns, "body": body}
-    write_part(store, partition, NOTES, source, [{**note, "trajectory_id": each} for each in sorted(found)])
-    write_part(store, partition, LOSSES, source, [{**where, "reason": plan.reason, "count": len(found)}])
+    write_part(store, partition, NOTES, source, [{**note, "trajectory_id": each} for each in sorted(trajectory_ids)])
+    write_part(store, partition, LOSSES, source, [{**where, "reason": plan.reason, "count": len(trajectory_ids)}])
+
+
+class _Stripped(NamedTuple):
+    """Rows without what was to go."""
+
+    rows: pa.Table
+    ids: set[str]
+    """The trajectories that lost something."""
+    changed: int
+    """How many rows lost something, or are gone."""
+
+
+def _strip(rows: pa.Table, table: Table, ids: pa.Array, *, whole: bool) -> _Stripped:
+    """Take the payloads of these trajectories out of rows of a table, or with `whole` the rows themselves."""
+    hit = pc.is_in(rows["trajectory_id"], value_set=ids)
+    if table is NOTES:
+        hit = pc.and_(hit, pc.fill_null(pc.not_equal(rows["event"], PRUNED), True))
+    payloads = [
+        column.name
+        for column in table.columns
+        if column.name in rows.column_names and (column.type in BULKY or column.name in _LONG_TEXTS)
+    ]
+    gone = _nowhere(rows)
+    if table is TEXTS:  # nothing but payload
+        gone = hit
+    elif whole:
+        gone = pc.and_(hit, pc.invert(_summed(rows)))
+    less = gone
+    for name in payloads:
+        less = pc.or_(less, pc.and_(hit, pc.is_valid(rows[name])))
+    lost = rows["trajectory_id"].filter(less)
+    left = rows
+    for name in payloads:
+        at = left.column_names.index(name)
+        empty = pa.nulls(len(left), left.schema.field(name).type)
+        left = left.set_column(at, left.schema.field(name), pc.if_else(hit, empty, left[name].combine_chunks()))
+    return _Stripped(left.filter(pc.invert(gone)), set(lost.to_pylist()), len(lost))
+
+
+def _summed(rows: pa.Table) -> pa.ChunkedArray:
+    """Which rows a listing counts: model and tool calls."""
+    if "kind" not in rows.column_names:
+        return _nowhere(rows)
+    return pc.fill_null(pc.is_in(rows["kind"], value_set=pa.array(["llm", "tool"])), False)
+
+
+def _nowhere(rows: pa.Table) -> pa.ChunkedArray:
+    return pa.chunked_array([pa.array([False] * len(rows), type=pa.bool_())])

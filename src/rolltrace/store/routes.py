@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import xxhash
 
-from rolltrace.journal import host_name, make_folder, replace_file
+from rolltrace.files import host_name, make_folder, replace_file
 from rolltrace.store.layout import escape, unescape
 
 EMBEDDED = "rolltrace"

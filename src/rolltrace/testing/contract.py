@@ -24,7 +24,7 @@ from rolltrace.capture import rollout_trace_attr, rollout_trace_op
 from rolltrace.testing.rollouts import rollouts
 
 if TYPE_CHECKING:
-    from rolltrace.backends.backend import Backend
+    from rolltrace.backends import Backend
     from rolltrace.query import Op, Trajectory
 
 _TEXT = '回答：«größer» 🎉 \u202e <script>alert("x")</script> \x00 \ud800'.encode("utf-8", "replace").decode()
@@ -37,7 +37,7 @@ class SeenOp:
 
     id: str
     parent: str | None
-    """The id of the op it was made in; None for a top op (not the vendor's root for the trajectory)."""
+    """The id of the op it was handle in; None for a top op (not the vendor's root for the trajectory)."""
     name: str
     failed: bool
     """It ended in an error, was cancelled or interrupted."""
@@ -103,25 +103,24 @@ class BackendContract:
 
     def test_every_op_arrives_with_its_inputs_outputs_and_times(self, tmp_path: Path) -> None:
         with rollouts(tmp_path) as lab:
-            with rollout_trace_attr(sample_index=7, step=3, rollout_n=1) as made:
+            with rollout_trace_attr(sample_index=7, step=3, rollout_n=1) as handle:
                 agent("pages")
                 search("second")
-            self._check(self._send(lab.read(made.id)))
+            self._check(self._send(lab.read(handle.id)))
 
     def test_an_error_arrives(self, tmp_path: Path) -> None:
         with rollouts(tmp_path) as lab:
-            with rollout_trace_attr(step=1) as made:
+            with rollout_trace_attr(step=1) as handle:
                 agent("fail")
-            seen = self._check(self._send(lab.read(made.id)))
+            seen = self._check(self._send(lab.read(handle.id)))
         failed = next(op for op in seen.ops if op.name == "search")
         assert failed.failed, "the op that raised does not show as failed"
         assert "no such page" in (failed.error or ""), f"the message is lost: {failed.error!r}"
 
     def test_a_trajectory_that_failed_shows_so(self, tmp_path: Path) -> None:
         with rollouts(tmp_path) as lab:
-            made = rollout_trace_attr(step=1)
             try:
-                with made as handle:
+                with rollout_trace_attr(step=1) as handle:
                     raise RuntimeError("broken rollout")
             except RuntimeError:
                 pass
@@ -130,37 +129,37 @@ class BackendContract:
 
     def test_text_of_every_language_arrives(self, tmp_path: Path) -> None:
         with rollouts(tmp_path) as lab:
-            with rollout_trace_attr(step=1, sample_index="样本-1") as made:
+            with rollout_trace_attr(step=1, sample_index="样本-1") as handle:
                 search(_TEXT)
-            self._check(self._send(lab.read(made.id)))
+            self._check(self._send(lab.read(handle.id)))
 
     def test_coordinates_arrive(self, tmp_path: Path) -> None:
         with rollouts(tmp_path) as lab:
-            with rollout_trace_attr(sample_index="a-uuid", step=12, rollout_n=3, validate=True) as made:
+            with rollout_trace_attr(sample_index="a-uuid", step=12, rollout_n=3, validate=True) as handle:
                 search("x")
-            seen = self._check(self._send(lab.read(made.id)))
+            seen = self._check(self._send(lab.read(handle.id)))
         wanted = {"step": "12", "sample_index": "a-uuid", "rollout_n": "3", "validate": "true", "experiment": "run"}
-        found = {name: str(seen.coordinates.get(name)) for name in wanted}
-        found["validate"] = found["validate"].lower()
-        assert found == wanted
+        coordinates = {name: str(seen.coordinates.get(name)) for name in wanted}
+        coordinates["validate"] = coordinates["validate"].lower()
+        assert coordinates == wanted
 
     def test_scores_arrive(self, tmp_path: Path) -> None:
         with rollouts(tmp_path) as lab:
-            with rollout_trace_attr(step=1) as made:
+            with rollout_trace_attr(step=1) as handle:
                 search("x")
-                made.reward(0.25)
-                made.reward(0.75, terms={"format": 1.0})
-            seen = self._check(self._send(lab.read(made.id)))
+                handle.reward(0.25)
+                handle.reward(0.75, terms={"format": 1.0})
+            seen = self._check(self._send(lab.read(handle.id)))
         assert seen.scores.get("reward") == 0.75, f"the newest reward counts, not {seen.scores}"
 
     def test_rewards_that_are_no_numbers_stop_nothing(self, tmp_path: Path) -> None:
         with rollouts(tmp_path) as lab:
             ids = []
             for value in (math.nan, math.inf, -math.inf, None):
-                with rollout_trace_attr(step=1) as made:
+                with rollout_trace_attr(step=1) as handle:
                     search("x")
-                    made.reward(value, terms={"format": math.nan})
-                ids.append(made.id)
+                    handle.reward(value, terms={"format": math.nan})
+                ids.append(handle.id)
             trajectories = [lab.read(each) for each in ids]
         self._send(*trajectories)
         for trajectory in trajectories:
@@ -170,9 +169,9 @@ class BackendContract:
         with rollouts(tmp_path) as lab:
             ids = []
             for size in (10, _HUGE, 20):
-                with rollout_trace_attr(step=1) as made:
+                with rollout_trace_attr(step=1) as handle:
                     search("大" * size)
-                ids.append(made.id)
+                ids.append(handle.id)
             small, huge, other = (lab.read(each) for each in ids)
         self._send(small, huge, other)
         self._check(small)
@@ -182,9 +181,9 @@ class BackendContract:
 
     def test_an_empty_trajectory_arrives(self, tmp_path: Path) -> None:
         with rollouts(tmp_path) as lab:
-            with rollout_trace_attr(step=1) as made:
+            with rollout_trace_attr(step=1) as handle:
                 pass
-            self._check(self._send(lab.read(made.id)))
+            self._check(self._send(lab.read(handle.id)))
 
     def test_an_op_outside_any_trajectory_arrives(self, tmp_path: Path) -> None:
         with rollouts(tmp_path) as lab:
@@ -201,20 +200,20 @@ class BackendContract:
             def killed(query: str) -> None:
                 lab.kill()
 
-            with rollout_trace_attr(step=1) as made:
+            with rollout_trace_attr(step=1) as handle:
                 search("before")
                 killed("now")
-            trajectory = lab.read(made.id)
+            trajectory = lab.read(handle.id)
         assert trajectory.status == "interrupted"
         seen = self._check(self._send(trajectory))
         assert next(op for op in seen.ops if op.name == "killed").failed, "an op that never ended shows as fine"
 
     def test_a_repeat_doubles_nothing(self, tmp_path: Path) -> None:
         with rollouts(tmp_path) as lab:
-            with rollout_trace_attr(step=1) as made:
+            with rollout_trace_attr(step=1) as handle:
                 agent("pages")
-                made.reward(0.5)
-            trajectory = lab.read(made.id)
+                handle.reward(0.5)
+            trajectory = lab.read(handle.id)
         self._send(trajectory)
         self._send(trajectory)
         self._send(trajectory, trajectory)
@@ -223,12 +222,12 @@ class BackendContract:
 
     def test_late_scores_arrive_by_an_update(self, tmp_path: Path) -> None:
         with rollouts(tmp_path) as lab:
-            with rollout_trace_attr(step=1) as made:
+            with rollout_trace_attr(step=1) as handle:
                 agent("pages")
-                made.reward(0.25)
-            self._send(lab.read(made.id))
-            made.reward(1.0, terms={"late": 1.0})
-            late = lab.read(made.id)
+                handle.reward(0.25)
+            self._send(lab.read(handle.id))
+            handle.reward(1.0, terms={"late": 1.0})
+            late = lab.read(handle.id)
         for _ in range(2):  # an update may be repeated too
             backend = self.make_backend()
             backend.update([late])
@@ -238,12 +237,12 @@ class BackendContract:
 
     def test_ops_that_come_late_are_added(self, tmp_path: Path) -> None:
         with rollouts(tmp_path) as lab:
-            with rollout_trace_attr(step=1) as made:
+            with rollout_trace_attr(step=1) as handle:
                 agent("pages")
-                early = lab.read(made.id)
+                early = lab.read(handle.id)
                 search("late")
             self._send(early)
-            self._check(self._send(lab.read(made.id)))
+            self._check(self._send(lab.read(handle.id)))
 
     def test_nothing_to_send_is_fine(self) -> None:
         backend = self.make_backend()
@@ -300,36 +299,36 @@ def _op_differences(op: Op, seen: SeenOp, contract: BackendContract) -> list[str
 
 def _by_path(ops: list[Op]) -> dict[str, Op]:
     """Each op under its name and those of the ops around it, numbered where names repeat."""
-    found: dict[str, Op] = {}
+    by_path: dict[str, Op] = {}
 
     def add(siblings: list[Op], above: str) -> None:
         for op in sorted(siblings, key=lambda op: (op.start_ns, op.op_id)):
-            path = _unused(f"{above}/{op.name}", found)
-            found[path] = op
+            path = _unused(f"{above}/{op.name}", by_path)
+            by_path[path] = op
             add(op.children, path)
 
     add(ops, "")
-    return found
+    return by_path
 
 
 def _seen_by_path(ops: list[SeenOp]) -> dict[str, SeenOp]:
-    found: dict[str, SeenOp] = {}
-    known = {op.id for op in ops}
+    by_path: dict[str, SeenOp] = {}
+    ids = {op.id for op in ops}
 
     def add(parent: str | None, above: str) -> None:
-        inside = [op for op in ops if op.parent == parent or (parent is None and op.parent not in known)]
+        inside = [op for op in ops if op.parent == parent or (parent is None and op.parent not in ids)]
         for op in sorted(inside, key=lambda op: op.start_ns or 0):
-            path = _unused(f"{above}/{op.name}", found)
-            found[path] = op
+            path = _unused(f"{above}/{op.name}", by_path)
+            by_path[path] = op
             add(op.id, path)
 
     add(None, "")
-    return found
+    return by_path
 
 
-def _unused(path: str, found: dict[str, Any]) -> str:
+def _unused(path: str, taken: dict[str, Any]) -> str:
     number = 1
-    while (numbered := path if number == 1 else f"{path}#{number}") in found:
+    while (numbered := path if number == 1 else f"{path}#{number}") in taken:
         number += 1
     return numbered
 

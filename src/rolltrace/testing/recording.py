@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Raw
+
 from rolltrace.capture import Recorder, follow_threads, scope
 from rolltrace.journal import Losses
 from rolltrace.record import (
@@ -31,10 +33,12 @@ class MemorySink:
     def __init__(self) -> None:
         self.start_over_in_child()
 
-    def append(self, body: builtins.bytes, step: int | None = None) -> bool:
-        self.bodies.append(body)
+    def append(
+        self, body: builtins.bytes, step: int | None = None, rest: tuple[builtins.bytes | Raw, ...] = ()
+    ) -> bool:
+        self.bodies.append(b"".join((body, *rest)))
         self.records += 1
-        self.bytes += len(body)
+        self.bytes += len(self.bodies[-1])
         return True
 
     def lose(self, reason: str, step: int | None) -> None:
@@ -160,8 +164,8 @@ class Recording:
     @property
     def events(self) -> list[Said]:
         """What was said about trajectories."""
-        found = [each for each in self.records if isinstance(each, Event)]
-        return [Said(e.event, decode_value(e.body), e.trajectory_id.hex(), e.op_id) for e in found]
+        events = [each for each in self.records if isinstance(each, Event)]
+        return [Said(e.event, decode_value(e.body), e.trajectory_id.hex(), e.op_id) for e in events]
 
     @property
     def op(self) -> TracedOp:

@@ -28,10 +28,10 @@ class Answers:
 
     def get(self, etag: str) -> Answer | None:
         with self._lock:
-            known = self._known.get(etag)
-            if known is not None:
+            answer = self._known.get(etag)
+            if answer is not None:
                 self._known.move_to_end(etag)
-            return known
+            return answer
 
     def keep(self, etag: str, answer: Answer) -> None:
         if len(answer.body) > _MOST_BYTES // 8:

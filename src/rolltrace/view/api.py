@@ -64,17 +64,18 @@ def status(asked: Asked) -> Answer:
 
 
 def _status(store: Store) -> dict[str, Any]:
-    found = store_status(store)
+    status = store_status(store)
     return {
         "store_name": store.path.name,
         "store_path": str(store.path),
         "version": rolltrace.__version__,
-        "experiments": found.experiments,
-        "running": found.running,
-        "lost": found.lost,
-        "recording": found.recording,
+        "experiments": status.experiments,
+        "running": status.running,
+        "lost": status.lost,
+        "recording": status.recording,
         "incomplete": [
-            {"file": str(each.path.relative_to(store.path)), "reason": each.reason} for each in found.incomplete.missing
+            {"file": str(each.path.relative_to(store.path)), "reason": each.reason}
+            for each in status.incomplete.missing
         ],
         "read_only": not os.access(store.path, os.W_OK),
         "now_ns": time.time_ns(),
@@ -176,8 +177,8 @@ def trajectory(asked: Asked) -> Answer:
     )
 
 
-def _score(given: dict[str, Any]) -> dict[str, Any]:
-    return {**given, "terms": {name: recorded(value) for name, value in given["terms"].items()}}
+def _score(score: dict[str, Any]) -> dict[str, Any]:
+    return {**score, "terms": {name: recorded(value) for name, value in score["terms"].items()}}
 
 
 def conversation(asked: Asked) -> Answer:
@@ -209,12 +210,10 @@ def tokens(asked: Asked) -> Answer:
 
 
 def op(asked: Asked) -> Answer:
-    found = _op(asked)
-    outline = next(each for each in asked.loaded.ops(asked.path["trajectory_id"]) if each["op_id"] == found.op_id)
-    payload = {"inputs": recorded(found.inputs), "outputs": recorded(found.outputs)}
-    return Answer(
-        encoded(wire.OpDetail, {**outline, **payload, "op": shapes.op(outline), "traceback": found.traceback})
-    )
+    op = _op(asked)
+    outline = next(each for each in asked.loaded.ops(asked.path["trajectory_id"]) if each["op_id"] == op.op_id)
+    payload = {"inputs": recorded(op.inputs), "outputs": recorded(op.outputs)}
+    return Answer(encoded(wire.OpDetail, {**outline, **payload, "op": shapes.op(outline), "traceback": op.traceback}))
 
 
 def branch(asked: Asked) -> Answer:
@@ -230,19 +229,19 @@ def branch(asked: Asked) -> Answer:
 
 
 def op_raw(asked: Asked) -> Answer:
-    found = _op(asked)
-    body = json.dumps(whole_value(shapes.op_record(found)), ensure_ascii=False, indent=1).encode()
-    return Answer(body, filename=f"op-{found.op_id}.json")
+    op = _op(asked)
+    body = json.dumps(whole_value(shapes.op_record(op)), ensure_ascii=False, indent=1).encode()
+    return Answer(body, filename=f"op-{op.op_id}.json")
 
 
 def _op(asked: Asked) -> Any:
     op_id = _whole(asked.path["op_id"])
-    found = next(
+    op = next(
         (each for each in asked.loaded.trajectory(asked.path["trajectory_id"]).walk() if each.op_id == op_id), None
     )
-    if found is None:
+    if op is None:
         raise NotFoundError(f"the trajectory has no op {op_id}")
-    return found
+    return op
 
 
 def transitions(asked: Asked) -> Answer:
@@ -256,17 +255,17 @@ def transitions(asked: Asked) -> Answer:
         fields = row["fields"] if isinstance(row["fields"], dict) else {}
         names = ("prompt", "policy_response", "reward_data", "env_state", "extra")
         values = {name: recorded(trace.get(name)) for name in names}
-        known = {key: recorded(value) for key, value in fields.items() if value is not None}
+        present = {key: recorded(value) for key, value in fields.items() if value is not None}
         earlier = [{key: recorded(value) for key, value in each.items()} for each in row["earlier"]]
-        rows.append({**row, **values, "index": index, "changes": shown, "fields": known, "earlier": earlier})
+        rows.append({**row, **values, "index": index, "changes": shown, "fields": present, "earlier": earlier})
         before = state
     return Answer(encoded(wire.Transitions, {"transitions": rows}))
 
 
 def raw(asked: Asked) -> Answer:
-    found = asked.loaded.trajectory(asked.path["trajectory_id"])
-    plain = found.to_dict()
-    plain["ops"] = [shapes.op_record(each) for each in found.walk()]
+    trajectory = asked.loaded.trajectory(asked.path["trajectory_id"])
+    plain = trajectory.to_dict()
+    plain["ops"] = [shapes.op_record(each) for each in trajectory.walk()]
     return Answer(json.dumps(bounded(plain, total=1_000_000), ensure_ascii=False).encode())
 
 
@@ -332,9 +331,9 @@ def live(asked: Asked) -> Answer:
 
 def search(asked: Asked) -> Answer:
     wanted: requests.SearchRequest = asked.arguments
-    found = search_text(asked.store, wanted.q, _scope(wanted), after=wanted.after, limit=wanted.limit)
-    hits = [shapes.hit(each) for each in found.hits]
-    return Answer(encoded(wire.Search, {"hits": hits, "next": found.page.next, "older_runs": found.page.older_runs}))
+    page = search_text(asked.store, wanted.q, _scope(wanted), after=wanted.after, limit=wanted.limit)
+    hits = [shapes.hit(each) for each in page.hits]
+    return Answer(encoded(wire.Search, {"hits": hits, "next": page.page.next, "older_runs": page.page.older_runs}))
 
 
 def jump(asked: Asked) -> Answer:

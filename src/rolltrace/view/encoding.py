@@ -50,7 +50,7 @@ def _plain(value: Any, name: str = "") -> Any:
         return _plain_list(value)
     if dataclasses.is_dataclass(value):
         return {field.name: _plain(getattr(value, field.name), field.name) for field in dataclasses.fields(value)}
-    raise TypeError(f"nothing for the wire: {type(value).__name__}")
+    raise TypeError(f"cannot be encoded for the wire: {type(value).__name__}")
 
 
 def _plain_list(values: list[Any] | tuple[Any, ...]) -> list[Any]:

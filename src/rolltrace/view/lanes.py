@@ -53,7 +53,7 @@ class Lane:
         with self._lock:
             if not self._path.is_dir():
                 self._opened = None
-                raise StoreError(f"there is no store at {str(self._path)!r} any more")
+                raise StoreError(f"the store {str(self._path)!r} no longer exists")
             if self._opened is None:
                 store = open_store(self._path, memory_limit=_MEMORY)
                 self._opened = Opened(store, Loaded(store), Answers())

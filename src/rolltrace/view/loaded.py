@@ -38,15 +38,15 @@ class Loaded:
         self._places: OrderedDict[str, Place] = OrderedDict()
 
     def place(self, trajectory_id: str) -> Place:
-        """Where it is; the first letters of its id are enough."""
+        """Where it is; a prefix of its id is enough."""
         with self._lock:
-            known = self._places.get(trajectory_id)
-        if known is None:
-            known = find_trajectory(self._store, trajectory_id)
+            place = self._places.get(trajectory_id)
+        if place is None:
+            place = find_trajectory(self._store, trajectory_id)
             with self._lock:
-                if trajectory_id == known.trajectory_id:  # fewer letters may mean several some day
-                    self._remember(self._places, trajectory_id, known)
-        return known
+                if trajectory_id == place.trajectory_id:  # fewer letters may mean several some day
+                    self._remember(self._places, trajectory_id, place)
+        return place
 
     def trajectory(self, trajectory_id: str) -> Trajectory:
         return self._get("trajectory", trajectory_id, lambda place: self._store.trajectory(place.trajectory_id))
@@ -66,17 +66,17 @@ class Loaded:
         version = self._store.version(place.step)
         key = (what, place.trajectory_id)
         with self._lock:
-            known = self._known.get(key)
-            if known is not None and known.version == version:
+            entry = self._known.get(key)
+            if entry is not None and entry.version == version:
                 self._known.move_to_end(key)
-                return known.value  # type: ignore[no-any-return]
+                return entry.value  # type: ignore[no-any-return]
         value = read(place)
         with self._lock:
             self._remember(self._known, key, _Known(version, value))
         return value
 
-    def _remember(self, known: OrderedDict[Any, Any], key: Any, value: Any) -> None:
-        known[key] = value
-        known.move_to_end(key)
-        while len(known) > _MOST:
-            known.popitem(last=False)
+    def _remember(self, entries: OrderedDict[Any, Any], key: Any, value: Any) -> None:
+        entries[key] = value
+        entries.move_to_end(key)
+        while len(entries) > _MOST:
+            entries.popitem(last=False)

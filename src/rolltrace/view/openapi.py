@@ -64,10 +64,9 @@ def _query_parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
 
 def _describe(schemas: dict[str, Any], module: ModuleType) -> None:
     """Put the docstrings under the fields into the schemas; msgspec knows those of classes only."""
-    documented = _field_docs(module)
     for name, schema in schemas.items():
         for base in getattr(module, name).__mro__:
-            for field, text in documented.get(base.__name__, {}).items():
+            for field, text in _field_docs(base).items():
                 described = schema["properties"][field]
                 if "$ref" in described:  # stands alone in a schema
                     schema["properties"][field] = {"allOf": [described], "description": text}
@@ -75,15 +74,16 @@ def _describe(schemas: dict[str, Any], module: ModuleType) -> None:
                     described["description"] = text
 
 
-def _field_docs(module: ModuleType) -> dict[str, dict[str, str]]:
-    found: dict[str, dict[str, str]] = {}
-    for node in ast.parse(inspect.getsource(module)).body:
-        if isinstance(node, ast.ClassDef):
-            found[node.name] = {
-                field.target.id: after.value.value
-                for field, after in zip(node.body, node.body[1:])
-                if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
-                if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)
-                if isinstance(after.value.value, str)
-            }
-    return found
+def _field_docs(of: type) -> dict[str, str]:
+    """The docstrings under the fields of a class of ours."""
+    if not of.__module__.startswith("rolltrace."):
+        return {}
+    (node,) = ast.parse(inspect.getsource(of)).body
+    assert isinstance(node, ast.ClassDef)
+    return {
+        field.target.id: after.value.value
+        for field, after in zip(node.body, node.body[1:])
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+        if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)
+        if isinstance(after.value.value, str)
+    }

@@ -41,10 +41,10 @@ def live_row(row: Shape) -> Shape:
     return {**row, "current_op": None if row["current_op"] is None else name(row["current_op"])}
 
 
-def hit(found: Shape) -> Shape:
+def hit(match: Shape) -> Shape:
     """A trajectory in which a text was found."""
-    matches = [{**each, "op_name": name(each["op_name"])} for each in found["matches"]]
-    return {**found, "row": listing_row(found["row"]), "matches": matches}
+    matches = [{**each, "op_name": name(each["op_name"])} for each in match["matches"]]
+    return {**match, "row": listing_row(match["row"]), "matches": matches}
 
 
 def detail(value: Any) -> Any:

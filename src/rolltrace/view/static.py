@@ -38,21 +38,21 @@ class StaticFile(NamedTuple):
 
 def static_files() -> dict[str, StaticFile]:
     """Every file of the viewer by its path in the URL."""
-    found: dict[str, StaticFile] = {}
+    by_path: dict[str, StaticFile] = {}
     root = files("rolltrace.view") / "static"
     if root.is_dir():
-        _collect(root, "", found)
-    found.setdefault(INDEX, _file("index.html", NOT_BUILT, immutable=False))
-    return found
+        _collect(root, "", by_path)
+    by_path.setdefault(INDEX, _file("index.html", NOT_BUILT, immutable=False))
+    return by_path
 
 
-def _collect(folder: Traversable, path: str, found: dict[str, StaticFile]) -> None:
+def _collect(folder: Traversable, path: str, files: dict[str, StaticFile]) -> None:
     for entry in folder.iterdir():
         place = f"{path}/{entry.name}"
         if entry.is_dir():
-            _collect(entry, place, found)
+            _collect(entry, place, files)
         elif _suffix(entry.name) in _TYPES:
-            found[place] = _file(entry.name, entry.read_bytes(), immutable=place.startswith("/assets/"))
+            files[place] = _file(entry.name, entry.read_bytes(), immutable=place.startswith("/assets/"))
 
 
 def _file(name: str, body: bytes, *, immutable: bool) -> StaticFile:

@@ -207,7 +207,12 @@ def test_numbers_that_json_does_not_have_come_as_text(lab: Any) -> None:
     with rollout_trace_attr() as made:
         search([math.nan, math.inf, 1.5, {"x": -math.inf}])
     said = spans(lab.read(made.id))["search"].attributes
-    assert json.loads(str(said["output.value"])) == ["NaN", "Infinity", 1.5, {"x": "-Infinity"}]
+    assert json.loads(str(said["output.value"])) == [
+        {"$float": "nan"},
+        {"$float": "inf"},
+        1.5,
+        {"x": {"$float": "-inf"}},
+    ]
 
 
 def test_for_mlflow_coordinates_are_tags_too(lab: Any) -> None:

@@ -3,13 +3,14 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 import pytest
 
 import rolltrace
-from rolltrace.backends.weave.calls import Call, call_id, calls_of, object_name, scores_of
+from rolltrace.backends.weave.calls import WeaveCall, call_id, calls_of, object_name, scores_of
 from rolltrace.query import Trajectory
 
 Record = Callable[[Callable[[], None]], list[Trajectory]]
@@ -46,7 +47,7 @@ def rollout() -> None:
     trajectory.reward(0.75, terms={"format": 1.0})
 
 
-def by_name(trajectory: Trajectory) -> dict[str, Call]:
+def by_name(trajectory: Trajectory) -> dict[str, WeaveCall]:
     return {call.op: call for call in calls_of(trajectory)}
 
 
@@ -193,7 +194,7 @@ def test_a_score_that_changes_has_another_id_and_one_that_does_not_has_the_same(
     (trajectory,) = recorded(rollout)
     (score,) = scores_of(trajectory)
     assert scores_of(trajectory)[0].id == score.id
-    trajectory.scores.append({**trajectory.scores[-1], "value": 0.5})
+    trajectory.scores.append(replace(trajectory.scores[-1], value=0.5))
     assert scores_of(trajectory)[0].id != score.id
 
 

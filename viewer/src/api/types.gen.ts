@@ -1318,11 +1318,12 @@ export interface components {
          * @description One place where a text was found.
          */
         Match: {
-            op_id: string;
+            /** @description None for a transition that was recorded in no op. */
+            op_id: string | null;
             op_name: string;
             turn: number | null;
             /** @enum {unknown} */
-            where: "payload" | "tokens";
+            where: "payload" | "tokens" | "transition";
             before: string;
             match: string;
             after: string;

@@ -45,8 +45,8 @@ class MlflowBackend:
         unconverted: dict[str, str] = {}
         different = {each.trajectory_id: each for each in trajectories}.values()
         with self._talking() as places:
-            spans = _Batch(self._tracking, refused)
-            for trajectory, made in convert_each(different, spans_of, unconverted):
+            batch = _Batch(self._tracking, refused)
+            for trajectory, spans in convert_each(different, spans_of, unconverted):
                 trace_id = trace_id_of(trajectory.trajectory_id)
                 place = places.of(trajectory)
                 try:
@@ -58,10 +58,10 @@ class MlflowBackend:
                     places.of(trajectory)  # raises if it is the place that is wrong
                     refused[trace_id] = str(fault)
                 else:
-                    spans.add(place.experiment_id, made)
-            spans.flush()
-        found = ((each.trajectory_id, refused.get(trace_id_of(each.trajectory_id))) for each in different)
-        refusals = [Refused(trajectory_id, reason) for trajectory_id, reason in found if reason is not None]
+                    batch.add(place.experiment_id, spans)
+            batch.flush()
+        reasons = ((each.trajectory_id, refused.get(trace_id_of(each.trajectory_id))) for each in different)
+        refusals = [Refused(trajectory_id, reason) for trajectory_id, reason in reasons if reason is not None]
         return [*refusals, *(Refused(*each) for each in unconverted.items())]
 
     def update(self, trajectories: Sequence[Trajectory]) -> None:
@@ -108,11 +108,11 @@ class MlflowBackend:
 
     def _there(self, trace_ids: Iterable[str]) -> dict[str, TraceInfo]:
         """Those that MLflow still has and can change: people delete traces, MLflow may archive them."""
-        asked = list(trace_ids)
-        found: list[TraceInfo] = []
-        for start in range(0, len(asked), _ASKED_AT_ONCE):
-            found += self._tracking.batch_get_trace_infos(asked[start : start + _ASKED_AT_ONCE])
-        return {info.trace_id: info for info in found if info.tags.get(_SPANS) != "ARCHIVE_REPO"}
+        wanted = list(trace_ids)
+        infos: list[TraceInfo] = []
+        for start in range(0, len(wanted), _ASKED_AT_ONCE):
+            infos += self._tracking.batch_get_trace_infos(wanted[start : start + _ASKED_AT_ONCE])
+        return {info.trace_id: info for info in infos if info.tags.get(_SPANS) != "ARCHIVE_REPO"}
 
 
 class _Batch:

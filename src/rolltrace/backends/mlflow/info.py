@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from mlflow.entities import AssessmentSource, Feedback, TraceInfo, TraceLocation, TraceState
 
-from rolltrace.backends.mlflow.spans import end_of, usage_of
-from rolltrace.backends.mlflow.values import cut, json_of, plain, trace_id_of
+from rolltrace.backends.mlflow.spans import mlflow_usage
+from rolltrace.backends.mlflow.values import cut, plain, trace_id_of
+from rolltrace.backends.values import strict_json
 
 if TYPE_CHECKING:
     from rolltrace.query import Trajectory
@@ -27,12 +27,12 @@ SOURCE = AssessmentSource("CODE", "rolltrace")
 def info_of(trajectory: Trajectory, experiment_id: str, run_id: str) -> TraceInfo:
     """All about the trace but its spans."""
     asked, answered = _previews(trajectory)
-    usage = _usage(trajectory)
+    usage = trajectory.usage
     return TraceInfo(
         trace_id=trace_id_of(trajectory.trajectory_id),
         trace_location=TraceLocation.from_experiment_id(experiment_id),
         request_time=trajectory.start_ns // 1_000_000,
-        execution_duration=(end_of(trajectory) - trajectory.start_ns) // 1_000_000,
+        execution_duration=(trajectory.last_ns - trajectory.start_ns) // 1_000_000,
         state=TraceState.OK if trajectory.status == "ok" else TraceState.ERROR,
         request_preview=asked,
         response_preview=answered,
@@ -40,32 +40,18 @@ def info_of(trajectory: Trajectory, experiment_id: str, run_id: str) -> TraceInf
         trace_metadata={
             RUN: run_id,
             "mlflow.source.name": "rolltrace",
-            **({"mlflow.trace.tokenUsage": json_of(usage)} if usage else {}),
+            **({} if usage is None else {"mlflow.trace.tokenUsage": strict_json(mlflow_usage(usage))}),
         },
         tags=_tags(trajectory),
         assessments=list({each.assessment_id: each for each in _feedback(trajectory)}.values()),
     )
 
 
-def _usage(trajectory: Trajectory) -> dict[str, int]:
-    """Over all calls of the policy; one that was made by another is a part of it."""
-    counted: Counter[str] = Counter()
-    waiting = list(trajectory.ops)
-    while waiting:
-        op = waiting.pop()
-        usage = None if op.kind == "aux_llm" else usage_of(op)
-        if usage is None:
-            waiting += op.children
-        else:
-            counted.update(usage)
-    return dict(counted)
-
-
 def _previews(trajectory: Trajectory) -> tuple[str | None, str | None]:
     """What was asked and what was answered, for the columns of MLflow's list."""
-    told = trajectory.conversation
-    asked = next((said.get("content") for said in told if said.get("role") == "user"), None)
-    answered = next((said.get("content") for said in reversed(told) if said.get("role") == "assistant"), None)
+    messages = trajectory.conversation
+    asked = next((each.get("content") for each in messages if each.get("role") == "user"), None)
+    answered = next((each.get("content") for each in reversed(messages) if each.get("role") == "assistant"), None)
     if trajectory.ops:
         asked = trajectory.ops[0].inputs if asked is None else asked
         answered = trajectory.ops[-1].outputs if answered is None else answered
@@ -73,19 +59,15 @@ def _previews(trajectory: Trajectory) -> tuple[str | None, str | None]:
 
 
 def _preview(value: Any) -> str | None:
-    return None if value is None else cut(value if isinstance(value, str) else json_of(value), _LONGEST_PREVIEW)
+    return None if value is None else cut(value if isinstance(value, str) else strict_json(value), _LONGEST_PREVIEW)
 
 
 def _tags(trajectory: Trajectory) -> dict[str, str]:
     """Ours, and the user's own where their names are free. The coordinates read as verl's tracing writes them."""
     ours = {
         "mlflow.traceName": trajectory.name,
-        "step": trajectory.step,
-        "sample_index": trajectory.sample_index,
-        "rollout_n": trajectory.rollout_n,
-        "validate": trajectory.validate,
+        **trajectory.coordinates,
         "experiment_name": trajectory.experiment,
-        "run": trajectory.run,
         "worker": trajectory.worker,
         "pruned": None if trajectory.pruned is None else str(trajectory.pruned),
         "flags": ",".join(trajectory.flags) or None,
@@ -106,7 +88,7 @@ def _tags(trajectory: Trajectory) -> dict[str, str]:
 
 def _feedback(trajectory: Trajectory) -> Iterator[Feedback]:
     """The newest score of each name, and its terms as `NAME/TERM`."""
-    newest = {score["name"]: score for score in sorted(trajectory.scores, key=lambda score: score["time_ns"])}
+    newest = trajectory.newest_scores
     for name, score in newest.items():
         terms = score["terms"]
         for term, part in terms.items() if isinstance(terms, dict) else ():
@@ -121,7 +103,7 @@ def _feedback(trajectory: Trajectory) -> Iterator[Feedback]:
 
 def _one(trajectory: Trajectory, name: str, value: Any, score: Mapping[str, Any], also: dict[str, str]) -> Feedback:
     time_ms = score["time_ns"] // 1_000_000
-    made = Feedback(
+    feedback = Feedback(
         name=cut(name, _LONGEST_NAME),
         value=plain(value),
         source=SOURCE,
@@ -132,7 +114,7 @@ def _one(trajectory: Trajectory, name: str, value: Any, score: Mapping[str, Any]
         last_update_time_ms=time_ms,
     )
     # Its id says which score it is, so a newer value takes its place.
-    made.assessment_id = (
+    feedback.assessment_id = (
         "a-" + hashlib.blake2b(f"{trajectory.trajectory_id}/{name}".encode(), digest_size=16).hexdigest()
     )
-    return made
+    return feedback

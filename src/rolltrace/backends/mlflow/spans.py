@@ -12,8 +12,9 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import Event, ReadableSpan
 from opentelemetry.trace import SpanContext, Status, StatusCode
 
-from rolltrace.backends.mlflow.values import json_of, plain, trace_id_of
-from rolltrace.query import Op
+from rolltrace.backends.mlflow.values import plain, trace_id_of
+from rolltrace.backends.values import strict_json
+from rolltrace.query import Op, TokenUsage
 from rolltrace.record import MODEL_KINDS
 
 if TYPE_CHECKING:
@@ -29,24 +30,15 @@ def spans_of(trajectory: Trajectory) -> list[Span]:
     return [trace.root(), *(trace.span(op, parent) for op, parent in _with_parents(trajectory.ops, trace.root_id))]
 
 
-def end_of(made: Op | Trajectory) -> int:
-    """When it ended; if nobody knows, because its process died, the last that is known of what went on inside.
-
-    MLflow's page can show no span without an end.
-    """
-    if made.end_ns is not None:
-        return made.end_ns
-    inside = made.children if isinstance(made, Op) else made.ops
-    return max(map(end_of, inside), default=made.start_ns)
-
-
-def usage_of(op: Op) -> dict[str, int] | None:
-    """How many tokens a model call saw and made; None if it is none, or nothing is known."""
-    if op.kind not in MODEL_KINDS or (op.prompt_tokens is None and op.response_tokens is None):
-        return None
-    seen, made = op.prompt_tokens or 0, op.response_tokens or 0
-    cached = {} if op.cached_tokens is None else {"cache_read_input_tokens": op.cached_tokens}
-    return {"input_tokens": seen, "output_tokens": made, "total_tokens": seen + made, **cached}
+def mlflow_usage(usage: TokenUsage) -> dict[str, int]:
+    """Token counts in MLflow's words."""
+    cached = {} if usage.cached_tokens is None else {"cache_read_input_tokens": usage.cached_tokens}
+    return {
+        "input_tokens": usage.prompt_tokens,
+        "output_tokens": usage.response_tokens,
+        "total_tokens": usage.total_tokens,
+        **cached,
+    }
 
 
 def _with_parents(ops: list[Op], parent: int) -> Iterator[tuple[Op, int]]:
@@ -62,53 +54,54 @@ class _Trace:
         self._trajectory = trajectory
         self.root_id = _root_id(trajectory.trajectory_id)
         self._events: dict[int, list[Event]] = {}
-        known = {op.op_id for op in trajectory.walk()}
+        op_ids = {op.op_id for op in trajectory.walk()}
         for op_id, event in _events(trajectory):
-            self._events.setdefault(op_id if op_id in known else self.root_id, []).append(event)
+            self._events.setdefault(op_id if op_id in op_ids else self.root_id, []).append(event)
 
     def root(self) -> Span:
         """The whole conversation, so that the trace opens with it."""
-        told = self._trajectory.conversation
-        last = told[-1] if told and told[-1].get("role") == "assistant" else None
-        inputs: Any = {"messages": told if last is None else told[:-1]} if told else None
+        messages = self._trajectory.conversation
+        last = messages[-1] if messages and messages[-1].get("role") == "assistant" else None
+        inputs: Any = {"messages": messages if last is None else messages[:-1]} if messages else None
         if inputs is None and self._trajectory.pruned is not None:
             inputs = self._trajectory.pruned.mark
         return self._make(self._trajectory, self.root_id, None, "AGENT", {_INPUTS: inputs, _OUTPUTS: last})
 
     def span(self, op: Op, parent: int) -> Span:
-        said = {
+        usage = op.usage if op.kind in MODEL_KINDS else None
+        attributes = {
             _INPUTS: op.inputs,
             _OUTPUTS: op.outputs,
-            "mlflow.chat.tokenUsage": usage_of(op),
+            "mlflow.chat.tokenUsage": None if usage is None else mlflow_usage(usage),
             "rolltrace.kind": op.kind,
             "rolltrace.policy_version": op.policy_version,
             "rolltrace.finish_reason": op.finish_reason,
             "rolltrace.prompt_text": getattr(op, "prompt_text", None),
             "rolltrace.response_text": getattr(op, "response_text", None),
         }
-        return self._make(op, op.op_id, parent, _type(op), said)
+        return self._make(op, op.op_id, parent, _type(op), attributes)
 
     def _make(
-        self, made: Op | Trajectory, span_id: int, parent: int | None, kind: str, said: Mapping[str, Any]
+        self, traced: Op | Trajectory, span_id: int, parent: int | None, kind: str, attributes: Mapping[str, Any]
     ) -> Span:
-        said = {**said, "rolltrace.status": made.status, "rolltrace.worker": made.worker}
-        events = [*self._events.get(span_id, ()), *([] if made.error is None else [_exception(made)])]
-        why = made.error if made.error is not None else made.status
+        attributes = {**attributes, "rolltrace.status": traced.status, "rolltrace.worker": traced.worker}
+        events = [*self._events.get(span_id, ()), *([] if traced.error is None else [_exception(traced)])]
+        why = traced.error if traced.error is not None else traced.status
         return Span(
             ReadableSpan(
-                name=made.name,
+                name=traced.name,
                 context=self._context(span_id),
                 parent=None if parent is None else self._context(parent),
-                start_time=made.start_ns,
-                end_time=end_of(made),
+                start_time=traced.start_ns,
+                end_time=traced.last_ns,
                 attributes={
                     # MLflow reads these two before it unpacks the others.
                     "mlflow.traceRequestId": json.dumps(trace_id_of(self._trajectory.trajectory_id)),
                     "mlflow.spanType": json.dumps(kind),
-                    **{key: _attribute(value) for key, value in said.items() if value is not None},
+                    **{key: _attribute(value) for key, value in attributes.items() if value is not None},
                 },
                 events=events,
-                status=Status(StatusCode.OK) if made.status == "ok" else Status(StatusCode.ERROR, why),
+                status=Status(StatusCode.OK) if traced.status == "ok" else Status(StatusCode.ERROR, why),
                 resource=Resource.get_empty(),  # the default one reads the environment, for every span
             )
         )
@@ -134,14 +127,14 @@ def _attribute(value: Any) -> str:
     """JSON inside JSON. MLflow takes one layer away when it stores a span, also from a text that happens to be JSON,
     which would then come back as something else. And a list of token ids travels as one text instead of as one
     protobuf message per number."""
-    text = json_of(value)
+    text = strict_json(value)
     return json.dumps(text, ensure_ascii=False) if text[0] in '"{[' else text
 
 
-def _exception(made: Op | Trajectory) -> Event:
-    kind, _, message = (made.error or "").partition(": ")
-    said = {"exception.type": kind, "exception.message": message, "exception.stacktrace": made.traceback or ""}
-    return Event("exception", said, end_of(made))
+def _exception(traced: Op | Trajectory) -> Event:
+    kind, _, message = (traced.error or "").partition(": ")
+    attributes = {"exception.type": kind, "exception.message": message, "exception.stacktrace": traced.traceback or ""}
+    return Event("exception", attributes, traced.last_ns)
 
 
 def _events(trajectory: Trajectory) -> Iterator[tuple[int | None, Event]]:

@@ -6,14 +6,13 @@ Three vocabularies side by side: the GenAI semantic conventions (`gen_ai.*`), Op
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rolltrace.backends.otlp.wire import Value
-from rolltrace.query import Op, Trajectory
-from rolltrace.query.conversation import messages_of, reply_of_op
+from rolltrace.backends.values import strict_json
+from rolltrace.query import Op, Trajectory, messages_of, reply_of_op
 from rolltrace.record import MODEL_KINDS
 
 _OPENINFERENCE = {"llm": "LLM", "aux_llm": "LLM", "tool": "TOOL", "reward": "EVALUATOR"}
@@ -32,43 +31,41 @@ _USAGE = {
     "rl.reasoning_tokens": "reasoning_tokens",
 }
 _OUR_INT = 1 << 63
-_LONGEST_FLOAT, _LONGEST_DECIMAL = 1024, 4096
-"""Bits of an integer that is still a float, and of one that Python writes as decimals whatever its settings."""
+_LONGEST_FLOAT = 1024
+"""Bits of an integer that is still a float."""
 
 
 def coordinates(trajectory: Trajectory) -> dict[str, Value]:
     """Where a trajectory stands; on each of its spans, because most receivers filter spans."""
-    found: dict[str, Value | None] = {
+    where = trajectory.coordinates
+    if "sample_index" in where:
+        where["sample_index"] = str(where["sample_index"])
+    return {
         "rl.project": trajectory.project,
         "rl.experiment": trajectory.experiment,
-        "rl.step": trajectory.step,
-        "rl.sample_index": None if trajectory.sample_index is None else str(trajectory.sample_index),
-        "rl.rollout_n": trajectory.rollout_n,
-        "rl.validate": trajectory.validate,
-        "rl.run": trajectory.run,
+        **{f"rl.{name}": value for name, value in where.items()},
     }
-    return {name: value for name, value in found.items() if value is not None}
 
 
 def of_op(op: Op) -> dict[str, Value]:
     """The attributes of an op, without its coordinates."""
-    found: dict[str, Value] = {"openinference.span.kind": _OPENINFERENCE.get(op.kind, "CHAIN"), "rl.kind": op.kind}
+    attributes: dict[str, Value] = {"openinference.span.kind": _OPENINFERENCE.get(op.kind, "CHAIN"), "rl.kind": op.kind}
     if op.kind in MODEL_KINDS:
-        found.update(_of_llm(op))
+        attributes.update(_of_llm(op))
     elif op.kind == "tool":
-        found.update({"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": op.name})
-    found.update(_values(op.inputs, op.outputs))
+        attributes.update({"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": op.name})
+    attributes.update(_values(op.inputs, op.outputs))
     if op.policy_version is not None:
-        found["rl.policy_version"] = op.policy_version
+        attributes["rl.policy_version"] = op.policy_version
     if op.worker:
-        found["rl.worker"] = op.worker
-    found.update(_ending(op.status, op.error))
-    return found
+        attributes["rl.worker"] = op.worker
+    attributes.update(_ending(op.status, op.error))
+    return attributes
 
 
 def of_trajectory(trajectory: Trajectory) -> dict[str, Value]:
     """The attributes of the root span, without its coordinates."""
-    found: dict[str, Value] = {
+    attributes: dict[str, Value] = {
         "openinference.span.kind": "AGENT",
         "gen_ai.operation.name": "invoke_agent",
         "gen_ai.agent.name": trajectory.name,
@@ -79,31 +76,35 @@ def of_trajectory(trajectory: Trajectory) -> dict[str, Value]:
     conversation = trajectory.conversation
     asked = [message for message in conversation if message.get("role") == "user"]
     if asked:
-        found.update(_value("input", asked[0].get("content")))
+        attributes.update(_value("input", asked[0].get("content")))
     if conversation and conversation[-1].get("role") == "assistant":
-        found.update(_value("output", conversation[-1].get("content")))
+        attributes.update(_value("output", conversation[-1].get("content")))
     if trajectory.policy_version_max is not None:
-        found["rl.policy_version"] = trajectory.policy_version_max
+        attributes["rl.policy_version"] = trajectory.policy_version_max
     if trajectory.pruned is not None:
-        found["rl.pruned"] = str(trajectory.pruned)
+        attributes["rl.pruned"] = str(trajectory.pruned)
     if trajectory.flags:
-        found["rl.flags"] = trajectory.flags
+        attributes["rl.flags"] = trajectory.flags
     for name, value in trajectory.tags.items():
-        found[f"rl.tag.{name}"] = value if isinstance(value, str | bool) or _is_number(value) else json_text(value)
-    for score in trajectory.scores:  # oldest first: the newest of a name counts
-        found.update(of_score(score))
-    found.update(_ending(trajectory.status, trajectory.error))
-    return found
+        attributes[f"rl.tag.{name}"] = (
+            value if isinstance(value, str | bool) or _is_number(value) else strict_json(value)
+        )
+    for score in trajectory.newest_scores.values():
+        attributes.update(of_score(score))
+    attributes.update(_ending(trajectory.status, trajectory.error))
+    return attributes
 
 
 def of_score(score: Mapping[str, Any]) -> dict[str, Value]:
     """A score as attributes: `rl.reward` and `rl.reward_terms.NAME`, or `rl.score.NAME` for others."""
     name = str(score["name"])
     key = "rl.reward" if name == "reward" else f"rl.score.{name}"
-    found = dict(_number(key, score["value"] if score.get("label") is None else score["label"]))
+    attributes = dict(_number(key, score["value"] if score.get("label") is None else score["label"]))
     for term, value in (score.get("terms") or {}).items():
-        found.update(_number(f"rl.reward_terms.{term}" if name == "reward" else f"rl.score_terms.{name}.{term}", value))
-    return found
+        attributes.update(
+            _number(f"rl.reward_terms.{term}" if name == "reward" else f"rl.score_terms.{name}.{term}", value)
+        )
+    return attributes
 
 
 def _number(key: str, value: Any) -> Iterator[tuple[str, Value]]:
@@ -135,11 +136,11 @@ def _of_llm(op: Op) -> Iterator[tuple[str, Value]]:
     if op.finish_reason:
         yield "gen_ai.response.finish_reasons", [op.finish_reason]
     if messages is not None:
-        yield "gen_ai.input.messages", json_text([_message(message) for message in messages])
+        yield "gen_ai.input.messages", strict_json([_message(message) for message in messages])
     reply = reply_of_op(op)
     if reply is not None:
         answer = {**_message(reply), "finish_reason": op.finish_reason or "stop"}
-        yield "gen_ai.output.messages", json_text([answer])
+        yield "gen_ai.output.messages", strict_json([answer])
 
 
 def _message(message: dict[str, Any]) -> dict[str, Any]:
@@ -182,14 +183,14 @@ def _value(which: str, value: Any) -> dict[str, Value]:
         return {}
     if isinstance(value, str):
         return {f"{which}.value": value, f"{which}.mime_type": "text/plain"}
-    return {f"{which}.value": json_text(value), f"{which}.mime_type": "application/json"}
+    return {f"{which}.value": strict_json(value), f"{which}.mime_type": "application/json"}
 
 
 def _ending(status: str, error: str | None) -> dict[str, Value]:
-    found: dict[str, Value] = {"rl.status": status}
+    attributes: dict[str, Value] = {"rl.status": status}
     if status != "ok":
-        found["error.type"] = error_type(status, error)
-    return found
+        attributes["error.type"] = error_type(status, error)
+    return attributes
 
 
 def error_type(status: str, error: str | None) -> str:
@@ -201,25 +202,3 @@ def _is_number(value: Any) -> bool:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     return -_OUR_INT <= value < _OUR_INT if isinstance(value, int) else math.isfinite(value)
-
-
-def json_text(value: Any) -> str:
-    """JSON that every reader takes: numbers that it does not have come as text."""
-    try:
-        return json.dumps(value, ensure_ascii=False, default=str, allow_nan=False)
-    except ValueError:
-        return json.dumps(_finite(value), ensure_ascii=False, default=str)
-    except RecursionError:  # hundreds of levels: no reader would take it
-        return json.dumps("nested too deeply")
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    if isinstance(value, int) and value.bit_length() > _LONGEST_DECIMAL:
-        return hex(value)
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_finite(item) for item in value]
-    return value

@@ -23,7 +23,7 @@ _LONGEST_ATTRIBUTE = 64 << 10
 _LIMIT_VARIABLES = ("OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT", "OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT")
 _MLFLOW_HEADER = "x-mlflow-experiment-id"
 
-Place = tuple[str, str]
+Resource = tuple[str, str]
 """Project and experiment: one resource."""
 
 
@@ -66,23 +66,23 @@ class OtlpBackend:
     def _export(self, converted: Iterable[tuple[Trajectory, list[bytes]]]) -> str:
         """Send the spans; what the receiver said of those that it dropped."""
         dropped = ""
-        for batch in self._batches((_place(each), span) for each, spans in converted for span in spans):
+        for batch in self._batches((_resource_of(each), span) for each, spans in converted for span in spans):
             dropped = self._send(batch) or dropped
         return dropped
 
-    def _batches(self, spans: Iterable[tuple[Place, bytes]]) -> Iterator[list[tuple[Place, bytes]]]:
-        batch: list[tuple[Place, bytes]] = []
+    def _batches(self, spans: Iterable[tuple[Resource, bytes]]) -> Iterator[list[tuple[Resource, bytes]]]:
+        batch: list[tuple[Resource, bytes]] = []
         size = 0
-        for place, span in spans:
+        for resource, span in spans:
             if batch and size + len(span) > self._most_bytes:
                 yield batch
                 batch, size = [], 0
-            batch.append((place, span))
+            batch.append((resource, span))
             size += len(span)
         if batch:
             yield batch
 
-    def _send(self, batch: list[tuple[Place, bytes]]) -> str:
+    def _send(self, batch: list[tuple[Resource, bytes]]) -> str:
         try:
             answer = self._receiver.export(_request(batch))
         except TooLarge as fault:
@@ -96,23 +96,23 @@ class OtlpBackend:
         return ""
 
 
-def _place(trajectory: Trajectory) -> Place:
+def _resource_of(trajectory: Trajectory) -> Resource:
     return trajectory.project, trajectory.experiment
 
 
-def _request(batch: list[tuple[Place, bytes]]) -> bytes:
+def _request(batch: list[tuple[Resource, bytes]]) -> bytes:
     """The spans, those of one experiment together."""
-    places: dict[Place, list[bytes]] = {}
-    for place, span in batch:
-        places.setdefault(place, []).append(span)
+    resources: dict[Resource, list[bytes]] = {}
+    for resource, span in batch:
+        resources.setdefault(resource, []).append(span)
     return b"".join(
-        resource_spans_bytes(_resource(*place), "rolltrace", version("rolltrace"), spans)
-        for place, spans in places.items()
+        resource_spans_bytes(_resource(*resource), "rolltrace", version("rolltrace"), spans)
+        for resource, spans in resources.items()
     )
 
 
 def _resource(project: str, experiment: str) -> dict[str, str]:
-    found = {
+    resource = {
         "service.name": os.environ.get("OTEL_SERVICE_NAME") or project,
         "telemetry.sdk.name": "rolltrace",
         "telemetry.sdk.language": "python",
@@ -123,8 +123,8 @@ def _resource(project: str, experiment: str) -> dict[str, str]:
     for pair in filter(None, os.environ.get("OTEL_RESOURCE_ATTRIBUTES", "").split(",")):
         name, _, value = pair.partition("=")
         if name.strip() and (name.strip() != "service.name" or not os.environ.get("OTEL_SERVICE_NAME")):
-            found[name.strip()] = value.strip()
-    return found
+            resource[name.strip()] = value.strip()
+    return resource
 
 
 def _longest_attribute() -> int:

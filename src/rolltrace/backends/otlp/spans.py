@@ -11,8 +11,9 @@ from typing import Any
 
 import xxhash
 
-from rolltrace.backends.otlp.attributes import coordinates, error_type, json_text, of_op, of_score, of_trajectory
+from rolltrace.backends.otlp.attributes import coordinates, error_type, of_op, of_score, of_trajectory
 from rolltrace.backends.otlp.wire import CLIENT, ERROR, INTERNAL, OK, Attributes, Event, Link, Span, Value
+from rolltrace.backends.values import strict_json, word
 from rolltrace.query import Op, Trajectory
 from rolltrace.record import MODEL_KINDS
 
@@ -31,17 +32,16 @@ def spans_of(trajectory: Trajectory, *, longest: int, mlflow: bool = False) -> I
         mlflow: Say the coordinates also as MLflow's trace tags.
     """
     where = coordinates(trajectory)
-    last_ns = _last_ns(trajectory)
     root = root_id(trajectory.trajectory_id)
     for op in trajectory.ops:
-        yield from _ops(op, root, trajectory.trajectory_id, where, last_ns, longest)
+        yield from _ops(op, root, trajectory.trajectory_id, where, longest)
     yield from root_and_scores(trajectory, longest=longest, mlflow=mlflow)
 
 
 def root_and_scores(trajectory: Trajectory, *, longest: int, mlflow: bool = False) -> Iterator[Span]:
     """What changes when a score comes late: a span for it, and the root with its newest values."""
     where = coordinates(trajectory)
-    last_ns = _last_ns(trajectory)
+    last_ns = trajectory.last_ns
     trace_id = bytes.fromhex(trajectory.trajectory_id)
     for score in trajectory.scores:
         if score["time_ns"] > last_ns:
@@ -49,7 +49,7 @@ def root_and_scores(trajectory: Trajectory, *, longest: int, mlflow: bool = Fals
     attributes = {**where, **of_trajectory(trajectory)}
     if mlflow:
         tags = {**where, "rl.experiment_name": trajectory.experiment}
-        attributes.update({f"mlflow.traceTag.{name[3:]}": _word(value) for name, value in tags.items()})
+        attributes.update({f"mlflow.traceTag.{name[3:]}": word(value) for name, value in tags.items()})
     parent = trajectory.parent_trajectory_id
     yield Span(
         trace_id,
@@ -60,7 +60,7 @@ def root_and_scores(trajectory: Trajectory, *, longest: int, mlflow: bool = Fals
         trajectory.start_ns,
         last_ns,
         cut(attributes, longest),
-        [*_exception(trajectory, last_ns, longest), *_said(trajectory, longest)],
+        [*_exception(trajectory, longest), *_events(trajectory, longest)],
         [Link(bytes.fromhex(parent), _op_id(trajectory.parent_op_id or 0))] if parent else (),
         *_status(trajectory.status, trajectory.error),
     )
@@ -71,13 +71,11 @@ def _ops(
     parent: bytes,
     trajectory_id: str,
     where: Attributes,
-    last_ns: int,
     longest: int,
 ) -> Iterator[Span]:
     own = _op_id(op.op_id)
     for child in op.children:
-        yield from _ops(child, own, trajectory_id, where, last_ns, longest)
-    end_ns = op.end_ns if op.end_ns is not None else max(op.start_ns, last_ns)
+        yield from _ops(child, own, trajectory_id, where, longest)
     yield Span(
         bytes.fromhex(trajectory_id),
         own,
@@ -85,9 +83,9 @@ def _ops(
         op.name,
         CLIENT if op.kind in MODEL_KINDS else INTERNAL,
         op.start_ns,
-        end_ns,
+        op.last_ns,
         cut({**where, **of_op(op)}, longest),
-        _exception(op, end_ns, longest),
+        _exception(op, longest),
         (),
         *_status(op.status, op.error),
     )
@@ -98,7 +96,7 @@ def _score(trajectory: Trajectory, score: Mapping[str, Any], where: Attributes, 
     name, time_ns = str(score["name"]), score["time_ns"]
     seed = f"{trajectory.trajectory_id} {name} {time_ns}".encode("utf-8", "replace")
     own = (xxhash.xxh3_64_intdigest(seed) & (_SCORE_BIT - 1)) | _SCORE_BIT
-    said: dict[str, Value] = {
+    attributes: dict[str, Value] = {
         "openinference.span.kind": "EVALUATOR",
         "rl.kind": "score",
         "gen_ai.evaluation.name": name,
@@ -106,11 +104,11 @@ def _score(trajectory: Trajectory, score: Mapping[str, Any], where: Attributes, 
     values = of_score(score)
     for key, value in values.items():
         if key in ("rl.reward", f"rl.score.{name}"):
-            said["gen_ai.evaluation.score.value"] = value
+            attributes["gen_ai.evaluation.score.value"] = value
         elif key in ("rl.reward_text", f"rl.score.{name}_text"):
-            said["gen_ai.evaluation.score.label"] = value
+            attributes["gen_ai.evaluation.score.label"] = value
     if score.get("reason"):
-        said["gen_ai.evaluation.explanation"] = str(score["reason"])
+        attributes["gen_ai.evaluation.explanation"] = str(score["reason"])
     return Span(
         bytes.fromhex(trajectory.trajectory_id),
         own.to_bytes(8, "big"),
@@ -119,7 +117,7 @@ def _score(trajectory: Trajectory, score: Mapping[str, Any], where: Attributes, 
         INTERNAL,
         time_ns,
         time_ns,
-        cut({**where, **said, **values}, longest),
+        cut({**where, **attributes, **values}, longest),
     )
 
 
@@ -132,57 +130,45 @@ def _op_id(op_id: int) -> bytes:
     return (op_id & (2**64 - 1) or 1).to_bytes(8, "big")
 
 
-def _last_ns(trajectory: Trajectory) -> int:
-    """When a trajectory ended; if it was interrupted, the last that is known of it."""
-    if trajectory.end_ns is not None:
-        return trajectory.end_ns
-    ends = [op.end_ns or op.start_ns for op in trajectory.walk()]
-    return max([trajectory.start_ns, *ends])
-
-
 def _status(status: str, error: str | None) -> tuple[int, str]:
     return (OK, "") if status == "ok" else (ERROR, (error or status)[:4096])
 
 
-def _exception(ended: Op | Trajectory, time_ns: int, longest: int) -> list[Event]:
+def _exception(ended: Op | Trajectory, longest: int) -> list[Event]:
     if ended.error is None:
         return []
-    said: dict[str, Value] = {
+    attributes: dict[str, Value] = {
         "exception.type": error_type(ended.status, ended.error),
         "exception.message": ended.error.partition(": ")[2],
     }
     if ended.traceback:
-        said["exception.stacktrace"] = ended.traceback
-    return [Event(time_ns, "exception", cut(said, longest))]
+        attributes["exception.stacktrace"] = ended.traceback
+    return [Event(ended.last_ns, "exception", cut(attributes, longest))]
 
 
-def _said(trajectory: Trajectory, longest: int) -> Iterator[Event]:
+def _events(trajectory: Trajectory, longest: int) -> Iterator[Event]:
     """Environment steps and notes, as events of the root."""
     for step in trajectory.transitions:
-        said = {name: value for name, value in step.items() if value not in (None, []) and name not in _ELSEWHERE}
-        yield Event(step["time_ns"], "rl.transition", cut({f"rl.{k}": _plain(v) for k, v in said.items()}, longest))
+        fields = {name: value for name, value in step.items() if value not in (None, []) and name not in _ELSEWHERE}
+        yield Event(step.time_ns, "rl.transition", cut({f"rl.{k}": _plain(v) for k, v in fields.items()}, longest))
     for note in trajectory.notes:
-        yield Event(note["time_ns"], f"rl.{note['event']}", cut({"rl.body": _plain(note["body"])}, longest))
+        yield Event(note.time_ns, f"rl.{note.event}", cut({"rl.body": _plain(note.body)}, longest))
 
 
 def _plain(value: Any) -> Value:
-    return value if isinstance(value, str | bool) else json_text(value)
-
-
-def _word(value: Value) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return value if isinstance(value, str | bool) else strict_json(value)
 
 
 def cut(attributes: Attributes, longest: int) -> dict[str, Value]:
     """The attributes with none longer than so many bytes; `rl.cut` names those that were."""
-    kept: dict[str, Value] = dict(attributes)
+    fitting: dict[str, Value] = dict(attributes)
     short = []
     for name, value in attributes.items():
         if isinstance(value, str) and len(value) > longest // 4:
             data = value.encode("utf-8", "replace")
             if len(data) > longest:
-                kept[name] = data[:longest].decode("utf-8", "ignore") + CUT.format(len(data))
+                fitting[name] = data[:longest].decode("utf-8", "ignore") + CUT.format(len(data))
                 short.append(name)
     if short:
-        kept["rl.cut"] = short
-    return kept
+        fitting["rl.cut"] = short
+    return fitting

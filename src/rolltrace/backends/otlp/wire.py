@@ -92,8 +92,8 @@ def read_response(body: bytes) -> PartialSuccess:
     """The answer to a request; what cannot be read says nothing."""
     try:
         partial = _fields(body).get(1, b"")
-        found = _fields(partial) if isinstance(partial, bytes) else {}
-        rejected, message = found.get(1, 0), found.get(2, b"")
+        fields = _fields(partial) if isinstance(partial, bytes) else {}
+        rejected, message = fields.get(1, 0), fields.get(2, b"")
     except (IndexError, KeyError, ValueError):
         return PartialSuccess()
     return PartialSuccess(
@@ -104,20 +104,20 @@ def read_response(body: bytes) -> PartialSuccess:
 
 def _fields(body: bytes) -> dict[int, int | bytes]:
     """The fields of a message, the last of each number."""
-    found: dict[int, int | bytes] = {}
+    fields: dict[int, int | bytes] = {}
     at = 0
     while at < len(body):
         key, at = _read_varint(body, at)
         number, kind = key >> 3, key & 7
         if kind == _VARINT:
-            found[number], at = _read_varint(body, at)
+            fields[number], at = _read_varint(body, at)
             continue
         size, at = _read_varint(body, at) if kind == _BYTES else ({1: 8, 5: 4}[kind], at)
         if at + size > len(body):
             raise ValueError("cut off")
-        found[number] = body[at : at + size]
+        fields[number] = body[at : at + size]
         at += size
-    return found
+    return fields
 
 
 def _read_varint(body: bytes, at: int) -> tuple[int, int]:
@@ -133,12 +133,12 @@ def _read_varint(body: bytes, at: int) -> tuple[int, int]:
 
 def _varint(value: int) -> bytes:
     value &= _MASK
-    made = bytearray()
+    encoded = bytearray()
     while value > 0x7F:
-        made.append(value & 0x7F | 0x80)
+        encoded.append(value & 0x7F | 0x80)
         value >>= 7
-    made.append(value)
-    return bytes(made)
+    encoded.append(value)
+    return bytes(encoded)
 
 
 def _bytes(number: int, body: bytes) -> bytes:

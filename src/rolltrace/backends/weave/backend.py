@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rolltrace._guard import logger
 from rolltrace.backends.backend import Refused, convert_each
-from rolltrace.backends.weave.calls import Call, Score, call_id, calls_of, object_name, scores_of
+from rolltrace.backends.weave.calls import WeaveCall, WeaveScore, call_id, calls_of, object_name, scores_of
 from rolltrace.backends.weave.service import MissingEndpoint, Project, RefusedRequest, WeaveService
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class WeaveBackend:
         for project, group in self._groups(trajectories):
             there = self._calls_there(project, group)
             converted = convert_each(group, lambda each: list(calls_of(each)), refused)
-            calls = (call for _, found in converted for call in found if call.id not in there)
+            calls = (call for _, of_trajectory in converted for call in of_trajectory if call.id not in there)
             items = (self._call_item(project, call) for call in calls)
             refused |= _deliver(items, partial(self._service.add_calls, project))
             refused |= self._bring_scores(project, [each for each in group if each.trajectory_id not in refused])
@@ -84,7 +84,7 @@ class WeaveBackend:
             self._go_without("asking what is there: after an outage, calls may be there twice", fault)
             return set()
 
-    def _call_item(self, project: Project, call: Call) -> _Item:
+    def _call_item(self, project: Project, call: WeaveCall) -> _Item:
         fields = {**call.fields, "project_id": project.id, "op_name": self._op(project, object_name(call.op))}
         return _Item(call.trajectory_id, json.dumps(fields).encode())
 
@@ -129,7 +129,7 @@ class WeaveBackend:
         (answer,) = self._service.post("/feedback/query", {"project_id": project.id, "fields": ["id"], "query": query})
         return {row["id"] for row in answer["result"]}
 
-    def _score_item(self, project: Project, score: Score) -> _Item:
+    def _score_item(self, project: Project, score: WeaveScore) -> _Item:
         name = object_name(score.name)
         feedback = {
             "id": score.id,
@@ -164,8 +164,8 @@ class WeaveBackend:
 
     def _publish(self, project: Project, kind: str, name: str, value: dict[str, Any]) -> None:
         """Publishing the same again changes nothing."""
-        made = {"project_id": project.id, "object_id": name, "val": value}
-        (answer,) = self._service.post("/obj/create", {"obj": made})
+        published = {"project_id": project.id, "object_id": name, "val": value}
+        (answer,) = self._service.post("/obj/create", {"obj": published})
         self._published[project, kind, name] = project.reference(kind, f"{name}:{answer['digest']}")
 
 

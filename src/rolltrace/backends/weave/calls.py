@@ -9,11 +9,11 @@ import json
 import re
 import uuid
 from collections.abc import Iterator
-from datetime import datetime, timedelta, timezone
 from typing import Any, NamedTuple
 
+from rolltrace.backends.values import iso_time
 from rolltrace.backends.weave.fit import fit, json_bytes
-from rolltrace.query import Op, Trajectory
+from rolltrace.query import Op, TokenUsage, Trajectory
 from rolltrace.record import to_json
 
 _MOST_CALL_BYTES = 3 << 20
@@ -26,14 +26,13 @@ _LONGEST_NAME = 128
 _LONGEST_TITLE = 1024
 _KINDS = {"llm": "llm", "aux_llm": "llm", "tool": "tool", "reward": "scorer"}
 """Our kinds of op that Weave has an icon for."""
-_SAID = ("value", "terms", "label", "reason")
+_SCORE_FIELDS = ("value", "terms", "label", "reason")
 _REFERENCES = ("weave://", "weave-trace-internal://", "weave-private://")
 _FRAME = re.compile(r' *File "(.*)", line (\d+), in (.*)\n(?: {4,}(?!File ")(.*)\n)?')
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 Json = dict[str, Any]
 
 
-class Call(NamedTuple):
+class WeaveCall(NamedTuple):
     """One call, without the project and the op that it is of."""
 
     trajectory_id: str
@@ -42,7 +41,7 @@ class Call(NamedTuple):
     fields: Json
 
 
-class Score(NamedTuple):
+class WeaveScore(NamedTuple):
     """One score of a root call."""
 
     trajectory_id: str
@@ -57,28 +56,26 @@ def call_id(trajectory_id: str, op_id: int | None = None) -> str:
     return str(root if op_id is None else uuid.uuid5(root, str(op_id)))
 
 
-def calls_of(trajectory: Trajectory) -> Iterator[Call]:
+def calls_of(trajectory: Trajectory) -> Iterator[WeaveCall]:
     """The root call, then one for each op, each before those inside it."""
-    last_ns = _last_ns(trajectory)
     summaries = _summaries(trajectory)
-    yield _call(trajectory, trajectory.name, _root(trajectory, last_ns, summaries[None]))
+    yield _call(trajectory, trajectory.name, _root(trajectory, summaries[None]))
     parents = {child.op_id: op.op_id for op in trajectory.walk() for child in op.children}
     for op in trajectory.walk():
         parent_id = call_id(trajectory.trajectory_id, parents.get(op.op_id))
-        yield _call(trajectory, op.name, _below(trajectory, op, parent_id, last_ns, summaries[op.op_id]))
+        yield _call(trajectory, op.name, _below(trajectory, op, parent_id, summaries[op.op_id]))
 
 
-def scores_of(trajectory: Trajectory) -> list[Score]:
+def scores_of(trajectory: Trajectory) -> list[WeaveScore]:
     """The newest score of each name. One that has changed has another id."""
-    newest = {row["name"]: row for row in trajectory.scores}
     root = uuid.UUID(hex=trajectory.trajectory_id)
-    made = []
-    for name, row in newest.items():
-        said = to_json({key: row[key] for key in _SAID if row.get(key) not in (None, {})})
-        content = json.dumps([name, row["time_ns"], said], sort_keys=True)
-        output = fit(_defused(said), _MOST_SCORE_BYTES)
-        made.append(Score(trajectory.trajectory_id, str(uuid.uuid5(root, content)), name, output))
-    return made
+    scores = []
+    for name, score in trajectory.newest_scores.items():
+        values = to_json({key: score[key] for key in _SCORE_FIELDS if score[key] not in (None, {})})
+        content = json.dumps([name, score.time_ns, values], sort_keys=True)
+        output = fit(_defused(values), _MOST_SCORE_BYTES)
+        scores.append(WeaveScore(trajectory.trajectory_id, str(uuid.uuid5(root, content)), name, output))
+    return scores
 
 
 def object_name(name: str) -> str:
@@ -105,16 +102,16 @@ def _defused(value: Any) -> Any:
     return value
 
 
-def _call(trajectory: Trajectory, name: str, fields: Json) -> Call:
+def _call(trajectory: Trajectory, name: str, fields: Json) -> WeaveCall:
     fields["display_name"] = _defused(fields["display_name"])
     fields["attributes"] = fit(defused(fields["attributes"]), _MOST_ATTRIBUTE_BYTES)
     payload = {"inputs": defused(fields["inputs"]), "output": defused(fields["output"])}
     rest = json_bytes({**fields, "inputs": None, "output": None})
     fields.update(fit(payload, _MOST_CALL_BYTES - rest))
-    return Call(trajectory.trajectory_id, fields["id"], name, fields)
+    return WeaveCall(trajectory.trajectory_id, fields["id"], name, fields)
 
 
-def _root(trajectory: Trajectory, last_ns: int, summary: Json) -> Json:
+def _root(trajectory: Trajectory, summary: Json) -> Json:
     conversation = trajectory.conversation
     replies = [number for number, message in enumerate(conversation) if message.get("role") == "assistant"]
     asked = conversation[: replies[0]] if replies else conversation
@@ -126,8 +123,8 @@ def _root(trajectory: Trajectory, last_ns: int, summary: Json) -> Json:
         "trace_id": own_id,
         "parent_id": None,
         "display_name": _title(trajectory),
-        "started_at": _time(trajectory.start_ns),
-        "ended_at": _time(trajectory.end_ns or last_ns),
+        "started_at": iso_time(trajectory.start_ns),
+        "ended_at": iso_time(trajectory.last_ns),
         "inputs": {"messages": asked} if asked else {},
         "output": {"message": conversation[-1]} if replies else None,
         "exception": _exception(trajectory.status, trajectory.error, trajectory.traceback),
@@ -144,17 +141,17 @@ def _root(trajectory: Trajectory, last_ns: int, summary: Json) -> Json:
     }
 
 
-def _below(trajectory: Trajectory, op: Op, parent_id: str, last_ns: int, summary: Json) -> Json:
+def _below(trajectory: Trajectory, op: Op, parent_id: str, summary: Json) -> Json:
     about = ("kind", "status", "policy_version", "finish_reason", "worker")
-    given = {} if op.inputs is None else op.inputs
+    inputs = {} if op.inputs is None else op.inputs
     return {
         "id": call_id(trajectory.trajectory_id, op.op_id),
         "trace_id": call_id(trajectory.trajectory_id),
         "parent_id": parent_id,
         "display_name": None if op.name == object_name(op.name) else op.name[:_LONGEST_TITLE],
-        "started_at": _time(op.start_ns),
-        "ended_at": _time(last_ns if op.end_ns is None else op.end_ns),
-        "inputs": given if isinstance(given, dict) else {"inputs": given},
+        "started_at": iso_time(op.start_ns),
+        "ended_at": iso_time(op.last_ns),
+        "inputs": inputs if isinstance(inputs, dict) else {"inputs": inputs},
         "output": op.outputs,
         "exception": _exception(op.status, op.error, op.traceback),
         "attributes": {
@@ -167,32 +164,17 @@ def _below(trajectory: Trajectory, op: Op, parent_id: str, last_ns: int, summary
 
 
 def _where(trajectory: Trajectory) -> Json:
-    where = {
-        "step": trajectory.step,
-        "sample_index": trajectory.sample_index,
-        "rollout_n": trajectory.rollout_n,
-        "validate": trajectory.validate,
+    return {
+        **trajectory.coordinates,
         "experiment_name": trajectory.experiment,
-        "run": trajectory.run,
         "trajectory_id": trajectory.trajectory_id,
     }
-    return {name: value for name, value in where.items() if value is not None}
 
 
 def _title(trajectory: Trajectory) -> str:
     words = (("step", trajectory.step), ("sample", trajectory.sample_index), ("rollout", trajectory.rollout_n))
-    said = [f"{word} {value}" for word, value in words if value is not None]
-    return " / ".join([*said, *(["validation"] if trajectory.validate else [])] or [trajectory.name])[:_LONGEST_TITLE]
-
-
-def _last_ns(trajectory: Trajectory) -> int:
-    """The last moment anything is known of: what was interrupted ends there, for Weave shows no other end."""
-    ends = [op.end_ns or op.start_ns for op in trajectory.walk()]
-    return max([trajectory.end_ns or trajectory.start_ns, *ends])
-
-
-def _time(ns: int) -> str:
-    return (_EPOCH + timedelta(microseconds=ns // 1000)).isoformat()
+    parts = [f"{word} {value}" for word, value in words if value is not None]
+    return " / ".join([*parts, *(["validation"] if trajectory.validate else [])] or [trajectory.name])[:_LONGEST_TITLE]
 
 
 def _exception(status: str, error: str | None, traceback: str | None) -> str | None:
@@ -204,45 +186,33 @@ def _exception(status: str, error: str | None, traceback: str | None) -> str | N
         {"filename": file, "line_number": int(line), "function_name": function, "text": text}
         for file, line, function, text in _FRAME.findall(traceback or "")
     ]
-    told = {"type": kind, "message": message, "traceback": frames, "text": traceback or ""}
-    return json.dumps(fit(told, _MOST_ERROR_BYTES))
-
-
-class _Counts(NamedTuple):
-    """Of a call and all inside it."""
-
-    success: int
-    error: int
-    requests: int
-    prompt_tokens: int
-    completion_tokens: int
+    exception = {"type": kind, "message": message, "traceback": frames, "text": traceback or ""}
+    return json.dumps(fit(exception, _MOST_ERROR_BYTES))
 
 
 def _summaries(trajectory: Trajectory) -> dict[int | None, Json]:
-    """What Weave shows of each op, and under None of the whole: what went well and the tokens, as its client sums."""
-    own = {
-        op.op_id: (op.prompt_tokens or 0, op.response_tokens or 0)
-        for op in trajectory.walk()
-        if op.prompt_tokens is not None or op.response_tokens is not None
-    }
-    counts: dict[int | None, _Counts] = {}
+    """What Weave shows of each op, and under None of the whole: what went well and the tokens."""
+    failures: dict[int | None, int] = {}
+    sizes: dict[int | None, int] = {}
+    summaries: dict[int | None, Json] = {}
     for op in reversed(list(trajectory.walk())):  # those inside come first
-        counts[op.op_id] = _sum(op.status, [counts[child.op_id] for child in op.children], own.get(op.op_id))
-    counts[None] = _sum(trajectory.status, [counts[op.op_id] for op in trajectory.ops], None)
-    return {op_id: _summary(count) for op_id, count in counts.items()}
+        sizes[op.op_id] = 1 + sum(sizes[child.op_id] for child in op.children)
+        failures[op.op_id] = (op.status != "ok") + sum(failures[child.op_id] for child in op.children)
+        summaries[op.op_id] = _summary(sizes[op.op_id], failures[op.op_id], op.usage)
+    size = 1 + sum(sizes[op.op_id] for op in trajectory.ops)
+    failed = (trajectory.status != "ok") + sum(failures[op.op_id] for op in trajectory.ops)
+    summaries[None] = _summary(size, failed, trajectory.usage)
+    return summaries
 
 
-def _sum(status: str, inside: list[_Counts], tokens: tuple[int, int] | None) -> _Counts:
-    total = _Counts(*(sum(column) for column in zip(*inside))) if inside else _Counts(0, 0, 0, 0, 0)
-    if tokens is not None and not total.requests:  # what a model call inside this one has counted is not counted again
-        total = total._replace(requests=1, prompt_tokens=tokens[0], completion_tokens=tokens[1])
-    return total._replace(success=total.success + (status == "ok"), error=total.error + (status != "ok"))
-
-
-def _summary(count: _Counts) -> Json:
-    summary: Json = {"status_counts": {"success": count.success, "error": count.error}}
-    if count.requests:
-        tokens = {"prompt_tokens": count.prompt_tokens, "completion_tokens": count.completion_tokens}
-        total = count.prompt_tokens + count.completion_tokens
-        summary["usage"] = {"policy": {"requests": count.requests, **tokens, "total_tokens": total}}
+def _summary(size: int, failed: int, usage: TokenUsage | None) -> Json:
+    summary: Json = {"status_counts": {"success": size - failed, "error": failed}}
+    if usage is not None:
+        counts = {
+            "requests": usage.model_calls,
+            "prompt_tokens": usage.prompt_tokens,
+            "completion_tokens": usage.response_tokens,
+            "total_tokens": usage.total_tokens,
+        }
+        summary["usage"] = {"policy": counts}
     return summary

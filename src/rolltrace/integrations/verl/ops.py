@@ -18,6 +18,7 @@ import rolltrace
 from rolltrace._guard import caught
 from rolltrace.capture import SAMPLE_LIMIT, scope
 from rolltrace.errors import BackendError
+from rolltrace.integrations.installed import is_below_run
 from rolltrace.integrations.verl import status
 from rolltrace.integrations.verl.variants import Variants
 from rolltrace.record import coordinate
@@ -97,13 +98,15 @@ def _change_config(config: Any) -> None:
         bound = order.bind(cls, *args, **kwargs)
         bound.apply_defaults()
         given = bound.arguments
+        if given["backend"] is None and is_below_run():
+            given["backend"] = BACKEND
         names = names_of(given["backend"])
         if names is not None and not cls.get_instance()._initialized:
             limit = given.get("max_samples_per_step_per_worker")
             turn_on(names, given["project_name"], given["experiment_name"], given["token2text"], limit)
             # verl would choose samples at random, and move the global random state by that.
             bound.arguments["max_samples_per_step_per_worker"] = None
-            args, kwargs = bound.args[1:], bound.kwargs
+        args, kwargs = bound.args[1:], bound.kwargs
         verls_init(cls, *args, **kwargs)
 
     @functools.wraps(verls_reset)

@@ -1,0 +1,221 @@
+"""Arguments that several commands have: which store, which trajectories, whether to remove something for good; and what
+to say about an answer because of them."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rolltrace._amounts import counted, size
+from rolltrace.cli.output import plain
+from rolltrace.errors import ConfigError, StoreError
+from rolltrace.files import check_store, read_problem, write_problem
+from rolltrace.settings import Settings
+
+if TYPE_CHECKING:
+    from rolltrace.keeper import Foreseen
+    from rolltrace.query import OlderRuns, Result, Store
+
+_FEW_HOSTS = 4
+
+
+def add_store(parser: argparse.ArgumentParser, *, last: bool = True) -> None:
+    """The store, the same in all commands: the last argument, or `--store`.
+
+    Args:
+        parser: Of the command.
+        last: Whether argparse can tell the last argument from the others; if not, the command does.
+    """
+    default = "the store folder (default: ROLLTRACE_STORE, or ~/.rolltrace)"
+    if last:
+        parser.add_argument("store", nargs="?", metavar="STORE", help=default)
+    parser.add_argument(
+        "--store", dest="store_option", metavar="STORE", help="the same, as an option" if last else default
+    )
+
+
+def add_all_hosts(parser: argparse.ArgumentParser) -> None:
+    """The option of commands that change what several hosts may share."""
+    parser.add_argument(
+        "--all-hosts",
+        action="store_true",
+        help="also files of other hosts; only while none of them uses the store",
+    )
+
+
+def tell_of_other_hosts(store: Path, options: argparse.Namespace) -> None:
+    """Say that parts of other hosts are left alone, if there may be any."""
+    from rolltrace.store import other_hosts
+
+    hosts = other_hosts(store)
+    if hosts and not options.all_hosts:
+        names = ", ".join(plain(name) for name in hosts[:_FEW_HOSTS]) + (", ..." if len(hosts) > _FEW_HOSTS else "")
+        print(
+            f"rolltrace: only files of this host were touched; for the others run it on {names}, "
+            "or add --all-hosts while nothing runs there",
+            file=sys.stderr,
+        )
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print JSON lines")
+
+
+def add_order(parser: argparse.ArgumentParser, example: str) -> None:
+    parser.add_argument(
+        "--order", metavar="NAMES", help=f"sort by these, such as {example} (prefix - for descending order)"
+    )
+
+
+def count(text: str) -> int:
+    """A number of rows, for argparse."""
+    number_of_rows = int(text)
+    if number_of_rows < 0:
+        raise argparse.ArgumentTypeError("must be 0 or more")
+    return number_of_rows
+
+
+def add_filters(parser: argparse.ArgumentParser, *, several_experiments: bool = False) -> None:
+    """Options that say which trajectories are meant; `filters_of` reads them."""
+    group = parser.add_argument_group("which trajectories")
+    group.add_argument("--project", metavar="NAME")
+    if several_experiments:
+        group.add_argument("--experiment", metavar="NAME", action="append", help="may be given several times")
+    else:
+        group.add_argument("--experiment", metavar="NAME")
+    group.add_argument("--step", type=int, metavar="N", help="training step")
+    group.add_argument("--sample", metavar="S", help="sample index, a number or a text")
+    group.add_argument("--rollout", type=int, metavar="N", help="which rollout of the sample")
+    which = group.add_mutually_exclusive_group()
+    which.add_argument("--validate", action="store_true", default=None, help="validation only")
+    which.add_argument("--train", dest="validate", action="store_false", default=None, help="training only")
+    add_runs(group)
+    group.add_argument("--where", metavar="FILTER", help="such as \"reward < 0.5 and tool = 'search'\"")
+
+
+def add_runs(parser: argparse._ActionsContainer) -> None:
+    """Options that say which runs are meant; `runs_of` reads them."""
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--run", dest="only_run", metavar="ID", help="this run only")
+    which.add_argument("--all-runs", action="store_true", help="older attempts at a step too, not only the newest run")
+
+
+def filters_of(options: argparse.Namespace) -> dict[str, Any]:
+    """The options of `add_filters` as arguments of `Store.trajectories`."""
+    return {
+        "project": options.project,
+        "experiment": options.experiment,
+        "step": options.step,
+        "sample_index": options.sample,
+        "rollout_n": options.rollout,
+        "validate": options.validate,
+        "where": options.where,
+        **runs_of(options),
+    }
+
+
+def runs_of(options: argparse.Namespace) -> dict[str, Any]:
+    """The options of `add_runs` that were given, as arguments of `Store.trajectories`."""
+    chosen: dict[str, Any] = {} if options.only_run is None else {"run": options.only_run}
+    return {**chosen, "all_runs": True} if options.all_runs else chosen
+
+
+def tell_of_older_runs(older: OlderRuns) -> None:
+    """Say what was left out because a newer run reached the same step."""
+    if older.trajectories:
+        print(
+            f"rolltrace: {older}; show them with --all-runs or --run ID (rolltrace ls --experiments lists the runs)",
+            file=sys.stderr,
+        )
+
+
+def tell_of_runs_not_meant(store: Store, where: str | None, **conditions: Any) -> None:
+    """Say how much of what a filter finds is left out because it is of older runs, where only the filter names runs."""
+    if where is not None:
+        older = store.trajectories(where=where, limit=0, **conditions).older_runs
+        if older.trajectories:
+            print(
+                f"rolltrace: {counted(older.trajectories, 'trajectory')} of older runs left out; to include them: "
+                f"--where {shlex.quote(plain(f'superseded = true and ({where})'))}",
+                file=sys.stderr,
+            )
+
+
+def named_store(options: argparse.Namespace) -> Path | None:
+    """The store that a command is about, whether there is one or not; None for a command without."""
+    if not hasattr(options, "store_option"):
+        return None
+    named, last = options.store_option, getattr(options, "store", None)
+    return Settings.gather({"store": last if named is None else named}).store.expanduser()
+
+
+def tell_of_nothing(answer: Result, *, as_json: bool = False) -> None:
+    """Say that there is nothing, in which store, and what there is instead; on stderr where stdout is for programs."""
+    print(f"{'rolltrace: ' * as_json}{plain(answer.why_empty())}", file=sys.stderr if as_json else sys.stdout)
+
+
+def store_of(
+    options: argparse.Namespace, *, may_be_new: bool = False, may_be_empty: bool = False, to_write: bool = False
+) -> Path:
+    """The store a command was asked about.
+
+    Args:
+        options: Of the command.
+        may_be_new: The command can make a store, where there is nothing or an empty folder.
+        may_be_empty: The command only reads, and shows an empty folder as an empty store: a run may be about to begin.
+        to_write: The command changes it.
+
+    Raises:
+        StoreError: there is no store, and the command does not make one there; or it can only be read.
+    """
+    named, last = options.store_option, getattr(options, "store", None)
+    if named is not None and last is not None and named != last:
+        raise ConfigError(f"two stores were given, {last!r} and --store {named!r}; give only one")
+    store = Settings.gather({"store": last if named is None else named}).store.expanduser()
+    if store.is_dir() and not os.access(store, os.R_OK | os.X_OK):
+        raise StoreError(
+            f"cannot read the store {str(store)!r}: {read_problem(store, PermissionError('no permission'))}"
+        )
+    try:
+        check_store(store, may_be_empty=may_be_empty)
+    except StoreError as fault:
+        is_free = not store.exists() or (store.is_dir() and not any(store.iterdir()))
+        if may_be_new and is_free:
+            return store
+        what = "name a new folder or a store" if may_be_new else "name one"
+        raise StoreError(f"{fault}; {what}: rolltrace COMMAND --store STORE") from None
+    if to_write and (problem := write_problem(store)) is not None:
+        raise StoreError(f"the store {str(store)!r} can only be read: {problem}")
+    return store
+
+
+def add_yes(parser: argparse.ArgumentParser) -> None:
+    """The option that answers the question ahead; `is_agreed` reads it."""
+    parser.add_argument("--yes", action="store_true", help="do not ask for confirmation; required without a terminal")
+
+
+def amount(foreseen: Foreseen) -> str:
+    """`12 trajectories (3 whole groups, about 4.2 MB)`."""
+    groups = counted(foreseen.groups, "whole group")
+    return f"{counted(foreseen.trajectories, 'trajectory')} ({groups}, about {size(foreseen.bytes)})"
+
+
+def is_agreed(options: argparse.Namespace, what: str) -> bool:
+    """Whether to go on: `--yes`, or what a person answers.
+
+    Raises:
+        ConfigError: there is no `--yes` and nobody to ask.
+    """
+    if options.yes:
+        return True
+    if not sys.stdin.isatty():
+        raise ConfigError(f"this would {what}, and there is no terminal to ask on: add --yes, or --dry-run to preview")
+    print(f"This will {what}. It cannot be undone. Continue? [y/N] ", end="", file=sys.stderr, flush=True)
+    if sys.stdin.readline().strip().lower() in ("y", "yes"):
+        return True
+    print("rolltrace: nothing was removed", file=sys.stderr)
+    return False

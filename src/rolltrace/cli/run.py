@@ -1,0 +1,115 @@
+"""`rolltrace run`: a program with tracing on, its child processes included, without a change of the program.
+
+It sets environment variables and becomes the program (`exec`): process id, exit code, signals, `sys.argv`, `__main__`
+and tracebacks are those of the program alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rolltrace.cli.output import plain
+from rolltrace.errors import ConfigError
+
+_NOT_EXECUTABLE, _NOT_FOUND = 126, 127
+"""What a shell gives for a command that it cannot run."""
+_SITE = Path(__file__).parent.parent / "_site"
+_EXAMPLES = """examples:
+  rolltrace run train.py --lr 1e-5
+  rolltrace run --project math --experiment grpo-7b -m my.train --lr 1e-5
+  rolltrace run -m tinker_cookbook.recipes.math_rl.train model_name=...
+  rolltrace run -- torchrun --nproc-per-node 8 train.py
+
+What stands after the script, the module or -- belongs to the program."""
+
+
+def add(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser(
+        "run",
+        help="run a program with tracing on",
+        description="Run a Python script, a module or any command with tracing on, in it and in the Python processes "
+        "that it starts. What is installed and known to rolltrace (verl, tinker-cookbook) is traced without a change "
+        "of the program.",
+        usage="rolltrace run [--project P] [--experiment E] [--store S]\n"
+        "                     (SCRIPT | -m MODULE | -- COMMAND) ...",
+        epilog=_EXAMPLES,
+    )
+    parser.add_argument("--project", metavar="P", help="what the work is called")
+    parser.add_argument("--experiment", metavar="E", help="what this experiment is called: the script or module")
+    parser.add_argument("--store", metavar="S", help="the store folder; ROLLTRACE_STORE or ~/.rolltrace if not given")
+    parser.add_argument("-m", dest="module", nargs=argparse.REMAINDER, metavar="MODULE", help="a module, as python -m")
+    parser.add_argument("program", nargs=argparse.REMAINDER, metavar="SCRIPT", help="a script and its arguments")
+    parser.set_defaults(run=run, usage_error=parser.error)
+
+
+class _Program(NamedTuple):
+    words: list[str]
+    """The command line."""
+    name: str | None
+    """What to call the experiment, if nothing else does."""
+
+
+def run(options: argparse.Namespace) -> int:
+    program = _program(options)
+    environment = _environment(options, program)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    try:
+        os.execvpe(program.words[0], program.words, environment)
+    except FileNotFoundError:
+        print(f"rolltrace: there is no command {plain(program.words[0])!r}", file=sys.stderr)
+        return _NOT_FOUND
+    except OSError as fault:
+        print(f"rolltrace: cannot run {plain(program.words[0])!r}: {fault.strerror or fault}", file=sys.stderr)
+        return _NOT_EXECUTABLE
+
+
+def _program(options: argparse.Namespace) -> _Program:
+    if options.module is not None:
+        if not options.module:
+            options.usage_error("-m needs the name of a module")
+        return _Program([sys.executable, "-m", *options.module], options.module[0])
+    words = options.program
+    if words[:1] == ["--"]:
+        if not words[1:]:
+            options.usage_error("-- needs a command after it")
+        return _Program(words[1:], None)
+    if not words:
+        options.usage_error("name a script, a module with -m, or a command after --")
+    script = words[0]
+    if not os.path.exists(script) and shutil.which(script):
+        raise ConfigError(f"{script!r} is a command, not a Python script; write: rolltrace run -- {' '.join(words)}")
+    return _Program([sys.executable, *words], Path(script).stem)
+
+
+def _environment(options: argparse.Namespace, program: _Program) -> dict[str, str]:
+    """The environment of the program: tracing on, and our folder where Python looks first.
+
+    Raises:
+        RolltraceError: a setting is wrong: said now, and not by the program in the middle of its output.
+    """
+    from rolltrace import backends
+    from rolltrace.integrations.installed import VARIABLE, installed_integrations
+    from rolltrace.settings import Settings, variable_of
+
+    environment = dict(os.environ)
+    given = {"project_name": options.project, "experiment_name": options.experiment, "store": options.store}
+    environment.update({variable_of(name): value for name, value in given.items() if value is not None})
+    if program.name:
+        environment.setdefault(variable_of("experiment_name"), program.name)
+    if not environment.get(variable_of("backend")):
+        environment[variable_of("backend")] = "rolltrace"
+    environment[VARIABLE] = ",".join(installed_integrations().values())
+    behind = environment.get("PYTHONPATH")
+    environment["PYTHONPATH"] = os.pathsep.join([str(_SITE), *([behind] if behind else [])])
+    checked = Settings.gather({**given, "backend": environment[variable_of("backend")]})
+    if checked.backend is None:
+        raise ConfigError(f"tracing is turned off by {variable_of('backend')}=off; unset it to use rolltrace run")
+    backends.check(checked.backend)
+    return environment

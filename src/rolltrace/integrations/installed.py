@@ -1,0 +1,39 @@
+"""The integrations of this environment, and turning them on in a process that knows nothing of rolltrace.
+
+An integration is an entry point of the group `rolltrace.integrations`: a function without arguments that must not
+import its framework, but waits until the program does (`integrations.after_import`). `rolltrace run` looks them up once
+and names them in an environment variable, so that no child process has to search its packages again.
+"""
+
+from __future__ import annotations
+
+import os
+from importlib import import_module
+
+from rolltrace._guard import caught
+
+GROUP = "rolltrace.integrations"
+VARIABLE = "_ROLLTRACE_INTEGRATIONS"
+"""MODULE:FUNCTION of each integration, separated by commas. Its being there says that `rolltrace run` began it all."""
+
+
+def installed_integrations() -> dict[str, str]:
+    """Name -> MODULE:FUNCTION of every integration, ours and those of other packages."""
+    from importlib.metadata import entry_points  # slow to load
+
+    return {each.name: each.value for each in sorted(entry_points(group=GROUP), key=lambda each: each.name)}
+
+
+def is_below_run() -> bool:
+    """Whether this process was started by `rolltrace run`, or by one that was."""
+    return VARIABLE in os.environ
+
+
+def install_from_environment() -> None:
+    """Install what `rolltrace run` named. One that fails costs itself alone."""
+    for place in filter(None, os.environ.get(VARIABLE, "").split(",")):
+        try:
+            module, _, function = place.partition(":")
+            getattr(import_module(module), function)()
+        except Exception:
+            caught(f"integration {place}")

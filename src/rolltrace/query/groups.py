@@ -1,0 +1,109 @@
+"""Questions about groups: the SQL behind `Store.groups`, and what was recorded for whole groups
+(`rollout_trace_group`), read as trajectories are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rolltrace.errors import QueryError
+from rolltrace.query.arguments import numbers_of_rollouts, order_of, whole
+from rolltrace.query.columns import GROUP_FILTER_HEADERS, GROUP_HEADERS, TRAJECTORY_COLUMNS
+from rolltrace.query.filters import Predicate, compile_where
+from rolltrace.query.group_views import GROUP_COLUMNS, GROUP_KEY, SAME_GROUP, groups_select, pass_columns
+from rolltrace.query.reading import read_whole
+from rolltrace.query.result import IS_INT
+from rolltrace.query.runs import RunChoice, choose_runs
+from rolltrace.query.trajectory import Trajectory
+from rolltrace.query.values import Row
+from rolltrace.query.views import chosen
+
+if TYPE_CHECKING:
+    from rolltrace.query.dataset import Store
+
+_ORDER = "project,experiment,step,validate,sample_index"
+_NOTHING: Row = {
+    **dict.fromkeys(TRAJECTORY_COLUMNS), "turns": 0, "tool_calls": 0, "tool_errors": 0, "flags": [],
+    "superseded": False, "is_group": True,
+}  # fmt: skip
+"""What a record of a group has none of."""
+
+
+def records_where(store: Store, conditions: str, values: Sequence[Any], step: int | None) -> list[Trajectory]:
+    """The records that meet some conditions, the oldest first."""
+    return [each.trajectory for each in read_whole(store, record_rows(store, step, conditions, values), step)]
+
+
+def record_rows(
+    store: Store, step: int | None = None, conditions: str = "true", values: Sequence[Any] = ()
+) -> list[Row]:
+    """The rows of records, as the listing has rows of trajectories, with `is_group`."""
+    sql = f"SELECT * FROM _group_records t WHERE {conditions} ORDER BY start_ns, trajectory_id"
+    return [{**_NOTHING, **row} for row in store._ask(sql, values, step)]
+
+
+def record_with_prefix(store: Store, prefix: str) -> Trajectory | None:
+    """The record whose id begins so, if there is exactly one."""
+    wanted = prefix.strip().lower()
+    bounds = [wanted.ljust(32, "0"), wanted.ljust(32, "f")]
+    records = records_where(store, "trajectory_id BETWEEN ? AND ?", bounds, None)
+    return records[0] if len(records) == 1 else None
+
+
+def records_of(records: list[Trajectory], rollouts: Sequence[Row]) -> list[Trajectory]:
+    """Those records that belong to the runs of these rollouts; all of them if there are no rollouts."""
+    runs = {(row["project"], row["experiment"], row["validate"], row["run"]) for row in rollouts}
+    return [each for each in records if not runs or (each.project, each.experiment, each.validate, each.run) in runs]
+
+
+class GroupQuestion(NamedTuple):
+    """The SQL of `Store.groups`, and of what it leaves out."""
+
+    sql: str
+    parameters: list[Any]
+    before: list[str]
+    """What both begin with."""
+    older: str
+    """Selects the trajectories of the groups of all runs."""
+    older_parameters: list[Any]
+    runs: RunChoice
+    predicate: Predicate | None
+
+
+def group_question(
+    conditions: str,
+    values: list[Any],
+    *,
+    where: str | None,
+    order: str | None,
+    limit: int | None,
+    threshold: float,
+    k: int | Sequence[int] | None,
+    run: str | None,
+    all_runs: bool,
+) -> GroupQuestion:
+    """The groups that meet some conditions, on a group `g`; the other arguments are those of `Store.groups`."""
+    if isinstance(threshold, bool) or not isinstance(threshold, int | float):
+        raise QueryError(f"threshold must be a number, not {threshold!r}")
+    chances = pass_columns(numbers_of_rollouts(k))
+    # Under the name of the view, so that a filter on `group.pass_rate` means this threshold too.
+    before, parameters = [f"groups AS MATERIALIZED ({groups_select('?::DOUBLE')})"], [float(threshold)]
+    predicate = None
+    if where is not None:
+        predicate = compile_where(where, GROUP_FILTER_HEADERS)
+        more, matching_rows = chosen("true", predicate.sql, views=("latest_scores",))
+        before += [*more, f"matching AS (SELECT DISTINCT {', '.join(GROUP_KEY)} FROM {matching_rows})"]
+        parameters += predicate.parameters
+        conditions += f" AND EXISTS (SELECT 1 FROM matching t WHERE {SAME_GROUP})"
+    runs = choose_runs("g", run, all_runs, () if predicate is None else predicate.fields)
+    columns = [f"g.{name}" for name in (*GROUP_COLUMNS, IS_INT)]
+    columns += [f'{sql} AS "{name}"' for name, sql in chances.items()]
+    ordered = order_of(order or _ORDER, "groups", (*GROUP_COLUMNS, *chances), GROUP_KEY, GROUP_HEADERS)
+    paging = "" if limit is None else f" LIMIT {whole('limit', limit)}"
+    sql = (
+        f"WITH {', '.join(before)} SELECT * FROM ("
+        f"SELECT {', '.join(columns)} FROM groups g WHERE {conditions} AND {runs.sql}) t ORDER BY {ordered}{paging}"
+    )
+    older = f"(SELECT run, superseded, unnest(range(size)) FROM groups g WHERE {conditions}) t WHERE true"
+    parameters = [*parameters, *values]
+    return GroupQuestion(sql, [*parameters, *runs.parameters], before, older, parameters, runs, predicate)

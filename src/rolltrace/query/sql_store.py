@@ -1,0 +1,189 @@
+"""A store that answers SQL: data that is fresh, answers that say what they lack and why they are empty."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import duckdb
+
+from rolltrace.errors import NotFoundError, QueryError
+from rolltrace.query.damage import Stored
+from rolltrace.query.engine import Engine
+from rolltrace.query.filters import Predicate
+from rolltrace.query.incomplete import Incomplete, Teller
+from rolltrace.query.nothing import Asked, explain
+from rolltrace.query.result import Result
+from rolltrace.query.runs import OlderRuns, RunChoice
+from rolltrace.query.views import VIEWS
+from rolltrace.store import Partition
+
+S = TypeVar("S", bound="SqlStore")
+_SHORTEST_PREFIX = 4
+_PRAGMA = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/)*pragma\b", re.IGNORECASE | re.DOTALL)
+
+
+class SqlStore:
+    """Answers SQL over the views of a store. `Store` asks it about trajectories."""
+
+    def __init__(self, path: Path, *, memory_limit: str | None = None) -> None:
+        self.path = path
+        self._engine = Engine(path, memory_limit=memory_limit)
+        self._teller = Teller(path)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self.path)!r})"
+
+    def close(self) -> None:
+        """Give back memory and open files. A question after that opens them again."""
+        self._engine.close()
+
+    def __enter__(self: S) -> S:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def sql(
+        self, text: str, parameters: Sequence[Any] | dict[str, Any] | None = None, *, step: int | None = None
+    ) -> Result:
+        """The answer to one SELECT over the views; see `query.views` for what there is.
+
+        Args:
+            text: The statement.
+            parameters: The values of its `?`, or by name of its `$name`.
+            step: Look only at what belongs to this step, which is faster than a condition in the statement.
+
+        Raises:
+            QueryError: the statement is wrong, or does more than read the views.
+        """
+        try:
+            statements = duckdb.extract_statements(text)
+        except duckdb.Error as fault:
+            raise QueryError(str(fault)) from None
+        # Some versions of DuckDB call a PRAGMA that gives a table a SELECT.
+        is_pragma = len(statements) == 1 and _PRAGMA.match(text) is not None
+        if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT or is_pragma:
+            what = (
+                "PRAGMA"
+                if is_pragma
+                else statements[0].type.name
+                if len(statements) == 1
+                else f"{len(statements)} statements"
+            )
+            raise QueryError(
+                f"sql() is read-only: pass one SELECT, WITH, FROM, DESCRIBE or SUMMARIZE, not {what}; "
+                f"there are {', '.join(VIEWS)}"
+            )
+        return self._ask(text, parameters or (), step)
+
+    def refresh(self) -> None:
+        """Look for new data now, and not only when the last look is a second old, and at all of it, however much."""
+        self._engine.refresh(now=True, everything=True)
+
+    def version(self, step: int | None = None) -> str:
+        """A text that is another one as soon as an answer about this step, or about all, may be another one."""
+        return self._engine.version(step)
+
+    @property
+    def incomplete(self) -> Incomplete:
+        """What the store has and its answers so far lack, because it could not be read; false if nothing."""
+        return self._engine.incomplete()
+
+    @property
+    def unread_bytes(self) -> int:
+        """How much of the journals is not in the answers yet, because more was written than a question can wait for.
+
+        It is read by the questions that follow, or by a drainer, which was started; `refresh()` reads it now.
+        """
+        return self._engine.unread_bytes
+
+    def damaged(self, *, thorough: bool = False) -> list[tuple[Path, str]]:
+        """Files that cannot be read, and why. `thorough` compares the checksum of every page of every part."""
+        return self._engine.damaged(thorough=thorough)
+
+    def parts(self) -> Stored:
+        """How many Parquet parts there are, with how many rows of each table; journals are not counted."""
+        return self._engine.stored()
+
+    def full_id(self, prefix: str) -> str:
+        """The id of the trajectory that begins so.
+
+        Raises:
+            QueryError: no trajectory has this id, or several begin with it.
+        """
+        return self._find(prefix)[0]
+
+    def scope_of(self, rows: Iterable[Mapping[str, Any]]) -> frozenset[Path] | None:
+        """The folders of the steps of these rows of a listing; None if that cannot be told."""
+        return self._engine.scope_of({Partition(row["project"], row["experiment"], row["step"]) for row in rows})
+
+    def _find(self, prefix: str) -> tuple[str, int | None]:
+        """The full id that begins so, and its step."""
+        wanted = prefix.strip().lower() if isinstance(prefix, str) else ""
+        if not re.fullmatch(rf"[0-9a-f]{{{_SHORTEST_PREFIX},32}}", wanted):
+            raise QueryError(
+                f"a trajectory id is 32 hexadecimal digits, or a prefix of at least {_SHORTEST_PREFIX}; not {prefix!r}"
+            )
+        rows = self._ask(
+            "SELECT trajectory_id, step FROM _rows WHERE trajectory_id BETWEEN ? AND ? ORDER BY 1 LIMIT 9",
+            [wanted.ljust(32, "0"), wanted.ljust(32, "f")],
+        ).rows()
+        ids = [row["trajectory_id"] for row in rows]
+        if not ids:
+            full = wanted if len(wanted) == 32 else f"{wanted}..."
+            raise NotFoundError(f"no trajectory has the id {full} in the store {str(self.path)!r}")
+        if len(ids) > 1:
+            candidates = [*ids[:8], *["..."] * (len(ids) > 8)]
+            raise QueryError(f"several trajectory ids start with {wanted}: {', '.join(candidates)}")
+        return ids[0], rows[0]["step"]
+
+    def _ask(
+        self,
+        sql: str,
+        parameters: Sequence[Any] | dict[str, Any] = (),
+        scope: int | frozenset[Path] | None = None,
+    ) -> Result:
+        answer = Result(self._engine.query(sql, parameters, scope))
+        answer.incomplete = self._engine.incomplete()
+        self._teller.tell(answer.incomplete)
+        return answer
+
+    def _explained(
+        self, answer: Result, what: str, asked: Mapping[str, Any], predicate: Predicate | None = None
+    ) -> Result:
+        """The answer, which can say why it is empty."""
+        named = [Asked(name, value) for name, value in asked.items() if value is not None]
+        filtered = bool(named) or (predicate is not None and bool(predicate.fields))
+        if predicate is not None:
+            named += itertools.starmap(Asked, predicate.values)
+        answer._explain = lambda: explain(self._ask, self.path, what, named, filtered=filtered)
+        return answer
+
+    def _paged(self, answer: Result, limit: int | None, offset: int) -> Result:
+        """The answer, which blames the paging where it may be empty for that."""
+        if limit == 0 or offset:
+            answer._explain = lambda: f"no rows of the store {str(self.path)!r} with limit {limit} and offset {offset}"
+        return answer
+
+    def _with_older_runs(
+        self,
+        answer: Result,
+        runs: RunChoice,
+        older: str,
+        parameters: list[Any],
+        before: Sequence[str] = (),
+        step: int | None = None,
+    ) -> Result:
+        """The answer, which says how much of `older`, trajectories `t` of all runs, it leaves out."""
+        if runs.hides and self._ask("SELECT 1 FROM _steps WHERE superseded LIMIT 1", (), step).rows():
+            once = f"WITH {', '.join(before)} " if before else ""
+            sql = (
+                f"{once}SELECT count(*) AS n, count(DISTINCT coalesce(t.run, '')) AS runs FROM {older} AND t.superseded"
+            )
+            (row,) = self._ask(sql, parameters, step).rows()
+            answer.older_runs = OlderRuns(row["n"], row["runs"])
+        return answer

@@ -1,0 +1,252 @@
+"""Lists of groups and trajectories, and what narrows them down: facets, filters, search, jumps."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+from rolltrace.view.wire.store import Json, Number, OlderRuns
+
+
+class Cell(Struct):
+    """One rollout of a group."""
+
+    trajectory_id: str
+    rollout_n: int | None
+    reward: Number | None
+    status: str
+    """ok, error, cancelled, running, interrupted"""
+    truncated: bool
+    """A response was cut by length."""
+    flags: list[str]
+    response_tokens: int | None
+    turns: int
+    duration_s: float | None
+
+
+class GroupRow(Struct):
+    """All rollouts of one sample in one step."""
+
+    step: int | None
+    sample_index: str | None
+    validate: bool
+    run: str | None
+    size: int
+    scored: int
+    """How many have a reward."""
+    mean: Number | None
+    std: Number | None
+    min: Number | None
+    max: Number | None
+    spread: Number | None
+    best: str | None
+    """Id of the trajectory with the highest reward."""
+    worst: str | None
+    passed: int
+    pass_rate: float | None
+    zero_variance: bool
+    response_tokens_mean: float | None
+    response_tokens_min: int | None
+    response_tokens_max: int | None
+    turns_mean: float | None
+    duration_s_max: float | None
+    flags: list[str]
+    errors: int
+    cells: list[Cell]
+
+
+class GroupTotals(Struct):
+    """Over all pages."""
+
+    groups: int
+    trajectories: int
+    reward_mean: Number | None
+    zero_variance_share: float | None
+
+
+class Groups(Struct):
+    """A page of groups."""
+
+    rows: list[GroupRow]
+    totals: GroupTotals
+    next: str | None
+    """Give it as `after` to get the next page; None on the last."""
+    older_runs: OlderRuns
+
+
+class TrajectoryRow(Struct):
+    """One trajectory, as the documented view `trajectories` has it."""
+
+    trajectory_id: str
+    project: str
+    experiment: str
+    step: int | None
+    sample_index: str | None
+    rollout_n: int | None
+    validate: bool
+    name: str
+    status: str
+    """ok, error, cancelled, running, interrupted"""
+    error: str | None
+    start_ns: int
+    end_ns: int | None
+    duration_s: float | None
+    turns: int
+    tool_calls: int
+    tool_errors: int
+    prompt_tokens: int | None
+    response_tokens: int | None
+    reward: Number | None
+    advantage: Number | None
+    fate: str | None
+    fate_reason: str | None
+    trained_step: int | None
+    policy_version_min: int | None
+    policy_version_max: int | None
+    staleness: int | None
+    flags: list[str]
+    tags: dict[str, Json]
+    worker: str
+    run: str | None
+    superseded: bool
+
+
+class Trajectories(Struct):
+    """A page of trajectories."""
+
+    rows: list[TrajectoryRow]
+    total: int
+    """How many there are on all pages."""
+    next: str | None
+    """Give it as `after` to get the next page; None on the last."""
+    older_runs: OlderRuns
+
+
+class Sql(Struct):
+    """A listing as one SELECT over the documented views."""
+
+    sql: str
+
+
+class Count(Struct):
+    """One value and how many trajectories have it."""
+
+    value: str
+    count: int
+    where: str
+    """The filter that means it, such as `flag = 'prefix_break'`."""
+
+
+class Facet(Struct):
+    """The values of one field, the most frequent first."""
+
+    field: str
+    """status, fate, flag, tool, validate or tag.NAME"""
+    values: list[Count]
+    more: int
+    """How many further values there are."""
+
+
+class Histogram(Struct):
+    """How the numbers of a field are spread: counts[i] of them are from edges[i] up to edges[i+1]."""
+
+    field: str
+    """reward, response_tokens, turns or duration_s"""
+    edges: list[float]
+    counts: list[int]
+    missing: int
+    """How many trajectories have no such number."""
+    not_finite: int
+    """How many have NaN or infinity."""
+
+
+class Facets(Struct):
+    """What can be narrowed down, over the trajectories that match the filter."""
+
+    total: int
+    facets: list[Facet]
+    histograms: list[Histogram]
+
+
+class FilterCheck(Struct, omit_defaults=True):
+    """Whether a filter can be understood."""
+
+    valid: bool
+    detail: str | None = None
+    """What is wrong."""
+    position: int | None = None
+    length: int | None = None
+    hint: str | None = None
+    matching: int | None = None
+    """How many trajectories match, if `count` was asked for."""
+
+
+class CompletionOption(Struct, omit_defaults=True):
+    """One thing that could stand at the cursor."""
+
+    text: str
+    """What to put in the place of start to end."""
+    kind: Literal["field", "operator", "value", "keyword"]
+    detail: str = ""
+    """What a field means."""
+    count: int | None = None
+    """How many trajectories have this value."""
+
+
+class Completion(Struct):
+    """What could stand at the cursor of a filter."""
+
+    start: int
+    """The text from here ..."""
+    end: int
+    """... to here is replaced."""
+    options: list[CompletionOption]
+
+
+class Match(Struct):
+    """One place where a text was found."""
+
+    op_id: str | None
+    """None for a transition that was recorded in no op."""
+    op_name: str
+    turn: int | None
+    where: Literal["payload", "tokens", "transition"]
+    before: str
+    match: str
+    after: str
+    offset: int
+    """Of the match in that text, in characters."""
+
+
+class SearchHit(Struct):
+    """A trajectory in which a text was found."""
+
+    row: TrajectoryRow
+    matches: list[Match]
+    """The first few."""
+    ops: int
+    """In how many ops."""
+
+
+class Search(Struct):
+    """A page of trajectories in which a text was found."""
+
+    hits: list[SearchHit]
+    next: str | None
+    older_runs: OlderRuns
+
+
+class JumpCandidate(Struct):
+    """A place to go to."""
+
+    kind: Literal["experiment", "step", "sample", "trajectory", "filter", "search", "page"]
+    label: str
+    detail: str
+    href: str
+
+
+class Jump(Struct):
+    """Where a few letters could lead, the most likely first."""
+
+    candidates: list[JumpCandidate]

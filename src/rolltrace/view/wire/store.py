@@ -1,0 +1,218 @@
+"""The store as a whole: problems, status, experiments with their runs and steps, what is running now."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from msgspec import Struct
+
+Number = float | Literal["nan", "inf", "-inf"]
+Json = Any
+State = Literal["recording", "ended", "interrupted"]
+Kind = Literal["llm", "aux_llm", "tool", "env", "reward", "other"]
+
+
+class Problem(Struct, omit_defaults=True):
+    """Why there is no answer."""
+
+    error: str
+    """In a word: not_found, bad_request, filter, forbidden, unauthorized, timeout, store, internal."""
+    detail: str
+    """One or two sentences for people."""
+    position: int | None = None
+    """Of a filter: the index of the character at which it went wrong."""
+    length: int | None = None
+    """Of a filter: how many characters are wrong."""
+    hint: str | None = None
+    """What to do or type next."""
+
+
+class Unreadable(Struct):
+    """A file that cannot be read; the rest of the store is shown."""
+
+    file: str
+    """Its path inside the store."""
+    reason: str
+
+
+class Status(Struct):
+    """The store as a whole: what the frame around every page shows."""
+
+    store_name: str
+    """The last part of its path."""
+    store_path: str
+    version: str
+    """Of rolltrace."""
+    experiments: int
+    running: int
+    """How many trajectories are in flight."""
+    lost: int
+    """How many records were lost; what was pruned or sampled out is not counted."""
+    recording: bool
+    """Some process writes into the store right now."""
+    incomplete: list[Unreadable]
+    """What readers could not see."""
+    read_only: bool
+    """The server cannot write into the store."""
+    now_ns: int
+    """The server's clock."""
+
+
+class Run(Struct):
+    """One training job of an experiment."""
+
+    run: str | None
+    trajectories: int
+    steps: int
+    first_step: int | None
+    last_step: int | None
+    running: int
+    superseded: int
+    """How many of its trajectories a newer run's replace."""
+    start_ns: int
+    end_ns: int
+
+
+class OlderRuns(Struct):
+    """What an answer leaves out because a newer run reached the same step; `all_runs` shows it."""
+
+    trajectories: int
+    runs: int
+
+
+class ExperimentRow(Struct):
+    """One experiment in the list of all."""
+
+    project: str
+    experiment: str
+    state: State
+    start_ns: int
+    end_ns: int
+    """When the last trajectory ended, or began."""
+    last_seen_ns: int
+    """The same, or now while it is being recorded."""
+    steps: int
+    last_step: int | None
+    trajectories: int
+    superseded: int
+    running: int
+    rewards: list[float]
+    """Mean training reward over the steps, at most 60 points."""
+    reward_last: float | None
+    """Mean training reward of the last step that has one."""
+    flags: dict[str, int]
+    """Flag -> how many trajectories have it."""
+    lost: int
+    size_bytes: int
+    """What it takes on disk, without live journals."""
+    runs: list[Run]
+
+
+class Experiments(Struct):
+    """All experiments, the newest first."""
+
+    rows: list[ExperimentRow]
+
+
+class Series(Struct):
+    """Columns over the steps of an experiment: the value at i belongs to step[i]."""
+
+    step: list[int | None]
+    run: list[str | None]
+    start_ns: list[int]
+    end_ns: list[int | None]
+    trajectories: list[int]
+    samples: list[int]
+    errors: list[int]
+    running: list[int]
+    reward_mean: list[float | None]
+    """Of the finite rewards, as the next ones."""
+    reward_p10: list[float | None]
+    reward_p90: list[float | None]
+    reward_min: list[float | None]
+    reward_max: list[float | None]
+    rewards_not_finite: list[int]
+    """How many rewards are NaN or infinite."""
+    terms: dict[str, list[Number | None]]
+    """Name of a reward term -> its mean."""
+    pass_rate: list[float | None]
+    zero_variance_share: list[float | None]
+    response_tokens_p50: list[float | None]
+    response_tokens_p95: list[float | None]
+    turns_mean: list[float | None]
+    tool_calls_mean: list[float | None]
+    tool_error_rate: list[float | None]
+    """Share of the tool calls that ended in an error."""
+    truncated_share: list[float | None]
+    """Share of the trajectories with a response that was cut by length."""
+    duration_s_p50: list[float | None]
+    duration_s_p95: list[float | None]
+    duration_s_max: list[float | None]
+    staleness_mean: list[float | None]
+    flags: dict[str, list[int]]
+    """Flag -> how many trajectories have it."""
+    lost: list[int]
+
+
+class Experiment(Struct):
+    """An experiment over its steps."""
+
+    project: str
+    experiment: str
+    state: State
+    training: Series
+    validation: Series
+    reward_range: list[float] | None
+    """Smallest and largest finite reward of all steps: one colour scale. None without rewards."""
+    runs: list[Run]
+    older_runs: OlderRuns
+
+
+class LiveRow(Struct):
+    """A trajectory in flight."""
+
+    trajectory_id: str
+    project: str
+    experiment: str
+    step: int | None
+    sample_index: str | None
+    rollout_n: int | None
+    validate: bool
+    name: str
+    start_ns: int
+    age_s: float
+    current_op: str | None
+    current_kind: str | None
+    op_age_s: float | None
+    op_p95_s: float | None
+    """What 95 of 100 such ops of this experiment take at most; None with fewer than 5."""
+    turns: int
+    tool_calls: int
+    tokens: int
+    """Response tokens so far."""
+    worker: str
+
+
+class LiveWorker(Struct):
+    """One process that records."""
+
+    worker: str
+    running: int
+    finished: int
+    """Trajectories that ended within the window."""
+    tokens: int
+    tool_calls: int
+    tool_errors: int
+
+
+class Live(Struct):
+    """What runs right now, the oldest first."""
+
+    rows: list[LiveRow]
+    workers: list[LiveWorker]
+    window_s: float
+    """Over which time the rates are."""
+    trajectories_per_min: float
+    tokens_per_min: float
+    tool_error_rate: float | None
+    status: Status

@@ -1,0 +1,122 @@
+"""What a policy saw and said, from its environment steps, where its ops have nothing but tokens."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rolltrace
+from rolltrace import RolloutTrace
+from rolltrace.exchange.formats import EXPORTS
+from rolltrace.exchange.selection import select
+from rolltrace.query import messages_of_trajectory, open_store, search_text
+from tests.draining import drain
+
+from .conftest import start
+
+SYSTEM = {"role": "system", "content": "Add."}
+ASKED = {"role": "user", "content": "2 + 2 + 2?"}
+GO_ON = {"role": "user", "content": "and two more?"}
+
+
+@rolltrace.rollout_trace_op(kind="llm")
+def sample(prompt_ids: list[int], reply: list[int]) -> dict[str, Any]:
+    return {"tokens": reply, "logprobs": [-0.5] * len(reply)}
+
+
+def write_steps(store: Path) -> None:
+    """A group of two: tokens in the ops, messages in the steps."""
+    start(store)
+    for n, last in enumerate(("six", "seven")):
+        with rolltrace.rollout_trace_attr(7, step=1, rollout_n=n) as handle:
+            history = [SYSTEM, ASKED]
+            for turn, word in enumerate(("four", last)):
+                sample(list(range(turn + 2)), [turn, turn])
+                said = {"role": "assistant", "content": word}
+                trace = RolloutTrace(prompt=history, policy_response=said, reward_data={"note": "zebra"})
+                handle.transition(trace, reward=float(turn and not n))
+                history = [*history, said, GO_ON]
+        handle.reward(float(not n))
+    rolltrace.shutdown()
+    drain(store)
+
+
+@pytest.fixture
+def steps(tmp_path: Path, copied: Callable[..., Path]) -> Path:
+    return copied(tmp_path / "store", write_steps)
+
+
+def exported(store: Path, name: str) -> list[dict[str, Any]]:
+    out = StringIO()
+    EXPORTS[name].write(select(open_store(store)), out)
+    return [json.loads(line) for line in out.getvalue().splitlines()]
+
+
+def test_the_conversation_is_that_of_the_steps(steps: Path) -> None:
+    store = open_store(steps)
+    trajectory = store.trajectory(store.trajectories(rollout_n=0).rows()[0]["trajectory_id"])
+    assert trajectory.conversation == [
+        SYSTEM,
+        ASKED,
+        {"role": "assistant", "content": "four"},
+        GO_ON,
+        {"role": "assistant", "content": "six"},
+    ]
+    shown = messages_of_trajectory(trajectory)
+    assert [(each.role, each.turn) for each in shown] == [
+        ("system", 0), ("user", 0), ("assistant", 0), ("user", 1), ("assistant", 1)
+    ]  # fmt: skip
+    assert [each.op.name for each in shown if each.op is not None] == ["sample", "sample"]
+
+
+def test_it_is_found_and_exported(steps: Path) -> None:
+    store = open_store(steps)
+    assert [row["rollout_n"] for row in store.trajectories(where="text ~ 'SEVEN'")] == [1]
+    assert len(store.trajectories(where="text !~ 'two more'")) == 0
+    (hit,) = search_text(store, "seven").hits
+    assert [(each["where"], each["match"], each["turn"]) for each in hit["matches"]] == [("transition", "seven", 1)]
+    lines = exported(steps, "sft")
+    assert [line["messages"][-1]["content"] for line in lines] == ["six", "seven"]
+    (pair,) = exported(steps, "dpo")
+    assert (pair["prompt"], pair["chosen"][-1]["content"], pair["rejected"][-1]["content"]) == (
+        [SYSTEM, ASKED],
+        "six",
+        "seven",
+    )
+
+
+@pytest.mark.parametrize(
+    ("prompts", "told"),
+    [
+        (["Q", "QA and?"], ["Q", "A", " and?", "A"]),
+        (["one", "two"], ["one", "A", "two", "A"]),
+        ([{"messages": [ASKED]}, [ASKED]], [ASKED["content"], "A"]),
+        ([[1, 2], None], ["A", "A"]),
+    ],
+)
+def test_prompts_of_any_form(tmp_path: Path, prompts: list[Any], told: list[str]) -> None:
+    start(tmp_path)
+    with rolltrace.rollout_trace_attr(7) as handle:
+        for prompt in prompts:
+            handle.transition(RolloutTrace(prompt=prompt, policy_response="A"))
+    rolltrace.shutdown()
+    found = open_store(tmp_path).trajectory(handle.id).conversation
+    assert [message["content"] for message in found] == told
+
+
+def test_ops_that_tell_the_conversation_come_first(tmp_path: Path) -> None:
+    @rolltrace.rollout_trace_op(kind="llm")
+    def chat(messages: list[dict[str, str]]) -> str:
+        return "from the op"
+
+    start(tmp_path)
+    with rolltrace.rollout_trace_attr(7) as handle:
+        chat([ASKED])
+        handle.transition(RolloutTrace(prompt="other", policy_response="from the step"))
+    rolltrace.shutdown()
+    assert open_store(tmp_path).trajectory(handle.id).conversation[-1]["content"] == "from the op"
