@@ -74,7 +74,8 @@ def _program(options: argparse.Namespace) -> _Program:
     if options.module is not None:
         if not options.module:
             options.usage_error("-m needs the name of a module")
-        return _Program([sys.executable, "-m", *options.module], options.module[0])
+        rest = options.program  # argparse ends a remainder at `--`
+        return _Program([sys.executable, "-m", *options.module, *rest], options.module[0])
     words = options.program
     if words[:1] == ["--"]:
         if not words[1:]:

@@ -8,17 +8,15 @@ if TYPE_CHECKING:
     from rolltrace.drain.checks.number_as_text import is_formatted
     from rolltrace.drain.columns import arrow_of, grouped, part_sound
     from rolltrace.drain.drainer import (
-        NO_BLOB,
         Carried,
         Drainer,
         Ended,
         OpenKey,
         OpenRecords,
         carried_file,
-        note_open,
-        note_unread,
         open_place,
         read_carried,
+        take,
         writer_of,
     )
     from rolltrace.drain.fit import fit
@@ -36,8 +34,7 @@ _LATER = {
         "checks": "Checks Finding OpFacts Past",
         "checks.number_as_text": "is_formatted",
         "columns": "arrow_of grouped part_sound",
-        "drainer": "Carried Drainer Ended NO_BLOB OpenKey OpenRecords carried_file note_open note_unread "
-        "open_place read_carried writer_of",
+        "drainer": "Carried Drainer Ended OpenKey OpenRecords carried_file open_place read_carried take writer_of",
         "fit": "fit",
         "late_score": "Addressee write_score",
         "redact": "Redactor",
@@ -60,7 +57,6 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
-    "NO_BLOB",
     "Addressee",
     "Carried",
     "Checks",
@@ -82,12 +78,11 @@ __all__ = [
     "grouped",
     "is_formatted",
     "is_placeholder",
-    "note_open",
-    "note_unread",
     "open_place",
     "part_sound",
     "read_carried",
     "strength",
+    "take",
     "take_columns",
     "write_score",
     "writer_of",

@@ -66,6 +66,11 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
         """Where its bytes begin."""
         return self.offset + FRAME.size
 
+    @property
+    def end(self) -> int:
+        """Where they end."""
+        return self.offset + FRAME.size + self.size_bytes
+
 
 @dataclass(frozen=True)
 class Damage:
@@ -74,6 +79,11 @@ class Damage:
     offset: int
     size_bytes: int
     reason: str
+
+    @property
+    def end(self) -> int:
+        """Where they end."""
+        return self.offset + self.size_bytes
 
 
 @dataclass(frozen=True)

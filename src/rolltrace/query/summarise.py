@@ -50,7 +50,7 @@ def summarise_steps(
         steps: Which folders of steps to look at; all if not given.
         deadline: On the monotonic clock; none is begun after it.
     """
-    maker = _Maker(store, live=False)
+    maker = _Maker(store, live=False, threads=1)  # the other cores are the rollout's
     try:
         for folders in _batches(maker.due(steps or (lambda folder: True))):
             if time.monotonic() > deadline:

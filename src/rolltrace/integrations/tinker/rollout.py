@@ -72,6 +72,9 @@ class Rollout:
         self.tokenizer = getattr(self.renderer, "tokenizer", None)
         """Where `token2text` looks for it."""
         self.listener = Listener(self._parsed)
+        policy = getattr(run, "parse_errors", None) or getattr(self.env, "parse_error_policy", None)
+        self.may_be_masked = bool(getattr(policy, "mask_error_turns", False))
+        """Whether a turn may be left out of training, which is known after its op: metric `parse_error_masked`."""
         self.handle: rolltrace.TrajectoryHandle = rolltrace.TrajectoryHandle(None)
         self.rollout_n: int | None = None
         self.failure: BaseException | None = None
@@ -306,13 +309,15 @@ def _place_of(chunk: Any) -> dict[str, Any]:
 def _answer(output: Any) -> dict[str, Any]:
     rollout = current.get()
     version = None if rollout is None or rollout.group is None else rollout.group.version
-    return {
+    answer = {
         "response_ids": output.tokens,
         "logprobs": output.maybe_logprobs,
-        "response_mask": [1] * len(output.tokens),
         "finish_reason": output.stop_reason,
         "policy_version": version,
     }
+    if rollout is not None and not rollout.may_be_masked:
+        answer["response_mask"] = [1] * len(output.tokens)
+    return answer
 
 
 class WatchedEnv:
@@ -351,7 +356,9 @@ def _recorded(theirs: Any) -> Any:
             return await theirs(self)
         with rollout.entry as handle:
             if not handle.traced:  # one that is not among those to be kept
-                return await theirs(self)
+                trajectory = await theirs(self)
+                trajectory.__dict__[MARK] = {"id": "", "rollout_n": rollout.rollout_n}
+                return trajectory
             rollout.handle = handle
             env, self.env = self.env, WatchedEnv(rollout.env, rollout)
             tokens = current.set(rollout), listening.set(rollout.listener)
