@@ -32,6 +32,7 @@ from rolltrace.errors import FormatError
 from rolltrace.files import make_folder, open_private, replace_file
 from rolltrace.flags import ALL
 from rolltrace.journal import (
+    FRAME,
     Damage,
     Entry,
     SegmentReader,
@@ -42,7 +43,6 @@ from rolltrace.journal import (
     journal_folder,
     make_spare_after,
 )
-from rolltrace.journal.segment import FRAME
 from rolltrace.record import (
     BLOB_NAME,
     FLAGS,
