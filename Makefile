@@ -7,9 +7,9 @@ READY := $(VENV)/.ready
 NODE_READY := viewer/node_modules/.ready
 # With the real frameworks and vendors, each in an environment of its own.
 VERL_RELEASES := 0.7.1 0.8.0 0.9.0
-ENVIRONMENTS := verl $(VERL_RELEASES:%=verl-%) weave weave-server mlflow phoenix trackio
+ENVIRONMENTS := verl tinker $(VERL_RELEASES:%=verl-%) weave weave-server mlflow phoenix trackio
 WITH_VERL := torch ray verl $(VERL_RELEASES:%=verl-%)
-WITH_VENDORS := weave mlflow otlp trackio
+WITH_VENDORS := weave mlflow otlp trackio tinker
 MATRIX ?= 3.10 3.12 3.13 oldest
 # How many trajectories the viewer is measured with.
 VIEWED ?= 2000
@@ -20,7 +20,7 @@ TIMEOUT := --timeout 300
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo viewer test test-viewer test-matrix nightly check check-viewer bench bench-verl bench-view gen test-integrations environments build clean \
+.PHONY: help demo viewer test test-viewer test-matrix nightly check check-viewer bench bench-verl bench-tinker bench-view screenshots gen test-integrations environments build clean \
   $(ENVIRONMENTS:%=environment-%)
 
 help: ## list the commands
@@ -98,9 +98,16 @@ bench-verl: environment-verl ## the same rollouts of verl with each tracing back
 	.venvs/verl/bin/python -m pip install --quiet trackio
 	.venvs/verl/bin/python -m benchmarks.verl_cost
 
+bench-tinker: environment-tinker ## what recording rollouts of tinker-cookbook costs, and a deepcopy at each step for comparison
+	.venvs/tinker/bin/python -m benchmarks.tinker_cost
+
 bench-view: $(READY) .venvs/chromium ## what the viewer's pages take in a real browser (VIEWED=20000 trajectories: several minutes)
 	$(BIN)/python -m pip install --quiet --group browser
 	$(BIN)/python -m benchmarks.view --trajectories $(VIEWED)
+
+screenshots: $(READY) .venvs/chromium ## take the pictures of the viewer that the docs show
+	$(BIN)/python -m pip install --quiet --group browser
+	$(BIN)/python tools/screenshots.py
 
 gen: $(READY) $(NODE_READY) ## write what is derived from code: docs, the viewer's API
 	$(BIN)/python tools/gen_docs.py
@@ -128,7 +135,8 @@ test-with-weave: environment-weave environment-weave-server
 test-with-mlflow: environment-mlflow .venvs/chromium
 test-with-otlp: environment-mlflow environment-phoenix
 test-with-trackio: environment-trackio
-test-with-mlflow test-with-trackio: test-with-%:
+test-with-tinker: environment-tinker
+test-with-mlflow test-with-trackio test-with-tinker: test-with-%:
 	.venvs/$*/bin/python -m pytest $(TIMEOUT) tests/integrations/$*
 # Weave's client leaves connections open, which pytest would find after the last test and fail.
 test-with-weave:

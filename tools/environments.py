@@ -55,6 +55,8 @@ ENVIRONMENTS = {
         alone=("verl==0.9.1",),
         extra="mlflow",
     ),
+    # Its own service is stood in for by the tests; torch as above.
+    "tinker": Environment(("torch==2.13.0", "tinker-cookbook[multiplayer-rl]==0.5.8")),
     "weave": Environment(("weave==0.54.0",)),  # rolltrace needs nothing of it; the tests read back with its client
     # The last release that has the server in it, and what the server needs besides.
     "weave-server": Environment(

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.places import READY, STEP, groups
+import rolltrace
+from tests.browser.places import LAST_STEP, READY, STEP, groups
 
 Ask = Callable[..., Any]
 
@@ -191,3 +193,18 @@ def test_brackets_go_to_the_step_before_and_after(step: Page) -> None:
     step.wait_for_url("**/step/2")
     step.keyboard.press("]")
     step.wait_for_url("**/step/3")
+
+
+def test_the_question_is_copied_as_sql_with_its_filter(step: Page, demo_store: Path) -> None:
+    step.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    field = step.get_by_role("combobox", name="Filter", exact=True)
+    field.fill("turns > 1 and flag = 'tool_error'")
+    field.press("Enter")
+    step.wait_for_url("**where=turns*")
+    step.get_by_role("button", name="Copy as").click()
+    step.get_by_role("menuitem", name="SQL").click()
+    step.get_by_text("Copied").wait_for()
+    sql = step.evaluate("navigator.clipboard.readText()")
+    rows = rolltrace.open(demo_store).sql(sql).rows()
+    assert rows
+    assert all("tool_error" in row["flags"] and row["step"] == LAST_STEP for row in rows)

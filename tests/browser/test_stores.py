@@ -92,6 +92,15 @@ def test_a_store_of_one_running_trajectory(view: View, tmp_path: Path, page: Pag
         expect(page.locator(".steps-row.line")).to_have_count(1)
 
 
+def test_an_empty_folder_is_an_empty_store_in_which_a_run_may_begin(view: View, tmp_path: Path, page: Page) -> None:
+    page.goto(view(tmp_path))
+    expect(page.get_by_role("heading", name="Nothing is recorded yet")).to_be_visible()
+    record = "import sys, rolltrace; rolltrace.init('a', 'begun', store=sys.argv[1], quiet=True)"
+    record += "\nwith rolltrace.rollout_trace_attr(0, 1, 0): pass"
+    subprocess.run([sys.executable, "-c", record, str(tmp_path)], check=True)
+    expect(page.get_by_role("link", name="begun")).to_be_visible()
+
+
 def test_an_empty_store_says_what_to_type(view: View, tmp_path: Path, page: Page) -> None:
     started = "import sys, rolltrace; rolltrace.init('a', 'b', store=sys.argv[1], drain='off', quiet=True)"
     subprocess.run([sys.executable, "-c", started, str(tmp_path / "store")], check=True)

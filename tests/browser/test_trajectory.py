@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -51,6 +52,34 @@ def test_a_token_tells_what_it_is_when_hovered_and_by_arrow_keys(address: str, a
     page.locator(".tokens-scroll").press("ArrowRight")
     page.wait_for_url(f"**#tok={first['start'] + 1}")
     expect(page.locator(".token-line")).to_contain_text(f"position {first['start'] + 1}")
+
+
+def test_tokens_are_filled_by_the_advantage_where_there_is_one(address: str, ask: Ask, page: Page) -> None:
+    scored = ask("trajectories", experiment="grpo-7b", where="score.advantage < 0", limit=1)["rows"][0]["trajectory_id"]
+    tokens = ask(f"trajectory/{scored}/tokens")
+    first = next(each for each in tokens["segments"] if each["kind"] == "response")["start"]
+    page.goto(f"{address}/t/{scored}?tab=tokens")
+    page.get_by_role("button", name="advantage").click()
+    page.wait_for_url("**fill=advantage*")
+    expect(page.get_by_text("each pushed by \N{MINUS SIGN}")).to_be_visible()
+    expect(page.locator(f'[data-tip="{first}"]')).to_have_attribute("style", re.compile("--heat"))
+    unscored = with_flag(ask, "prefix_break")
+    page.goto(f"{address}/t/{unscored}?tab=tokens&fill=advantage")
+    expect(page.get_by_role("button", name="advantage")).to_be_disabled()
+    expect(page.get_by_role("button", name="logprob")).to_have_attribute("aria-pressed", "true")
+
+
+def test_two_rollouts_are_compared_token_by_token(address: str, ask: Ask, page: Page) -> None:
+    ids = of_sample(ask, "d5f1c2aa-uuid")[:2]
+    first = ask("compare", ids=",".join(ids))["first_difference"]
+    page.goto(f"{address}/compare?ids={','.join(ids)}")
+    page.get_by_role("button", name="Tokens").click()
+    page.wait_for_url("**diff=tokens*")
+    for column, place in enumerate(first["sequence_index"]):
+        reply = page.locator(".compare-row.first .compare-cell").nth(column).locator(".reply-tokens")
+        expect(reply.locator(".differs").first).to_have_attribute("data-tip", str(place))
+    page.locator(".reply-tokens .differs").first.hover()
+    expect(page.get_by_role("tooltip")).to_contain_text(f"id {first['values'][0]}")
 
 
 def test_a_break_of_the_prefix_shows_both_versions(address: str, ask: Ask, page: Page) -> None:

@@ -80,7 +80,7 @@ def test_wrong_usage_says_what_is_missing(
     with pytest.raises(SystemExit) as stopped:
         main(["diff", ids[0], *[str(store) for _ in extra]])
     assert stopped.value.code == 2
-    assert "two ids or more" in capsys.readouterr().err
+    assert "two or more ids" in capsys.readouterr().err
 
 
 def test_the_store_may_stand_behind_the_ids(store: Path, ids: list[str], capsys: pytest.CaptureFixture[str]) -> None:

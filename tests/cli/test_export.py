@@ -77,7 +77,7 @@ def test_every_format_can_be_written(name: str, store: Path, tmp_path: Path) -> 
     [
         (["jsonl", "--where", "reward <"], "rolltrace: "),
         (["jsonl", "--trajectory", "ffffffff"], "no trajectory has the id"),
-        (["parquet", "-o", "-"], "is a folder"),
+        (["parquet", "-o", "-"], "writes a folder"),
         (["html", "--step", "99"], "no trajectory was chosen"),
         (["jsonl", "-o", "/nowhere/at/all"], "cannot write"),
     ],

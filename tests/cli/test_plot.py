@@ -140,7 +140,7 @@ def test_without_matplotlib_one_line_says_what_to_install(store: Path, tmp_path:
     [
         (["--of", "rewrd"], "there is no value 'rewrd' to plot; there are: reward, pass"),
         (["--of", "term."], "there is no value 'term.'"),
-        (["-o", "x.txt"], "a picture ends in .png, .svg, .pdf; not 'x.txt'"),
+        (["-o", "x.txt"], "the output file must end in .png, .svg, .pdf; not 'x.txt'"),
     ],
 )
 def test_what_cannot_be_plotted_is_one_line(

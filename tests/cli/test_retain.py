@@ -87,7 +87,7 @@ def test_off_takes_it_away(store: Path, capsys: pytest.CaptureFixture[str]) -> N
 def test_while_a_drainer_is_at_work_it_is_left_to_it(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with Drainer(store).working():
         assert main(["retain", str(store), "--keep", "errors", "--now", "--yes"]) == 1
-    assert "it applies the policy by itself" in capsys.readouterr().err
+    assert "it applies the policy as soon as it is idle" in capsys.readouterr().err
     assert read_policy(store) == RetentionPolicy(keep=("errors",))
     assert pruned(store) == set()
 
@@ -104,7 +104,7 @@ def test_while_a_drainer_is_at_work_it_is_left_to_it(store: Path, capsys: pytest
         (["--keep", "errors", "--flags", "cut"], "add 'flagged' to keep"),
         (["--keep", ""], "--keep is empty; leave it out, or write --keep none"),
         (["--experiments", " , "], "--experiments is empty; leave it out"),
-        (["--off", "--share", "0.5"], "it goes with no other option, such as --share"),
+        (["--off", "--share", "0.5"], "it cannot be combined with --share"),
     ],
 )
 def test_what_makes_no_sense_is_refused_and_sets_nothing(

@@ -208,6 +208,18 @@ def test_what_says_the_same_again_leaves_no_history(tmp_path: Path) -> None:
     assert (step["reward"], step["earlier"]) == (0.5, [])
 
 
+def test_a_metric_given_as_none_is_taken_away(tmp_path: Path) -> None:
+    def say(handle: Any) -> None:
+        handle.transition(reward=0.5, metrics={"a": 1, "stop/completed": 1.0})
+        handle.amend_transition(metrics={"stop/completed": None})
+
+    (step,) = read(tmp_path, rollout(tmp_path, say))
+    assert step["fields"]["metrics"] == {"a": 1}
+    assert step["earlier"][0]["metrics"] == {"a": 1, "stop/completed": 1.0}
+    (row,) = open_store(tmp_path).sql("SELECT fields FROM transitions").rows()
+    assert as_value(row["fields"])["metrics"] == {"a": 1}
+
+
 def test_an_amendment_of_a_step_that_is_not_there_stands_alone(tmp_path: Path) -> None:
     name = rollout(tmp_path, lambda handle: handle.transition(reward=0.5))
     amended(tmp_path, name, turn=5, reward=1.0)
@@ -231,8 +243,8 @@ def test_a_pruned_step_keeps_its_last_word(tmp_path: Path) -> None:
 
 def test_a_step_and_its_amendments_are_made_of_what_was_read(tmp_path: Path) -> None:
     def say(handle: Any) -> None:
-        handle.transition(RolloutTrace(prompt="p"), reward=0.5, metrics={"a": 1})
-        handle.amend_transition(reward=None, metrics={"a": 2})
+        handle.transition(RolloutTrace(prompt="p"), reward=0.5, metrics={"a": 1, "gone": 1})
+        handle.amend_transition(reward=None, metrics={"a": 2, "gone": None})
         handle.amend_transition(reward=2.0, stop_reason="x")
 
     (step,) = read(tmp_path, rollout(tmp_path, say))

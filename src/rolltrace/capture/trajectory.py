@@ -11,7 +11,7 @@ from msgspec import Raw
 
 from rolltrace._guard import caught, pass_on_signals
 from rolltrace.capture import scope
-from rolltrace.capture.failure import describe, status_of
+from rolltrace.capture.failure import describe_failure, status_of
 from rolltrace.capture.transition import amendment_body, plain_number, transition_body
 from rolltrace.errors import ConfigError
 from rolltrace.record import (
@@ -191,8 +191,8 @@ class TrajectoryHandle:
     ) -> None:
         """Change a step that was recorded before: the newest word counts, what was there is kept as its history.
 
-        What is not given (`...`) stays; None is a value like any other. Metrics and logs are merged, key by key. For a
-        trajectory of another process: `rolltrace.amend_transition`.
+        What is not given (`...`) stays; None is a value like any other. Metrics and logs are merged, key by key; a key
+        given as None is taken away. For a trajectory of another process: `rolltrace.amend_transition`.
 
         Args:
             turn: Which step: from 0, from the end if negative; the last one recorded before this call if not given.
@@ -350,7 +350,7 @@ class rollout_trace_attr:
                 self._start_ns,
                 end_ns,
                 status_of(failure),
-                None if failure is None else describe(failure),
+                None if failure is None else describe_failure(failure),
                 handle.parent_trace_id,
                 handle.parent_id,
                 Raw(recorder.snapshot(handle.tags)) if handle.tags else _NO_TAGS,

@@ -17,7 +17,7 @@ from rolltrace.query.columns import TRAJECTORY_COLUMNS, TRAJECTORY_HEADERS
 from rolltrace.query.compare import Comparison, compare
 from rolltrace.query.filters import compile_where
 from rolltrace.query.group_views import GROUP_COLUMNS
-from rolltrace.query.groups import group_question, records_where
+from rolltrace.query.groups import group_question, record_with_prefix, records_of, records_where
 from rolltrace.query.pages import (
     DEFAULT_ORDER,
     LAST_ORDER,
@@ -32,7 +32,7 @@ from rolltrace.query.questions import EXPERIMENTS, LIVE, LOSSES, RUNS, STEPS, UN
 from rolltrace.query.reading import read_whole, summaries
 from rolltrace.query.result import IS_INT, Result
 from rolltrace.query.runs import choose_runs
-from rolltrace.query.scoring import addressee, newest_score_ns, write_score
+from rolltrace.query.scoring import addressee, newest_score_ns
 from rolltrace.query.sql_store import SqlStore
 from rolltrace.query.trajectory import Trajectory
 from rolltrace.query.views import NEWEST, chosen
@@ -198,7 +198,7 @@ class Store(SqlStore):
         try:
             full_id, step = self._find(trajectory_id)
         except NotFoundError:
-            record = self._group_record(trajectory_id)
+            record = record_with_prefix(self, trajectory_id)
             if record is None:
                 raise
             return record
@@ -246,16 +246,7 @@ class Store(SqlStore):
         if run is not None or all_runs:
             return records
         rollouts = self.group(step, sample_index, experiment=experiment, project=project, validate=validate).rows()
-        shown = {(row["project"], row["experiment"], row["validate"], row["run"]) for row in rollouts}
-        of_these = [each for each in records if (each.project, each.experiment, each.validate, each.run) in shown]
-        return of_these if shown else records
-
-    def _group_record(self, prefix: str) -> Trajectory | None:
-        """The group record whose id begins so, if there is one."""
-        wanted = prefix.strip().lower()
-        bounds = [wanted.ljust(32, "0"), wanted.ljust(32, "f")]
-        records = records_where(self, "trajectory_id BETWEEN ? AND ?", bounds, None)
-        return records[0] if len(records) == 1 else None
+        return records_of(records, rollouts)
 
     def groups(
         self,
@@ -400,6 +391,8 @@ class Store(SqlStore):
         if isinstance(target, Trajectory | TrajectoryHandle):
             target = target.trajectory_id
         about = addressee(self, target, project, experiment, run)
+        from rolltrace.drain import write_score  # not needed by those who only read
+
         write_score(self.path, about, name, body, after_ns=newest_score_ns(self._ask, about, name))
         self._engine.refresh(now=True)
 

@@ -42,6 +42,20 @@ def record_rows(
     return [{**_NOTHING, **row} for row in store._ask(sql, values, step)]
 
 
+def record_with_prefix(store: Store, prefix: str) -> Trajectory | None:
+    """The record whose id begins so, if there is exactly one."""
+    wanted = prefix.strip().lower()
+    bounds = [wanted.ljust(32, "0"), wanted.ljust(32, "f")]
+    records = records_where(store, "trajectory_id BETWEEN ? AND ?", bounds, None)
+    return records[0] if len(records) == 1 else None
+
+
+def records_of(records: list[Trajectory], rollouts: Sequence[Row]) -> list[Trajectory]:
+    """Those records that belong to the runs of these rollouts; all of them if there are no rollouts."""
+    runs = {(row["project"], row["experiment"], row["validate"], row["run"]) for row in rollouts}
+    return [each for each in records if not runs or (each.project, each.experiment, each.validate, each.run) in runs]
+
+
 class GroupQuestion(NamedTuple):
     """The SQL of `Store.groups`, and of what it leaves out."""
 

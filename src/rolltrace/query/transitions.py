@@ -3,9 +3,9 @@
 A back-fill goes to the last step before it. It fills what that step left empty and changes nothing: what differs is
 kept in the list `fields["backfill"]` of the step. A back-fill with no step before it stands alone.
 
-An amendment replaces what it gives, metrics and logs key by key. What was there is kept in the list `earlier` of the
-step, oldest first: an object with `time_ns`, when it was replaced, and each value that it replaced. An amendment of a
-step that is not there stands alone, with `amends`.
+An amendment replaces what it gives, metrics and logs key by key; a key that it gives as None is taken away. What was
+there is kept in the list `earlier` of the step, oldest first: an object with `time_ns`, when it was replaced, and each
+value that it replaced. An amendment of a step that is not there stands alone, with `amends`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from rolltrace.record.tables import LITERAL, POINTER
+from rolltrace.record import LITERAL, POINTER
 
 Row = dict[str, Any]
 _COLUMNS = ("reward", "episode_done", "stop_reason")
@@ -67,7 +67,7 @@ def _amend(step: Row, late: Row) -> None:
     for name, value in given.items():
         known = step[name] if name in _COLUMNS else fields.get(name)
         if name in _MERGED and isinstance(known, dict) and isinstance(value, dict):
-            value = {**known, **value}
+            value = {key: item for key, item in {**known, **value}.items() if item is not None or key not in value}
         if not _same(known, value):
             before[name] = known
         if name in _COLUMNS:
@@ -91,6 +91,9 @@ def amendments_of(step: Mapping[str, Any]) -> list[Row]:
     for entry in reversed(earlier):
         was = {name: value for name, value in entry.items() if name != "time_ns"}
         given = {name: first["fields"].get(name, first.get(name)) for name in was}
+        for name in _MERGED:
+            if isinstance(given.get(name), dict) and isinstance(was[name], dict):
+                given[name] = {**dict.fromkeys(was[name].keys() - given[name].keys()), **given[name]}
         columns = {name: first[name] if name in was else None for name in _COLUMNS}
         late.append({**columns, "time_ns": entry["time_ns"], "fields": given, "amends": True, "backfill": False})
         for name, value in was.items():

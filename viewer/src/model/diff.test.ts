@@ -30,3 +30,10 @@ test("tokens that only one side has are marked on that side", () => {
   });
   expect(tokenDiff([], [7])).toEqual({ left: [], right: [true] });
 });
+
+test("texts whose words have little in common are compared by sentence", () => {
+  const words = (from: number) => Array.from({ length: 900 }, (_, at) => `w${from + at}`).join(" ");
+  const { left, right } = wordDiff(`Same. ${words(0)}. Same too.`, `Same. ${words(5000)}. Same too.`);
+  expect(left.map((piece) => piece.differs)).toEqual([false, true, false]);
+  expect(right.at(-1)).toEqual({ text: "Same too.", differs: false });
+});

@@ -14,13 +14,32 @@ export interface Diff {
 /** Words, runs of space, and single signs; Chinese and Japanese go character by character, as they have no spaces. */
 const WORDS = /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}]|[\p{L}\p{N}_]+|\s+|[\s\S]/gu;
 const LONGEST = 200_000;
-const TIME_MS = 150;
+/** Not a time: a busy machine would show other differences. So many take about 50 ms. */
+const MOST_EDITS = 900;
+/** Sentences and lines, where the words of two texts have little in common. */
+const SENTENCES = /[^\n.!?。!?]*(?:[\n.!?。!?]+\s*|$)/gu;
+const MOST_KNOWN = 200;
+
+const known = new Map<string, Diff>();
+
+/** The same, remembered: both sides of a comparison ask, and each time they are drawn. */
+export function knownDiff(left: string, right: string): Diff {
+  const key = JSON.stringify([left, right]);
+  const diff = known.get(key) ?? wordDiff(left, right);
+  known.delete(key);
+  known.set(key, diff);
+  if (known.size > MOST_KNOWN) known.delete(known.keys().next().value!);
+  return diff;
+}
 
 export function wordDiff(left: string, right: string): Diff {
   if (left === right) return { left: [{ text: left, differs: false }], right: [{ text: right, differs: false }] };
-  const [a, b] = [left.match(WORDS) ?? [], right.match(WORDS) ?? []];
-  const isLong = left.length + right.length > LONGEST;
-  const changes = (isLong ? undefined : diffArrays(a, b, { timeout: TIME_MS })) ?? endsOf(a, b);
+  const changes =
+    left.length + right.length > LONGEST
+      ? endsOf(left.match(SENTENCES) ?? [], right.match(SENTENCES) ?? [])
+      : (changesBy(WORDS, left, right) ??
+        changesBy(SENTENCES, left, right) ??
+        endsOf(left.match(WORDS) ?? [], right.match(WORDS) ?? []));
   const pieces: { left: DiffPiece[]; right: DiffPiece[] } = { left: [], right: [] };
   for (const { value, added, removed } of changes) {
     const text = value.join("");
@@ -30,9 +49,13 @@ export function wordDiff(left: string, right: string): Diff {
   return { left: joinedOverSpace(pieces.left), right: joinedOverSpace(pieces.right) };
 }
 
+function changesBy(unit: RegExp, left: string, right: string) {
+  return diffArrays(left.match(unit) ?? [], right.match(unit) ?? [], { maxEditLength: MOST_EDITS });
+}
+
 /** Which tokens of each side the other does not have in their place. */
 export function tokenDiff(left: readonly number[], right: readonly number[]): { left: boolean[]; right: boolean[] } {
-  const changes = diffArrays([...left], [...right], { timeout: TIME_MS });
+  const changes = diffArrays([...left], [...right], { maxEditLength: MOST_EDITS });
   const marks: { left: boolean[]; right: boolean[] } = { left: [], right: [] };
   for (const { value, added, removed } of changes ?? endsOf(left, right)) {
     if (!added) marks.left.push(...value.map(() => removed));

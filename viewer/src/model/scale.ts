@@ -60,10 +60,10 @@ export function surprise(logprob: number): number {
 /** Advantages are scaled to about one: this or more is shown in full colour. */
 const STRONG_ADVANTAGE = 2;
 
-/** How strongly an advantage is marked, -1 to 1; one that is there at all is seen. */
+/** How far an advantage leans to its side, -1 to 1. */
 export function leaning(advantage: number): number {
-  if (Number.isNaN(advantage) || advantage === 0) return 0;
-  return Math.sign(advantage) * Math.max(0.15, Math.min(1, Math.abs(advantage) / STRONG_ADVANTAGE));
+  if (Number.isNaN(advantage)) return 0;
+  return Math.max(-1, Math.min(1, advantage / STRONG_ADVANTAGE));
 }
 
 /** Distinct hues for categories such as policy versions, told apart in light and dark. */

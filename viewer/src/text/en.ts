@@ -82,7 +82,7 @@ export const en = {
     storeTitle: "Nothing is recorded yet",
     storeText: "Trace a function in your training script, or look at a toy run first:",
     storePath: (path: string) => `This viewer reads ${path} and shows new data as it is written.`,
-    demoComment: "# or, from a checkout of rolltrace:",
+    demoComment: "# or record a small training, in seconds:",
     noMatchTitle: "No trajectory matches",
     noMatchText: "The filter leaves nothing over.",
     clearFilter: "Clear the filter",

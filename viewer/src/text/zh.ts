@@ -77,7 +77,7 @@ export const zh: Catalogue = {
     storeTitle: "还没有任何记录",
     storeText: "在训练脚本中追踪一个函数，或者先看一个玩具示例：",
     storePath: (path) => `正在读取 ${path}，有新数据写入时会自动显示。`,
-    demoComment: "# 或者在 rolltrace 源码目录中：",
+    demoComment: "# 或者几秒钟内录制一次小型训练：",
     noMatchTitle: "没有符合条件的轨迹",
     noMatchText: "当前筛选条件下没有结果。",
     clearFilter: "清除筛选",

@@ -66,6 +66,7 @@ export function HistogramBrush({ bars, label, range, format, colour, onChange }:
             width={9}
             y={HEIGHT - height * HEIGHT}
             height={height * HEIGHT}
+            className={colour ? "coloured" : undefined}
             fill={colour ? colour(count > 1 ? bar / (count - 1) : 1) : "var(--mark)"}
             opacity={chosen && (bar < chosen[0] || bar > chosen[1]) ? 0.25 : 1}
           />

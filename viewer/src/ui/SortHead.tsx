@@ -1,4 +1,5 @@
 import type { Direction } from "../model/order";
+import "./table.css";
 
 interface Props {
   label: string;

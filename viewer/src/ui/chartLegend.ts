@@ -1,24 +1,28 @@
 /** What stands beside the title of a chart: the values under the pointer, or the newest. */
 import type { ChartProps } from "./chartOptions";
 
+/** With more named lines than this there is room for names or for numbers, and not for the title too. */
+const FEW = 2;
+const MOST = 3;
+
 /** Written without React: it follows the pointer over a dozen charts at once. */
 export function showLegend(props: ChartProps, element: HTMLElement | null, index: number | null): void {
   if (!element) return;
   element.textContent = "";
   const columns = props.shown ?? props.columns;
+  const isCrowded = props.lines.filter((line) => line.named && !line.hidden).length > FEW;
+  element.parentElement?.classList.toggle("crowded", isCrowded && index !== null);
   if (index !== null) append(element, props.formatX(props.x[index]!), "--dim");
   let shown = 0;
   props.lines.forEach((_, reversed) => {
+    // Of a stack, those at its bottom: the largest.
     const at = props.shown ? props.lines.length - 1 - reversed : reversed;
     const line = props.lines[at]!;
-    // There is room for so many; of a stack, for those at its bottom: the largest.
-    if (line.hidden || shown >= (props.shown ? 2 : 3)) return;
+    if (line.hidden || shown >= (props.shown ? FEW : MOST)) return;
     const value = index === null ? columns[at]?.findLast((each) => each !== null) : columns[at]?.[index];
-    if (value === null || value === undefined) return;
-    const many = props.lines.length > 4;
-    if (many && index !== null && value === 0) return;
+    if (value === null || value === undefined || (props.shown && index !== null && value === 0)) return;
     shown += 1;
-    const number = many && index === null ? "" : props.format(value);
+    const number = isCrowded && index === null ? "" : props.format(value);
     append(element, line.named ? `${line.label} ${number}`.trim() : number, line.colour, line.dashed);
   });
 }

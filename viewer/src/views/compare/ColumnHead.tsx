@@ -28,7 +28,7 @@ export function ColumnHead({ column, range, isBase, many, turnsDiffer, others, o
         <bdi>{nameOf(row, others, t)}</bdi>
       </Link>
       <span className="mono cut dim">
-        {t.compare.reward(measure(numberOf(row.reward)))} ·{" "}
+        {many ? measure(numberOf(row.reward)) : t.compare.reward(measure(numberOf(row.reward)))} ·{" "}
         <span className={turnsDiffer ? "strong" : ""}>{t.compare.turns(column.turns)}</span>
         {row.response_tokens === null ? "" : ` · ${t.compare.tokens(row.response_tokens)}`}
         {row.status === "ok" ? "" : ` · ${t.status[row.status] ?? row.status}`}

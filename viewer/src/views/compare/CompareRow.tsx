@@ -1,9 +1,10 @@
-import { useState } from "react";
+import { useRef, useState } from "react";
 import type { CompareTurn, Comparison, CompareRow as Row } from "../../api/types.gen";
 import { equalStart } from "../../model/compare";
 import { trajectoryPath } from "../../model/route";
 import { useText } from "../../text";
 import { Link } from "../../ui/Link";
+import { useSeen } from "../../ui/seen";
 import { type ReplyPlace, TokenReply } from "./TokenReply";
 import { TurnView } from "./TurnView";
 
@@ -22,6 +23,8 @@ export type DiffMode = (typeof DIFF_MODES)[number];
 export function CompareRow({ row, index, data, baseline, mode }: Props) {
   const t = useText();
   const [open, setOpen] = useState(false);
+  const box = useRef<HTMLDivElement>(null);
+  const seen = useSeen(box);
   if (row.equal) {
     const n = row.last_turn - row.first_turn + 1;
     const shown = row.turns.filter((turn): turn is CompareTurn => turn !== null);
@@ -43,7 +46,7 @@ export function CompareRow({ row, index, data, baseline, mode }: Props) {
     return opId ? { trajectoryId: data.columns[at!]!.row.trajectory_id, opId } : null;
   };
   return (
-    <div className={`compare-row${isFirst ? " first" : ""}`} data-row={index}>
+    <div ref={box} className={`compare-row${isFirst ? " first" : ""}`} data-row={index}>
       {shared > 0 && (
         <div className="compare-equal compare-shared">
           <button type="button" aria-expanded={open} onClick={() => setOpen(!open)}>
@@ -63,7 +66,7 @@ export function CompareRow({ row, index, data, baseline, mode }: Props) {
         // With two columns both sides are marked; with more, the others against the one that was chosen.
         const isBase = at === baseline;
         const otherAt = isBase ? (data.columns.length === 2 ? 1 - at : null) : baseline;
-        const against = mode === "plain" || otherAt === null ? null : (row.turns[otherAt] ?? null);
+        const against = mode === "plain" || otherAt === null || !seen ? null : (row.turns[otherAt] ?? null);
         const side = isBase ? "left" : "right";
         return (
           <div key={column.row.trajectory_id} className="compare-cell">
@@ -83,7 +86,7 @@ export function CompareRow({ row, index, data, baseline, mode }: Props) {
                   against={against}
                   side={side}
                   reply={
-                    mode === "tokens" && turn.op_id ? (
+                    mode === "tokens" && turn.op_id && seen ? (
                       <TokenReply place={placeOf(at)!} against={placeOf(otherAt)} side={side} />
                     ) : undefined
                   }

@@ -1,6 +1,6 @@
 import { numberOf, type WireNumber } from "../../api/number";
 import type { Comparison, Differing } from "../../api/types.gen";
-import { clock, MISSING, measure, nanoseconds } from "../../model/format";
+import { clock, MISSING, measure, nanoseconds, seconds } from "../../model/format";
 import { preview } from "../../model/json";
 import { useText } from "../../text";
 import { nameOf } from "./ColumnHead";
@@ -9,7 +9,7 @@ import { nameOf } from "./ColumnHead";
 export function DiffersTable({ data }: { data: Comparison }) {
   const t = useText();
   const rows = data.columns.map((column) => column.row);
-  const lines = [...data.scores, ...data.attributes];
+  const lines = [...data.scores, ...data.attributes].filter((line) => line.name !== "rollout_n"); // heads the columns
   if (lines.length === 0) return <p className="dim pane-note">{t.compare.nothing}</p>;
   return (
     <table className="lines differs">
@@ -46,6 +46,7 @@ function shown(line: Differing, value: unknown): string {
   if (value === "nan" || value === "inf" || value === "-inf") return measure(numberOf(value as WireNumber));
   if (typeof value === "number") {
     if (line.name.endsWith("_ns")) return value > 1e15 ? clock(value) : nanoseconds(value);
+    if (line.name.endsWith("_s")) return seconds(value);
     return Number.isInteger(value) ? value.toLocaleString("en-US") : measure(value);
   }
   if (typeof value === "string") return value;

@@ -1,6 +1,6 @@
 import { type ReactNode, useState } from "react";
 import type { CompareTurn, Message, Part, ToolCall } from "../../api/types.gen";
-import { type DiffPiece, wordDiff } from "../../model/diff";
+import { type DiffPiece, knownDiff } from "../../model/diff";
 import { seconds } from "../../model/format";
 import { prettyJson } from "../../model/json";
 import { useText } from "../../text";
@@ -183,5 +183,5 @@ function Marked({ text, against, side }: { text: string; against: string | null;
 }
 
 function differing(text: string, against: string, side: Props["side"]): readonly DiffPiece[] {
-  return side === "left" ? wordDiff(text, against).left : wordDiff(against, text).right;
+  return side === "left" ? knownDiff(text, against).left : knownDiff(against, text).right;
 }

@@ -21,7 +21,7 @@ export function EmptyStore({ path }: { path: string }) {
       <pre>{EXAMPLE}</pre>
       <pre>
         <span className="dim">{t.empty.demoComment}</span>
-        {"\n"}make demo
+        {"\n"}rolltrace demo
       </pre>
       <p />
       <p className="traced">{t.empty.storePath(path)}</p>

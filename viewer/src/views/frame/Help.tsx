@@ -1,17 +1,20 @@
 import * as Ariakit from "@ariakit/react";
-import { Fragment } from "react";
 import { useText } from "../../text";
 import { useActiveBindings } from "../../ui/keys";
+
+const SIGNS: Record<string, string> = { ArrowDown: "↓", ArrowUp: "↑", ArrowLeft: "←", ArrowRight: "→" };
 
 /** The keys that work on this page, the page's own first. */
 export default function Help({ onClose }: { onClose: () => void }) {
   const t = useText();
   const layers = useActiveBindings();
   const seen = new Set<string>();
-  const bindings = [...layers]
-    .reverse()
-    .flat()
-    .filter((binding) => !seen.has(binding.keys) && seen.add(binding.keys));
+  const keysFor = new Map<string, string[]>();
+  for (const { keys, label } of [...layers].reverse().flat()) {
+    if (seen.has(keys)) continue;
+    seen.add(keys);
+    keysFor.set(label, [...(keysFor.get(label) ?? []), keys]);
+  }
   return (
     <Ariakit.Dialog
       open
@@ -27,16 +30,18 @@ export default function Help({ onClose }: { onClose: () => void }) {
         </Ariakit.DialogDismiss>
       </div>
       <dl>
-        {bindings.map((binding) => (
-          <div key={binding.keys}>
+        {[...keysFor].map(([label, several]) => (
+          <div key={label}>
             <dt>
-              {binding.keys.split(" ").map((key, index) => (
-                <Fragment key={key + index}>
-                  <kbd>{key.replace("mod+", "Ctrl ")}</kbd>
-                </Fragment>
+              {several.map((keys) => (
+                <span key={keys} className="key-pair">
+                  {keys.split(" ").map((key, index) => (
+                    <kbd key={key + index}>{SIGNS[key] ?? key.replace("mod+", "Ctrl ")}</kbd>
+                  ))}
+                </span>
               ))}
             </dt>
-            <dd>{binding.label}</dd>
+            <dd>{label}</dd>
           </div>
         ))}
       </dl>

@@ -2,7 +2,7 @@ import { useRef } from "react";
 import { useLive } from "../../api/events";
 import { useAnswer } from "../../api/hooks";
 import type { Live } from "../../api/types.gen";
-import { MISSING, percent, seconds, short } from "../../model/format";
+import { MISSING, percent, short } from "../../model/format";
 import { merged, type ShownRow } from "../../model/live";
 import { neighbour } from "../../model/order";
 import { trajectoryPath } from "../../model/route";
@@ -62,14 +62,14 @@ export default function LivePage() {
         <span className="dim">
           <span className={`dot${connected ? " on pulse" : ""}`} />
           {connected ? t.live.connected : t.live.waiting} · {t.live.rows(live.rows.length)} ·{" "}
-          {t.live.window(seconds(live.window_s))}
+          {t.live.window(`${Math.round(live.window_s)} s`)}
         </span>
       </div>
       {rows.length === 0 ? (
         <div className="empty">
           <h1>{t.empty.liveTitle}</h1>
           <p>{t.empty.liveText}</p>
-          <pre>make demo</pre>
+          <pre>rolltrace demo --slow</pre>
         </div>
       ) : (
         <div className="table-scroll">

@@ -49,6 +49,7 @@ export default function StepPage({ project, experiment, step, sample }: Props) {
   // While a filter is looked at, and if it is wrong, what was there stays.
   const lastUsable = useRef<string | null>(null);
   if (usable) lastUsable.current = where;
+  else if (check.data) lastUsable.current ??= ""; // opened with a wrong filter: all there is
   const shownScope: Scope | null = lastUsable.current === null ? null : { ...scope, where: lastUsable.current };
   const recording = series.data?.state === "recording";
   const every = recording ? RECORDING_EVERY_MS : ENDED_EVERY_MS;
@@ -89,7 +90,7 @@ export default function StepPage({ project, experiment, step, sample }: Props) {
   const range = rangeFrom(series.data?.reward_range);
   return (
     <div className="step-page">
-      <Facets scope={scope} enabled={usable} every={every} />
+      <Facets scope={shownScope ?? scope} enabled={shownScope !== null} every={every} />
       <div className="step-main">
         <OlderRunsNote older={totals?.older} allRuns={allRuns} />
         <div className="step-bar">

@@ -62,7 +62,7 @@ export function Summary(props: Props) {
             ? t.step.total(totals.trajectories)
             : t.step.totals(totals.groups, totals.trajectories)}
           {mean !== null && ` · ${t.step.mean(measure(mean))}`}
-          {trend !== null && (
+          {mean !== null && trend !== null && (
             <span className={trend > 0 ? "good" : ""}>
               {" "}
               {change(trend)} {t.experiment.inTenSteps}

@@ -46,11 +46,9 @@ export default function TrajectoryPage({ id }: { id: string }) {
 function Loaded({ head, tab, stale }: { head: TrajectoryHead; tab: Tab; stale: boolean }) {
   const t = useText();
   const { row } = head;
-  const [outlineShut, setOutlineShut] = useStored("outline-shut");
-  const [factsShut, setFactsShut] = useStored("facts-shut");
+  const [outlineShut, toggleOutline] = usePane("outline-shut");
+  const [factsShut, toggleFacts] = usePane("facts-shut");
   const range = rangeFrom(head.reward_range);
-  const toggleOutline = () => setOutlineShut(outlineShut ? null : "yes");
-  const toggleFacts = () => setFactsShut(factsShut ? null : "yes");
   useTrajectoryKeys(head, tab, { toggleOutline, toggleFacts });
   return (
     <div className="trajectory" aria-busy={stale}>
@@ -80,8 +78,8 @@ function Loaded({ head, tab, stale }: { head: TrajectoryHead; tab: Tab; stale: b
           <Tabs
             tab={tab}
             head={head}
-            outlineShut={!!outlineShut}
-            factsShut={!!factsShut}
+            outlineShut={outlineShut}
+            factsShut={factsShut}
             onOutline={toggleOutline}
             onFacts={toggleFacts}
           />
@@ -106,6 +104,13 @@ function Loaded({ head, tab, stale }: { head: TrajectoryHead; tab: Tab; stale: b
       </PanelGroup>
     </div>
   );
+}
+
+/** Whether a pane is shut: as it was left, and at first where there is no room for it. */
+function usePane(name: string): [boolean, () => void] {
+  const [stored, setStored] = useStored(name);
+  const isShut = stored === null ? matchMedia("(max-width: 900px)").matches : stored === "yes";
+  return [isShut, () => setStored(isShut ? "no" : "yes")];
 }
 
 interface TabsProps {

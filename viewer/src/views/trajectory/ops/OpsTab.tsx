@@ -74,17 +74,18 @@ export default function OpsTab({ head }: { head: TrajectoryHead }) {
                 );
               })}
             </div>
+            {!at && <p className="dim pane-note">{t.ops.choose}</p>}
           </div>
         </div>
       </Panel>
-      <PanelResizeHandle className="handle across" aria-label={t.trajectory.resize} />
-      <Panel id="payload" order={2} minSize={15} defaultSize={45} className="pane">
-        {at ? (
-          <OpDetail key={at} trajectoryId={head.row.trajectory_id} opId={at} />
-        ) : (
-          <p className="dim pane-note">{t.ops.choose}</p>
-        )}
-      </Panel>
+      {at && (
+        <>
+          <PanelResizeHandle className="handle across" aria-label={t.trajectory.resize} />
+          <Panel id="payload" order={2} minSize={15} defaultSize={45} className="pane">
+            <OpDetail key={at} trajectoryId={head.row.trajectory_id} opId={at} />
+          </Panel>
+        </>
+      )}
     </PanelGroup>
   );
 }

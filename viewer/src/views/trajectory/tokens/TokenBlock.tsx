@@ -111,7 +111,9 @@ function styleOf(
   if (metric === "advantage" && advantage !== null && tokens.mask[offset] !== 0) {
     const lean = leaning(advantage);
     const colour = lean < 0 ? "--heat" : "--cold";
-    return lean === 0 ? undefined : { backgroundColor: `rgb(var(${colour}) / ${(Math.abs(lean) * 0.55).toFixed(2)})` };
+    return lean === 0
+      ? undefined
+      : { backgroundColor: `rgb(var(${colour}) / ${(0.14 + Math.abs(lean) * 0.5).toFixed(2)})` };
   }
   return undefined;
 }

@@ -46,7 +46,7 @@ function Sequence({ range, head }: { range: TokenRange; head: TrajectoryHead }) 
   const tokens = useMemo(() => tokensOf(range), [range]);
   const blocks = useMemo(() => blocksOf(tokens), [tokens]);
   const usual: Metric = range.has_logprobs ? "logprob" : range.has_mask ? "mask" : "plain";
-  const metric = METRICS.find((each) => each === query.get("fill")) ?? usual;
+  const metric = METRICS.find((each) => each === query.get("fill") && available(each, range, advantage)) ?? usual;
   const tok = anchor.get("tok");
   const at = tok === null ? null : Math.min(range.end - 1, Math.max(range.start, Number(tok)));
   const box = useRef<HTMLDivElement>(null);

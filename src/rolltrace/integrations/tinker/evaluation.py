@@ -1,0 +1,84 @@
+"""Evaluations during training: `validate`, with the evaluator's name."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from contextvars import ContextVar
+from typing import Any, NamedTuple
+
+from rolltrace._guard import caught
+from rolltrace.capture import scope
+from rolltrace.integrations.tinker.coordinates import Position, Positions, positions
+from rolltrace.integrations.tinker.seams import replace
+
+_KEPT = "_rolltrace_positions"
+"""The attribute of an evaluator with the step that it was last asked for, and the positions of its builders then."""
+
+
+class Evaluating(NamedTuple):
+    """The evaluation that is going on."""
+
+    step: int | None
+    name: str
+
+
+evaluating: ContextVar[Evaluating | None] = ContextVar("rolltrace_tinker_evaluating", default=None)
+
+
+def change(module: Any) -> None:
+    """Change `tinker_cookbook.rl.metric_util`."""
+    for method in ("eval_token_completer", "_eval_with_executor"):
+        replace(module.RLTestSetEvaluator, method, _placed)
+
+
+def named(theirs: Any) -> Any:
+    """`run_single_evaluation`, which alone knows the iteration and what the evaluator is called."""
+    order = inspect.signature(theirs)
+
+    @functools.wraps(theirs)
+    async def run_single_evaluation(*args: Any, **kwargs: Any) -> Any:
+        if scope.recorder is None:
+            return await theirs(*args, **kwargs)
+        given = order.bind(*args, **kwargs).arguments
+        token = evaluating.set(Evaluating(given["i_batch"], given["evaluator_label"]))
+        try:
+            return await theirs(*args, **kwargs)
+        finally:
+            evaluating.reset(token)
+
+    return run_single_evaluation
+
+
+def _placed(theirs: Any) -> Any:
+    @functools.wraps(theirs)
+    async def evaluate(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if scope.recorder is None:
+            return await theirs(self, *args, **kwargs)
+        token = positions.set(_positions_of(self))
+        try:
+            return await theirs(self, *args, **kwargs)
+        finally:
+            positions.reset(token)
+
+    return evaluate
+
+
+def _positions_of(evaluator: Any) -> Positions | None:
+    """The test set is flattened once, so its samples are stable: `NAME/POSITION`, since there may be several sets."""
+    try:
+        around = positions.get()
+        step_around = None if around is None else around.next_step  # distillation asks its evaluators directly
+        during = evaluating.get() or Evaluating(step_around, str(evaluator.name or "test"))
+        builders = evaluator.env_group_builders_P
+        step, kept = evaluator.__dict__.get(_KEPT, (None, None))
+        if kept is None or step != during.step:
+            name = during.name
+            kept = [Position(during.step, f"{name}/{at}", True, name) for at in range(len(builders))]
+            evaluator.__dict__[_KEPT] = during.step, kept
+        found = Positions()
+        found.add(builders, kept)
+        return found
+    except Exception:
+        caught("tinker evaluation")
+        return None

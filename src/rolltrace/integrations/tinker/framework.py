@@ -1,0 +1,17 @@
+"""What the rest of rolltrace has to know of tinker-cookbook."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rolltrace._frameworks import Answer, Framework
+
+
+def examine() -> Iterator[Answer]:
+    """For `rolltrace doctor --tinker`."""
+    from rolltrace.integrations.tinker import report  # only when it is asked for
+
+    return report.examine()
+
+
+FRAMEWORK = Framework("tinker", examine)

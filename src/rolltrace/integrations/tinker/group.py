@@ -1,0 +1,238 @@
+"""A group of rollouts: where it stands, its rewards once all are there, and what became of those that are left out.
+
+Rollouts belong to the group by context, so that neither the order in which they finish nor retries matter. What the
+group's reward says is matched to a rollout by the `Trajectory` that the runner returned for it, never by position.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from msgspec import Raw
+
+import rolltrace
+from rolltrace._guard import caught
+from rolltrace.capture import encoded_trace, scope
+from rolltrace.integrations.tinker import pool
+from rolltrace.integrations.tinker.afterwards import record_afterwards
+from rolltrace.integrations.tinker.coordinates import Position, positions, version_of
+from rolltrace.integrations.tinker.messages import Listener, Parsed, Rendered, listening, parse
+from rolltrace.integrations.tinker.rollout import MARK, Rollout, group_of
+from rolltrace.integrations.tinker.seams import replace, replace_in_subclasses
+
+CONSTANT = "all rewards of the group are the same"
+_WITHOUT_COMPARISON = ("tinker_cookbook.rl.types", "tinker_cookbook.rl.problem_env")
+"""Whose `compute_group_rewards` gives nothing but zeros."""
+
+
+class Group:
+    """A group that is being rolled out."""
+
+    def __init__(self, builder: Any, position: Position, version: int | None) -> None:
+        self.builder = builder
+        self.position = position
+        self.version = version
+        self.rollouts: list[Rollout] = []
+        """In the order in which they began, retries included."""
+        self.listener = Listener(self._parsed)
+        self.is_entered = False
+        self.made: Any = None
+        """The `TrajectoryGroup` that was made last."""
+        self.failure: BaseException | None = None
+        self._unread: list[tuple[Rollout, Any]] = []
+        """Rollouts whose response the group's reward will read: with its tokens."""
+        self.tags: dict[str, Any] = {}
+        if position.evaluator is not None:
+            self.tags["evaluator"] = position.evaluator
+        tags = builder.logging_tags()
+        if tags:
+            self.tags["tags"] = list(tags)
+
+    @property
+    def is_traced(self) -> bool:
+        """Whether any of its rollouts is recorded: there may be a limit of samples."""
+        return any(rollout.handle.traced for rollout in self.rollouts)
+
+    def found(self, observation: Any) -> Rendered | None:
+        """The messages of an observation that was made before the rollout began, by whoever made the environments."""
+        return self.listener.find(observation)
+
+    def expect_response(self, rollout: Rollout, tokens: Any) -> None:
+        self._unread.append((rollout, tokens))
+        self.listener.expect(tokens)
+
+    def _parsed(self, tokens: Any, parsed: Parsed) -> None:
+        for at, (rollout, expected) in enumerate(self._unread):
+            if expected is tokens:
+                del self._unread[at]
+                _add_response(rollout, parsed)
+                return
+
+    def settled(self, result: Any, *, filters: bool) -> None:
+        """The group is over. `filters` says that a group of None was left out, and is not trained."""
+        try:
+            for rollout, tokens in self._unread:
+                parsed = parse(rollout.renderer, tokens)
+                if parsed is not None:
+                    _add_response(rollout, parsed)
+            group = self.made if result is None else result
+            kept = self._reward(group) if group is not None and self.failure is None else set()
+            for rollout in self.rollouts:
+                if not rollout.handle.traced or self.position.validate:
+                    continue
+                if rollout.handle.id not in kept:
+                    _filter(rollout.handle, _why_failed(rollout, self.failure))
+                elif filters and result is None:
+                    _filter(rollout.handle, CONSTANT)
+        except Exception:
+            caught("tinker group")
+
+    def _reward(self, group: Any) -> set[str]:
+        """Give each trajectory its reward, as the trainer has it. Returns those that have one."""
+        handles = {rollout.handle.id: rollout.handle for rollout in self.rollouts if rollout.handle.traced}
+        kept = set()
+        rows = zip(group.trajectories_G, group.get_total_rewards(), group.final_rewards_G, group.metrics_G)
+        for index, (trajectory, total, final, metrics) in enumerate(rows):
+            handle = handles.get(trajectory.__dict__.get(MARK, {}).get("id", ""))
+            if handle is None and MARK not in trajectory.__dict__:  # the recipe has a rollout of its own
+                handle = record_afterwards(trajectory, self.position, self.tags, self.version)
+            if handle is None or not handle.traced:
+                continue
+            kept.add(handle.id)
+            handle.reward(total, terms={"steps": total - final, "group": final})
+            if trajectory.__dict__[MARK]["rollout_n"] != index:  # some strategies have them in the order of completion
+                rolltrace.score(handle, "traj_idx", index)
+            if final or metrics:
+                known = rolltrace.RolloutTrace(reward_data={**metrics, "group_reward": final})
+                rolltrace.backfill([handle], {handle.id: known})
+        return kept
+
+
+def _add_response(rollout: Rollout, parsed: Parsed) -> None:
+    recorder = scope.recorder
+    if recorder is None or not rollout.handle.traced:
+        return
+    parts = {"policy_response": parsed.message, "extra": Raw(recorder.snapshot({"termination": parsed.termination}))}
+    rolltrace.backfill([rollout.handle], {rollout.handle.id: encoded_trace(parts)})
+
+
+def _why_failed(rollout: Rollout, failure: BaseException | None) -> str:
+    if rollout.failure is not None:
+        return f"the rollout failed: {type(rollout.failure).__name__}"
+    return "the group failed" if failure is None else f"the group failed: {type(failure).__name__}"
+
+
+def _filter(handle: rolltrace.TrajectoryHandle, why: str) -> None:
+    rolltrace.score(handle, "fate", "filtered", reason=why)
+
+
+def change_types(module: Any) -> None:
+    """Change `tinker_cookbook.rl.types`."""
+    replace(module.TrajectoryGroup, "__init__", _noticed)
+    replace_in_subclasses(module.EnvGroupBuilder, "compute_group_rewards", _of_group)
+
+
+def change_rollouts(module: Any) -> None:
+    """Change `tinker_cookbook.rl.rollouts`."""
+    replace(module, "_do_group_rollout_and_filter_constant_reward_impl", _filtered)
+    replace(module, "do_group_rollout", _rolled_out)
+    pool.change(module)
+
+
+@contextmanager
+def opened(builder: Any, policy: Any) -> Iterator[Group | None]:
+    """The group of this builder, for as long as it is rolled out; None if that could not be found out."""
+    group = _begun(builder, policy)
+    if group is None:
+        yield None
+        return
+    tokens = group_of.set(group), listening.set(group.listener)
+    try:
+        yield group
+    except BaseException as failure:
+        group.failure = failure
+        group.settled(None, filters=False)
+        raise
+    finally:
+        group_of.reset(tokens[0])
+        listening.reset(tokens[1])
+
+
+def _begun(builder: Any, policy: Any) -> Group | None:
+    try:
+        sent = pool.received.get()
+        if sent is not None:
+            return Group(builder, sent.position, sent.version)
+        known = positions.get()
+        position = None if known is None else known.draw(builder)
+        return Group(builder, position or Position(), version_of(policy))
+    except Exception:
+        caught("tinker group")
+        return None
+
+
+def _filtered(theirs: Any) -> Any:
+    @functools.wraps(theirs)
+    async def filter_constant_reward(sampling_client: Any, env_group_builder: Any, *args: Any, **kwargs: Any) -> Any:
+        if scope.recorder is None or scope.current.get() is scope.MUTED:
+            return await theirs(sampling_client, env_group_builder, *args, **kwargs)
+        with opened(env_group_builder, sampling_client) as group:
+            result = await theirs(sampling_client, env_group_builder, *args, **kwargs)
+            if group is not None:
+                group.settled(result, filters=True)
+            return result
+
+    return filter_constant_reward
+
+
+def _rolled_out(theirs: Any) -> Any:
+    @functools.wraps(theirs)
+    async def do_group_rollout(env_group_builder: Any, policy: Any, *args: Any, **kwargs: Any) -> Any:
+        if scope.recorder is None or scope.current.get() is scope.MUTED:
+            return await theirs(env_group_builder, policy, *args, **kwargs)
+        outer = group_of.get()
+        if outer is not None and outer.builder is env_group_builder and not outer.is_entered:
+            outer.is_entered = True
+            try:
+                return await theirs(env_group_builder, policy, *args, **kwargs)
+            except Exception as failure:
+                outer.failure = failure
+                raise
+        with opened(env_group_builder, policy) as group:
+            result = await theirs(env_group_builder, policy, *args, **kwargs)
+            if group is not None:
+                group.settled(result, filters=False)
+            return result
+
+    return do_group_rollout
+
+
+def _noticed(theirs: Any) -> Any:
+    """A group that is left out because all its rewards are the same is returned to nobody."""
+
+    @functools.wraps(theirs)
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        theirs(self, *args, **kwargs)
+        group = group_of.get()
+        if group is not None:
+            group.made = self
+
+    return init
+
+
+def _of_group(theirs: Any) -> Any:
+    if theirs.__module__ in _WITHOUT_COMPARISON:
+        return theirs
+
+    async def compute_group_rewards(self: Any, *args: Any, **kwargs: Any) -> Any:
+        group = group_of.get()
+        if scope.recorder is None or group is None or scope.current.get() is not None or not group.is_traced:
+            return await theirs(self, *args, **kwargs)
+        at = group.position
+        with rolltrace.rollout_trace_group(sample_index=at.sample_index, step=at.step, validate=at.validate):
+            return await theirs(self, *args, **kwargs)
+
+    return compute_group_rewards

@@ -1,2 +1,0 @@
-const __vite__mapDeps=(i,m=__vite__mapDeps,d=(m.f||(m.f=["assets/start-BRYBuLPN.js","assets/base-BSSHlx6W.js","assets/first-BBw2U7kF.js","assets/base-C3vrG31g.css","assets/start-Ch6IVAtN.css"])))=>i.map(i=>d[i]);
-import{c as o,g as s,h as t,l as _,_ as i}from"./first-BBw2U7kF.js";const{path:r,query:a,anchor:e}=o();s(t(r,a,e));_(r,a);i(()=>import("./start-BRYBuLPN.js"),__vite__mapDeps([0,1,2,3,4]));

@@ -1,0 +1,189 @@
+"""Pictures of the viewer's pages: `make screenshots`, `python tools/screenshots.py [--every-page FOLDER [STORE ...]]`.
+
+Without arguments, those that the README and the docs show are written to docs/images, of a store that is recorded for
+them. With --every-page, every page of each store is written to FOLDER/STORE, in both themes and two widths, for whoever
+looks at them as a designer would; the stores are named, or a new one is recorded.
+"""
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+import httpx
+from PIL import Image
+from playwright.sync_api import Browser, Page, sync_playwright
+
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT))
+
+from tests.browser.processes import launched, viewing  # noqa: E402 - of this checkout
+from tests.view.stores import write_demo  # noqa: E402
+
+IMAGES = ROOT / "docs" / "images"
+WIDE, NARROW = (1440, 900), (760, 900)
+_COLOURS = 255
+_PATIENCE_MS = 60_000
+
+
+class Kept(NamedTuple):
+    """A picture that is shown in the docs."""
+
+    name: str
+    page: str
+    """One of `every_page`."""
+    theme: str = "light"
+
+
+KEPT = (
+    Kept("view-step", "step groups"),
+    Kept("view-experiment", "experiment"),
+    Kept("view-trajectory", "conversation"),
+    Kept("view-tokens-dark", "tokens", "dark"),
+    Kept("view-ops", "ops"),
+    Kept("view-compare", "compare 2"),
+    Kept("view-compare-tokens-dark", "compare tokens", "dark"),
+    Kept("view-search", "search"),
+)
+
+
+class Shown(NamedTuple):
+    """A page, and what is on it once it has been drawn."""
+
+    path: str
+    ready: str
+    keys: str = ""
+    """Pressed once it is there."""
+
+
+def every_page(address: str) -> dict[str, Shown]:
+    """Every page and tab of a store by name, those that it has."""
+
+    def ask(endpoint: str, **arguments: Any) -> Any:
+        return httpx.get(f"{address}/api/{endpoint}", params=arguments, timeout=60).raise_for_status().json()
+
+    found = {"experiments": Shown("/", "tbody tr, .empty h1"), "live": Shown("/live", ".figures, .empty h1")}
+    rows = ask("experiments")["rows"]
+    found["search none"] = Shown("/search?q=no-such-text-anywhere", ".empty h1")
+    if not rows:
+        return found
+    place = max(rows, key=lambda row: row["trajectories"])
+    place = {name: place[name] for name in ("project", "experiment")}
+    home = f"/e/{quote(place['project'], safe='')}/{quote(place['experiment'], safe='')}"
+    training = ask("experiment", **place)["training"]
+    known = [(size, step) for size, step in zip(training["trajectories"], training["step"]) if step is not None]
+    step = max(known)[1] if known else "none"
+    at_step = {**place, "step": step} if known else place
+    found["experiment"] = Shown(home, ".charts canvas")
+    found["step groups"] = Shown(f"{home}/step/{step}?sort=-std", ".cell, .empty h1")
+    found["step list"] = Shown(f"{home}/step/{step}?view=list", ".list-row a")
+    found["help"] = Shown(f"{home}/step/{step}", ".cell, .empty h1", "?")
+    wrong = quote("reward < 0.5 and rewrd > 1")
+    found["step wrong filter"] = Shown(f"{home}/step/{step}?where={wrong}", ".where-problem")
+    found["step no match"] = Shown(f"{home}/step/{step}?where={quote('reward > 1e9')}", ".empty h1")
+    flagged = ask("trajectories", **at_step, where="flag = 'prefix_break' and turns > 2", limit=1)["rows"]
+    listed = flagged or ask("trajectories", **at_step, order="-turns", limit=1)["rows"]
+    for tab, ready in _TABS.items():
+        query = "" if tab == "conversation" else f"?tab={tab}"
+        found[tab] = Shown(f"/t/{listed[0]['trajectory_id']}{query}", f"{ready}, .empty h1")
+    with_steps = ask("trajectories", project="games", limit=1)["rows"]
+    if with_steps:
+        found["transitions"] = Shown(f"/t/{with_steps[0]['trajectory_id']}?tab=transitions", _TABS["transitions"])
+    found["tokens advantage"] = Shown(
+        f"/t/{listed[0]['trajectory_id']}?tab=tokens&fill=advantage", ".tokens, .empty h1"
+    )
+    groups = [row for row in ask("groups", **at_step, order="-std", limit=50)["rows"] if len(row["cells"]) > 1]
+    if groups:
+        cells = sorted(groups[0]["cells"], key=lambda cell: -_number(cell["reward"]))
+        two = ",".join((cells[0]["trajectory_id"], cells[-1]["trajectory_id"]))
+        four = ",".join(cell["trajectory_id"] for cell in cells[:4])
+        found["compare 2"] = Shown(f"/compare?ids={two}", ".compare-row, .compare-bar")
+        found["compare tokens"] = Shown(f"/compare?ids={two}&diff=tokens", ".reply-tokens, .compare-message")
+        found["compare 4"] = Shown(f"/compare?ids={four}", ".compare-row, .compare-bar")
+    word = "certificate" if place["project"] in ("maths", "bench") else "the"
+    scope = f"&project={quote(place['project'])}&experiment={quote(place['experiment'])}"
+    found["search"] = Shown(f"/search?q={word}{scope}&step={step}", ".hit, .empty h1")
+    return found
+
+
+_TABS = {
+    "conversation": ".message",
+    "tokens": ".token-block",
+    "ops": ".op-track i",
+    "transitions": ".transition",
+    "raw": ".json",
+}
+
+
+def _number(value: Any) -> float:
+    return float(value) if isinstance(value, int | float) else float("-inf")
+
+
+@contextmanager
+def opened(browser: Browser, size: tuple[int, int], theme: str) -> Iterator[Page]:
+    """A page of a fresh browser."""
+    viewport = {"width": size[0], "height": size[1]}
+    with browser.new_context(viewport=viewport, color_scheme=theme, locale="en-US") as context:  # type: ignore[arg-type]
+        context.set_default_timeout(_PATIENCE_MS)
+        yield context.new_page()
+
+
+def take(page: Page, address: str, shown: Shown, file: Path) -> None:
+    """Write one picture, with no more colours than it needs."""
+    page.goto(address + shown.path)
+    page.wait_for_selector(shown.ready)
+    page.wait_for_function("!document.querySelector('[aria-busy=true]')")
+    if shown.keys:
+        page.keyboard.press(shown.keys)
+        page.get_by_role("dialog").wait_for()
+    page.evaluate("new Promise(done => requestAnimationFrame(() => setTimeout(done, 250)))")  # charts, fonts
+    file.parent.mkdir(parents=True, exist_ok=True)
+    page.screenshot(path=file, animations="disabled", caret="hide")
+    with Image.open(file) as picture:
+        flat = picture.convert("RGB").quantize(_COLOURS, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+    flat.save(file, optimize=True)
+
+
+def take_kept(browser: Browser, address: str) -> None:
+    """The pictures of the docs."""
+    pages = every_page(address)
+    for kept in KEPT:
+        with opened(browser, WIDE, kept.theme) as page:
+            take(page, address, pages[kept.page], IMAGES / f"{kept.name}.png")
+    sizes = {file.name: file.stat().st_size for file in IMAGES.glob("*.png")}
+    print(f"{len(KEPT)} pictures in {IMAGES}; all there: {sum(sizes.values()) / 1e6:.2f} MB")
+
+
+def take_every_page(browser: Browser, address: str, folder: Path) -> None:
+    """Every page in both themes, and in a narrow window."""
+    for name, shown in every_page(address).items():
+        for size, theme in ((WIDE, "light"), (WIDE, "dark"), (NARROW, "light")):
+            file = folder / f"{name.replace(' ', '-')}-{size[0]}-{theme}.png"
+            with opened(browser, size, theme) as page:
+                take(page, address, shown, file)
+            print(file, flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--every-page", type=Path, metavar="FOLDER", help="every page, to look at")
+    parser.add_argument("stores", type=Path, nargs="*", metavar="STORE", help="with --every-page: of which stores")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary, sync_playwright() as playwright:
+        stores = options.stores or [write_demo(Path(temporary) / "demo", samples=16)]
+        browser = launched(playwright)
+        for store in stores:
+            with viewing(store) as address:
+                if options.every_page:
+                    take_every_page(browser, address, options.every_page / store.name)
+                else:
+                    take_kept(browser, address)
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()
