@@ -96,7 +96,7 @@ def test_a_missing_package_is_noticed_before_anything_is_loaded(lacking: Path) -
 
 def test_a_missing_package_of_ours_names_our_extra(lacking: Path) -> None:
     lacking.write_text(lacking.read_text().replace("Name: shipping", "Name: rolltrace"))
-    (point,) = [each for each in entry_points(group=backends.GROUP) if each.name == "shipping"]
+    (point,) = [each for each in entry_points(group="rolltrace.backends") if each.name == "shipping"]
     assert point.dist is not None
     with pytest.raises(MissingExtraError, match=r"pip install 'rolltrace\[shipping\]'"):
         backends.load("shipping")

@@ -61,7 +61,7 @@ def test_tokens_are_filled_by_the_advantage_where_there_is_one(address: str, ask
     page.goto(f"{address}/t/{scored}?tab=tokens")
     page.get_by_role("button", name="advantage").click()
     page.wait_for_url("**fill=advantage*")
-    expect(page.get_by_text("each pushed by -")).to_be_visible()
+    expect(page.get_by_text("each pushed by \N{MINUS SIGN}")).to_be_visible()
     expect(page.locator(f'[data-tip="{first}"]')).to_have_attribute("style", re.compile("--heat"))
     unscored = with_flag(ask, "prefix_break")
     page.goto(f"{address}/t/{unscored}?tab=tokens&fill=advantage")

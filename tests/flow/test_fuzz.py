@@ -38,7 +38,7 @@ from tests.hostile import META, Extension, Packed, Pairs, pack, unpack, write_se
 
 NIGHTLY = bool(os.environ.get("ROLLTRACE_NIGHTLY"))
 ROUNDS = 200 if NIGHTLY else 2
-MUTANTS = 1100
+MUTANTS = 1100 if NIGHTLY else 400
 CONTROLS = 6
 TABLES = ("trajectories", "spans", "transitions", "scores", "notes", "flags", "texts", "losses")
 

@@ -19,6 +19,7 @@ from rolltrace.record.tables import SPANS
 from rolltrace.store import Partition, list_parts
 from rolltrace.store.merge import replace_parts
 from tests.draining import drain
+from tests.nightly import nightly
 
 from .conftest import agent, start, write_run, write_run_in
 
@@ -145,7 +146,7 @@ def test_readers_see_every_op_once_while_it_is_drained(tmp_path: Path, fresh: Ca
     thread = threading.Thread(target=drain_on)
     thread.start()
     try:
-        while written < 48 and not failures:
+        while written < nightly(48, 24) and not failures:
             for _ in range(4):
                 with rolltrace.rollout_trace_attr(written, step=written % 3) as trajectory:
                     agent("x" * 3000)

@@ -76,8 +76,7 @@ def shared(kind: str, levels: int) -> Any:
     return value
 
 
-@pytest.mark.parametrize("levels", [28, 60])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("kind", "levels"), [("list", 28), *((kind, 60) for kind in KINDS)])
 def test_structure_shared_at_every_level_is_cut(kind: str, levels: int) -> None:
     snapshotter = Snapshotter(max_bytes=MAX_BYTES)
     raw = snapshotter.take({"before": 1, "value": shared(kind, levels), "after": 2})

@@ -17,6 +17,7 @@ from msgspec.msgpack import Ext
 
 from rolltrace.record import Array, Cut, Marker, Opaque, Snapshotter, decode_value, to_json
 from rolltrace.record.schema import MAX_DEPTH
+from tests.nightly import nightly
 
 
 def seen(value: Any) -> Any:
@@ -183,7 +184,7 @@ def test_bytes_that_are_no_payload_are_marked(raw: bytes) -> None:
     assert isinstance(decode_value(raw), Opaque)
 
 
-@settings(max_examples=2000, deadline=None, derandomize=True, database=None)
+@settings(max_examples=nightly(2000, 300), deadline=None, derandomize=True, database=None)
 @given(st.binary(max_size=60))
 def test_no_bytes_make_reading_raise(raw: bytes) -> None:
     decode_value(raw)

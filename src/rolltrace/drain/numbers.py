@@ -31,7 +31,7 @@ class _Ids(NamedTuple):
     ids: pa.Array
 
 
-_NONE = _Ids(0, b"", pa.array([], type=pa.int32()))
+_NONE = _Ids(0, b"", pa.nulls(0, pa.int32()))
 
 
 class _Seen:

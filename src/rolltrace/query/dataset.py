@@ -32,7 +32,6 @@ from rolltrace.query.questions import EXPERIMENTS, LIVE, LOSSES, RUNS, STEPS, UN
 from rolltrace.query.reading import read_whole, summaries
 from rolltrace.query.result import IS_INT, Result
 from rolltrace.query.runs import choose_runs
-from rolltrace.query.scoring import addressee, newest_score_ns, write_score
 from rolltrace.query.sql_store import SqlStore
 from rolltrace.query.trajectory import Trajectory
 from rolltrace.query.views import NEWEST, chosen
@@ -387,6 +386,9 @@ class Store(SqlStore):
             QueryError: no trajectory has this id, several begin with it, or several experiments have these coordinates.
             StoreError: the store cannot be written.
         """
+        from rolltrace.drain import write_score  # neither is needed by those who only read
+        from rolltrace.query.scoring import addressee, newest_score_ns
+
         body = score_body(value, terms, reason, name=name, trained_step=trained_step)
         if isinstance(target, Trajectory | TrajectoryHandle):
             target = target.trajectory_id

@@ -98,7 +98,7 @@ export function optionsFor(latest: Latest, legend: { current: HTMLElement | null
             size: 4,
             fill: () => colourOf("--bg"),
           },
-          spanGaps: line.dashed ?? false, // validation happens every few steps
+          spanGaps: true, // validation happens every few steps, and sometimes at steps of its own
         }),
       ),
     ],

@@ -15,8 +15,7 @@ from msgspec import Raw
 
 import rolltrace
 from rolltrace._guard import caught
-from rolltrace.capture import scope
-from rolltrace.capture.transition import encoded_trace
+from rolltrace.capture import encoded_trace, scope
 from rolltrace.integrations.tinker import pool
 from rolltrace.integrations.tinker.afterwards import record_afterwards
 from rolltrace.integrations.tinker.coordinates import Position, positions, version_of

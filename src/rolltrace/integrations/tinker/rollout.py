@@ -15,9 +15,7 @@ from msgspec import Raw
 
 import rolltrace
 from rolltrace._guard import caught
-from rolltrace.capture import scope
-from rolltrace.capture.failure import describe, status_of
-from rolltrace.capture.transition import encoded_trace
+from rolltrace.capture import describe_failure, encoded_trace, scope, status_of
 from rolltrace.integrations.tinker import status
 from rolltrace.integrations.tinker.environments import Adapter, adapter_of, converters_of, grades
 from rolltrace.integrations.tinker.evaluation import evaluating
@@ -185,7 +183,7 @@ class Rollout:
             step, self._step = self._step, None
             if step is None:
                 return
-            error = describe(failure)
+            error = describe_failure(failure)
             reason = "cancelled" if status_of(failure) == "cancelled" else type(failure).__name__
             fields = {"type": error.type, "message": error.message, "traceback": error.traceback}
             self.handle.transition(encoded_trace(self._parts(step, None)), stop_reason=reason, error=fields)

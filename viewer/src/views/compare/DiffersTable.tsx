@@ -9,7 +9,7 @@ import { nameOf } from "./ColumnHead";
 export function DiffersTable({ data }: { data: Comparison }) {
   const t = useText();
   const rows = data.columns.map((column) => column.row);
-  const lines = [...data.scores, ...data.attributes];
+  const lines = [...data.scores, ...data.attributes].filter((line) => line.name !== "rollout_n"); // heads the columns
   if (lines.length === 0) return <p className="dim pane-note">{t.compare.nothing}</p>;
   return (
     <table className="lines differs">

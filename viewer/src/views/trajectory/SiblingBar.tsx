@@ -6,7 +6,9 @@ import type { Range } from "../../model/scale";
 import { bestAndWorst, stepNeighbour } from "../../model/siblings";
 import { useText } from "../../text";
 import { Link } from "../../ui/Link";
+import { Menu } from "../../ui/Menu";
 import { Sparkline } from "../../ui/Sparkline";
+import { navigate } from "../../ui/url";
 import { RewardSquare } from "../parts/Reward";
 import { sameTab } from "./keys";
 
@@ -65,18 +67,43 @@ export function SiblingBar({ head, range }: { head: TrajectoryHead; range: Range
           <StepLink label={t.trajectory.nextStep} sign="]" id={after?.same_rollout} />
         </span>
       )}
-      {head.elsewhere.length > 0 && (
-        <nav className="pills" aria-label={t.trajectory.elsewhere}>
-          <span className="dim wide-only">{t.trajectory.elsewhere}</span>
-          {head.elsewhere.map((each) => (
-            <Link key={each.experiment} className="pill" href={sameTab(each.trajectory_id)}>
-              <span className="cut">{each.experiment}</span>
-              {each.step !== row.step && <span className="dim">{t.trajectory.stepShort(each.step)}</span>}
-            </Link>
-          ))}
-        </nav>
-      )}
+      <Elsewhere head={head} />
     </div>
+  );
+}
+
+/** How many other experiments stand in the bar; the others are in a menu. */
+const MOST_BESIDE = 2;
+
+function Elsewhere({ head }: { head: TrajectoryHead }) {
+  const t = useText();
+  const [beside, others] = [head.elsewhere.slice(0, MOST_BESIDE), head.elsewhere.slice(MOST_BESIDE)];
+  if (beside.length === 0) return null;
+  return (
+    <nav className="pills elsewhere" aria-label={t.trajectory.elsewhere}>
+      <span className="dim wide-only">{t.trajectory.elsewhere}</span>
+      {beside.map((each) => (
+        <Link
+          key={each.experiment}
+          className="pill"
+          href={sameTab(each.trajectory_id)}
+          title={`${each.experiment} · ${t.trajectory.stepShort(each.step)}`}
+        >
+          <span className="cut">{each.experiment}</span>
+        </Link>
+      ))}
+      {others.length > 0 && (
+        <Menu
+          label={`+${others.length}`}
+          title={t.trajectory.elsewhere}
+          choices={others.map((each) => ({
+            label: each.experiment,
+            detail: t.trajectory.stepShort(each.step),
+            run: () => navigate(sameTab(each.trajectory_id)),
+          }))}
+        />
+      )}
+    </nav>
   );
 }
 

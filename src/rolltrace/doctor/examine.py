@@ -1,0 +1,60 @@
+"""Check a store and say what to do about what is wrong. A new check is a function in one of these files, named here."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+from rolltrace._frameworks import frameworks
+from rolltrace.doctor.contents import check_checks, check_hosts, check_losses, check_parts, check_rows, check_scores
+from rolltrace.doctor.files import (
+    check_access,
+    check_format,
+    check_journals,
+    check_leftovers,
+    check_permissions,
+    check_strange,
+)
+from rolltrace.doctor.finding import SHARE, Finding, opened
+from rolltrace.doctor.surroundings import check_backends, check_disk, check_log
+from rolltrace.errors import RolltraceError
+from rolltrace.files import owner_of, write_problem
+
+_UNDERSTANDING = (
+    check_hosts, check_parts, check_rows, check_losses, check_scores, check_checks, check_backends,
+)  # fmt: skip
+"""The checks that have to understand the store."""
+_CHECKS = (
+    check_format, check_access, check_permissions, check_journals, check_strange, check_leftovers, *_UNDERSTANDING,
+    check_disk, check_log,
+)  # fmt: skip
+
+
+def examine_store(store: Path) -> Iterator[Finding]:
+    """Everything that is to be said of a store, check by check."""
+    readable = True
+    opened.cache_clear()
+    problem, owner = write_problem(store), owner_of(store)
+    whose = "where the store can be written" if owner is None else f"as {owner}"
+    for check in _CHECKS:
+        if not readable and check in _UNDERSTANDING:  # of a newer format: who knows what it says
+            continue
+        try:
+            for finding in check(store):
+                readable &= finding.check != "format" or finding.level != "problem"
+                if problem is not None and finding.do and finding.do != SHARE:  # others have to do it
+                    finding = finding._replace(do=f"{whose}: {finding.do}")
+                yield finding
+        except (RolltraceError, OSError, ValueError) as fault:  # one sick part must not hide the others
+            name = check.__name__.removeprefix("check_")
+            yield Finding(
+                "problem", name, f"cannot be checked: {fault}", str(store), f"ls -lR {shlex.quote(str(store))}"
+            )
+
+
+def examine_framework(name: str) -> Iterator[Finding]:
+    """Whether a framework can be traced in this environment."""
+    (framework,) = (each for each in frameworks() if each.name == name)
+    for answer in framework.examine():
+        yield Finding("ok" if answer.ok else "problem", name, answer.what, "", answer.do)

@@ -1,0 +1,93 @@
+"""What a turn says against the turns before it.
+
+prefix_break: a turn whose prompt does not extend the previous prompt and response.
+
+The previous turn is one that had ended when this one began and that no other has extended yet. Several may be open:
+parallel samples of one prompt, conversations of sub-agents side by side. Extending any of them is fine.
+
+mixed_policy: several policy versions produced the tokens of one trajectory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from xxhash import xxh3_64
+
+from rolltrace.drain.checks.check import Finding, OpFacts, raw
+from rolltrace.drain.checks.past import Known, Turn
+
+_MOST_TURNS = 16
+_MOST_NAMES = 16
+
+
+def prefix_break(op: OpFacts, known: Known) -> Finding | None:
+    fields = op.fields
+    prompt, response = fields.get("prompt_tokens"), op.response_ids_count
+    if prompt is None or response is None or not op.is_model_call or fields["tokens"].null_count:
+        return None
+    turns = known.turns.get(fields["name"], [])
+    before = [turn for turn in turns if turn.end_ns <= fields["start_ns"]]
+    fitting = [turn for turn in before if turn.tokens <= prompt]
+    hashes = _prefix_hashes(raw(fields["tokens"]), {prompt, prompt + response, *(turn.tokens for turn in fitting)})
+    extended = [turn for turn in fitting if hashes[turn.tokens] == turn.hash]
+    another_sample = any(turn.prompt_tokens == prompt and turn.prompt_hash == hashes[prompt] for turn in before)
+    _remember(
+        known,
+        fields["name"],
+        [turn for turn in turns if turn not in extended],
+        Turn(fields["op_id"], fields["end_ns"], prompt, hashes[prompt], prompt + response, hashes[prompt + response]),
+    )
+    if not before or extended or another_sample:
+        return None
+    last = max(before, key=lambda turn: turn.end_ns)
+    return Finding(
+        "prefix_break",
+        {"previous_op_id": last.op_id, "previous_tokens": last.tokens, "prompt_tokens": prompt},
+    )
+
+
+def _prefix_hashes(ids: memoryview, lengths: Iterable[int]) -> dict[int, int]:
+    """The hash of the first so many tokens, for each length; every byte is read once."""
+    hashes: dict[int, int] = {}
+    running, at = xxh3_64(), 0
+    for length in sorted(lengths):
+        running.update(ids[4 * at : 4 * length])
+        hashes[length], at = running.intdigest(), length
+    return hashes
+
+
+def _remember(known: Known, name: str, turns: list[Turn], newest: Turn) -> None:
+    known.turns[name] = [*turns, newest][-_MOST_TURNS:]
+    if len(known.turns) > _MOST_NAMES:
+        known.turns.pop(next(iter(known.turns)))
+
+
+VERSION_NAMES = ("param_version_start", "param_version_end")
+
+
+def mixed_policy(op: OpFacts, known: Known) -> Finding | None:
+    if op.fields["kind"] == "aux_llm":
+        return None
+    version = op.fields.get("policy_version")
+    first, last = _span(op.outputs) or (version, version)
+    if last is None or known.policies_told:
+        return None
+    before, known.policy_version = known.policy_version, last
+    if first != last:
+        before = first
+    if before is None or before == last:
+        return None
+    known.policies_told = True  # once is enough: each later turn would only say the same
+    return Finding("mixed_policy", {"policy_version": last, "previous": before})
+
+
+def _span(outputs: Any) -> tuple[int, int] | None:
+    """From which to which version one op went: verl's fully asynchronous rollouts go on with newer weights."""
+    for place in (outputs, outputs.get("extra_fields")) if isinstance(outputs, dict) else ():
+        if isinstance(place, dict):
+            first, last = map(place.get, VERSION_NAMES)
+            if type(first) is int and type(last) is int:
+                return first, last
+    return None
