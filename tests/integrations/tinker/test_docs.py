@@ -29,7 +29,8 @@ _AFTER = """
 builders = [MessageGroup(2), MessageGroup(2)]
 groups = asyncio.run(roll_out(7, builders, Scripted("hi" + END)))
 assert {(row["project"], row["experiment"]) for row in store.trajectories()} == {("recipe_mixed", "log")}
-assert [(row["sample_index"], row["rollout_n"]) for row in store.group(7, 1)] == [(1, 0), (1, 1)]
+found = [(row["sample_index"], row["rollout_n"]) for row in rolltrace.open().group(7, 1)]
+assert found == [(1, 0), (1, 1)], found
 """
 
 

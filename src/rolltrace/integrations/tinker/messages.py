@@ -83,7 +83,10 @@ class Listener:
     def awaited(self, tokens: Any) -> Any:
         """The tokens that were expected, if these are the same; an environment may have copied them."""
         for each in self._awaited:
-            if each is tokens or (len(each) == len(tokens) and list(each) == list(tokens)):
+            if each is tokens:
+                return each
+        for each in self._awaited:
+            if len(each) == len(tokens) and list(each) == list(tokens):
                 return each
         return None
 
