@@ -19,7 +19,7 @@ from benchmarks.table import Row, at_most, render, write_json
 from benchmarks.workload import Trajectory, generate
 from rolltrace.drain import Drainer, Redactor, RowMaker
 from rolltrace.drain.checks import Checks, Finding, OpFacts, Past
-from rolltrace.drain.memory import Memory
+from rolltrace.drain.text import Memory
 from rolltrace.flags import ALL, FLAGS, OFF
 from rolltrace.journal import Entry, SegmentReader, journal_files
 

@@ -12,7 +12,7 @@ from pathlib import Path
 def kill_keepers(store: Path | str, module: str = "rolltrace.keeper") -> int:
     """Kill the processes of a store that run a module of ours, as a crash would. Returns how many there were."""
     killed = 0
-    for process in _running(str(store).encode(), module.encode()):
+    for process in keepers(store, module):
         try:
             os.kill(process, signal.SIGKILL)
             killed += 1
@@ -21,14 +21,15 @@ def kill_keepers(store: Path | str, module: str = "rolltrace.keeper") -> int:
     return killed
 
 
-def _running(store: bytes, module: bytes) -> list[int]:
+def keepers(store: Path | str, module: str = "rolltrace.keeper") -> list[int]:
+    """The processes of a store that run a module of ours."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             words = (folder / "cmdline").read_bytes().split(b"\0")
         except OSError:
             continue
-        if store in words and any(module in word for word in words):
+        if str(store).encode() in words and any(module.encode() in word for word in words):
             found.append(int(folder.name))
     return found
 

@@ -47,8 +47,8 @@ def caught(where: str) -> None:
         logger.error("%s. Further ones of this kind are only counted.", fault)
     elif faults[label] == 1:
         logger.error(
-            "rolltrace had a fault of its own (%s: %s); the rollout goes on, this record may be incomplete. "
-            "Further faults of this kind are only counted.",
+            "internal error in rolltrace (%s: %s); the rollout goes on, this record may be incomplete. "
+            "Further errors of this kind are only counted.",
             label,
             fault,
             exc_info=fault,
@@ -102,4 +102,4 @@ def strict() -> bool:
 def report() -> None:
     """Log the sum of all faults, once, at shutdown."""
     if faults:
-        logger.warning("rolltrace caught faults of its own: %s", dict(faults))
+        logger.warning("internal errors in rolltrace: %s", dict(faults))

@@ -19,10 +19,10 @@ from rolltrace.journal import drainer_lock, journal_folder
 store = Path(sys.argv[1])
 with drainer_lock(journal_folder(store)) as alone:
     if alone:
-        from rolltrace.query.summarise import summarise
+        from rolltrace.query import summarise_steps
         from rolltrace.store import remove_replaced
         remove_replaced(store)
-        summarise(store)
+        summarise_steps(store)
 """
 """Holds no lock while it waits. If a drainer runs by then, that one does it."""
 _SECONDS_BETWEEN = 2.0

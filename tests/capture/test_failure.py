@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rolltrace import rollout_trace_op
-from rolltrace.capture.failure import describe, status_of
+from rolltrace.capture.failure import describe_failure, status_of
 from rolltrace.record import Error
 from rolltrace.testing import Recording
 
@@ -134,21 +134,21 @@ def test_a_suppressed_context_is_not_told(traced: Recording) -> None:
 def test_causes_in_a_circle_come_to_an_end() -> None:
     first, second = ValueError("a"), ValueError("b")
     first.__cause__, second.__cause__ = second, first
-    assert describe(first).traceback.count("ValueError: a") == 1
+    assert describe_failure(first).traceback.count("ValueError: a") == 1
 
 
 def test_a_message_that_cannot_be_made_is_said_so() -> None:
-    assert describe(Silent()).message == "<its message could not be made: RuntimeError>"
+    assert describe_failure(Silent()).message == "<its message could not be made: RuntimeError>"
 
 
 def test_a_long_message_is_cut_and_says_so() -> None:
-    said = describe(ValueError("x" * 100_000)).message
+    said = describe_failure(ValueError("x" * 100_000)).message
     assert len(said) < 10_000
     assert said.endswith("(100000 characters)")
 
 
 def test_a_message_with_broken_text_is_kept_readable() -> None:
-    assert describe(ValueError("\ud800!")).message == "\\ud800!"
+    assert describe_failure(ValueError("\ud800!")).message == "\\ud800!"
 
 
 def test_a_deep_traceback_is_shortened(traced: Recording) -> None:
@@ -166,7 +166,7 @@ def test_a_deep_traceback_is_shortened(traced: Recording) -> None:
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="exception groups came with 3.11")
 def test_the_members_of_a_group_are_told() -> None:
     members = [ValueError("one"), builtins.ExceptionGroup("inner", [KeyError("two")])]
-    said = describe(builtins.ExceptionGroup("several", members)).traceback
+    said = describe_failure(builtins.ExceptionGroup("several", members)).traceback
     assert all(word in said for word in ("several (2 sub-exceptions)", "ValueError: one", "KeyError: 'two'"))
 
 
@@ -186,5 +186,5 @@ async def test_a_task_group_that_fails_tells_whose_fault_it_was(traced: Recordin
 
 
 def test_an_error_type_names_its_module() -> None:
-    assert describe(asyncio.CancelledError()).type == "asyncio.exceptions.CancelledError"
-    assert describe(ValueError()).type == "ValueError"
+    assert describe_failure(asyncio.CancelledError()).type == "asyncio.exceptions.CancelledError"
+    assert describe_failure(ValueError()).type == "ValueError"

@@ -67,7 +67,9 @@ def plainly(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, *words], cwd=folder, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize("words", [["who.py", "--store", "x", "-m", "--"], ["-m", "who", "--order", "-m"], ["folder"]])
+@pytest.mark.parametrize(
+    "words", [["who.py", "--store", "x", "-m", "--"], ["-m", "who", "--order", "-m", "--", "x", "--"], ["folder"]]
+)
 def test_a_program_sees_what_python_itself_would_show_it(tmp_path: Path, words: list[str]) -> None:
     (tmp_path / "who.py").write_text(WHO)
     (tmp_path / "folder").mkdir()

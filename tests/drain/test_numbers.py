@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import random
+import sys
 
 import msgspec
+import numpy
+import pyarrow as pa
+import pytest
 
 from rolltrace.drain.numbers import NumberLists
 
@@ -40,3 +45,17 @@ def test_what_is_no_list_of_token_ids_is_left_alone() -> None:
 def test_bytes_that_end_too_early_are_left_alone() -> None:
     raw = packed(list(range(1000)))
     assert NumberLists().read("prompt_ids", b"x" * 16, raw[:-1]) is None
+
+
+@pytest.mark.parametrize("has_numpy", [True, False])
+def test_logprobs_are_32_bits_wide_with_numpy_and_without(has_numpy: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if has_numpy:
+        monkeypatch.setitem(sys.modules, "numpy", numpy)
+    else:
+        monkeypatch.delitem(sys.modules, "numpy")
+    chance = random.Random(1)
+    values = [*(-chance.expovariate(1) for _ in range(200)), 0.0, -0.0, 1e300, -1e300, 1e-300, math.inf, -math.inf]
+    logprobs = NumberLists().read("logprobs", b"x" * 16, packed(values))
+    assert logprobs is not None
+    assert logprobs.equals(pa.array(values, pa.float64()).cast(pa.float32()))
+    assert math.isnan(NumberLists().read("logprobs", b"x" * 16, packed([math.nan] * 100))[99].as_py())

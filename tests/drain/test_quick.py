@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from rolltrace.drain import Redactor, RowMaker
 from rolltrace.drain.checks import Checks, Past
-from rolltrace.drain.memory import Memory
 from rolltrace.drain.quick import QuickSpans
+from rolltrace.drain.text import Memory
 from rolltrace.record import Coordinates, Error, OpEnd, Record, Snapshotter, encode_record, to_json
 
 META = {"project": "p", "experiment": "e", "writer": "w", "run": "r", "run_ns": 5}

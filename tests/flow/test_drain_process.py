@@ -15,7 +15,7 @@ import pytest
 import rolltrace
 from rolltrace.journal import drainer_lock, journal_files, journal_folder
 from rolltrace.store import compact
-from tests.background import kill_keepers
+from tests.background import keepers, kill_keepers
 from tests.draining import rows
 from tests.nightly import nightly
 
@@ -49,6 +49,15 @@ def test_flush_waits_until_everything_is_in_the_store(tmp_path: Path, drain: str
     assert sorted(str(row["payload"]) for row in rows(tmp_path)) == sorted(
         f'{{"inputs":{{"number":{n}}},"outputs":{{"number":{n}}}}}' for n in range(50)
     )
+
+
+def test_the_drainer_gives_way_to_the_rollout_and_takes_one_core(tmp_path: Path) -> None:
+    rolltrace.init("p", "e", "rolltrace", store=tmp_path, drain="process")
+    traced(1)
+    assert rolltrace.flush(30)
+    (drainer,) = keepers(tmp_path)
+    assert os.getpriority(os.PRIO_PROCESS, drainer) == min(19, os.getpriority(os.PRIO_PROCESS, 0) + 5)
+    assert b"OMP_NUM_THREADS=1" in Path(f"/proc/{drainer}/environ").read_bytes().split(b"\0")
 
 
 def test_the_rollouts_process_loads_no_column_library(tmp_path: Path) -> None:

@@ -406,7 +406,7 @@ def test_what_could_not_be_redacted_is_in_no_part(tmp_path: Path) -> None:
 
 
 def test_there_is_a_limit_to_what_is_kept_aside(tmp_path: Path) -> None:
-    from rolltrace.drain.aside import Aside
+    from rolltrace.drain.attempts import Aside
 
     aside = Aside(tmp_path, most_bytes=100)
     for number in range(5):
@@ -421,10 +421,10 @@ def test_there_is_a_limit_to_what_is_kept_aside(tmp_path: Path) -> None:
 
 
 def test_a_row_that_cannot_be_written_does_not_take_the_others_with_it(tmp_path: Path) -> None:
+    from rolltrace.drain import Row, RowMaker
     from rolltrace.drain.checks import Checks, Past
     from rolltrace.drain.columns import arrow_of, part_sound
-    from rolltrace.drain.memory import Memory
-    from rolltrace.drain.rows import Row, RowMaker
+    from rolltrace.drain.text import Memory
 
     trace(tmp_path, 2)
     maker = RowMaker(META, Redactor(), Memory(tmp_path), Checks("off", Past()))
@@ -483,7 +483,7 @@ def test_a_segment_that_kills_the_drainer_is_set_aside_and_the_others_are_draine
     assert len(rows(store)) == 1
     assert main(["doctor", "--json", str(store)]) == 1
     told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert any(line["where"] == f"{segment}.aside" and "set aside" in line["what"] for line in told)
+    assert any(line["where"] == f"{segment}.aside" and "set it aside" in line["what"] for line in told)
 
 
 def test_an_innocent_segment_is_drained_however_often_its_drainer_was_killed(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import rolltrace
 from rolltrace.errors import NotFoundError
 from rolltrace.query import open_store
 from rolltrace.query.finished import survey
-from rolltrace.query.summarise import summarise
+from rolltrace.query.summarise import summarise_steps
 from tests.draining import drain
 
 from .conftest import generate, start
@@ -42,7 +42,7 @@ def write_groups(store: Path, state: str) -> None:
     if state != "undrained":
         drain(store)
     if state == "summarised":
-        summarise(store)
+        summarise_steps(store)
 
 
 @pytest.fixture(params=STATES)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from rolltrace.query import Store, open_store
-from rolltrace.query.summarise import summarise
+from rolltrace.query.summarise import summarise_steps
 from rolltrace.query.summary import summary_folder
 from rolltrace.record.tables import FLAGS, LOSSES, SCORES, SPANS, TRAJECTORIES
 from rolltrace.store import Partition, compact, list_parts, prepare, prune, remove_replaced, write_part
@@ -157,7 +157,7 @@ class Builder:
     def summarise(self) -> None:
         if self.rng.random() < 0.3:
             remove_replaced(self.store, grace_sec=0)
-        summarise(self.store, steps=None if self.rng.random() < 0.5 else lambda folder: folder.name != "step=1")
+        summarise_steps(self.store, steps=None if self.rng.random() < 0.5 else lambda folder: folder.name != "step=1")
 
     def write(self, place: Partition, rows: dict[Any, list[dict[str, Any]]]) -> None:
         self.parts += 1
@@ -187,7 +187,7 @@ def test_one_reader_sees_every_change_of_a_summarised_step(tmp_path: Path) -> No
     builder = Builder(tmp_path / "store", 99)
     for _ in range(6):
         builder.add_rollouts()
-    summarise(builder.store)
+    summarise_steps(builder.store)
     asked = open_store(builder.store)
     for change in (builder.add_late_scores, builder.add_rollouts, builder.prune, builder.compact, builder.summarise):
         change()
@@ -204,7 +204,7 @@ def run(tmp_path: Path, copied: Callable[..., Path]) -> Path:
 
 def test_a_summary_is_used_and_not_the_parts(run: Path) -> None:
     expected = plain(open_store(run).steps().rows()), plain(open_store(run).trajectories(step=0).rows())
-    summarise(run)
+    summarise_steps(run)
     for part in list_parts(run):  # the same names and sizes, and nothing that could be read
         if part.parent.name != "step=none":  # where late scores are
             part.write_bytes(b"\0" * part.stat().st_size)
@@ -216,7 +216,7 @@ def test_a_summary_is_used_and_not_the_parts(run: Path) -> None:
 @pytest.mark.parametrize("damage", [b"", b"garbage", None])
 def test_a_summary_that_cannot_be_read_is_done_without(run: Path, suffix: str, damage: bytes | None) -> None:
     expected = open_store(run).trajectories().rows()
-    summarise(run)
+    summarise_steps(run)
     for file in summary_folder(run).rglob(f"*.{suffix}"):
         content = file.read_bytes()
         file.write_bytes(content[: len(content) // 2] if damage is None else damage)
@@ -226,7 +226,7 @@ def test_a_summary_that_cannot_be_read_is_done_without(run: Path, suffix: str, d
 
 
 def test_rows_in_a_journal_are_seen_beside_a_summary(run: Path) -> None:
-    summarise(run)
+    summarise_steps(run)
     before = {(row["step"], row["trajectories"]) for row in open_store(run).steps()}
     start(run)
     import rolltrace
@@ -247,19 +247,19 @@ def test_rows_in_a_journal_are_seen_beside_a_summary(run: Path) -> None:
 
 
 def test_summaries_that_stand_for_nothing_are_removed(run: Path) -> None:
-    summarise(run)
+    summarise_steps(run)
     old = set(summary_folder(run).rglob("*.*"))
     compact(run, owned=lambda part: True)
     remove_replaced(run, grace_sec=0)
     for file in old:
         os.utime(file, (1, 1))
-    summarise(run)
+    summarise_steps(run)
     assert old - set(summary_folder(run).rglob("*.*"))
     assert len(list(summary_folder(run).rglob("*.parquet"))) == len({part.parent for part in list_parts(run)})
 
 
 def test_a_store_that_can_only_be_read_is_answered_with_its_summaries(run: Path) -> None:
-    summarise(run)
+    summarise_steps(run)
     expected = open_store(run).trajectories().rows()
     for folder, _, _ in os.walk(run):
         os.chmod(folder, 0o555)
@@ -280,4 +280,4 @@ def test_rows_of_a_folder_that_somebody_has_moved_are_still_found(run: Path) -> 
         assert len(store.trajectories(limit=100)) == len(before)
         assert store.trajectories(last=5).rows() == before[-5:]
         assert sum(row["trajectories"] for row in store.steps()) == len(before)
-        summarise(run)
+        summarise_steps(run)

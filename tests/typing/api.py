@@ -68,7 +68,10 @@ async def use() -> None:
         trajectory.transition(
             trace, reward=0.5, episode_done=True, metrics={"a": 1}, logs={}, stop_reason="length", turn=3
         )
+        trajectory.amend_transition(turn=0, reward=None, metrics={"b": 2}, own=1)
+        rolltrace.amend_transition(trajectory.id, episode_done=True)
         assert_type(rolltrace.trace_env(Agent(), state=lambda agent: agent.method(1)), Agent)
+        assert_type(rolltrace.trace_env(Agent(), response=lambda agent, action: [agent.method(1), action]), Agent)
         rolltrace.backfill([trajectory], {trajectory.id: trace}, rewards={trajectory.id: 0.5})
         rolltrace.backfill([trajectory, "0" * 32], [(trajectory, trace), ("0" * 32, lambda: {"extra": 1})])
         trajectory.note("fine", author="me")
@@ -76,7 +79,13 @@ async def use() -> None:
         rolltrace.score(trajectory, "format", 0.5, terms={"json": 1}, reason="no JSON")
     rolltrace.score((1, "uuid", 0), "advantage", 0.5)
     rolltrace.score((1, 7, 0, True), "fate", "filtered", reason="too long")
+    rolltrace.score((1, 7, 0), "fate", "trained", trained_step=3)
     rolltrace.score("0" * 32, "reward", None)
+    async with rolltrace.rollout_trace_group(sample_index=7, step=1, judge="pairs") as group:
+        assert_type(group, rolltrace.TraceGroup)
+        group.note("a tie")
+    assert_type(rolltrace.open().group_records(1, 7)[0].is_group, bool)
+    assert_type(rolltrace.next_rollout_n(7, step=1, count=4), int)
     rolltrace.open().score((1, 7, 0), "note", "fine", project="p", experiment="e")
     async with rolltrace.rollout_trace_attr(trace=False):
         pass

@@ -27,7 +27,7 @@ def _install() -> None:
     if os.environ.get("ROLLTRACE_BACKEND", "") in ("", "off"):
         return
     try:
-        from rolltrace.integrations.installed import install_from_environment
+        from rolltrace.integrations import install_from_environment
     except ImportError:  # another environment, without rolltrace or with an old one
         return
     install_from_environment()

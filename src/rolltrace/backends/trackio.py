@@ -68,7 +68,7 @@ def _write(project: str, experiment: str, traces: list[tuple[Trajectory, dict[st
     try:
         SQLiteStorage.validate_project_name(project)
     except ValueError as fault:
-        raise BackendError(f"Trackio takes no project of this name: {fault}") from fault
+        raise BackendError(f"Trackio does not accept this project name: {fault}") from fault
     SQLiteStorage.init_db(project)
     run_id = _make_room(project, experiment, [each.trajectory_id for each in trajectories])
     SQLiteStorage.bulk_log(

@@ -29,7 +29,7 @@ def status_of(failure: BaseException | None) -> Status:
     return "cancelled" if cancelled else "error"
 
 
-def describe(failure: BaseException) -> Error:
+def describe_failure(failure: BaseException) -> Error:
     """Type, message and traceback. Never raises, whatever the exception is made of."""
     try:
         return Error(_type_of(failure), _message_of(failure), clean_text("".join(_format(failure))))

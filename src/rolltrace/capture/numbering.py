@@ -12,7 +12,7 @@ from typing import Any
 
 from rolltrace._guard import caught
 from rolltrace.capture import scope
-from rolltrace.capture.sampling import text_of
+from rolltrace.capture.sampling import sample_text
 from rolltrace.record import SampleIndex, whole
 
 _MOST_STEPS = 256
@@ -40,7 +40,7 @@ def next_rollout_n(
     if recorder is None:
         return 0
     try:
-        return recorder.rollout_numbers.take(whole(step), bool(validate), text_of(sample_index), count)
+        return recorder.rollout_numbers.take(whole(step), bool(validate), sample_text(sample_index), count)
     except Exception:
         caught("next_rollout_n")
         return 0

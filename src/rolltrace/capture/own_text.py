@@ -18,9 +18,7 @@ from msgspec import Raw
 
 from rolltrace._guard import caught, logger
 from rolltrace.capture import scope
-from rolltrace.record import Event, clean_text, decode_value
-from rolltrace.record.growing import Growing, common_prefix
-from rolltrace.record.tokens import NAMES, token_ids
+from rolltrace.record import TOKEN_NAMES, Event, Growing, clean_text, common_prefix, decode_value, token_ids
 from rolltrace.text import Pieces
 
 if TYPE_CHECKING:
@@ -36,7 +34,7 @@ FAILED = "text_failed"
 _MOST_WAITING_BYTES = 64 << 20
 _MOST_TOKENS_REMEMBERED = 2_000_000
 _MOST_TOKENIZERS = 16
-_ID_NAMES = tuple(name.encode() for column in ("prompt_ids", "response_ids") for name in NAMES[column])
+_ID_NAMES = tuple(name.encode() for column in ("prompt_ids", "response_ids") for name in TOKEN_NAMES[column])
 
 
 class Job(NamedTuple):

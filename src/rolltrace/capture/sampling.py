@@ -56,7 +56,7 @@ def choose_samples(sample_indices: Iterable[T], *, limit: int | None = None) -> 
     given: dict[Any, str | None] = {}
     for each in sample_indices:
         plain: Any = coordinate(each) if hasattr(each, "item") else each
-        given[plain] = text_of(plain)
+        given[plain] = sample_text(plain)
     if limit is None:
         return set(given)
     seed = 0 if recorder is None else recorder.settings.sample_seed
@@ -64,7 +64,7 @@ def choose_samples(sample_indices: Iterable[T], *, limit: int | None = None) -> 
     return {each for each, text in given.items() if rank_of(text, seed) in chosen}
 
 
-def text_of(sample_index: Any) -> str | None:
+def sample_text(sample_index: Any) -> str | None:
     """A sample as text: 3 and "3" are the same. None for a trajectory without one."""
     plain = coordinate(sample_index)
     return None if plain is None else str(plain)
@@ -123,7 +123,7 @@ class Sampling:
             if where.sample_index is None and inside is not None:
                 answer = Answer(inside if inside.kept else None)
             else:
-                answer = self._take(where, rank_of(text_of(where.sample_index), self._seed))
+                answer = self._take(where, rank_of(sample_text(where.sample_index), self._seed))
             if answer.sample is not None:
                 place = where._replace(rollout_n=None)
                 begun = answer.sample.begun.get(place)

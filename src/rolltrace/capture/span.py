@@ -16,7 +16,7 @@ from msgspec import Raw
 
 from rolltrace._guard import caught
 from rolltrace.capture import scope
-from rolltrace.capture.failure import describe, status_of
+from rolltrace.capture.failure import describe_failure, status_of
 from rolltrace.record import NOTHING, Error, Status, clean_text, encode_record
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ class Span:
         self._leave()
         recorder = self._recorder
         if recorder is not None:
-            self._end(recorder, recorder.tick_ns(), NOTHING, status_of(failure), describe(failure))
+            self._end(recorder, recorder.tick_ns(), NOTHING, status_of(failure), describe_failure(failure))
 
     def _end(self, recorder: Recorder, end_tick: int, outputs: Raw, status: Status, error: Error | None) -> None:
         self._recorder = None

@@ -13,7 +13,7 @@ from msgspec import Raw
 
 from rolltrace._guard import caught
 from rolltrace.capture import scope
-from rolltrace.capture.failure import describe, status_of
+from rolltrace.capture.failure import describe_failure, status_of
 from rolltrace.capture.span import Span
 from rolltrace.record import MODEL_KINDS, NOTHING, encode_record
 
@@ -95,7 +95,7 @@ class StreamSpan(Span):
         self._end_word = "raised"
         end_tick = recorder.tick_ns()
         outputs = self._outputs(recorder, None)
-        self._end(recorder, end_tick, outputs, status_of(failure), describe(failure))
+        self._end(recorder, end_tick, outputs, status_of(failure), describe_failure(failure))
 
     def _outputs(self, recorder: Recorder, value: Any) -> Raw:
         outputs: dict[str, Any] = {"items": self._items, "count": self._count, "end": self._end_word}

@@ -21,7 +21,7 @@ from rolltrace._guard import caught, logger, pass_on_signals
 from rolltrace.capture import scope
 from rolltrace.capture.own_text import Decode, Job, OwnTexts
 from rolltrace.errors import ConfigError
-from rolltrace.record.tokens import OWN_PROCESS
+from rolltrace.record import OWN_PROCESS
 from rolltrace.text import backend_of, claim_tokenizer, fingerprint, pages, tokenizer_file, write_tokenizer
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from msgspec import Raw
 
 from rolltrace._guard import caught, pass_on_signals
 from rolltrace.capture import scope
-from rolltrace.capture.failure import describe, status_of
+from rolltrace.capture.failure import describe_failure, status_of
 from rolltrace.capture.transition import amendment_body, plain_number, transition_body
 from rolltrace.errors import ConfigError
 from rolltrace.record import (
@@ -350,7 +350,7 @@ class rollout_trace_attr:
                 self._start_ns,
                 end_ns,
                 status_of(failure),
-                None if failure is None else describe(failure),
+                None if failure is None else describe_failure(failure),
                 handle.parent_trace_id,
                 handle.parent_id,
                 Raw(recorder.snapshot(handle.tags)) if handle.tags else _NO_TAGS,

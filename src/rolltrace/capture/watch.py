@@ -15,7 +15,7 @@ from msgspec import Raw
 
 from rolltrace._guard import caught
 from rolltrace.capture import scope
-from rolltrace.capture.failure import describe, status_of
+from rolltrace.capture.failure import describe_failure, status_of
 from rolltrace.capture.outcome import Outcome, of_first, of_step
 from rolltrace.capture.recorder import Recorder
 from rolltrace.capture.trajectory import TrajectoryHandle, rollout_trace_attr
@@ -193,7 +193,7 @@ class Call:
         if recorder is None:
             return
         try:
-            error = describe(failure)
+            error = describe_failure(failure)
             cancelled = status_of(failure) == "cancelled"
             said = getattr(failure, "stop_reason", None)
             reason = said if isinstance(said, str) else "cancelled" if cancelled else type(failure).__name__

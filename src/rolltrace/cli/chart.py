@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from rolltrace.cli.output import cut, number, paint, plain
-from rolltrace.record.printable import text_width
+from rolltrace.record import text_width
 
 _COLOURS = ("cyan", "yellow", "green", "red", "bold", "dim")
 _DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))

@@ -12,8 +12,7 @@ import msgspec
 from rolltrace.cli.options import add_json, add_store, store_of
 from rolltrace.cli.output import json_line, plain
 from rolltrace.journal import Damage, Entry, SegmentReader, hidden_journals, journal_files, read_journals
-from rolltrace.record import Blob, Record, decode_value, to_json
-from rolltrace.record.partial import read_coordinates
+from rolltrace.record import Blob, Record, decode_value, read_coordinates, to_json
 
 
 def add(commands: Any) -> None:

@@ -21,8 +21,7 @@ from rolltrace._amounts import counted as counted
 from rolltrace._amounts import duration as duration
 from rolltrace._amounts import number as number
 from rolltrace._amounts import size as size
-from rolltrace.record import to_json
-from rolltrace.record.printable import plain_text, text_width
+from rolltrace.record import plain_text, text_width, to_json
 
 if TYPE_CHECKING:
     pass

@@ -74,7 +74,8 @@ def _program(options: argparse.Namespace) -> _Program:
     if options.module is not None:
         if not options.module:
             options.usage_error("-m needs the name of a module")
-        return _Program([sys.executable, "-m", *options.module], options.module[0])
+        rest = options.program  # argparse ends a remainder at `--`
+        return _Program([sys.executable, "-m", *options.module, *rest], options.module[0])
     words = options.program
     if words[:1] == ["--"]:
         if not words[1:]:
@@ -95,7 +96,7 @@ def _environment(options: argparse.Namespace, program: _Program) -> dict[str, st
         RolltraceError: a setting is wrong: said now, and not by the program in the middle of its output.
     """
     from rolltrace import backends
-    from rolltrace.integrations.installed import VARIABLE, installed_integrations
+    from rolltrace.integrations import VARIABLE, installed_integrations
     from rolltrace.settings import Settings, variable_of
 
     environment = dict(os.environ)

@@ -15,7 +15,7 @@ from rolltrace.journal import Damage, SegmentReader, drainer_is_running, journal
 
 
 def check_format(store: Path) -> Iterator[Finding]:
-    from rolltrace.record.tables import FORMAT
+    from rolltrace.record import FORMAT
     from rolltrace.store import check_version
 
     page = store / "format.json"

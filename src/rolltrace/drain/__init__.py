@@ -1,7 +1,89 @@
 """Shape: journals become the store, outside the rollout's process."""
 
-from rolltrace.drain.drainer import Drainer
-from rolltrace.drain.redact import Redactor
-from rolltrace.drain.rows import Row, RowMaker
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["Drainer", "Redactor", "Row", "RowMaker"]
+if TYPE_CHECKING:
+    from rolltrace.drain.checks import Checks, Finding, OpFacts, Past
+    from rolltrace.drain.checks.number_as_text import is_formatted
+    from rolltrace.drain.columns import arrow_of, grouped, part_sound
+    from rolltrace.drain.drainer import (
+        Carried,
+        Drainer,
+        Ended,
+        OpenKey,
+        OpenRecords,
+        carried_file,
+        open_place,
+        read_carried,
+        take,
+        writer_of,
+    )
+    from rolltrace.drain.fit import fit
+    from rolltrace.drain.late_score import Addressee, write_score
+    from rolltrace.drain.redact import Redactor
+    from rolltrace.drain.row import Row
+    from rolltrace.drain.rows import RowMaker
+    from rolltrace.drain.secret_names import Strength, is_placeholder, strength
+    from rolltrace.drain.text import Memory
+    from rolltrace.drain.tokens import take_columns
+
+_LATER = {
+    name: module
+    for module, names in {
+        "checks": "Checks Finding OpFacts Past",
+        "checks.number_as_text": "is_formatted",
+        "columns": "arrow_of grouped part_sound",
+        "drainer": "Carried Drainer Ended OpenKey OpenRecords carried_file open_place read_carried take writer_of",
+        "fit": "fit",
+        "late_score": "Addressee write_score",
+        "redact": "Redactor",
+        "row": "Row",
+        "rows": "RowMaker",
+        "secret_names": "Strength is_placeholder strength",
+        "text": "Memory",
+        "tokens": "take_columns",
+    }.items()
+    for name in names.split()
+}
+"""Name -> its module, loaded when it is asked for: whoever reads a store needs only some of them."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
+    return value
+
+
+__all__ = [
+    "Addressee",
+    "Carried",
+    "Checks",
+    "Drainer",
+    "Ended",
+    "Finding",
+    "Memory",
+    "OpFacts",
+    "OpenKey",
+    "OpenRecords",
+    "Past",
+    "Redactor",
+    "Row",
+    "RowMaker",
+    "Strength",
+    "arrow_of",
+    "carried_file",
+    "fit",
+    "grouped",
+    "is_formatted",
+    "is_placeholder",
+    "open_place",
+    "part_sound",
+    "read_carried",
+    "strength",
+    "take",
+    "take_columns",
+    "write_score",
+    "writer_of",
+]

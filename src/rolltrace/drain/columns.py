@@ -13,7 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rolltrace._guard import logger
-from rolltrace.drain.rows import Row, RowMaker
+from rolltrace.drain.row import Row
+from rolltrace.drain.rows import RowMaker
 from rolltrace.store import SCHEMAS, arrow_column
 
 

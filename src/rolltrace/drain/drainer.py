@@ -21,17 +21,18 @@ import xxhash
 
 from rolltrace._guard import logger, strict
 from rolltrace.drain.apart import Failed, NotTried, drain_apart
-from rolltrace.drain.aside import Aside
-from rolltrace.drain.attempts import Attempts, forget_attempts
+from rolltrace.drain.attempts import Aside, Attempts, forget_attempts
 from rolltrace.drain.checks import Checks, Past
 from rolltrace.drain.columns import arrow_of, grouped, part_sound
-from rolltrace.drain.memory import Memory
 from rolltrace.drain.redact import Redactor
-from rolltrace.drain.rows import Row, RowMaker, Shaped
+from rolltrace.drain.row import Row, Shaped
+from rolltrace.drain.rows import RowMaker
+from rolltrace.drain.text import Memory
 from rolltrace.errors import FormatError
 from rolltrace.files import make_folder, open_private, replace_file
 from rolltrace.flags import ALL
 from rolltrace.journal import (
+    Damage,
     Entry,
     SegmentReader,
     Unread,
@@ -41,23 +42,25 @@ from rolltrace.journal import (
     journal_folder,
     make_spare_after,
 )
+from rolltrace.journal.segment import FRAME
 from rolltrace.record import (
+    BLOB_NAME,
+    FLAGS,
+    LOSSES,
+    TRAJECTORIES,
     Blob,
     OpEnd,
     OpStart,
-    Record,
     TrajectoryEnd,
     TrajectoryStart,
     decode_record,
     encode_record,
+    read_partly,
 )
-from rolltrace.record.partial import read_partly
-from rolltrace.record.tables import FLAGS, LOSSES, TRAJECTORIES
-from rolltrace.record.values import BLOB_NAME
 from rolltrace.store import Partition, blob_path, note_routes, prepare, write_table
 from rolltrace.text import tokenizers_pending
 
-NO_BLOB = "not the name of a blob"
+_NO_BLOB = "not the name of a blob"
 OpenKey = tuple[str, bytes | int]
 OpenRecords = dict[OpenKey, OpStart | TrajectoryStart]
 
@@ -193,20 +196,15 @@ class Drainer:
         damaged = unreadable = 0
         source = path.stem
         for item in segment:
-            place = f"{source}-{item.offset}"
-            if isinstance(item, Entry):
-                shaped = self._take(item.record, maker, still_open, place)
-            elif isinstance(item, Unread):
-                note_unread(item.body, still_open)
-                shaped = maker.shape_unread(item.body, place, item.reason.partition(":")[0])
-            else:
+            taken = take(item, maker, still_open, source, self._keep_blob)
+            if taken is None:
                 damaged += 1
                 continue
-            rows += shaped.rows
-            if not shaped.is_whole:
+            rows += taken.shaped.rows
+            if not taken.shaped.is_whole:
                 unreadable += 1
-                body = item.body if isinstance(item, Unread) else segment.data[item.body_at :][: item.size_bytes]
-                self._aside.keep(f"{place}.msgpack", body)
+                body = item.body if isinstance(item, Unread) else segment.data[item.offset + FRAME.size : item.end]
+                self._aside.keep(f"{source}-{item.offset}.msgpack", body)
         if is_last(path):  # its writer has closed the journal or was killed: nothing will end these any more
             for record in still_open.values():
                 shaped = maker.shape_unfinished(record, "interrupted", open_place(path, record))
@@ -244,14 +242,6 @@ class Drainer:
             logger.warning("%s cannot be read; what was open in it will have no end", before)
             self._aside.keep(f"{before.stem}-open.msgpack", _bytes_of(before))
             return Carried({}, Past())
-
-    def _take(self, record: Record, maker: RowMaker, still_open: OpenRecords, place: str) -> Shaped:
-        if isinstance(record, Blob):
-            if self._keep_blob(record):
-                return Shaped([], is_whole=True)
-            return maker.shape_unread(b"", place, NO_BLOB)
-        note_open(record, still_open)
-        return maker.shape(record, place)
 
     def _write(self, segment: SegmentReader, maker: RowMaker, rows: list[Row]) -> None:
         told = [row for row in rows if row.table is FLAGS or row.table is LOSSES]
@@ -299,6 +289,43 @@ def _sort(rows: list[Row]) -> None:
         rows.sort(key=lambda row: row.values[whose] or "")
     else:
         rows.sort(key=lambda row: (row.values[whose] or "", row.values[when] or 0))
+
+
+class Taken(NamedTuple):
+    """What an item of a segment became."""
+
+    shaped: Shaped
+    ended: OpenKey | None
+    """What it ended, if that was not known to be open: it began in an earlier segment."""
+
+
+def take(
+    item: Entry | Damage,
+    maker: RowMaker,
+    still_open: OpenRecords,
+    source: str,
+    keep_blob: Callable[[Blob], bool],
+) -> Taken | None:
+    """The rows of an item of a segment, for whoever drains it or reads it while it is written; None if it is damaged.
+
+    Args:
+        item: A record, or what stands in the place of one.
+        maker: Of the segment's writer.
+        still_open: What had begun and not ended before; changed by what the item begins or ends.
+        source: The name of the segment.
+        keep_blob: Whether a blob may be kept, and keeps it, if that is wanted.
+    """
+    place = f"{source}-{item.offset}"
+    if isinstance(item, Unread):
+        ended = note_unread(item.body, still_open)
+        return Taken(maker.shape_unread(item.body, place, item.reason.partition(":")[0]), ended)
+    if isinstance(item, Damage):
+        return None
+    if isinstance(item.record, Blob):
+        is_kept = keep_blob(item.record)
+        return Taken(Shaped([], is_whole=True) if is_kept else maker.shape_unread(b"", place, _NO_BLOB), None)
+    ended = note_open(item.record, still_open)
+    return Taken(maker.shape(item.record, place), ended)
 
 
 def note_open(record: object, still_open: OpenRecords) -> OpenKey | None:

@@ -7,12 +7,22 @@ from each other in 64 bits, and whoever reads an op or a trajectory relies on it
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from rolltrace.record import clean_text
-from rolltrace.record.tables import SPANS, TABLES, TRAJECTORIES, ColumnType, Table
+from rolltrace.record import (
+    NOTES,
+    SPANS,
+    TABLES,
+    TRAJECTORIES,
+    TRANSITIONS,
+    ColumnType,
+    Partial,
+    Record,
+    Table,
+    clean_text,
+)
 
 LATEST_NS = _SAFE_TO_SUBTRACT = 1 << 62
 _MOST_COUNTED = 1 << 53
@@ -24,6 +34,7 @@ INSTEAD: dict[str, Any] = {
     "status": "unreadable", "count": 1,
 }  # fmt: skip
 """What a column that everybody reads holds in the place of a value that does not fit."""
+_STARTS = {"op_start": "op_end", "trajectory_start": "trajectory_end"}
 
 
 def fit(table: Table, fields: dict[str, Any]) -> list[str]:
@@ -105,3 +116,44 @@ def _of_column(name: str, kind: ColumnType) -> Callable[[Any], Any]:
 _FITTING = {
     table.name: {column.name: _of_column(column.name, column.type) for column in table.columns} for table in TABLES
 }
+
+
+class ToldColumns(NamedTuple):
+    """The table that a record belongs to, and columns of its row."""
+
+    table: Table | None
+    fields: dict[str, Any]
+
+
+def partial_of(record: Record) -> Partial:
+    """A record as `read_partly` would give it, were it whole."""
+    return Partial(
+        str(record.__struct_config__.tag), {name: getattr(record, name) for name in record.__struct_fields__}
+    )
+
+
+def columns_told(known: Partial, status: str | None = None) -> ToldColumns:
+    """What can be shown of it, without error, payload, tags or body.
+
+    A start is shown only if its end will never come, which its status says: `running` or `interrupted`.
+    """
+    has = known.fields
+    tag = known.tag if status is None else _STARTS.get(known.tag, known.tag)
+    if tag == "event":
+        table = TRANSITIONS if has.get("event") == "transition" else NOTES
+        own = {"backfill": False} if table is TRANSITIONS else {"event": has.get("event")}
+        return ToldColumns(table, {"time_ns": has.get("time_ns", 0), "op_id": has.get("op_id") or None, **own})
+    if tag not in ("op_end", "trajectory_end"):
+        return ToldColumns(None, {})
+    times = {
+        "name": has.get("name", INSTEAD["name"]),
+        "start_ns": has.get("start_ns", INSTEAD["start_ns"]),
+        "end_ns": has.get("end_ns"),
+        "status": status or has.get("status", INSTEAD["status"]),
+    }
+    if tag == "op_end":
+        op = {"op_id": has.get("op_id"), "parent_id": has.get("parent_id") or None}
+        return ToldColumns(SPANS, {**times, **op, "kind": has.get("kind", INSTEAD["kind"])})
+    around, op_id = has.get("parent_trajectory_id"), has.get("parent_op_id") or None
+    inside = {"parent_trajectory_id": around.hex() if around else None, "parent_op_id": op_id}
+    return ToldColumns(TRAJECTORIES, {**times, **inside, "is_group": has.get("is_group") or None})

@@ -11,11 +11,9 @@ from typing import Any
 
 from rolltrace.drain.checks import Checks
 from rolltrace.drain.fit import LATEST_NS
-from rolltrace.drain.memory import Memory
 from rolltrace.drain.redact import Redactor
-from rolltrace.record import OpEnd, decode_value
-from rolltrace.record.tables import SPANS
-from rolltrace.record.usage import may_tell
+from rolltrace.drain.text import Memory
+from rolltrace.record import SPANS, OpEnd, decode_value, may_tell
 
 _LONGEST_BYTES = 4096
 """Of inputs and outputs together."""

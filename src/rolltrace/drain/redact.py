@@ -7,26 +7,18 @@ Token ids are numbers and are never touched. What is taken out leaves a mark: `[
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, replace
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from rolltrace.drain.secret_names import Strength, is_secret, strength
+from rolltrace.drain.redact_text import MOST_SHORT, TextRedactor
+from rolltrace.drain.secret_names import Strength, is_secret
 from rolltrace.drain.secret_streams import put_together, without_spread_secrets
-from rolltrace.drain.secret_texts import Secret, find_secrets, merged
-from rolltrace.errors import ConfigError
 from rolltrace.journal import SegmentReader
-from rolltrace.record import Array, Cut, Image, to_json
-from rolltrace.record.tables import TABLES, Table
-from rolltrace.record.values import Marker
+from rolltrace.record import TABLES, Array, Cut, Image, Marker, Table, to_json
 
-_SHORTEST_KEPT = 256
-_MOST_KEPT_CHARS = 16_000_000
-_MOST_SHORT = 8192
 _MOST_PLAIN_LEVELS = 32
 _MOST_LEVELS = 256
 """As deep as JSON may be nested in the store."""
@@ -51,66 +43,8 @@ _encode_json = msgspec.json.Encoder().encode
 _decode_json = msgspec.json.decode
 
 
-class _Rules(msgspec.Struct, forbid_unknown_fields=True):
-    """What `redact.json` may hold."""
-
-    keys: list[str] = []
-    shapes: dict[str, str] = {}
-    allow: list[str] = []
-    replace: bool = False
-
-
-class Redactor:
-    """Applies the usual rules and those of one store.
-
-    Args:
-        keys: Names whose value is never kept, whatever it is; compared without regard to case and to `-` or `_`.
-        shapes: What else is a secret: a word for it, and its pattern.
-        allow: Texts that are never taken out, and names whose values are not.
-        usual: Apply the usual rules too.
-    """
-
-    def __init__(
-        self,
-        keys: Iterable[str] = (),
-        shapes: Mapping[str, str] | None = None,
-        *,
-        allow: Iterable[str] = (),
-        usual: bool = True,
-    ) -> None:
-        allowed = list(allow)
-        self._keys = frozenset(map(_plain, keys))
-        self._shapes = [(kind, re.compile(shape)) for kind, shape in (shapes or {}).items()]
-        self._allowed, self._allowed_keys = frozenset(allowed), frozenset(map(_plain, allowed))
-        self._usual = usual
-        self._seen: dict[str, str] = {}
-        """What became of long texts: a conversation says the same again at each turn."""
-        self._short: dict[str, str] = {}
-        """What became of short ones: names, roles, statuses."""
-        self._seen_chars = 0
-        self._strengths: dict[str, Strength | None] = {}
-        self._plain_keys: set[str] = set()
-        """Names that are no secrets and belong to none."""
-        self._clean_runs: set[str] = set()
-        """Texts of several items, put together, in which no secret is spread."""
-        self.count = 0
-        """How many secrets were taken out."""
-
-    @classmethod
-    def of(cls, store: Path) -> Redactor:
-        """The rules of a store: the usual ones, and those in its `redact.json` if there is one.
-
-        Raises:
-            ConfigError: the file cannot be understood. Nothing is drained then: better late than with a secret in it.
-        """
-        page = store / "redact.json"
-        try:
-            rules = msgspec.json.decode(page.read_bytes(), type=_Rules)
-            return cls(rules.keys, rules.shapes, allow=rules.allow, usual=not rules.replace)
-        except FileNotFoundError:
-            return cls()
-        except (msgspec.MsgspecError, re.error, OSError) as fault:
-            raise ConfigError(f"the rules in {page} cannot be used: {fault}") from fault
+class Redactor(TextRedactor):
+    """Takes secrets out of values, rows and the names of a journal file."""
 
     def row(self, table: Table, values: Mapping[str, Any]) -> dict[str, Any]:
         """A row as it may be stored: text columns without secrets, JSON columns encoded without secrets.
@@ -196,7 +130,7 @@ class Redactor:
             return False
         if self.text(key) != key:
             return False
-        if len(self._plain_keys) >= _MOST_SHORT:
+        if len(self._plain_keys) >= MOST_SHORT:
             self._plain_keys.clear()
         self._plain_keys.add(key)
         return True
@@ -211,7 +145,7 @@ class Redactor:
             if text not in self._clean_runs:
                 if self._find(text):
                     return True
-                if len(self._clean_runs) >= _MOST_SHORT:
+                if len(self._clean_runs) >= MOST_SHORT:
                     self._clean_runs.clear()
                 self._clean_runs.add(text)
         return False
@@ -301,23 +235,6 @@ class Redactor:
         unit = "chars" if isinstance(item, str) else "bytes" if isinstance(item, bytes) else "items"
         return f"[redacted: {self.text(name)[:40]}, {len(item)} {unit}]"
 
-    def _strength(self, key: str) -> Strength | None:
-        """How much a name says by the usual rules; None if the store's own rules name it."""
-        try:
-            return self._strengths[key]
-        except KeyError:
-            pass
-        plain = _plain(key)
-        found: Strength | None = Strength.NONE
-        if plain in self._keys:
-            found = None
-        elif self._usual and plain not in self._allowed_keys:
-            found = strength(key)
-        if len(self._strengths) >= _MOST_SHORT:
-            self._strengths.clear()
-        self._strengths[key] = found
-        return found
-
     def _key(self, key: Any) -> Any:
         if type(key) is str:
             return self.text(key)
@@ -366,60 +283,6 @@ class Redactor:
         self.count += count
         return clean
 
-    def text(self, text: str) -> str:
-        """The text with a mark in the place of every secret."""
-        kept = self._short if len(text) < _SHORTEST_KEPT else self._seen
-        clean = kept.get(text)
-        if clean is None:
-            if kept is self._short:
-                if len(kept) >= _MOST_SHORT:
-                    kept.clear()
-            else:
-                self._seen_chars += len(text)
-                if self._seen_chars > _MOST_KEPT_CHARS:
-                    kept.clear()
-                    self._seen_chars = len(text)
-            clean = kept[text] = self._cleaned(text)
-        return clean
-
-    def _cleaned(self, text: str) -> str:
-        secrets = self._find(text)
-        if not secrets:
-            return text
-        self.count += len(secrets)
-        parts, kept_to = [], 0
-        for secret in secrets:
-            parts += [text[kept_to : secret.start], secret.mark]
-            kept_to = secret.end
-        return "".join([*parts, text[kept_to:]])
-
-    def secrets(self, text: str, start: int = 0, known: Iterable[Secret] = ()) -> list[Secret]:
-        """Where secrets stand in a text, in order; those that overlap are one.
-
-        Args:
-            text: The text.
-            start: From where on the usual rules look; those of a store's own look at all of it.
-            known: The secrets found before.
-        """
-        before = list(known)
-        found = merged([*before, *self._find(text, start)])
-        self.count += max(0, len(found) - len(before))
-        return found
-
-    def _find(self, text: str, start: int = 0) -> list[Secret]:
-        found: list[Secret] = []
-        if self._usual:
-            found = find_secrets(text[start:] if start else text)
-            if start:
-                found = [Secret(each.start + start, each.end + start, each.kind) for each in found]
-        if self._shapes:
-            for kind, shape in self._shapes:
-                found += [Secret(*match.span(), kind) for match in shape.finditer(text) if match[0]]
-            found = merged(found)
-        if self._allowed:
-            found = [each for each in found if text[each.start : each.end] not in self._allowed]
-        return found
-
 
 def _json_holds(numbers: list[Any], kinds: set[type]) -> bool:
     """Whether these numbers, of these types, are the same in JSON for everybody who reads it."""
@@ -427,7 +290,3 @@ def _json_holds(numbers: list[Any], kinds: set[type]) -> bool:
     if whole and not _SMALLEST <= min(whole) <= max(whole) <= _LARGEST:
         return False
     return float not in kinds or all(math.isfinite(each) for each in numbers if type(each) is float)
-
-
-def _plain(key: str) -> str:
-    return key.lower().replace("-", "_")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from operator import itemgetter
 from typing import Any, NamedTuple
 
 import msgspec
@@ -12,44 +10,51 @@ import pyarrow as pa
 
 from rolltrace._guard import strict
 from rolltrace.drain.checks import Checks, Finding, OpFacts
-from rolltrace.drain.fit import INSTEAD, fit, is_needed
-from rolltrace.drain.known import known_columns, known_of
-from rolltrace.drain.memory import Memory
+from rolltrace.drain.fit import INSTEAD, columns_told, fit, is_needed, partial_of
 from rolltrace.drain.numbers import NumberLists
 from rolltrace.drain.quick import QuickSpans, Template
 from rolltrace.drain.redact import Redactor
+from rolltrace.drain.row import (
+    STEP_AT,
+    Row,
+    Shaped,
+    as_text,
+    columns_of_step,
+    failure_columns,
+    number_or_none,
+    optional_text,
+)
+from rolltrace.drain.text import Memory
 from rolltrace.drain.tokens import take_columns
 from rolltrace.flags import UNREADABLE
 from rolltrace.journal import Losses
 from rolltrace.record import (
-    Coordinates,
-    Error,
-    Event,
-    OpEnd,
-    OpStart,
-    Record,
-    TrajectoryEnd,
-    TrajectoryStart,
-    clean_text,
-    decode_value,
-    to_json,
-)
-from rolltrace.record.partial import Partial, read_coordinates, read_partly
-from rolltrace.record.tables import (
+    COLUMN_OF,
     FLAGS,
     LOSSES,
     NOTES,
     SCORES,
     SPANS,
-    TABLES,
     TEXTS,
     TRAJECTORIES,
     TRANSITIONS,
     WHERE,
+    Coordinates,
+    Error,
+    Event,
+    OpEnd,
+    OpStart,
+    Partial,
+    Record,
     Table,
+    TrajectoryEnd,
+    TrajectoryStart,
+    clean_text,
+    decode_value,
+    read_coordinates,
+    read_partly,
     sample_columns,
 )
-from rolltrace.record.tokens import COLUMN_OF
 
 _encode_json = msgspec.json.Encoder().encode
 _parts_decoder = msgspec.msgpack.Decoder(dict[str, msgspec.Raw])
@@ -57,40 +62,6 @@ _LONGEST_KNOWN = 200
 """Of a text in a record that could not be shaped."""
 _MOST_PLACES = 4096
 _SHORTEST_TAKEN_APART = 512
-_EMPTY: dict[str, dict[str, Any]] = {table.name: dict.fromkeys(each.name for each in table.columns) for table in TABLES}
-_STEP = list(_EMPTY[SPANS.name]).index("step")
-_values: dict[str, Callable[[Mapping[str, Any]], tuple[Any, ...]]] = {
-    name: itemgetter(*columns) for name, columns in _EMPTY.items()
-}
-
-
-class Row(NamedTuple):
-    """One row, and the table and step it belongs to."""
-
-    table: Table
-    step: int | None
-    values: tuple[Any, ...]
-    """Of each column of the table. A segment may have a hundred thousand rows: as dicts they would take much memory."""
-
-    @classmethod
-    def of(cls, table: Table, fields: Mapping[str, Any]) -> Row:
-        """The row of these columns; those that are not named are null."""
-        return cls(table, fields.get("step"), _values[table.name]({**_EMPTY[table.name], **fields}))
-
-    @property
-    def fields(self) -> dict[str, Any]:
-        """The values by the names of their columns."""
-        return dict(zip(_EMPTY[self.table.name], self.values))
-
-
-class Shaped(NamedTuple):
-    """The rows of one record."""
-
-    rows: list[Row]
-    is_whole: bool
-    """Not, if some of the record is in no row: its bytes are worth keeping."""
-
-
 _NO_ROWS = Shaped([], is_whole=True)
 
 
@@ -176,11 +147,11 @@ class RowMaker:
             if strict():
                 raise
             # Only the type: the message may quote what should have been redacted.
-            return Shaped(self._known_rows(known_of(record), place, {"error": type(fault).__name__}, status), False)
+            return Shaped(self._known_rows(partial_of(record), place, {"error": type(fault).__name__}, status), False)
         if not self._unfit:
             return Shaped(rows, is_whole=True)
         detail = {"columns": sorted(set(self._unfit)), "file": place}
-        known = known_of(record).fields
+        known = partial_of(record).fields
         return Shaped([*rows, *self._flagged(self._known_place(known), known, detail)], is_whole=False)
 
     def _row(self, table: Table, where: dict[str, Any], fields: dict[str, Any]) -> list[Row]:
@@ -204,7 +175,7 @@ class RowMaker:
     def _known_rows(self, known: Partial, place: str, why: dict[str, Any], status: str | None = None) -> list[Row]:
         """What is known of a record that cannot be shaped, and the flag and count that say so."""
         where = self._known_place(known.fields)
-        table, own = known_columns(known, status)
+        table, own = columns_told(known, status)
         rows = []
         if table is not None:
             own = {name: self._known_text(value) if type(value) is str else value for name, value in own.items()}
@@ -245,7 +216,7 @@ class RowMaker:
         if isinstance(record, OpEnd):
             values = None if self._quick is None else self._quick.values(record)
             if values is not None:
-                return [Row(SPANS, values[_STEP], values)]
+                return [Row(SPANS, values[STEP_AT], values)]
             return self._span(record, record.status, record.end_ns, record.error, record.outputs)
         if isinstance(record, TrajectoryEnd):
             return self._trajectory(record, record.status, record.end_ns, record.error)
@@ -324,7 +295,7 @@ class RowMaker:
             "op_id": record.op_id,
             "parent_id": record.parent_id or None,
             "payload": {"inputs": given, "outputs": result},
-            **_failure(error),
+            **failure_columns(error),
             **columns,
         }
         if isinstance(record, OpEnd):
@@ -380,7 +351,7 @@ class RowMaker:
             "parent_op_id": record.parent_op_id or None,
             "tags": decode_value(record.tags),
             "is_group": record.is_group or None,
-            **_failure(error),
+            **failure_columns(error),
         }
         made = self._made(TRAJECTORIES, shared, fields)
         rows = [Row.of(TRAJECTORIES, made)] if is_needed(TRAJECTORIES, made) else []
@@ -392,7 +363,7 @@ class RowMaker:
         if record.event == "transition":
             body = self._memory.shared.transition(record)
             trace = body.pop("trace", None)
-            fields.update(_columns_of_step(body))
+            fields.update(columns_of_step(body))
             fields.update(backfill=bool(body.pop("backfill", False)), trace=trace, fields=body)
             yield from self._row(TRANSITIONS, where, fields)
             yield from self._flags(where, record.time_ns, self._checks.of_transition(trace, body), record.op_id)
@@ -400,17 +371,17 @@ class RowMaker:
         body = decode_value(record.body)
         if record.event == "amend" and isinstance(body, dict):
             given, turn = body.get("fields"), body.get("turn")
-            fields.update(_columns_of_step(given if isinstance(given, dict) else {}))
+            fields.update(columns_of_step(given if isinstance(given, dict) else {}))
             fields.update(amends=True, turn=turn, fields=given, backfill=False)
             yield from self._row(TRANSITIONS, where, fields)
         elif record.event in ("reward", "score") and isinstance(body, dict):
             value = body.get("value")
             fields.update(
-                name=_as_text(body.get("name", "reward")),
-                value=_number(value),
+                name=as_text(body.get("name", "reward")),
+                value=number_or_none(value),
                 label=value if isinstance(value, str) else None,
                 terms=self._terms(body.get("terms")),
-                reason=_said(body.get("reason")),
+                reason=optional_text(body.get("reason")),
                 trained_step=body.get("trained_step"),
             )
             yield from self._row(SCORES, where, fields)
@@ -426,7 +397,7 @@ class RowMaker:
             # A group record is no rollout: it is left out like its rollouts, and not counted.
             for name, count in (("trajectories", 1), ("groups", 0)):
                 for dropped in body.get(name, ()):
-                    lost = {"reason": _as_text(body.get("reason")), "count": count, "trajectory_id": dropped}
+                    lost = {"reason": as_text(body.get("reason")), "count": count, "trajectory_id": dropped}
                     yield from self._row(LOSSES, around, {**fields, **lost})
         else:
             fields.update(event=record.event, body=body)
@@ -445,37 +416,3 @@ def _put_back(payload: Any, raw: msgspec.Raw) -> None:
         payload.update(
             {name: decode_value(parts[name]) for name, value in payload.items() if isinstance(value, pa.Array)}
         )
-
-
-def _columns_of_step(given: Mapping[str, Any]) -> dict[str, Any]:
-    """What was given of a step that has a column of its own."""
-    done = given.get("episode_done")
-    return {
-        "reward": _number(given.get("reward")),
-        "episode_done": done if isinstance(done, bool) else None,
-        "stop_reason": _said(given.get("stop_reason")),
-    }
-
-
-def _failure(error: Error | None) -> dict[str, str | None]:
-    if error is None:
-        return {"error": None, "traceback": None}
-    return {"error": f"{error.type}: {error.message}", "traceback": error.traceback}
-
-
-def _said(value: Any) -> str | None:
-    """What was said, as text; None for nothing."""
-    return None if value is None else _as_text(value)
-
-
-def _as_text(value: Any) -> str:
-    """A word, or what somebody gave in its place; huge integers have no decimals in Python."""
-    plain = to_json(value)
-    return plain if isinstance(plain, str) else str(value) if plain is value else _encode_json(plain).decode()
-
-
-def _number(value: Any) -> float | None:
-    if isinstance(value, bool | int | float):
-        huge = isinstance(value, int) and abs(value) >= 1 << 1000
-        return math.copysign(math.inf, value > 0 or -1) if huge else float(value)
-    return None

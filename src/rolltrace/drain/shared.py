@@ -18,9 +18,7 @@ import msgspec
 import xxhash
 from msgspec import Raw
 
-from rolltrace.record import Event, OpEnd, decode_value
-from rolltrace.record.tables import LITERAL, POINTER
-from rolltrace.record.tokens import NAMES, WRAPPERS
+from rolltrace.record import LITERAL, POINTER, TOKEN_NAMES, TOKEN_WRAPPERS, Event, OpEnd, decode_value
 
 _SHORTEST_BYTES = 64
 """A pointer is about as long."""
@@ -30,8 +28,8 @@ _MOST_WAITING = 64
 _NEWEST_ITEMS = 8
 """Of a list: those before them are in the ops before, when it is a conversation."""
 _WHOLE = frozenset({"reward_data"})
-_ID_NAMES = frozenset(NAMES["prompt_ids"] + NAMES["response_ids"])
-_TOKEN_NAMES = frozenset(name for names in NAMES.values() for name in names)
+_ID_NAMES = frozenset(TOKEN_NAMES["prompt_ids"] + TOKEN_NAMES["response_ids"])
+_TOKEN_NAMES = frozenset(name for names in TOKEN_NAMES.values() for name in names)
 
 Path = tuple[str | int, ...]
 _map_decoder = msgspec.msgpack.Decoder(dict[str, Raw])
@@ -126,14 +124,14 @@ def _parts(record: OpEnd) -> Iterator[tuple[Path, Raw]]:
     """The parts of an op that may be pointed to, down to the items of its arguments and of the fields of its result.
 
     Not what the store changes: logprobs become 32 bits wide, and arrays under the name of tokens become lists. Such
-    columns are taken from the inputs, the outputs, and the one completion inside them (`WRAPPERS`).
+    columns are taken from the inputs, the outputs, and the one completion inside them (`TOKEN_WRAPPERS`).
     """
     for place, raw in (("inputs", record.inputs), ("outputs", record.outputs)):
         fields = _map(raw)
         if (
             place == "outputs"
             and len(raw) >= _SHORTEST_BYTES
-            and not _TOKEN_NAMES.union(WRAPPERS) & (fields or {}).keys()
+            and not _TOKEN_NAMES.union(TOKEN_WRAPPERS) & (fields or {}).keys()
         ):
             yield (place,), raw
         for name, part in (fields or {}).items():
@@ -143,7 +141,7 @@ def _parts(record: OpEnd) -> Iterator[tuple[Path, Raw]]:
                 if name in _ID_NAMES and _is_list(part):
                     yield (place, name), part
                 continue
-            changed = _TOKEN_NAMES if name in WRAPPERS else ()
+            changed = _TOKEN_NAMES if name in TOKEN_WRAPPERS else ()
             if not changed:
                 yield (place, name), part
             elif _is_list(part):

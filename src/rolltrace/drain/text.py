@@ -15,7 +15,8 @@ import pyarrow.compute as pc
 from rolltrace._guard import logger
 from rolltrace.drain.clean import CleanTexts
 from rolltrace.drain.redact import Redactor
-from rolltrace.record.growing import Growing
+from rolltrace.drain.shared import Shared
+from rolltrace.record import Growing
 from rolltrace.text import Detokenizer, load_detokenizer, tokenizer_file
 
 _MOST_TOKENS_REMEMBERED = 8_000_000
@@ -125,3 +126,14 @@ def _common_prefix(a: pa.Array, b: pa.Array) -> int:
     shorter = min(len(a), len(b))
     a, b = a.slice(0, shorter), b.slice(0, shorter)
     return shorter if a.equals(b) else int(pc.index(pc.equal(a, b), False).as_py())
+
+
+class Memory:
+    """What a drainer, or a reader of live journals, remembers from segment to segment.
+
+    It saves work and space: without it, what is read is the same.
+    """
+
+    def __init__(self, store: Path) -> None:
+        self.texts = Texts(store)
+        self.shared = Shared()

@@ -10,10 +10,18 @@ from typing import Any
 
 import pyarrow as pa
 
-from rolltrace.record import Array
-from rolltrace.record.streams import put_together
-from rolltrace.record.tokens import NAMES, SCALARS, flat_list, places, sides, spelt_out
-from rolltrace.record.usage import may_tell, usage_of
+from rolltrace.record import (
+    TOKEN_NAMES,
+    TOKEN_SCALARS,
+    Array,
+    flat_list,
+    may_tell,
+    places,
+    put_together,
+    sides,
+    spelt_out,
+    usage_of,
+)
 
 _TYPES = {
     "prompt_ids": pa.int32(),
@@ -32,7 +40,7 @@ def take_columns(inputs: Any, outputs: Any) -> dict[str, Any]:
     answered = places(whole)
     standing = [*answered, *places(inputs)]
     spelt = spelt_out(answered)  # before any ids are taken out: they say which logprob is meant
-    for column, names in NAMES.items():
+    for column, names in TOKEN_NAMES.items():
         for place in standing:
             name = next((name for name in names if name in place), "")
             values = _typed(place[name], column) if name else None
@@ -44,7 +52,7 @@ def take_columns(inputs: Any, outputs: Any) -> dict[str, Any]:
         values = None if column in found else _typed(numbers, column)
         if values is not None:
             found[column] = values
-    for column, names in SCALARS.items():
+    for column, names in TOKEN_SCALARS.items():
         read = _version if column == "policy_version" else _reason
         for place in (*standing, *sides(standing)):
             scalar = next((value for name in names if (value := read(place.get(name))) is not None), None)

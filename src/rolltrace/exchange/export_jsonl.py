@@ -11,7 +11,7 @@ from typing import Any, TextIO
 from rolltrace.exchange.selection import Exported, Full, Selection
 from rolltrace.exchange.text import json_text
 from rolltrace.query import Op
-from rolltrace.record.tables import SPANS, WHERE
+from rolltrace.record import SPANS, WHERE
 
 VERSION = 1
 """Of this format."""

@@ -12,7 +12,7 @@ from typing import Any
 from rolltrace.errors import ConfigError, StoreError
 from rolltrace.exchange.selection import Exported, Selection, batches
 from rolltrace.query import Row, stored_name
-from rolltrace.record.tables import LOSSES, SCORES, TABLES, Table
+from rolltrace.record import LOSSES, SCORES, TABLES, Table
 from rolltrace.store import SCHEMAS, Partition, blob_path, prepare, write_table
 
 _PER_PART = 500

@@ -17,8 +17,7 @@ from typing import Any
 
 import msgspec
 
-from rolltrace.record import Blob, decode_record
-from rolltrace.record.values import BLOB_NAME
+from rolltrace.record import BLOB_NAME, Blob, decode_record
 from rolltrace.store import blob_path
 
 _DATA = re.compile(r"data:image/(?:png|jpeg|jpg|gif|webp);base64,[A-Za-z0-9+/=\s]+", re.ASCII)

@@ -11,11 +11,10 @@ from typing import Any
 
 import msgspec
 
-from rolltrace.drain.checks import Checks, Finding, OpFacts, Past
-from rolltrace.drain.checks.number_as_text import is_formatted
+from rolltrace.drain import Checks, Finding, OpFacts, Past, is_formatted
 from rolltrace.exchange.import_rows import ImportedRow, Place, row
 from rolltrace.flags import OFF, is_on
-from rolltrace.record.tables import FLAGS, SPANS, TRANSITIONS
+from rolltrace.record import FLAGS, SPANS, TRANSITIONS
 from rolltrace.settings import Settings
 
 _CHECKS = ("empty_response", "cut_by_length", "repetition", "tool_error", "number_as_text")

@@ -8,12 +8,12 @@ from typing import Any
 
 import xxhash
 
-from rolltrace.drain.tokens import take_columns
+from rolltrace.drain import take_columns
 from rolltrace.exchange.export_jsonl import OP_COLUMNS, VERSION
 from rolltrace.exchange.import_rows import ImportedRow, Malformed, Place, row, run_id, sample, whole
 from rolltrace.exchange.importer import Line, LineReader, Source, Target
 from rolltrace.query import amendments_of
-from rolltrace.record.tables import FLAGS, NOTES, SCORES, SPANS, TRAJECTORIES, TRANSITIONS
+from rolltrace.record import FLAGS, NOTES, SCORES, SPANS, TRAJECTORIES, TRANSITIONS
 
 _EVENTS = {"transitions": TRANSITIONS, "scores": SCORES, "notes": NOTES, "findings": FLAGS}
 _ID = re.compile(r"[0-9a-f]{32}")

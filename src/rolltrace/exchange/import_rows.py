@@ -14,8 +14,19 @@ from typing import Any, NamedTuple
 
 import xxhash
 
-from rolltrace.record import SampleIndex, clean_text, coordinate, to_json
-from rolltrace.record.tables import SCORES, SPANS, TRAJECTORIES, TRANSITIONS, ColumnType, Table, sample_columns
+from rolltrace.record import (
+    SCORES,
+    SPANS,
+    TRAJECTORIES,
+    TRANSITIONS,
+    ColumnType,
+    SampleIndex,
+    Table,
+    clean_text,
+    coordinate,
+    sample_columns,
+    to_json,
+)
 
 _DIGITS = re.compile(r"[+-]?\d+")
 _DECIMAL = re.compile(r"[+-]?(?:\d+\.\d*|\.\d+|\d+(?=[eE]))(?:[eE][+-]?\d+)?|[+-]?(?:nan|inf|infinity)", re.IGNORECASE)

@@ -12,7 +12,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from rolltrace.drain.checks.number_as_text import is_formatted
+from rolltrace.drain import is_formatted
 from rolltrace.exchange.import_checks import ImportChecks
 from rolltrace.exchange.import_rows import (
     ImportedRow,

@@ -20,7 +20,7 @@ from rolltrace.exchange.import_rows import ImportedRow, Malformed, Place
 from rolltrace.exchange.text import parse
 from rolltrace.files import is_store
 from rolltrace.query import open_store
-from rolltrace.record.tables import FLAGS, TRAJECTORIES, Table
+from rolltrace.record import FLAGS, TRAJECTORIES, Table
 from rolltrace.store import Partition, list_parts, prepare, replaced_by, source_of, visible_parts, write_part
 
 _CHUNK_BYTES = 64 << 20

@@ -14,8 +14,7 @@ from typing import Any, TextIO
 
 import msgspec
 
-from rolltrace.record import to_json
-from rolltrace.record.printable import plain_text
+from rolltrace.record import plain_text, to_json
 
 _FORMULA = ("=", "+", "-", "@")
 _NOT_NUMBERS = {"nan": float("nan"), "inf": float("inf"), "-inf": float("-inf")}

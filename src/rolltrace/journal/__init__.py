@@ -12,10 +12,13 @@ from rolltrace.journal.reader import (
     read_journals,
     strange_files,
 )
+from rolltrace.journal.segment import FRAME, HEADER_BYTES
 from rolltrace.journal.spare import make_spare, make_spare_after, remove_spares
 from rolltrace.journal.writer import JournalWriter, Losses, journal_folder
 
 __all__ = [
+    "FRAME",
+    "HEADER_BYTES",
     "Damage",
     "Entry",
     "JournalWriter",

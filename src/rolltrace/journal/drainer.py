@@ -62,7 +62,8 @@ def detach(program: str, store: Path, *arguments: str) -> None:
             stdout=log,
             stderr=log,
             start_new_session=True,  # Ctrl-C is for the training run; the drainer finishes its work
-            env={**os.environ, "ROLLTRACE_BACKEND": ""},
+            # One thread for Arrow and for the linear algebra that NumPy brings: the other cores are the rollout's.
+            env={**os.environ, "ROLLTRACE_BACKEND": "", "OMP_NUM_THREADS": "1"},
             check=True,
         )
 

@@ -33,8 +33,7 @@ from rolltrace.journal.segment import (
     VERSION,
 )
 from rolltrace.journal.writer import Losses
-from rolltrace.record import Record, decode_record
-from rolltrace.record.partial import read_deep
+from rolltrace.record import Record, decode_record, read_deep
 
 State = Literal["live", "sealed", "abandoned"]
 _FRAME_BYTES = FRAME.size
@@ -67,6 +66,11 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
         """Where its bytes begin."""
         return self.offset + FRAME.size
 
+    @property
+    def end(self) -> int:
+        """Where they end."""
+        return self.offset + FRAME.size + self.size_bytes
+
 
 @dataclass(frozen=True)
 class Damage:
@@ -75,6 +79,11 @@ class Damage:
     offset: int
     size_bytes: int
     reason: str
+
+    @property
+    def end(self) -> int:
+        """Where they end."""
+        return self.offset + self.size_bytes
 
 
 @dataclass(frozen=True)

@@ -17,32 +17,21 @@ if TYPE_CHECKING:
     from rolltrace.keeper.sender import STOPS, Sender
 
 _LATER = {
-    "Cleaner": "clean_output",
-    "Decision": "retention",
-    "Foreseen": "pruning",
-    "Outbox": "outbox",
-    "Pending": "pending",
-    "Plan": "pruning",
-    "Report": "report",
-    "RetentionPolicy": "policy",
-    "STOPS": "sender",
-    "Sender": "sender",
-    "SendingPolicy": "outbox",
-    "SentBy": "position",
-    "asked_for": "pending",
-    "check_policy": "policy",
-    "decide": "retention",
-    "follow": "process",
-    "foresee": "pruning",
-    "installed_checks": "plugin_checks",
-    "plan_pruning": "pruning",
-    "read_policy": "policy",
-    "reports": "report",
-    "retain": "retention",
-    "run": "process",
-    "run_once": "process",
-    "undisturbed": "pruning",
-    "write_policy": "policy",
+    name: module
+    for module, names in {
+        "clean_output": "Cleaner",
+        "outbox": "Outbox SendingPolicy",
+        "pending": "Pending asked_for",
+        "plugin_checks": "installed_checks",
+        "policy": "RetentionPolicy check_policy read_policy write_policy",
+        "position": "SentBy",
+        "process": "follow run run_once",
+        "pruning": "Foreseen Plan foresee plan_pruning undisturbed",
+        "report": "Report reports",
+        "retention": "Decision decide retain",
+        "sender": "STOPS Sender",
+    }.items()
+    for name in names.split()
 }
 """Name -> its module, loaded when it is asked for: a drainer has no use for the query side, nor a command for most."""
 

@@ -22,8 +22,7 @@ from pathlib import Path
 from typing import TextIO
 
 from rolltrace._guard import logger
-from rolltrace.drain import Redactor
-from rolltrace.drain.secret_names import Strength, is_placeholder, strength
+from rolltrace.drain import Redactor, Strength, is_placeholder, strength
 from rolltrace.errors import ConfigError
 
 _SHORTEST = 6

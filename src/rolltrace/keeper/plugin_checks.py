@@ -21,15 +21,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from rolltrace._guard import faults, logger
-from rolltrace.drain import Redactor
-from rolltrace.drain.checks import Finding
-from rolltrace.drain.drainer import Ended
-from rolltrace.drain.fit import fit
+from rolltrace.drain import Ended, Finding, Redactor, fit
 from rolltrace.errors import QueryError
 from rolltrace.files import replace_file
 from rolltrace.flags import CHECK_FAILED, PLUGIN_GROUP, is_on
 from rolltrace.journal import journal_folder
-from rolltrace.record.tables import FLAGS, sample_columns
+from rolltrace.record import FLAGS, sample_columns
 from rolltrace.store import Partition, write_part
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from rolltrace._guard import caught, logger
-from rolltrace.drain.drainer import Drainer
+from rolltrace.drain import Drainer
 from rolltrace.journal import drainer_lock, journal_files, journal_folder, remove_spares
 from rolltrace.keeper.plugin_checks import PluginChecks
 from rolltrace.keeper.sender_processes import SenderProcesses
@@ -59,7 +59,7 @@ def _follow(store: Path, *, idle_sec: float, grace_sec: float, threads: bool) ->
         try:
             news = drainer.drain()
         except OSError as fault:  # a full disk, most likely; the journals wait
-            logger.warning("the drainer waits: %s", fault)
+            logger.warning("draining is postponed: %s", fault)
             news = 0
         checked = _check_next(plugins)
         news += checked

@@ -19,7 +19,7 @@ from rolltrace.errors import StoreError
 from rolltrace.keeper.groups import Choice, Group, Row, choose_groups, groups_of, parents_in
 from rolltrace.keeper.pending import unsent
 from rolltrace.query import Store, record_rows
-from rolltrace.record.tables import SPANS, TRAJECTORIES
+from rolltrace.record import SPANS, TRAJECTORIES
 from rolltrace.store import Partition, list_parts, prunable, table_of
 
 _TRIES = 5

@@ -25,7 +25,7 @@ from rolltrace.keeper.groups import WAITING, Choice, Row, parents_in
 from rolltrace.keeper.pending import unsent
 from rolltrace.keeper.policy import RetentionPolicy, as_command, choose, read_policy
 from rolltrace.query import Store, open_store, record_rows
-from rolltrace.record.tables import FLAGS, SCORES, TRAJECTORIES
+from rolltrace.record import FLAGS, SCORES, TRAJECTORIES
 from rolltrace.store import (
     Partition,
     Pruned,

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 
 from rolltrace._guard import logger
-from rolltrace.backends.backend import Backend
+from rolltrace.backends import Backend
 from rolltrace.errors import BackendError, MissingExtraError
 from rolltrace.keeper.outbox import Outbox
 from rolltrace.keeper.pending import Item, Pending

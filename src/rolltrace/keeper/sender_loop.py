@@ -18,7 +18,7 @@ from pathlib import Path
 
 from rolltrace import backends
 from rolltrace._guard import logger
-from rolltrace.backends.backend import Backend
+from rolltrace.backends import Backend
 from rolltrace.errors import ConfigError, FilterError, MissingExtraError, OutageError
 from rolltrace.journal import is_live, journal_files, journal_folder
 from rolltrace.keeper.clean_output import clean_log, clean_output

@@ -109,10 +109,13 @@ class Upkeep:
         if not self._is_worth_summarising():
             self._unsummarised = False
             return False
-        from rolltrace.query import summarise  # loads the query side: only where it is needed
+
+        from rolltrace.query import summarise_steps  # loads the query side: only where it is needed
 
         try:
-            more = summarise(self._store, steps=None if is_quiet else finished_steps(self._store), deadline=deadline)
+            more = summarise_steps(
+                self._store, steps=None if is_quiet else finished_steps(self._store), deadline=deadline
+            )
         except Exception:
             caught("summaries")
             more = False

@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     from rolltrace.query.scope import Scope
     from rolltrace.query.search import search_text
     from rolltrace.query.series import step_series
-    from rolltrace.query.summarise import summarise as summarise
+    from rolltrace.query.summarise import summarise_steps as summarise_steps
     from rolltrace.query.transitions import amendments_of as amendments_of
     from rolltrace.query.values import Row as Row
     from rolltrace.query.values import changes_between
@@ -107,8 +107,8 @@ _LATER = {
         "scope": "Scope",
         "search": "search_text",
         "series": "step_series",
-        "summarise": "summarise",
         "transitions": "amendments_of",
+        "summarise": "summarise_steps",
         "values": "Row changes_between",
         "views": "stored_name",
     }.items()

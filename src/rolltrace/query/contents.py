@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from rolltrace.flags import UNREADABLE
 from rolltrace.query.values import Row
-from rolltrace.record.tables import SPANS
+from rolltrace.record import SPANS
 from rolltrace.store import PRUNED
 
 PAYLOAD = ("payload",)

@@ -21,10 +21,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rolltrace.query.templates import messages_in, without_end
-from rolltrace.record import to_json
-from rolltrace.record.messages import Message, has_more, read_messages, text_of
-from rolltrace.record.reply import reply_of
-from rolltrace.record.streams import put_together
+from rolltrace.record import Message, has_more, put_together, read_messages, reply_of, text_of, to_json
 
 if TYPE_CHECKING:
     from rolltrace.query.op import Op

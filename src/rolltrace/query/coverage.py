@@ -10,7 +10,7 @@ import pyarrow as pa
 from rolltrace.query.listing import PartKey
 from rolltrace.query.summary import Folder
 from rolltrace.query.views import LISTED
-from rolltrace.record.tables import FLAGS, LOSSES, SCORES, TRANSITIONS
+from rolltrace.record import FLAGS, LOSSES, SCORES, TRANSITIONS
 from rolltrace.store import SCHEMAS, dropped_in, pc, replaced_by, source_of, step_folder, table_of
 
 WITHOUT_STEP = frozenset({SCORES.name, TRANSITIONS.name, FLAGS.name})

@@ -32,7 +32,7 @@ from rolltrace.query.questions import EXPERIMENTS, LIVE, LOSSES, RUNS, STEPS, UN
 from rolltrace.query.reading import read_whole, summaries
 from rolltrace.query.result import IS_INT, Result
 from rolltrace.query.runs import choose_runs
-from rolltrace.query.scoring import addressee, newest_score_ns, write_score
+from rolltrace.query.scoring import addressee, newest_score_ns
 from rolltrace.query.sql_store import SqlStore
 from rolltrace.query.trajectory import Trajectory
 from rolltrace.query.views import NEWEST, chosen
@@ -391,6 +391,8 @@ class Store(SqlStore):
         if isinstance(target, Trajectory | TrajectoryHandle):
             target = target.trajectory_id
         about = addressee(self, target, project, experiment, run)
+        from rolltrace.drain import write_score  # not needed by those who only read
+
         write_score(self.path, about, name, body, after_ns=newest_score_ns(self._ask, about, name))
         self._engine.refresh(now=True)
 

@@ -66,7 +66,7 @@ from rolltrace.query.views import (
     strays_question,
     views,
 )
-from rolltrace.record.tables import LOSSES, SCORES, TEXTS
+from rolltrace.record import LOSSES, SCORES, TEXTS
 from rolltrace.store import (
     SCHEMAS,
     Partition,
@@ -90,10 +90,13 @@ _TRIES = 8
 class Engine:
     """Answers SQL over one store. Safe to use from any thread; one query runs at a time."""
 
-    def __init__(self, store: Path, *, live: bool = True, memory_limit: str | None = None) -> None:
-        """Without `live`, journals are left alone."""
+    def __init__(
+        self, store: Path, *, live: bool = True, memory_limit: str | None = None, threads: int | None = None
+    ) -> None:
+        """Without `live`, journals are left alone; `threads`: as many as there are cores, if not given."""
         self._store = store
         self._memory_limit = memory_limit
+        self._threads = threads
         self._lock = threading.RLock()
         self._reads_journals = live
         self._has_started = False
@@ -135,6 +138,7 @@ class Engine:
         for setting in (
             "temp_directory = ''",
             *([] if self._memory_limit is None else [f"memory_limit = '{self._memory_limit}'"]),
+            *([] if self._threads is None else [f"threads = {self._threads}"]),
             "parquet_metadata_cache = true",
             "autoinstall_known_extensions = false",
             "autoload_known_extensions = false",

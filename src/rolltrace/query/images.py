@@ -11,8 +11,7 @@ import msgspec
 
 from rolltrace.errors import NotFoundError, QueryError
 from rolltrace.files import open_private
-from rolltrace.record import Blob, decode_record
-from rolltrace.record.values import BLOB_NAME
+from rolltrace.record import BLOB_NAME, Blob, decode_record
 from rolltrace.store import blob_path
 
 _GREY, _RGB, _PALETTE, _GREY_ALPHA, _RGBA = 0, 2, 3, 4, 6

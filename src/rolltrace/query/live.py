@@ -16,30 +16,30 @@ from pathlib import Path
 import pyarrow as pa
 
 from rolltrace._guard import logger
-from rolltrace.drain.checks import Checks, Past
-from rolltrace.drain.columns import arrow_of, grouped, part_sound
-from rolltrace.drain.drainer import (
-    NO_BLOB,
+from rolltrace.drain import (
     Carried,
+    Checks,
+    Memory,
     OpenKey,
     OpenRecords,
+    Past,
+    Redactor,
+    Row,
+    RowMaker,
+    arrow_of,
     carried_file,
-    note_open,
-    note_unread,
+    grouped,
     open_place,
+    part_sound,
     read_carried,
+    take,
     writer_of,
 )
-from rolltrace.drain.memory import Memory
-from rolltrace.drain.redact import Redactor
-from rolltrace.drain.rows import Row, RowMaker
 from rolltrace.errors import ConfigError, FormatError
 from rolltrace.files import read_problem
-from rolltrace.journal import Entry, SegmentReader, Unread, hidden_journals, journal_files
-from rolltrace.journal.segment import FRAME, HEADER_BYTES
+from rolltrace.journal import FRAME, HEADER_BYTES, SegmentReader, hidden_journals, journal_files
 from rolltrace.query.listing import PartKey
-from rolltrace.record import Blob, Record
-from rolltrace.record.values import BLOB_NAME
+from rolltrace.record import BLOB_NAME, Blob
 from rolltrace.store import SCHEMAS, Partition
 
 _TRIES = 5
@@ -231,19 +231,14 @@ class _Segment:
                 self.unread_bytes = len(reader.data.rstrip(b"\0")) - self._offset
                 break
             work.take(1 + item.size_bytes // _BYTES_PER_WORK)
-            place = f"{self.path.stem}-{item.offset}"
-            if isinstance(item, Entry):
-                rows += self._take(item.record, place)
-                self._offset = (item.body_at + item.size_bytes + 7) & ~7
-                continue
-            if isinstance(item, Unread):
-                key = note_unread(item.body, self.opened)
-                if key is not None:
-                    self.ended.add(key)
-                rows += self.maker.shape_unread(item.body, place, item.reason.partition(":")[0]).rows
-            else:
+            taken = take(item, self.maker, self.opened, self.path.stem, _is_blob)
+            if taken is None:
                 self._damaged += 1
-            self._offset = (item.offset + item.size_bytes + 7) & ~7
+            else:
+                rows += taken.shaped.rows
+                if taken.ended is not None:
+                    self.ended.add(taken.ended)
+            self._offset = (item.end + 7) & ~7
         for table, step, chunk in _chunks(rows, self.maker):
             self._add(table, step, chunk)
         self._look = None if self.unread_bytes else (look[0], look[1], bytes(FRAME.size))
@@ -265,14 +260,6 @@ class _Segment:
         finally:
             os.close(fd)
 
-    def _take(self, record: Record, place: str) -> list[Row]:
-        if isinstance(record, Blob):
-            return [] if BLOB_NAME.fullmatch(record.hash) else self.maker.shape_unread(b"", place, NO_BLOB).rows
-        key = note_open(record, self.opened)
-        if key is not None:
-            self.ended.add(key)
-        return self.maker.shape(record, place).rows
-
     def _add(self, table: str, step: int | None, chunk: pa.Table) -> None:
         chunks = self.chunks[table, step]
         chunks.append(chunk)
@@ -282,6 +269,10 @@ class _Segment:
     def losses(self) -> list[Row]:
         """The losses counted in its header, and what of it is damaged."""
         return self.maker.losses(self._losses, self._damaged)
+
+
+def _is_blob(blob: Blob) -> bool:
+    return BLOB_NAME.fullmatch(blob.hash) is not None  # kept by the drainer; readers open it where it is
 
 
 def _rules(store: Path) -> Redactor | None:

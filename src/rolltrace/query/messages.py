@@ -16,7 +16,7 @@ from rolltrace.query.conversation import Told, as_text
 from rolltrace.query.op import Op
 from rolltrace.query.step_conversation import told_in
 from rolltrace.query.trajectory import Trajectory
-from rolltrace.record.messages import Message as Plain
+from rolltrace.record import Message as Plain
 
 REASONING_KEYS = ("reasoning_content", "reasoning", "thinking")
 _THINK = re.compile(r"\s*<think>(.*?)(?:</think>|\Z)", re.DOTALL)

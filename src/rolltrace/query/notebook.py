@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from rolltrace.errors import RolltraceError
 from rolltrace.query.bounded import bounded
 from rolltrace.query.columns import COLUMNS
-from rolltrace.record.printable import plain_text
+from rolltrace.record import plain_text
 
 if TYPE_CHECKING:
     from rolltrace.query.compare import Comparison

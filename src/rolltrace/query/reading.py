@@ -17,7 +17,7 @@ from rolltrace.query.contents import PAYLOAD, TOKENS, Contents, OpKey, Pace
 from rolltrace.query.result import IS_INT
 from rolltrace.query.trajectory import Trajectory, build
 from rolltrace.query.values import Row
-from rolltrace.record.tables import SPANS, WHERE
+from rolltrace.record import SPANS, WHERE
 
 if TYPE_CHECKING:
     from rolltrace.query.dataset import Store

@@ -17,7 +17,7 @@ from rolltrace.errors import MissingExtraError
 from rolltrace.query.incomplete import COMPLETE, Incomplete
 from rolltrace.query.runs import NO_OLDER_RUNS, OlderRuns
 from rolltrace.query.values import tags_of
-from rolltrace.record.printable import plain_text, text_width
+from rolltrace.record import plain_text, text_width
 
 if TYPE_CHECKING:
     import pandas  # type: ignore[import-untyped, unused-ignore]

@@ -1,37 +1,19 @@
-"""Give a score to a trajectory of a store, without tracing: for notebooks and people, after the run.
-
-The score goes through a journal of its own, like any other record: on disk when the call returns, read by everybody
-from that moment, and drained at once unless a drainer is at work, which then takes it.
-"""
+"""Whom a score is about that somebody gives after the run, by an id or by coordinates."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import msgspec
-
-from rolltrace.errors import QueryError, StoreError
-from rolltrace.journal import JournalWriter
+from rolltrace.drain import Addressee
+from rolltrace.errors import QueryError
 from rolltrace.query.result import Result
-from rolltrace.record import Coordinates, Event, encode_record, target_of
+from rolltrace.record import Coordinates, target_of
 
 if TYPE_CHECKING:
     from rolltrace.query.sql_store import SqlStore
 
 Ask = Callable[[str, list[Any]], Result]
-
-
-class Addressee(NamedTuple):
-    """Whom a score is about, and to which run it belongs."""
-
-    project: str
-    experiment: str
-    trajectory_id: bytes
-    coordinates: Coordinates
-    run: str | None = None
 
 
 def addressee(
@@ -100,28 +82,3 @@ def newest_score_ns(ask: Ask, about: Addressee, name: str) -> int:
     sql = "SELECT max(time_ns) AS newest FROM scores WHERE trajectory_id = ? AND name = ?"
     (row,) = ask(sql, [about.trajectory_id.hex(), name]).rows()
     return row["newest"] or 0
-
-
-def write_score(store: Path, about: Addressee, name: str, body: dict[str, Any], *, after_ns: int = 0) -> None:
-    """Save one score. It is newer than one of `after_ns`, though the clock that gave that time may have been ahead.
-
-    Raises:
-        StoreError: the store cannot be written.
-    """
-    meta = {"project": about.project[:200], "experiment": about.experiment[:200], "run": about.run}
-    writer = JournalWriter(store, meta)
-    coordinates, payload = msgspec.Raw(encode_record(about.coordinates)), msgspec.msgpack.encode({"name": name, **body})
-    record = Event(
-        about.trajectory_id, coordinates, "score", max(time.time_ns(), after_ns + 1), 0, msgspec.Raw(payload)
-    )
-    saved = writer.append(encode_record(record), about.coordinates.step)
-    writer.close()
-    if not saved:
-        raise StoreError(f"the score could not be saved in {str(store)!r}: {', '.join(writer.losses)}")
-    from rolltrace.drain import Drainer  # not needed by those who only read
-
-    drainer = Drainer(store)
-    with drainer.working() as alone:
-        if alone:
-            for path in writer.sealed_files():
-                drainer.drain_one(path)

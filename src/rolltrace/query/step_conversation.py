@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from rolltrace.query.conversation import Told, asked, messages_of, told_by
-from rolltrace.record.messages import Message
-from rolltrace.record.reply import reply_of
+from rolltrace.record import Message, reply_of
 
 if TYPE_CHECKING:
     from rolltrace.query.events import Transition

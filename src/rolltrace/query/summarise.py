@@ -30,7 +30,7 @@ from rolltrace.query.summary import (
     write_summary,
 )
 from rolltrace.query.views import COMPUTED, LATE, with_late_scores
-from rolltrace.record.tables import LOSSES
+from rolltrace.record import LOSSES
 from rolltrace.store import data_folder, dropped_in, table_of, undrained_sources, without_dropped
 
 _MOST_FOLDERS = 32
@@ -40,7 +40,9 @@ _KEPT_SEC = 30.0
 """How long a summary that is right no more stays, for those who are reading it."""
 
 
-def summarise(store: Path, *, steps: Callable[[Path], bool] | None = None, deadline: float = float("inf")) -> bool:
+def summarise_steps(
+    store: Path, *, steps: Callable[[Path], bool] | None = None, deadline: float = float("inf")
+) -> bool:
     """Make the summaries that are missing; whether the time was up before that. The caller holds the drainer's lock.
 
     Args:
@@ -48,7 +50,7 @@ def summarise(store: Path, *, steps: Callable[[Path], bool] | None = None, deadl
         steps: Which folders of steps to look at; all if not given.
         deadline: On the monotonic clock; none is begun after it.
     """
-    maker = _Maker(store, live=False)
+    maker = _Maker(store, live=False, threads=1)  # the other cores are the rollout's
     try:
         for folders in _batches(maker.due(steps or (lambda folder: True))):
             if time.monotonic() > deadline:

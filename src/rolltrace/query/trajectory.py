@@ -18,7 +18,7 @@ from rolltrace.query.op import Op, OpTokens, TokensOfOps, TokenUsage, first_diff
 from rolltrace.query.step_conversation import conversation_of
 from rolltrace.query.transitions import read_transitions
 from rolltrace.query.values import Row, as_object, as_value, tags_of
-from rolltrace.record.messages import Message
+from rolltrace.record import Message
 from rolltrace.store import PRUNED
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from rolltrace.record.tables import LITERAL, POINTER
+from rolltrace.record import LITERAL, POINTER
 
 Row = dict[str, Any]
 _COLUMNS = ("reward", "episode_done", "stop_reason")

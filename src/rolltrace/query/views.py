@@ -35,7 +35,7 @@ from rolltrace.query.score_views import (
 )
 from rolltrace.query.step_rows import step_rows
 from rolltrace.query.transition_views import TRANSITION_VIEWS
-from rolltrace.record.tables import (
+from rolltrace.record import (
     FLAGS,
     LOSSES,
     SCORES,

@@ -1,5 +1,8 @@
 """What a record is: its words, its types, its bytes. The bottom layer."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from rolltrace.record.decode import decode_value
 from rolltrace.record.events import (
     NOTHING,
@@ -28,39 +31,153 @@ from rolltrace.record.schema import (
 )
 from rolltrace.record.score import score_body, target_of
 from rolltrace.record.snapshot import Snapshotter
-from rolltrace.record.values import Array, ArraySummary, Cut, Image, Marker, Opaque, to_json
+from rolltrace.record.values import BLOB_NAME, Array, ArraySummary, Cut, Image, Marker, Opaque, to_json
+
+if TYPE_CHECKING:
+    from rolltrace.record.growing import Growing, Rest, common_prefix
+    from rolltrace.record.messages import Message, has_more, read_messages, text_of
+    from rolltrace.record.partial import Partial, read_coordinates, read_deep, read_partly
+    from rolltrace.record.printable import plain_text, text_width
+    from rolltrace.record.reply import replies_of, reply_of
+    from rolltrace.record.streams import length_of, put_together
+    from rolltrace.record.tables import (
+        FLAGS,
+        FORMAT,
+        LITERAL,
+        LOSSES,
+        NOTES,
+        POINTER,
+        SCORES,
+        SPANS,
+        TABLES,
+        TEXTS,
+        TIMES,
+        TRAJECTORIES,
+        TRANSITIONS,
+        WHERE,
+        ColumnType,
+        Table,
+        sample_columns,
+    )
+    from rolltrace.record.tokens import (
+        COLUMN_OF,
+        OWN_PROCESS,
+        TOKEN_NAMES,
+        TOKEN_SCALARS,
+        TOKEN_WRAPPERS,
+        flat_list,
+        places,
+        sides,
+        spelt_out,
+        token_ids,
+    )
+    from rolltrace.record.usage import may_tell, usage_of
+
+_LATER = {
+    name: module
+    for module, names in {
+        "growing": "Growing Rest common_prefix",
+        "messages": "Message has_more read_messages text_of",
+        "partial": "Partial read_coordinates read_deep read_partly",
+        "printable": "plain_text text_width",
+        "reply": "replies_of reply_of",
+        "streams": "length_of put_together",
+        "tables": "ColumnType FLAGS FORMAT LITERAL LOSSES NOTES POINTER SCORES SPANS TABLES TEXTS TIMES "
+        "TRAJECTORIES TRANSITIONS Table WHERE sample_columns",
+        "tokens": "COLUMN_OF OWN_PROCESS TOKEN_NAMES TOKEN_SCALARS TOKEN_WRAPPERS flat_list places sides "
+        "spelt_out token_ids",
+        "usage": "may_tell usage_of",
+    }.items()
+    for name in names.split()
+}
+"""What readers and drainers need, and no rollout -> its module, loaded when it is asked for."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
+    return value
+
 
 __all__ = [
+    "BLOB_NAME",
+    "COLUMN_OF",
+    "FLAGS",
+    "FORMAT",
+    "LITERAL",
+    "LOSSES",
     "MODEL_KINDS",
+    "NOTES",
     "NOTHING",
     "OP_KINDS",
+    "OWN_PROCESS",
+    "POINTER",
+    "SCORES",
+    "SPANS",
+    "TABLES",
+    "TEXTS",
+    "TIMES",
+    "TOKEN_NAMES",
+    "TOKEN_SCALARS",
+    "TOKEN_WRAPPERS",
+    "TRAJECTORIES",
+    "TRANSITIONS",
+    "WHERE",
     "Array",
     "ArraySummary",
     "Blob",
+    "ColumnType",
     "Coordinates",
     "Cut",
     "Error",
     "Event",
+    "Growing",
     "Image",
     "Marker",
+    "Message",
     "OpEnd",
     "OpKind",
     "OpStart",
     "Opaque",
+    "Partial",
     "Record",
+    "Rest",
     "SampleIndex",
     "Snapshotter",
     "Status",
+    "Table",
     "TrajectoryEnd",
     "TrajectoryStart",
     "clean_text",
+    "common_prefix",
     "coordinate",
     "decode_coordinates",
     "decode_record",
     "decode_value",
     "encode_record",
+    "flat_list",
+    "has_more",
+    "length_of",
+    "may_tell",
+    "places",
+    "plain_text",
+    "put_together",
+    "read_coordinates",
+    "read_deep",
+    "read_messages",
+    "read_partly",
+    "replies_of",
+    "reply_of",
+    "sample_columns",
     "score_body",
+    "sides",
+    "spelt_out",
     "target_of",
+    "text_of",
+    "text_width",
     "to_json",
+    "token_ids",
+    "usage_of",
     "whole",
 ]

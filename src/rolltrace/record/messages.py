@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from rolltrace.record.tokens import NAMES, SCALARS
+from rolltrace.record.tokens import TOKEN_NAMES, TOKEN_SCALARS
 
 Message = dict[str, Any]
 
@@ -28,7 +28,7 @@ _ABOUT_THE_CALL = frozenset(
     {"id", "type", "object", "created", "model", "model_name", "index", "usage", "usage_metadata", "response_metadata",
      "additional_kwargs", "invalid_tool_calls", "tool_call_chunks", "stop_sequence", "stop_details", "example",
      "artifact", "annotations", "container", "context_management", "phase", "chunk_position", "text", "parts"}
-    | {name for names in (*NAMES.values(), *SCALARS.values()) for name in names}
+    | {name for names in (*TOKEN_NAMES.values(), *TOKEN_SCALARS.values()) for name in names}
 )  # fmt: skip
 _EMPTY: tuple[Any, ...] = (None, [], {}, "")
 _CALLS = ("function_call", "custom_tool_call")

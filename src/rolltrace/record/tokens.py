@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from rolltrace.record.streams import put_together
 from rolltrace.record.values import Array
 
-NAMES: dict[str, tuple[str, ...]] = {
+TOKEN_NAMES: dict[str, tuple[str, ...]] = {
     "prompt_ids": ("prompt_ids", "prompt_token_ids", "input_ids", "prompt_tokens"),
     "response_ids": (
         "response_ids", "token_ids", "output_ids", "output_token_ids", "response_token_ids", "completion_token_ids",
@@ -24,13 +24,13 @@ NAMES: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 """Column -> the keys that verl, tinker, vLLM, SGLang and OpenAI-style outputs have for it."""
 
-COLUMN_OF = {name: column for column, names in NAMES.items() for name in names}
+COLUMN_OF = {name: column for column, names in TOKEN_NAMES.items() for name in names}
 
-SCALARS: dict[str, tuple[str, ...]] = {
+TOKEN_SCALARS: dict[str, tuple[str, ...]] = {
     "policy_version": ("policy_version", "weight_version", "model_version", "param_version"),
     "finish_reason": ("finish_reason", "stop_reason"),
 }
-WRAPPERS = ("outputs", "choices", "sequences", "output")
+TOKEN_WRAPPERS = ("outputs", "choices", "sequences", "output")
 """Where vLLM, OpenAI-style and tinker outputs keep the one completion."""
 SIDES = ("extra_fields", "metrics", "meta_info", "details", "response_metadata", "message")
 """Where verl, SGLang, TGI and LangChain outputs keep scalars about it."""
@@ -58,7 +58,7 @@ def places(value: Any) -> list[dict[str, Any]]:
     generation = _only(_only(value.get("generations")))
     if isinstance(generation, dict) and isinstance(generation.get("message"), dict):  # LangChain
         found.append(generation["message"])
-    for name in WRAPPERS:
+    for name in TOKEN_WRAPPERS:
         inner = _only(value.get(name))
         if isinstance(inner, dict):
             found.append(inner)
@@ -98,7 +98,7 @@ def token_ids(inputs: Any, outputs: Any) -> TokenIds:
 
 def _first_ids(found: list[dict[str, Any]], column: str) -> list[int] | None:
     for place in found:
-        name = next((name for name in NAMES[column] if name in place), "")
+        name = next((name for name in TOKEN_NAMES[column] if name in place), "")
         ids = flat_list(place[name]) if name else None
         if ids is not None and all(type(each) is int for each in ids):
             return ids

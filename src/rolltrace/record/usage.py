@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from rolltrace.record.streams import put_together
-from rolltrace.record.tokens import COLUMN_OF, SCALARS, SIDES, WRAPPERS
+from rolltrace.record.tokens import COLUMN_OF, SIDES, TOKEN_SCALARS, TOKEN_WRAPPERS
 
 
 class Usage(NamedTuple):
@@ -41,8 +41,8 @@ _DEEPEST = 4
 
 _PLAIN = frozenset({str, int, float, bool, type(None)})
 _TELLING = frozenset(
-    {*_PLACES, *_AROUND, *_LISTS, *WRAPPERS, *SIDES, *COLUMN_OF, "items", "num_cached_tokens", "object"}
-).union(*SCALARS.values())
+    {*_PLACES, *_AROUND, *_LISTS, *TOKEN_WRAPPERS, *SIDES, *COLUMN_OF, "items", "num_cached_tokens", "object"}
+).union(*TOKEN_SCALARS.values())
 
 
 def may_tell(value: Any) -> bool:

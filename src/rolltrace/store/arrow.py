@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from rolltrace.record.tables import FORMAT, TABLES, ColumnType, Table
+from rolltrace.record import FORMAT, TABLES, ColumnType, Table
 
 
 class _Later:

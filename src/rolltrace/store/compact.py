@@ -19,7 +19,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from rolltrace._guard import logger
-from rolltrace.record.tables import LOSSES, TABLES
+from rolltrace.record import LOSSES, TABLES
 from rolltrace.store.arrow import as_today, pc, pq
 from rolltrace.store.layout import Partition, source_of, step_folders, step_of, table_of
 from rolltrace.store.merge import replace_parts

@@ -27,7 +27,7 @@ import xxhash
 
 from rolltrace.errors import FormatError, StoreError
 from rolltrace.files import make_folder, make_store, read_problem, replace_file
-from rolltrace.record.tables import FORMAT
+from rolltrace.record import FORMAT
 
 COMPACTED = "compact-"
 """How the source of a part that stands for others begins; that of any other is the name of its segment or import."""

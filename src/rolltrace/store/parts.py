@@ -20,7 +20,7 @@ import pyarrow as pa
 import xxhash
 
 from rolltrace.files import file_mode, make_folder, replacing
-from rolltrace.record.tables import Table
+from rolltrace.record import Table
 from rolltrace.store.arrow import BULKY, SCHEMAS, arrow_column, pc, pq
 from rolltrace.store.layout import (
     COMPACTED,

@@ -22,7 +22,7 @@ import xxhash
 
 from rolltrace.files import host_tag, make_folder, replace_file
 from rolltrace.journal import journal_folder
-from rolltrace.record.tables import LOSSES, NOTES, SPANS, TEXTS, TRANSITIONS, Table
+from rolltrace.record import LOSSES, NOTES, SPANS, TEXTS, TRANSITIONS, Table
 from rolltrace.store.arrow import BULKY, pc, pq
 from rolltrace.store.layout import Partition, source_of, step_folders, table_of
 from rolltrace.store.merge import replace_parts

@@ -66,6 +66,11 @@ def generate(messages: list[dict[str, str]], prompt_ids: list[int]) -> dict[str,
     return {"text": "a call", "token_ids": [7, 8, 9], "logprobs": [-0.25, -0.5, -0.125], "finish_reason": "stop"}
 
 
+@rollout_trace_op(kind="aux_llm")
+def grade(messages: list[dict[str, str]]) -> dict[str, Any]:
+    return {"text": "B is better", "usage": {"prompt_tokens": 5, "completion_tokens": 3}}
+
+
 @rollout_trace_op(kind="tool")
 def search(query: str) -> dict[str, Any]:
     if query == "fail":
@@ -178,6 +183,15 @@ class BackendContract:
         self._check(other)
         seen = self._seen(huge)
         assert [op.name for op in seen.ops] == ["search"], "the op with the huge payload did not arrive"
+
+    def test_calls_of_other_models_and_amended_steps_arrive(self, tmp_path: Path) -> None:
+        with rollouts(tmp_path) as lab:
+            with rollout_trace_attr(sample_index=7, step=3, rollout_n=1) as handle:
+                agent("pages")
+                grade([{"role": "user", "content": "A or B?"}])
+                handle.transition({"prompt": "p"}, reward=0.5, episode_done=False)
+                handle.amend_transition(reward=1.0, episode_done=True)
+            self._check(self._send(lab.read(handle.id)))
 
     def test_an_empty_trajectory_arrives(self, tmp_path: Path) -> None:
         with rollouts(tmp_path) as lab:

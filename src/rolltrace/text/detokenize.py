@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from rolltrace.errors import MissingExtraError
 from rolltrace.files import open_private
-from rolltrace.record.growing import Rest
+from rolltrace.record import Rest
 from rolltrace.text.pieces import BEFORE, Pieces
 
 _MOST_FILE_BYTES = 512 << 20

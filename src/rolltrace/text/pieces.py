@@ -13,7 +13,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable
 
-from rolltrace.record.growing import Rest
+from rolltrace.record import Rest
 
 BEFORE = 6
 """How many tokens before a run are decoded with it."""

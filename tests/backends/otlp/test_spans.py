@@ -223,3 +223,35 @@ def test_for_mlflow_coordinates_are_tags_too(lab: Any) -> None:
     assert (said["mlflow.traceTag.step"], said["mlflow.traceTag.validate"]) == ("3", "true")
     assert said["mlflow.traceTag.experiment_name"] == "run-1"
     assert not any(name.startswith("mlflow") for name in found["search"].attributes)
+
+
+def test_the_last_word_on_a_step_is_sent_with_what_it_replaced(lab: Any) -> None:
+    with rollout_trace_attr(step=1) as made:
+        made.transition({"prompt": "p"}, reward=0.5, episode_done=False)
+        made.amend_transition(reward=1.0, episode_done=True, stop_reason="max_turns")
+    (root,) = spans_of(lab.read(made.id), longest=65536)
+    (said,) = (event.attributes for event in root.events if event.name == "rl.transition")
+    assert (json.loads(str(said["rl.reward"])), said["rl.episode_done"], said["rl.stop_reason"]) == (
+        1.0,
+        True,
+        "max_turns",
+    )
+    (before,) = json.loads(str(said["rl.earlier"]))
+    assert (before["reward"], before["episode_done"], before["stop_reason"]) == (0.5, False, None)
+
+
+def test_a_call_of_another_model_is_a_model_call_and_not_what_the_policy_said(lab: Any) -> None:
+    @rollout_trace_op(kind="aux_llm")
+    def grade(messages: list[dict[str, str]]) -> dict[str, Any]:
+        return {"text": "B is better", "usage": {"prompt_tokens": 5, "completion_tokens": 3}}
+
+    with rollout_trace_attr(step=1) as made:
+        complete("What?")
+        grade([{"role": "user", "content": "A or B?"}])
+    found = spans(lab.read(made.id))
+    (name,) = (each for each in found if "grade" in each)
+    assert found[name].kind == CLIENT
+    assert found[name].attributes["openinference.span.kind"] == "LLM"
+    assert found[name].attributes["gen_ai.usage.output_tokens"] == 3
+    assert found["rollout_trace"].attributes["output.value"] == "a reply"
+    assert found["rollout_trace"].attributes["rl.turns"] == 1

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rolltrace.drain.checks import Finding, OpFacts
-from rolltrace.drain.checks.no_text import no_text
+from rolltrace.drain.checks.token_columns import no_text
 
 ON = {"token2text": True}
 

@@ -12,7 +12,7 @@ import rolltrace
 from rolltrace.drain import Drainer
 from rolltrace.drain.checks.check import OpFacts
 from rolltrace.drain.checks.past import Known
-from rolltrace.drain.checks.prefix_break import prefix_break
+from rolltrace.drain.checks.turns import prefix_break
 from rolltrace.journal import journal_files
 from rolltrace.query import open_store
 from tests.draining import drain

@@ -116,7 +116,7 @@ def test_an_address_that_cannot_be_used_is_named_with_one_that_can(
         (403, b"Forbidden", "permission to edit"),
         (404, b"<html>nothing here</html>", "not an MLflow 3 server"),
         (200, b"<html>please log in</html>", "not an MLflow 3 server"),
-        (200, b"3.9.0", r"MLflow server is 3\.9\.0; 3\.13 or newer is needed"),
+        (200, b"3.9.0", r"MLflow server is 3\.9\.0; 3\.13 or newer is required"),
     ],
 )
 def test_an_answer_that_a_person_must_see_to_is_said_plainly(
@@ -194,7 +194,7 @@ def test_a_server_that_deletes_nothing_gets_the_traces_and_the_new_scores(
         before.scores[:] = [{**before.scores[0], "name": "reward", "value": 2.0}]
         backend.update([before])
         backend.update([before])
-    assert len([line for line in caplog.messages if "takes no feedback back" in line]) == 1
+    assert len([line for line in caplog.messages if "does not delete feedback" in line]) == 1
     found = ask(running_server.url).traces(project)[before.trajectory_id].info.assessments
     assert {"judge", "reward"} <= {each.name for each in found}
 

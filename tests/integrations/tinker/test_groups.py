@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,9 +16,10 @@ from tinker_cookbook.rl.rollout_strategy import MinViableGroup, RetryOnFailure
 from tinker_cookbook.rl.rollouts import do_group_rollout, do_group_rollout_and_filter_constant_reward
 from tinker_cookbook.rl.types import EnvGroupBuilder, Trajectory, TrajectoryGroup, Transition
 
+import rolltrace
 from rolltrace.integrations.tinker import batch
 from rolltrace.integrations.tinker.rollout import MARK
-from rolltrace.query import Store
+from rolltrace.query import Store, open_store
 from rolltrace.query import Trajectory as Recorded
 
 from .compared import differences
@@ -177,6 +179,23 @@ async def test_rollouts_of_a_recipes_own_are_recorded_from_the_group_that_it_ret
     assert [differences(each, native) for each, native in zip(found, group.trajectories_G)] == [[], []]
     assert [(each.rollout_n, each.reward) for each in found] == [(0, 0.25), (1, 1.25)]
     assert found[0].tags["tags"] == ["message"]
+
+
+async def test_a_limit_of_samples_keeps_whole_groups_and_nothing_of_the_others(
+    store_folder: Path, request: pytest.FixtureRequest
+) -> None:
+    name, builders = request.node.name, [preferences(2), preferences(2), MessageGroup(2)]
+    rolltrace.init("tinker", name, store=store_folder, drain="off", quiet=True, max_samples_per_step_per_worker=1)
+    with batch(1, builders):
+        for builder in builders:
+            await do_group_rollout(builder, Scripted("a" + END, "bb" + END))
+    rolltrace.shutdown()
+    with open_store(store_folder) as store:
+        rows = store.trajectories(experiment=name).rows()
+        assert sorted(row["rollout_n"] for row in rows) == [0, 1]
+        (kept,) = {row["sample_index"] for row in rows}
+        records = [store.group_records(1, sample, experiment=name) for sample in range(3)]
+    assert [len(each) for each in records] == [int(sample == kept and sample < 2) for sample in range(3)]
 
 
 class Interfering(RolloutHooks):

@@ -149,6 +149,16 @@ def test_other_models_and_tools_are_ops_of_their_own_kind(played: dict[str, Play
     assert (rubric.turns, agent.turns) == (1, 2)
 
 
+def test_a_mask_says_which_tokens_are_trained_on_where_that_is_known_in_time(played: dict[str, Played]) -> None:
+    tokens = [op.tokens for op in played["problem"].recorded.walk()]
+    assert [each and each.response_mask for each in tokens] == [[1, 1]]
+    masked, kept = played["agent, bad tool call put right"].recorded.transitions
+    assert masked["fields"]["metrics"]["parse_error_masked"] == 1.0
+    assert "parse_error_masked" not in kept["fields"]["metrics"]
+    tokens = [op.tokens for op in played["agent, bad tool call put right"].recorded.walk()]
+    assert [each and each.response_mask for each in tokens] == [None, None]
+
+
 def test_a_word_of_the_runner_replaces_what_the_environment_said_and_that_is_kept(played: dict[str, Played]) -> None:
     first, last = played["runner: too many turns"].recorded.transitions
     assert (last["episode_done"], last["stop_reason"]) == (True, "max_turns")

@@ -17,6 +17,7 @@ from tinker_cookbook.rl import train
 import rolltrace
 from rolltrace.integrations.tinker.group import CONSTANT
 from rolltrace.query import Trajectory, open_store
+from tests.draining import drain
 
 from .native import Line, summaries, told_by_store, told_by_summary
 from .service import GROUPS, Training, config, distillation_config
@@ -57,6 +58,7 @@ def run(folder: Path, mode: str, **more: Any) -> Ran:
 
 
 def read(store: Path, log: Path) -> Ran:
+    drain(store)
     with open_store(store) as opened:
         rows = opened.trajectories(limit=None)
         recorded = [opened.trajectory(row["trajectory_id"]) for row in rows]

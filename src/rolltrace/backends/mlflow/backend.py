@@ -104,7 +104,7 @@ class MlflowBackend:
                 raise
             if not self._keeps_stale:
                 self._keeps_stale = True
-                logger.warning("MLflow takes no feedback back: what was replaced stays beside the new (%s)", fault)
+                logger.warning("MLflow does not delete feedback: replaced scores stay beside the new ones (%s)", fault)
 
     def _there(self, trace_ids: Iterable[str]) -> dict[str, TraceInfo]:
         """Those that MLflow still has and can change: people delete traces, MLflow may archive them."""

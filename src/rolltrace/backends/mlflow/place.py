@@ -81,7 +81,9 @@ class Places:
                 raise
             run = None
         if run is None or run.info.lifecycle_stage != "active":
-            raise BackendError(f"MLFLOW_RUN_ID={run_id!r}: MLflow has no such run; unset it, or name one that is there")
+            raise BackendError(
+                f"MLFLOW_RUN_ID={run_id!r}: MLflow has no such run; unset it, or set it to the id of an existing run"
+            )
         return run
 
     def _experiment(self, name: str) -> str:

@@ -64,7 +64,7 @@ def open_tracking(uri: str) -> Any:
     missing = [name for name in ("sqlalchemy", "alembic") if find_spec(name) is None]
     if missing:
         raise BackendError(
-            f"MLFLOW_TRACKING_URI is a database, which needs {missing[0]}; pip install {' '.join(missing)}"
+            f"MLFLOW_TRACKING_URI is a database, which requires {missing[0]}; pip install {' '.join(missing)}"
         )
     if not uri.startswith("sqlite"):
         return TracingClient(uri).store
@@ -76,7 +76,7 @@ def open_tracking(uri: str) -> Any:
 
 def _check_version(what: str, version: Version) -> None:
     if version < _OLDEST:
-        raise BackendError(f"{what} is {version}; {_OLDEST} or newer is needed")
+        raise BackendError(f"{what} is {version}; {_OLDEST} or newer is required")
 
 
 def _check_server(store: Any) -> None:
@@ -92,7 +92,9 @@ def _sqlite_path(uri: str) -> Path:
 
     name = make_url(uri).database
     if not name or name == ":memory:":
-        raise BackendError(f"MLFLOW_TRACKING_URI is {uri!r}, which names no file; write sqlite:////tmp/mlflow.db")
+        raise BackendError(
+            f"MLFLOW_TRACKING_URI is {uri!r}, which does not name a file; write sqlite:////tmp/mlflow.db"
+        )
     return Path(name).absolute()
 
 

@@ -58,7 +58,7 @@ class OtlpBackend:
         refused: dict[str, str] = {}
         self._export(convert_each(trajectories, self._root_and_scores, refused))
         for trajectory_id, reason in refused.items():
-            logger.warning("late scores of trajectory %s: %s", trajectory_id, reason)
+            logger.warning("the late scores of trajectory %s were not sent: %s", trajectory_id, reason)
 
     def close(self) -> None:
         """There is no connection to close."""

@@ -63,7 +63,7 @@ class WeaveBackend:
     def update(self, trajectories: Sequence[Trajectory]) -> None:
         for project, group in self._groups(trajectories):
             for trajectory_id, reason in self._bring_scores(project, group).items():
-                logger.warning("Weave does not take a score of trajectory %s: %s", trajectory_id, reason)
+                logger.warning("Weave refused a score of trajectory %s: %s", trajectory_id, reason)
 
     def close(self) -> None:
         """There is nothing to close."""
@@ -91,7 +91,7 @@ class WeaveBackend:
     def _go_without(self, what: str, fault: MissingEndpoint) -> None:
         if what not in self._missing:
             self._missing.add(what)
-            logger.warning("Weave, from now on without %s (%s)", what, fault)
+            logger.warning("Weave: continuing without %s (%s)", what, fault)
 
     def _bring_scores(self, project: Project, group: Sequence[Trajectory]) -> dict[str, str]:
         """As `_replace_scores`, where Weave has scores."""

@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from rolltrace.record.messages import Message
-from rolltrace.record.reply import replies_of
+from rolltrace.record import Message, replies_of
 
 _TAKEN = {"$column": "response_ids"}
 """What stands in the place of token ids that have become a column."""

@@ -1,6 +1,6 @@
 """Which check sets which flag, and the set of them that looks at each row as it is made.
 
-A new check is a file here with one function, a line in one of these tables, and its flag in `rolltrace/flags.py`.
+A new check is a function in one of these files, a line in one of these tables, and its flag in `rolltrace/flags.py`.
 """
 
 from __future__ import annotations
@@ -10,20 +10,14 @@ from typing import Any, NamedTuple
 
 from rolltrace._guard import caught
 from rolltrace.drain.checks.check import Finding, OpFacts
-from rolltrace.drain.checks.cut_by_length import cut_by_length
-from rolltrace.drain.checks.empty_response import empty_response
+from rolltrace.drain.checks.endings import ERROR_NAMES, op_interrupted, tool_error, trajectory_interrupted
 from rolltrace.drain.checks.image_missing import IMAGE_WORDS, image_missing
-from rolltrace.drain.checks.interrupted import op_interrupted, trajectory_interrupted
-from rolltrace.drain.checks.length_mismatch import length_mismatch
-from rolltrace.drain.checks.mixed_policy import VERSION_NAMES, mixed_policy
-from rolltrace.drain.checks.no_text import no_text
 from rolltrace.drain.checks.number_as_text import number_as_text
 from rolltrace.drain.checks.past import Known, Past
-from rolltrace.drain.checks.prefix_break import prefix_break
 from rolltrace.drain.checks.repetition import repetition
-from rolltrace.drain.checks.tool_error import ERROR_NAMES, tool_error
-from rolltrace.drain.checks.unread_reply import unread_reply
-from rolltrace.drain.checks.zero_logprobs import zero_logprobs
+from rolltrace.drain.checks.responses import cut_by_length, empty_response, unread_reply
+from rolltrace.drain.checks.token_columns import length_mismatch, no_text, zero_logprobs
+from rolltrace.drain.checks.turns import VERSION_NAMES, mixed_policy, prefix_break
 from rolltrace.flags import ALL, CHECK_FAILED, is_on
 
 Found = Finding | Iterable[Finding] | None

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from rolltrace.drain.checks.check import Finding, OpFacts, raw
-from rolltrace.record.messages import text_of
+from rolltrace.record import text_of
 
 _SHORTEST_TOKENS = 64
 _SHORTEST_TEXT = 200

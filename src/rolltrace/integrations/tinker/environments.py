@@ -12,9 +12,7 @@ from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 from rolltrace._guard import caught
-from rolltrace.capture import scope
-from rolltrace.capture.environment import TracedEnv
-from rolltrace.capture.watch import Converters
+from rolltrace.capture import Converters, TracedEnv, scope
 from rolltrace.integrations.tinker.seams import replace
 
 

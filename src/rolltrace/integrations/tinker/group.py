@@ -15,8 +15,7 @@ from msgspec import Raw
 
 import rolltrace
 from rolltrace._guard import caught
-from rolltrace.capture import scope
-from rolltrace.capture.transition import encoded_trace
+from rolltrace.capture import encoded_trace, scope
 from rolltrace.integrations.tinker import pool
 from rolltrace.integrations.tinker.afterwards import record_afterwards
 from rolltrace.integrations.tinker.coordinates import Position, positions, version_of
@@ -51,6 +50,11 @@ class Group:
         tags = builder.logging_tags()
         if tags:
             self.tags["tags"] = list(tags)
+
+    @property
+    def is_traced(self) -> bool:
+        """Whether any of its rollouts is recorded: there may be a limit of samples."""
+        return any(rollout.handle.traced for rollout in self.rollouts)
 
     def found(self, observation: Any) -> Rendered | None:
         """The messages of an observation that was made before the rollout began, by whoever made the environments."""
@@ -225,7 +229,7 @@ def _of_group(theirs: Any) -> Any:
 
     async def compute_group_rewards(self: Any, *args: Any, **kwargs: Any) -> Any:
         group = group_of.get()
-        if scope.recorder is None or group is None or scope.current.get() is not None:
+        if scope.recorder is None or group is None or scope.current.get() is not None or not group.is_traced:
             return await theirs(self, *args, **kwargs)
         at = group.position
         with rolltrace.rollout_trace_group(sample_index=at.sample_index, step=at.step, validate=at.validate):

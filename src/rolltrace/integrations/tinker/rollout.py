@@ -15,9 +15,7 @@ from msgspec import Raw
 
 import rolltrace
 from rolltrace._guard import caught
-from rolltrace.capture import scope
-from rolltrace.capture.failure import describe, status_of
-from rolltrace.capture.transition import encoded_trace
+from rolltrace.capture import describe_failure, encoded_trace, scope, status_of
 from rolltrace.integrations.tinker import status
 from rolltrace.integrations.tinker.environments import Adapter, adapter_of, converters_of, grades
 from rolltrace.integrations.tinker.evaluation import evaluating
@@ -74,6 +72,9 @@ class Rollout:
         self.tokenizer = getattr(self.renderer, "tokenizer", None)
         """Where `token2text` looks for it."""
         self.listener = Listener(self._parsed)
+        policy = getattr(run, "parse_errors", None) or getattr(self.env, "parse_error_policy", None)
+        self.may_be_masked = bool(getattr(policy, "mask_error_turns", False))
+        """Whether a turn may be left out of training, which is known after its op: metric `parse_error_masked`."""
         self.handle: rolltrace.TrajectoryHandle = rolltrace.TrajectoryHandle(None)
         self.rollout_n: int | None = None
         self.failure: BaseException | None = None
@@ -182,7 +183,7 @@ class Rollout:
             step, self._step = self._step, None
             if step is None:
                 return
-            error = describe(failure)
+            error = describe_failure(failure)
             reason = "cancelled" if status_of(failure) == "cancelled" else type(failure).__name__
             fields = {"type": error.type, "message": error.message, "traceback": error.traceback}
             self.handle.transition(encoded_trace(self._parts(step, None)), stop_reason=reason, error=fields)
@@ -308,13 +309,15 @@ def _place_of(chunk: Any) -> dict[str, Any]:
 def _answer(output: Any) -> dict[str, Any]:
     rollout = current.get()
     version = None if rollout is None or rollout.group is None else rollout.group.version
-    return {
+    answer = {
         "response_ids": output.tokens,
         "logprobs": output.maybe_logprobs,
-        "response_mask": [1] * len(output.tokens),
         "finish_reason": output.stop_reason,
         "policy_version": version,
     }
+    if rollout is not None and not rollout.may_be_masked:
+        answer["response_mask"] = [1] * len(output.tokens)
+    return answer
 
 
 class WatchedEnv:
@@ -353,7 +356,9 @@ def _recorded(theirs: Any) -> Any:
             return await theirs(self)
         with rollout.entry as handle:
             if not handle.traced:  # one that is not among those to be kept
-                return await theirs(self)
+                trajectory = await theirs(self)
+                trajectory.__dict__[MARK] = {"id": "", "rollout_n": rollout.rollout_n}
+                return trajectory
             rollout.handle = handle
             env, self.env = self.env, WatchedEnv(rollout.env, rollout)
             tokens = current.set(rollout), listening.set(rollout.listener)

@@ -15,8 +15,7 @@ from typing import Any
 
 import rolltrace
 from rolltrace._guard import caught
-from rolltrace.capture import scope
-from rolltrace.capture.sampling import rank_of, text_of
+from rolltrace.capture import rank_of, sample_text, scope
 from rolltrace.integrations.verl.ops import NOTHING, Decision, decision, is_on, names_of
 
 WHOLE = "rolltrace_batch"
@@ -69,7 +68,7 @@ def whole_groups(samples: Sequence[Any], workers: int, limit: int, seed: int) ->
         held_by.setdefault(sample, set()).add(row // rows_each)
     room = [limit] * workers
     taken = set()
-    for sample in sorted(held_by, key=lambda each: rank_of(text_of(each), seed)):
+    for sample in sorted(held_by, key=lambda each: rank_of(sample_text(each), seed)):
         if all(room[worker] for worker in held_by[sample]):
             taken.add(sample)
             for worker in held_by[sample]:

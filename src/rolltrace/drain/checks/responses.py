@@ -1,4 +1,12 @@
-"""cut_by_length: a response ended because it reached its greatest length.
+"""What a model call gave back.
+
+empty_response: a model call came back with no tokens, or with no text.
+
+unread_reply: a model call from which neither text nor tokens could be read.
+
+Its answer is in no conversation and no export, so somebody should know. What came back is told by its form.
+
+cut_by_length: a response ended because it reached its greatest length.
 
 Servers say so: vLLM, SGLang, OpenAI and tinker `length`, Anthropic `max_tokens`, Gemini `MAX_TOKENS`, OpenAI's
 responses `max_output_tokens`. verl says `completed` either way; there the number of tokens tells.
@@ -10,6 +18,50 @@ from collections.abc import Iterator
 from typing import Any
 
 from rolltrace.drain.checks.check import Finding, OpFacts
+from rolltrace.record import Marker, Opaque, has_more, length_of, text_of
+
+_ABORTED = frozenset({"abort", "aborted", "cancelled"})
+"""Somebody stopped it before it could say anything: verl does when the weights change."""
+
+
+def empty_response(op: OpFacts) -> Finding | None:
+    fields = op.fields
+    if fields["status"] != "ok" or not op.is_model_call:
+        return None
+    reason = fields.get("finish_reason")
+    if reason in _ABORTED:
+        return None
+    if op.response_ids_count is None and op.replies:
+        is_empty = len(op.replies) == 1 and not has_more(op.replies[0]) and not text_of(op.replies[0]).strip()
+    else:
+        is_empty = fields.get("response_tokens") == 0
+    return Finding("empty_response", {"finish_reason": reason} if reason else {}) if is_empty else None
+
+
+_MOST_FIELDS = 16
+
+
+def unread_reply(op: OpFacts) -> Finding | None:
+    fields = op.fields
+    if fields["kind"] != "llm" or fields["status"] != "ok" or op.replies:
+        return None
+    if op.response_ids_count is not None or fields.get("logprobs") is not None:
+        return None
+    return Finding("unread_reply", _form(op.outputs))
+
+
+def _form(outputs: Any) -> dict[str, Any]:
+    length = length_of(outputs)
+    if length is not None:
+        return {"returned": "stream", "items": length.total, "kept_items": length.kept}
+    if isinstance(outputs, Opaque):
+        return {"returned": outputs.type}
+    if isinstance(outputs, Marker):
+        return {"returned": type(outputs).__name__}
+    if isinstance(outputs, dict):
+        return {"returned": "dict", "fields": [str(name) for name in list(outputs)[:_MOST_FIELDS]]}
+    return {"returned": "nothing" if outputs is None else type(outputs).__name__}
+
 
 _REASONS = frozenset(
     {"length", "max_tokens", "maxtokens", "max_length", "max_new_tokens", "max_output_tokens", "max_completion_tokens",

@@ -1,12 +1,17 @@
-"""prefix_break: a turn whose prompt does not extend the previous prompt and response.
+"""What a turn says against the turns before it.
+
+prefix_break: a turn whose prompt does not extend the previous prompt and response.
 
 The previous turn is one that had ended when this one began and that no other has extended yet. Several may be open:
 parallel samples of one prompt, conversations of sub-agents side by side. Extending any of them is fine.
+
+mixed_policy: several policy versions produced the tokens of one trajectory.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from xxhash import xxh3_64
 
@@ -57,3 +62,32 @@ def _remember(known: Known, name: str, turns: list[Turn], newest: Turn) -> None:
     known.turns[name] = [*turns, newest][-_MOST_TURNS:]
     if len(known.turns) > _MOST_NAMES:
         known.turns.pop(next(iter(known.turns)))
+
+
+VERSION_NAMES = ("param_version_start", "param_version_end")
+
+
+def mixed_policy(op: OpFacts, known: Known) -> Finding | None:
+    if op.fields["kind"] == "aux_llm":
+        return None
+    version = op.fields.get("policy_version")
+    first, last = _span(op.outputs) or (version, version)
+    if last is None or known.policies_told:
+        return None
+    before, known.policy_version = known.policy_version, last
+    if first != last:
+        before = first
+    if before is None or before == last:
+        return None
+    known.policies_told = True  # once is enough: each later turn would only say the same
+    return Finding("mixed_policy", {"policy_version": last, "previous": before})
+
+
+def _span(outputs: Any) -> tuple[int, int] | None:
+    """From which to which version one op went: verl's fully asynchronous rollouts go on with newer weights."""
+    for place in (outputs, outputs.get("extra_fields")) if isinstance(outputs, dict) else ():
+        if isinstance(place, dict):
+            first, last = map(place.get, VERSION_NAMES)
+            if type(first) is int and type(last) is int:
+                return first, last
+    return None
