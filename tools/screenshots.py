@@ -102,7 +102,8 @@ def every_page(address: str) -> dict[str, Shown]:
     if groups:
         typical = [row for row in groups if (row["response_tokens_max"] or 0) < _LONG_REPLY] or groups
         chosen = max(typical, key=lambda row: len(row["cells"]))
-        cells = sorted(chosen["cells"], key=lambda cell: -_number(cell["reward"]))
+        several = [cell for cell in chosen["cells"] if cell["turns"] > 2]
+        cells = sorted(several if len(several) > 1 else chosen["cells"], key=lambda cell: -_number(cell["reward"]))
         two = ",".join((cells[0]["trajectory_id"], cells[-1]["trajectory_id"]))
         four = ",".join(cell["trajectory_id"] for cell in cells[:4])
         found["compare 2"] = Shown(f"/compare?ids={two}", ".compare-row, .compare-bar")
