@@ -27,6 +27,8 @@ from tests.view.stores import write_demo  # noqa: E402
 IMAGES = ROOT / "docs" / "images"
 WIDE, NARROW = (1440, 900), (760, 900)
 _COLOURS = 255
+_LONG_REPLY = 1_500
+"""Tokens: a comparison of longer ones would show little but differences."""
 _PATIENCE_MS = 60_000
 
 
@@ -98,7 +100,10 @@ def every_page(address: str) -> dict[str, Shown]:
     )
     groups = [row for row in ask("groups", **at_step, order="-std", limit=50)["rows"] if len(row["cells"]) > 1]
     if groups:
-        cells = sorted(groups[0]["cells"], key=lambda cell: -_number(cell["reward"]))
+        typical = [row for row in groups if (row["response_tokens_max"] or 0) < _LONG_REPLY] or groups
+        chosen = max(typical, key=lambda row: len(row["cells"]))
+        several = [cell for cell in chosen["cells"] if cell["turns"] > 2]
+        cells = sorted(several if len(several) > 1 else chosen["cells"], key=lambda cell: -_number(cell["reward"]))
         two = ",".join((cells[0]["trajectory_id"], cells[-1]["trajectory_id"]))
         four = ",".join(cell["trajectory_id"] for cell in cells[:4])
         found["compare 2"] = Shown(f"/compare?ids={two}", ".compare-row, .compare-bar")
@@ -144,7 +149,7 @@ def take(page: Page, address: str, shown: Shown, file: Path) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     page.screenshot(path=file, animations="disabled", caret="hide")
     with Image.open(file) as picture:
-        flat = picture.convert("RGB").quantize(_COLOURS, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+        flat = picture.convert("RGB").quantize(_COLOURS, Image.Quantize.MEDIANCUT, kmeans=2, dither=Image.Dither.NONE)
     flat.save(file, optimize=True)
 
 

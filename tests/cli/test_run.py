@@ -43,11 +43,12 @@ if __name__ == "__main__":
 """
 INTEGRATION = """
 from rolltrace import rollout_trace_op
-from rolltrace.integrations.after_import import after_import
+from rolltrace.integrations.after_import import after_import, waiting_for
 
 def change(module):
     module.generate = rollout_trace_op(kind="llm")(module.generate)
 
+@waiting_for("toy_framework")
 def install():
     after_import("toy_framework", change)
 """
@@ -89,10 +90,15 @@ def test_every_python_process_of_the_program_is_traced_as_one_run(tmp_path: Path
     assert len({row["run"] for row in rows}) == 1
 
 
-def test_integrations_are_installed_before_the_program_imports_their_framework(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_one_wrong", [False, True])
+def test_integrations_are_installed_before_the_program_imports_their_framework(
+    tmp_path: Path, is_one_wrong: bool
+) -> None:
     (tmp_path / "toy-1.0.dist-info").mkdir()
     (tmp_path / "toy-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: toy\nVersion: 1.0\n")
-    points = "[rolltrace.integrations]\ntoy = toy_integration:install\nwrong = toy_integration:missing\n"
+    points = (
+        "[rolltrace.integrations]\ntoy = toy_integration:install\n" + "wrong = toy_integration:missing\n" * is_one_wrong
+    )
     (tmp_path / "toy-1.0.dist-info" / "entry_points.txt").write_text(points)
     (tmp_path / "toy_integration.py").write_text(INTEGRATION)
     (tmp_path / "toy_framework.py").write_text("def generate(prompt):\n    return prompt.upper()\n")
@@ -101,9 +107,14 @@ def test_integrations_are_installed_before_the_program_imports_their_framework(t
     words = ["--", "sh", "-c", f"{sys.executable} train.py && {sys.executable} -m train"]
     traced = run(tmp_path, *words, variables={"PYTHONPATH": str(tmp_path), "ROLLTRACE_STRICT": ""})
     assert (traced.returncode, traced.stdout) == (0, "A\nA\n"), traced.stderr
-    assert "integration toy_integration:missing" in traced.stderr
+    assert ("integration toy_integration:missing" in traced.stderr) == is_one_wrong
     ops = open_store(tmp_path / "store").sql("SELECT name, kind FROM spans").rows()
     assert [tuple(op.values()) for op in ops] == [("generate", "llm")] * 2
+
+
+def test_a_process_that_uses_no_framework_loads_nothing_of_ours(tmp_path: Path) -> None:
+    (tmp_path / "who.py").write_text("import json, sys\nprint([name for name in sys.modules if 'rolltrace' in name])\n")
+    assert run(tmp_path, "who.py").stdout == "[]\n"
 
 
 def test_exit_codes_signals_and_tracebacks_are_those_of_the_program(tmp_path: Path) -> None:

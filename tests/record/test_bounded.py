@@ -14,6 +14,7 @@ import resource
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import attrs
@@ -271,3 +272,23 @@ def test_the_memory_of_a_shared_structure_stays_within_bounds() -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     Snapshotter(max_bytes=MAX_BYTES).take(shared("list", 60))
     assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10 < 100
+
+
+def test_an_encoder_is_the_same_after_every_value_also_one_that_did_not_fit() -> None:
+    encode = BoundedEncoder(1000)
+    for value in (["a" * 10] * 5, "b" * 900, [1] * 5000, {"c": None}, "d" * 990):
+        try:
+            assert encode(value) == msgspec.msgpack.encode(value)
+        except TooLong:
+            assert len(msgspec.msgpack.encode(value)) > 1000
+
+
+def test_where_the_length_of_a_buffer_cannot_be_set_back_none_is_used_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Elsewhere:
+        value = -1
+
+    other_layout = SimpleNamespace(c_ssize_t=SimpleNamespace(from_address=lambda address: Elsewhere()))
+    monkeypatch.setattr("rolltrace.record.bounded.ctypes", other_layout)
+    encode = BoundedEncoder(1000)
+    for value in ("a" * 500, "b", "c" * 900):
+        assert encode(value) == msgspec.msgpack.encode(value)

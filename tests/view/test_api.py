@@ -150,6 +150,7 @@ def test_the_head_of_a_trajectory_leads_everywhere(ask: Ask) -> None:
     assert head["row"]["trajectory_id"] == row["best"]
     assert head["siblings"] == row["cells"]
     assert [each["step"] for each in head["over_steps"]] == [0, 1, 2, 3]
+    assert head["reward_range"] == ask("experiment", **MATHS)["reward_range"]
     assert head["run"] == {"run": "run-a", "index": 1, "count": 2}
     assert head["outline"][0]["depth"] == 0
     assert [score["name"] for score in head["scores"]] == ["reward", "advantage", "fate"]

@@ -96,7 +96,7 @@ def _environment(options: argparse.Namespace, program: _Program) -> dict[str, st
         RolltraceError: a setting is wrong: said now, and not by the program in the middle of its output.
     """
     from rolltrace import backends
-    from rolltrace.integrations import VARIABLE, installed_integrations
+    from rolltrace.integrations import WAITS_FOR, variables_of_integrations
     from rolltrace.settings import Settings, variable_of
 
     environment = dict(os.environ)
@@ -106,7 +106,8 @@ def _environment(options: argparse.Namespace, program: _Program) -> dict[str, st
         environment.setdefault(variable_of("experiment_name"), program.name)
     if not environment.get(variable_of("backend")):
         environment[variable_of("backend")] = "rolltrace"
-    environment[VARIABLE] = ",".join(installed_integrations().values())
+    environment.pop(WAITS_FOR, None)
+    environment.update(variables_of_integrations())
     behind = environment.get("PYTHONPATH")
     environment["PYTHONPATH"] = os.pathsep.join([str(_SITE), *([behind] if behind else [])])
     checked = Settings.gather({**given, "backend": environment[variable_of("backend")]})

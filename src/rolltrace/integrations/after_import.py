@@ -11,9 +11,10 @@ from collections.abc import Callable
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 Change = Callable[[Any], None]
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 def after_import(name: str, change: Change) -> bool:
@@ -30,6 +31,19 @@ def after_import(name: str, change: Change) -> bool:
     if _watch not in sys.meta_path:
         sys.meta_path.insert(0, _watch)
     return True
+
+
+def waiting_for(*modules: str) -> Callable[[F], F]:
+    """Says of the `install` of an integration that it has nothing to do before one of these modules is imported.
+
+    `rolltrace run` then does not even load it before. They are top modules: `verl`, not `verl.utils`.
+    """
+
+    def mark(install: F) -> F:
+        install.waits_for = modules  # type: ignore[attr-defined]
+        return install
+
+    return mark
 
 
 class _Watch(MetaPathFinder):

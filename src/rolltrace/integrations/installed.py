@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from importlib import import_module
+from typing import Any
 
 from rolltrace._guard import caught
 
@@ -17,11 +18,30 @@ VARIABLE = "_ROLLTRACE_INTEGRATIONS"
 """MODULE:FUNCTION of each integration, separated by commas. Its being there says that `rolltrace run` began it all."""
 
 
+WAITS_FOR = "_ROLLTRACE_WAITS_FOR"
+"""The modules that they wait for, if all of them say so (`after_import.waiting_for`); see `_site/sitecustomize.py`."""
+
+
 def installed_integrations() -> dict[str, str]:
     """Name -> MODULE:FUNCTION of every integration, ours and those of other packages."""
     from importlib.metadata import entry_points  # slow to load
 
     return {each.name: each.value for each in sorted(entry_points(group=GROUP), key=lambda each: each.name)}
+
+
+def variables_of_integrations() -> dict[str, str]:
+    """The environment variables by which the processes of a program install all integrations that there are here."""
+    places = list(installed_integrations().values())
+    waits: list[str] = []
+    for place in places:
+        try:
+            modules: tuple[str, ...] = getattr(_function(place), "waits_for", ())
+        except Exception:  # said by the process that installs it
+            modules = ()
+        if not modules:
+            return {VARIABLE: ",".join(places)}
+        waits += modules
+    return {VARIABLE: ",".join(places), WAITS_FOR: ",".join(waits)}
 
 
 def is_below_run() -> bool:
@@ -33,7 +53,11 @@ def install_from_environment() -> None:
     """Install what `rolltrace run` named. One that fails costs itself alone."""
     for place in filter(None, os.environ.get(VARIABLE, "").split(",")):
         try:
-            module, _, function = place.partition(":")
-            getattr(import_module(module), function)()
+            _function(place)()
         except Exception:
             caught(f"integration {place}")
+
+
+def _function(place: str) -> Any:
+    module, _, function = place.partition(":")
+    return getattr(import_module(module), function)

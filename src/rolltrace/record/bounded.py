@@ -33,13 +33,14 @@ class _Buffer:
     than encoding a small value does.
     """
 
-    __slots__ = ("_view", "data", "length")
+    __slots__ = ("_view", "can_be_reused", "data", "length")
 
     def __init__(self, size: int) -> None:
         self.data = bytearray(size)
         self._view = memoryview(self.data)  # as long as it is there, the bytearray keeps its memory
         # `ob_size`, which follows the head of every object of variable length.
         self.length = ctypes.c_ssize_t.from_address(id(self.data) + object.__basicsize__)
+        self.can_be_reused = self.length.value == size  # as in every CPython so far; else each value gets a new one
 
 
 class BoundedEncoder:
@@ -64,9 +65,10 @@ class BoundedEncoder:
             self._encode_into(value, buffer.data)
             return bytes(buffer.data)
         finally:
-            buffer.length.value = self.most_bytes
-            if len(self._spare) < _MOST_SPARE:
-                self._spare.append(buffer)
+            if buffer.can_be_reused:
+                buffer.length.value = self.most_bytes
+                if len(self._spare) < _MOST_SPARE:
+                    self._spare.append(buffer)
 
 
 def has_long_text(value: Any, most_chars: int) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import rolltrace
-from rolltrace.integrations.after_import import after_import
+from rolltrace.integrations.after_import import after_import, waiting_for
 from rolltrace.integrations.tinker import (
     environments,
     evaluation,
@@ -56,6 +56,7 @@ def install(project_name: str | None = None, experiment_name: str | None = None,
     _install()
 
 
+@waiting_for("tinker_cookbook")
 def install_when_imported() -> None:
     """As `install`, for whoever decides elsewhere whether to trace: tinker-cookbook need not be installed."""
     _install()

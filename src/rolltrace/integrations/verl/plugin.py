@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from rolltrace.integrations.after_import import after_import
+from rolltrace.integrations.after_import import after_import, waiting_for
 from rolltrace.integrations.ray import follow_actors, follow_tasks
 from rolltrace.integrations.verl import agent_loop, ops, status, tools, trainer, trainer_v1
 
@@ -30,6 +30,7 @@ SEAMS: dict[str, Callable[[Any], None]] = {
 """Module of verl -> what we change there."""
 
 
+@waiting_for("verl", "ray")
 def install() -> None:
     """Done once per process, however often it is called."""
     if status.loaded:
