@@ -6,6 +6,7 @@ A framework is a folder `integrations/NAME` whose module `framework` has a `FRAM
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -49,7 +50,11 @@ class Framework:
 @lru_cache(maxsize=1)
 def frameworks() -> tuple[Framework, ...]:
     """All that there are, by name."""
-    import pkgutil  # not needed by `import rolltrace`
-
-    folders = (each.name for each in pkgutil.iter_modules(import_module(_INTEGRATIONS).__path__) if each.ispkg)
-    return tuple(import_module(f"{_INTEGRATIONS}.{name}.framework").FRAMEWORK for name in sorted(folders))
+    # Not by pkgutil: a process that gave up its rights may not be able to load it any more.
+    names = {
+        name
+        for folder in import_module(_INTEGRATIONS).__path__
+        for name in os.listdir(folder)
+        if os.path.exists(os.path.join(folder, name, "framework.py"))
+    }
+    return tuple(import_module(f"{_INTEGRATIONS}.{name}.framework").FRAMEWORK for name in sorted(names))

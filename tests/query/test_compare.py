@@ -107,7 +107,7 @@ def test_differing_attributes_and_scores() -> None:
 
 
 def test_one_is_not_enough() -> None:
-    with pytest.raises(ConfigError, match="two trajectories or more"):
+    with pytest.raises(ConfigError, match="two or more trajectories"):
         compare([trajectory()])
 
 

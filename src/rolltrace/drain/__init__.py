@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         take,
         writer_of,
     )
-    from rolltrace.drain.fit import fit
+    from rolltrace.drain.fit import fit_row
     from rolltrace.drain.late_score import Addressee, write_score
     from rolltrace.drain.redact import Redactor
     from rolltrace.drain.row import Row
@@ -35,7 +35,7 @@ _LATER = {
         "checks.number_as_text": "is_formatted",
         "columns": "arrow_of grouped part_sound",
         "drainer": "Carried Drainer Ended OpenKey OpenRecords carried_file open_place read_carried take writer_of",
-        "fit": "fit",
+        "fit": "fit_row",
         "late_score": "Addressee write_score",
         "redact": "Redactor",
         "row": "Row",
@@ -74,7 +74,7 @@ __all__ = [
     "Strength",
     "arrow_of",
     "carried_file",
-    "fit",
+    "fit_row",
     "grouped",
     "is_formatted",
     "is_placeholder",

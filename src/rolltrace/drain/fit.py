@@ -37,7 +37,7 @@ INSTEAD: dict[str, Any] = {
 _STARTS = {"op_start": "op_end", "trajectory_start": "trajectory_end"}
 
 
-def fit(table: Table, fields: dict[str, Any]) -> list[str]:
+def fit_row(table: Table, fields: dict[str, Any]) -> list[str]:
     """Take out of a row what its columns cannot hold; the names of those columns."""
     unfit = []
     fitting_of = _FITTING[table.name]

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from rolltrace._guard import strict
 from rolltrace.drain.checks import Checks, Finding, OpFacts
-from rolltrace.drain.fit import INSTEAD, columns_told, fit, is_needed, partial_of
+from rolltrace.drain.fit import INSTEAD, columns_told, fit_row, is_needed, partial_of
 from rolltrace.drain.numbers import NumberLists
 from rolltrace.drain.quick import QuickSpans, Template
 from rolltrace.drain.redact import Redactor
@@ -162,14 +162,14 @@ class RowMaker:
     def _made(self, table: Table, shared: dict[str, Any], fields: dict[str, Any]) -> dict[str, Any]:
         """The columns of a row. What it shares with others is without secrets and fits already."""
         clean = self._redactor.row(table, fields)
-        if unfit := fit(table, clean):
+        if unfit := fit_row(table, clean):
             self._unfit += unfit
         clean.update(shared)
         return clean
 
     def _fitted(self, table: Table, fields: dict[str, Any]) -> list[Row]:
         """The row of fields that are not redacted any more."""
-        self._unfit += fit(table, fields)
+        self._unfit += fit_row(table, fields)
         return [Row.of(table, fields)] if is_needed(table, fields) else []
 
     def _known_rows(self, known: Partial, place: str, why: dict[str, Any], status: str | None = None) -> list[Row]:
@@ -253,7 +253,7 @@ class RowMaker:
             "validate": at.validate,
         }
         clean = self._redactor.row(SPANS, fields)  # as in every table
-        return _Place(clean, [*fit(SPANS, clean), *([] if are_whole else ["coordinates"])])
+        return _Place(clean, [*fit_row(SPANS, clean), *([] if are_whole else ["coordinates"])])
 
     def _template(self, record: OpEnd) -> Template | None:
         """What ops of one name in one trajectory have in common, if nothing about that is odd."""
@@ -274,7 +274,7 @@ class RowMaker:
                 {"name": name, "status": status} if kind is None else {"name": name, "status": status, "kind": kind}
             )
             known = self._redactor.row(SPANS, fields)
-            if fit(SPANS, known):
+            if fit_row(SPANS, known):
                 raise ValueError("a name, status or kind that is no text")
             self._names[key] = known
         return known

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from rolltrace._guard import faults, logger
-from rolltrace.drain import Ended, Finding, Redactor, fit
+from rolltrace.drain import Ended, Finding, Redactor, fit_row
 from rolltrace.errors import QueryError
 from rolltrace.files import replace_file
 from rolltrace.flags import CHECK_FAILED, PLUGIN_GROUP, is_on
@@ -126,7 +126,7 @@ class PluginChecks:
     def _rows(self, name: str, check: Check, trajectory: Trajectory) -> list[dict[str, Any]]:
         rows = [self._row(trajectory, finding) for finding in _findings(name, check, trajectory)]
         for row in rows:
-            fit(FLAGS, row)
+            fit_row(FLAGS, row)
         return rows
 
     def _row(self, trajectory: Trajectory, finding: Finding) -> dict[str, Any]:
