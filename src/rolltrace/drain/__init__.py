@@ -1,7 +1,8 @@
 """Shape: journals become the store, outside the rollout's process."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from rolltrace._later import load_later
 
 if TYPE_CHECKING:
     from rolltrace.drain.checks import Checks, Finding, OpFacts, Past
@@ -28,9 +29,9 @@ if TYPE_CHECKING:
     from rolltrace.drain.text import Memory
     from rolltrace.drain.tokens import take_columns
 
-_LATER = {
-    name: module
-    for module, names in {
+_LATER, __getattr__ = load_later(
+    __name__,
+    {
         "checks": "Checks Finding OpFacts Past",
         "checks.number_as_text": "is_formatted",
         "columns": "arrow_of grouped part_sound",
@@ -43,17 +44,9 @@ _LATER = {
         "secret_names": "Strength is_placeholder strength",
         "text": "Memory",
         "tokens": "take_columns",
-    }.items()
-    for name in names.split()
-}
+    },
+)
 """Name -> its module, loaded when it is asked for: whoever reads a store needs only some of them."""
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
-    return value
 
 
 __all__ = [

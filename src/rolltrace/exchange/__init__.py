@@ -3,9 +3,9 @@
 Importing this loads no column library: the command line lists the formats each time it is called.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from rolltrace._later import load_later
 from rolltrace.exchange.formats import EXPORTS, IMPORTS, ExportFormat, ImportFormat
 
 if TYPE_CHECKING:
@@ -13,23 +13,15 @@ if TYPE_CHECKING:
     from rolltrace.exchange.selection import Exported, Selection, select
     from rolltrace.exchange.text import write_csv
 
-_LATER = {
-    "BadLine": "importer",
-    "Target": "importer",
-    "import_files": "importer",
-    "Exported": "selection",
-    "Selection": "selection",
-    "select": "selection",
-    "write_csv": "text",
-}
+_LATER, __getattr__ = load_later(
+    __name__,
+    {
+        "importer": "BadLine Target import_files",
+        "selection": "Exported Selection select",
+        "text": "write_csv",
+    },
+)
 """Name -> its module, which is loaded when somebody asks for it."""
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
-    return value
 
 
 __all__ = [

@@ -1,7 +1,8 @@
 """Keep house: the one process per host and store that drains journals, compacts, and does what comes after."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from rolltrace._later import load_later
 
 if TYPE_CHECKING:
     from rolltrace.keeper.clean_output import Cleaner
@@ -16,9 +17,9 @@ if TYPE_CHECKING:
     from rolltrace.keeper.retention import Decision, decide, retain
     from rolltrace.keeper.sender import STOPS, Sender
 
-_LATER = {
-    name: module
-    for module, names in {
+_LATER, __getattr__ = load_later(
+    __name__,
+    {
         "clean_output": "Cleaner",
         "outbox": "Outbox SendingPolicy",
         "pending": "Pending asked_for",
@@ -30,17 +31,9 @@ _LATER = {
         "report": "Report reports",
         "retention": "Decision decide retain",
         "sender": "STOPS Sender",
-    }.items()
-    for name in names.split()
-}
+    },
+)
 """Name -> its module, loaded when it is asked for: a drainer has no use for the query side, nor a command for most."""
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
-    return value
 
 
 __all__ = [

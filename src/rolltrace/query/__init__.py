@@ -3,9 +3,9 @@
 Public are the names in `__all__`. What else can be imported from here is for other packages of rolltrace.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from rolltrace._later import load_later
 from rolltrace.errors import FilterError, IncompleteWarning, NotFoundError, QueryError, StoppedError
 from rolltrace.query.bounded import bounded, branch_of, whole_value
 from rolltrace.query.compare import (
@@ -78,9 +78,9 @@ if TYPE_CHECKING:
     from rolltrace.query.values import changes_between
     from rolltrace.query.views import stored_name as stored_name
 
-_LATER = {
-    name: module
-    for module, names in {
+_LATER, __getattr__ = load_later(
+    __name__,
+    {
         "arguments": "column_of sorted_by",
         "as_sql": "listing_sql",
         "columns": "COLUMNS FILTER_HEADERS GROUP_FILTER_HEADERS GROUP_HEADERS TRAJECTORY_COLUMNS TRAJECTORY_HEADERS",
@@ -111,17 +111,9 @@ _LATER = {
         "summarise": "summarise_steps",
         "values": "Row changes_between",
         "views": "stored_name",
-    }.items()
-    for name in names.split()
-}
+    },
+)
 """Name -> its module, which is loaded when somebody asks for it: a command line begins sooner without."""
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
-    return value
 
 
 __all__ = [

@@ -1,8 +1,8 @@
 """What a record is: its words, its types, its bytes. The bottom layer."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from rolltrace._later import load_later
 from rolltrace.record.decode import decode_value
 from rolltrace.record.events import (
     NOTHING,
@@ -73,9 +73,9 @@ if TYPE_CHECKING:
     )
     from rolltrace.record.usage import may_tell, usage_of
 
-_LATER = {
-    name: module
-    for module, names in {
+_LATER, __getattr__ = load_later(
+    __name__,
+    {
         "growing": "Growing Rest common_prefix",
         "messages": "Message has_more read_messages text_of",
         "partial": "Partial read_coordinates read_deep read_partly",
@@ -87,17 +87,9 @@ _LATER = {
         "tokens": "COLUMN_OF OWN_PROCESS TOKEN_NAMES TOKEN_SCALARS TOKEN_WRAPPERS flat_list places sides "
         "spelt_out token_ids",
         "usage": "may_tell usage_of",
-    }.items()
-    for name in names.split()
-}
+    },
+)
 """What readers and drainers need, and no rollout -> its module, loaded when it is asked for."""
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
-    return value
 
 
 __all__ = [

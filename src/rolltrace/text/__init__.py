@@ -1,8 +1,8 @@
 """Text of tokens (token2text): tokenizers as a store keeps them, and decoding with them."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from rolltrace._later import load_later
 from rolltrace.text.pieces import Pieces
 from rolltrace.text.tokenizer import (
     backend_of,
@@ -17,14 +17,8 @@ from rolltrace.text.tokenizer import (
 if TYPE_CHECKING:
     from rolltrace.text.detokenize import Detokenizer, load_detokenizer
 
-_LATER = ("Detokenizer", "load_detokenizer")
+_LATER, __getattr__ = load_later(__name__, {"detokenize": "Detokenizer load_detokenizer"})
 """What needs pyarrow, which no rollout loads."""
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.detokenize"), name)
 
 
 __all__ = [
