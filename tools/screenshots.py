@@ -131,8 +131,8 @@ def _number(value: Any) -> float:
 @contextmanager
 def opened(browser: Browser, size: tuple[int, int], theme: str) -> Iterator[Page]:
     """A page of a fresh browser."""
-    viewport = {"width": size[0], "height": size[1]}
-    with browser.new_context(viewport=viewport, color_scheme=theme, locale="en-US") as context:  # type: ignore[arg-type]
+    settings: dict[str, Any] = {"viewport": {"width": size[0], "height": size[1]}, "color_scheme": theme}
+    with browser.new_context(**settings, locale="en-US") as context:
         context.set_default_timeout(_PATIENCE_MS)
         yield context.new_page()
 
