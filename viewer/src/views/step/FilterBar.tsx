@@ -56,11 +56,18 @@ export function FilterBar({ where, place, inputRef, onApply }: Props) {
     onApply(trimmed);
     setDraft(trimmed);
   };
+  const cursorAfter = useRef<number | null>(null);
   const change = (text: string, cursor: number) => {
+    cursorAfter.current = cursor;
     setDraft(text);
     setRefused(null);
-    requestAnimationFrame(() => inputRef.current?.setSelectionRange(cursor, cursor));
   };
+  // Before the next key can come: set a frame later, the cursor would jump back under somebody who types on.
+  useLayoutEffect(() => {
+    const cursor = cursorAfter.current;
+    cursorAfter.current = null;
+    if (cursor !== null) inputRef.current?.setSelectionRange(cursor, cursor);
+  });
   useLayoutEffect(() => {
     if (mirror.current && inputRef.current) mirror.current.scrollLeft = inputRef.current.scrollLeft;
   });
