@@ -151,7 +151,7 @@ def test_a_wrong_key_is_told_at_once(
     tmp_path: Path, project: str, server: WeaveServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WANDB_API_KEY", "wrong")
-    with pytest.raises(BackendError, match=r"401 .*check WANDB_API_KEY"):
+    with pytest.raises(BackendError, match=r"401: .*check WANDB_API_KEY"):
         WeaveBackend().send(traced(tmp_path, workers=1, count=1))
 
 

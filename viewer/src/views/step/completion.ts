@@ -25,11 +25,18 @@ interface Props {
 
 const MOST = 50;
 
+/** Where the word begins that is completed; blanks that were typed since the list came stand before it. */
+function startOf(answer: Answer, text: string): number {
+  let start = unitsBefore(text, answer.start);
+  if (answer.forText !== text) while (text[start] === " ") start += 1;
+  return start;
+}
+
 /** Whether an option still fits what stands there, when the list is a keystroke behind. */
 function fits(option: CompletionOption, answer: Answer, text: string, cursor: number): boolean {
   if (answer.forText === text) return true;
-  const start = unitsBefore(text, answer.start);
-  if (cursor < start || text.slice(0, start) !== answer.forText.slice(0, start)) return false;
+  const start = startOf(answer, text);
+  if (cursor < start || text.slice(0, start).trimEnd() !== answer.forText.slice(0, start).trimEnd()) return false;
   return option.text.toLowerCase().startsWith(text.slice(start, cursor).toLowerCase());
 }
 
@@ -64,7 +71,7 @@ export function useCompletion({ text, place, active, input }: Props) {
   });
   const open = active && wanted > 0 && options.length > 0;
   const choose = (option: CompletionOption): Chosen => {
-    const start = unitsBefore(text, answer!.start);
+    const start = startOf(answer!, text);
     // A list that is a keystroke behind still completes the word that stands at the cursor.
     const stale = answer!.forText !== text;
     const end = stale ? (input.current?.selectionStart ?? text.length) : unitsBefore(text, answer!.end);
@@ -90,8 +97,9 @@ export function useCompletion({ text, place, active, input }: Props) {
       setWanted(0);
     } else if ((event.key === "Tab" && !event.shiftKey) || (event.key === "Enter" && index >= 0)) {
       event.preventDefault();
-      const option = options[Math.max(0, index)];
-      if (option && fits(option, answer!, text, input.current?.selectionStart ?? text.length)) return choose(option);
+      const cursor = input.current?.selectionStart ?? text.length;
+      const option = (index < 0 ? options : [options[index]!]).find((each) => fits(each, answer!, text, cursor));
+      if (option) return choose(option);
     }
     return null;
   };
