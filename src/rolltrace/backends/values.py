@@ -22,10 +22,19 @@ def strict_json(value: Any) -> str:
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False)
     except (ValueError, TypeError, RecursionError):  # NaN, an integer too long for decimals, hundreds of levels
-        text = json.dumps(to_json(value), ensure_ascii=False)
+        text = json.dumps(_signed(to_json(value)), ensure_ascii=False)
     if _LONG_NUMBER.search(text):
-        text = json.dumps(to_json(value), ensure_ascii=False)
+        text = json.dumps(_signed(to_json(value)), ensure_ascii=False)
     return clean_text(text)
+
+
+def _signed(value: Any) -> Any:
+    """The store also holds integers of 64 bits without a sign; vendors do not."""
+    if isinstance(value, dict):
+        return {key: _signed(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_signed(item) for item in value]
+    return {"$int": hex(value)} if isinstance(value, int) and value >= 1 << 63 else value
 
 
 def iso_time(time_ns: int) -> str:

@@ -132,7 +132,7 @@ class Trajectory:
     @property
     def newest_scores(self) -> dict[str, Score]:
         """The score of each name that counts: the newest."""
-        return {score.name: score for score in self.scores}
+        return {score["name"]: score for score in self.scores}
 
     @property
     def conversation(self) -> list[Message]:

@@ -177,5 +177,5 @@ def test_a_project_name_that_trackio_refuses_is_a_message(tmp_path: Path) -> Non
     with rollouts(tmp_path, "registry-x", "run-1") as lab:
         with rollout_trace_attr() as made:
             pass
-        with pytest.raises(BackendError, match="no project of this name"):
+        with pytest.raises(BackendError, match="does not accept this project name"):
             TrackioBackend().send([lab.read(made.id)])
