@@ -15,6 +15,8 @@ MATRIX ?= 3.10 3.12 3.13 oldest
 VIEWED ?= 2000
 # The tests start hundreds of processes: without their compiled modules each would take twice as long to start.
 unexport PYTHONDONTWRITEBYTECODE
+CHECK_PYTHON = $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' \
+  || { echo "rolltrace needs Python 3.10 or newer; try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 # Longer than elsewhere: servers and Ray start slowly where several do at once.
 TIMEOUT := --timeout 300
 
@@ -27,8 +29,7 @@ help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
 
 $(READY): pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' \
-	  || { echo "rolltrace needs Python 3.10 or newer; try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	@$(CHECK_PYTHON)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
 	$(BIN)/python -m pip install --quiet --editable . --group dev --group bench
@@ -39,8 +40,7 @@ demo: .venvs/demo/.ready ## train a small agent, traced, and look at it
 
 # Only what the demo needs: the tests bring much more.
 .venvs/demo/.ready: pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' \
-	  || { echo "rolltrace needs Python 3.10 or newer; try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	@$(CHECK_PYTHON)
 	$(PYTHON) -m venv .venvs/demo
 	.venvs/demo/bin/python -m pip install --quiet --disable-pip-version-check --editable .
 	@touch $@

@@ -31,15 +31,22 @@ def pytest_xdist_auto_num_workers() -> int:
     return (os.cpu_count() or 1) + 2
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _environment() -> Iterator[None]:
+    """Of the whole session, because the fixtures of a module start processes too, before any fixture of a test."""
+    with pytest.MonkeyPatch.context() as environment:
+        for name in os.environ:
+            if name.startswith("ROLLTRACE_"):
+                environment.delenv(name)
+        environment.setenv("ROLLTRACE_STRICT", "1")
+        environment.setenv("ROLLTRACE_DRAIN", "off")  # most tests read what is in the journal
+        environment.setenv("ROLLTRACE_RUN", "test")  # all processes of a test are one training job
+        environment.setenv("ROLLTRACE_QUIET", "1")
+        yield
+
+
 @pytest.fixture(autouse=True)
-def _strict_and_off(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    for name in os.environ:
-        if name.startswith("ROLLTRACE_"):
-            monkeypatch.delenv(name)
-    monkeypatch.setenv("ROLLTRACE_STRICT", "1")
-    monkeypatch.setenv("ROLLTRACE_DRAIN", "off")  # most tests read what is in the journal
-    monkeypatch.setenv("ROLLTRACE_RUN", "test")  # all processes of a test are one training job
-    monkeypatch.setenv("ROLLTRACE_QUIET", "1")
+def _off_afterwards() -> Iterator[None]:
     yield
     rolltrace.shutdown()
     _guard.faults.clear()

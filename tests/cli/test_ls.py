@@ -18,8 +18,9 @@ from pathlib import Path
 import pytest
 
 import rolltrace
+from rolltrace._amounts import ago, duration, size
 from rolltrace.cli import COMMANDS, main
-from rolltrace.cli.output import ago, cut, duration, size
+from rolltrace.cli.output import cut
 from tests.draining import drain
 
 ROOT = Path(__file__).parent.parent.parent

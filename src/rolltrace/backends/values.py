@@ -21,9 +21,10 @@ def strict_json(value: Any) -> str:
     """
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+        is_strict = _LONG_NUMBER.search(text) is None
     except (ValueError, TypeError, RecursionError):  # NaN, an integer too long for decimals, hundreds of levels
-        text = json.dumps(_signed(to_json(value)), ensure_ascii=False)
-    if _LONG_NUMBER.search(text):
+        is_strict = False
+    if not is_strict:
         text = json.dumps(_signed(to_json(value)), ensure_ascii=False)
     return clean_text(text)
 

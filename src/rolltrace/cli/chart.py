@@ -10,7 +10,8 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from rolltrace.cli.output import cut, number, paint, plain
+from rolltrace._amounts import number
+from rolltrace.cli.output import cut, paint, plain
 from rolltrace.record import text_width
 
 _COLOURS = ("cyan", "yellow", "green", "red", "bold", "dim")

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rolltrace.cli.output import counted, duration
+from rolltrace._amounts import counted, duration
 from rolltrace.cli.view import has_browser
 
 if TYPE_CHECKING:
@@ -51,15 +51,14 @@ def run(options: argparse.Namespace) -> int:
         f"a step, {settings.rollouts} rollouts a sample, {settings.workers} workers\n"
     )
     print("step  reward  correct  validation", flush=True)
-    began, rollouts, killed = time.monotonic(), 0, []
+    began, rollouts = time.monotonic(), 0
     for step in train(settings):
         rollouts += step.rollouts
-        killed += step.killed
         if step.validation is not None or step.killed or settings.pause:
             validation = "" if step.validation is None else f"{step.validation:10.2f}"
             remark = "  a worker is killed (kill -9) in the middle of a rollout" if step.killed else ""
             print(f"{step.number:4}  {step.reward:6.2f}  {step.correct:7.2f}  {validation:>10}{remark}", flush=True)
-    _summary(settings, rollouts, len(killed), time.monotonic() - began)
+    _summary(settings, rollouts, time.monotonic() - began)
     if not options.no_view and has_browser():
         from rolltrace.cli import main
 
@@ -74,7 +73,7 @@ def _positive(text: str) -> int:
     return steps
 
 
-def _summary(settings: Settings, rollouts: int, killed: int, seconds: float) -> None:
+def _summary(settings: Settings, rollouts: int, seconds: float) -> None:
     from rolltrace.cli import main
     from rolltrace.demo import EXPERIMENT, PROJECT
     from rolltrace.query import open_store

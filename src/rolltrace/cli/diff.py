@@ -8,14 +8,13 @@ from collections.abc import Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
+from rolltrace._amounts import counted, number
 from rolltrace.cli.options import add_json, add_store, store_of, tell_of_older_runs
 from rolltrace.cli.output import (
     SHORT_ID,
     Column,
-    counted,
     cut,
     json_line,
-    number,
     paint,
     plain,
     print_table,

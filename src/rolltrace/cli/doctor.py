@@ -6,9 +6,10 @@ import argparse
 from collections.abc import Iterator
 from typing import Any
 
+from rolltrace._amounts import counted
 from rolltrace._frameworks import frameworks
 from rolltrace.cli.options import add_json, add_store, store_of
-from rolltrace.cli.output import counted, json_line, paint, plain, working
+from rolltrace.cli.output import json_line, paint, plain, working
 from rolltrace.doctor import Finding, examine_framework, examine_store
 
 _COLOURS = {"ok": "green", "note": "cyan", "problem": "red"}

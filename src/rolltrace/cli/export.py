@@ -10,6 +10,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, TextIO
 
+from rolltrace._amounts import counted
 from rolltrace.cli.options import (
     add_filters,
     add_json,
@@ -19,7 +20,7 @@ from rolltrace.cli.options import (
     tell_of_nothing,
     tell_of_older_runs,
 )
-from rolltrace.cli.output import counted, json_line, progress, working
+from rolltrace.cli.output import json_line, progress, working
 from rolltrace.errors import ConfigError, StoreError
 from rolltrace.exchange import EXPORTS
 from rolltrace.files import replacing

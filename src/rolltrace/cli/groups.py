@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from rolltrace._amounts import counted, duration, number
 from rolltrace.cli.options import (
     add_filters,
     add_json,
@@ -17,18 +18,7 @@ from rolltrace.cli.options import (
     tell_of_nothing,
     tell_of_older_runs,
 )
-from rolltrace.cli.output import (
-    Column,
-    counted,
-    differing_places,
-    duration,
-    number,
-    plain,
-    print_footer,
-    print_rows,
-    print_table,
-    working,
-)
+from rolltrace.cli.output import Column, differing_places, plain, print_footer, print_rows, print_table, working
 
 if TYPE_CHECKING:
     from rolltrace.query import Trajectory

@@ -7,8 +7,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rolltrace._amounts import counted
 from rolltrace.cli.options import add_json, add_store, store_of
-from rolltrace.cli.output import counted, json_line, plain, progress
+from rolltrace.cli.output import json_line, plain, progress
 from rolltrace.exchange import IMPORTS
 
 if TYPE_CHECKING:

@@ -8,8 +8,9 @@ import time
 from pathlib import Path
 from typing import Any
 
+from rolltrace._amounts import counted, duration
 from rolltrace.cli.options import add_json, add_store, store_of
-from rolltrace.cli.output import SHORT_ID, Column, counted, duration, paint, plain, print_rows, print_table, working
+from rolltrace.cli.output import SHORT_ID, Column, paint, plain, print_rows, print_table, working
 
 _EVERY_SEC = 1.0
 _TO_TOP = "\x1b[H\x1b[J"

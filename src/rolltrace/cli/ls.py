@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from rolltrace._amounts import ago, counted, number
 from rolltrace.cli.options import (
     add_filters,
     add_json,
@@ -21,10 +22,7 @@ from rolltrace.cli.options import (
 from rolltrace.cli.output import (
     SHORT_ID,
     Column,
-    ago,
-    counted,
     differing_places,
-    number,
     plain,
     print_footer,
     print_rows,

@@ -14,17 +14,10 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from rolltrace._amounts import ago as ago
-from rolltrace._amounts import counted as counted
-from rolltrace._amounts import duration as duration
-from rolltrace._amounts import number as number
-from rolltrace._amounts import size as size
+from rolltrace._amounts import duration
 from rolltrace.record import plain_text, text_width, to_json
-
-if TYPE_CHECKING:
-    pass
 
 SHORT_ID = 8
 """How many letters of an id are shown."""

@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rolltrace._amounts import counted, duration, number
 from rolltrace.cli.chart import Line, chart
 from rolltrace.cli.options import add_filters, add_json, add_store, filters_of, store_of, tell_of_older_runs
-from rolltrace.cli.output import counted, duration, number, plain, print_rows, screen_width, working
+from rolltrace.cli.output import plain, print_rows, screen_width, working
 from rolltrace.errors import ConfigError, MissingExtraError, StoreError
 
 if TYPE_CHECKING:

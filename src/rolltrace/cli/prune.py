@@ -7,6 +7,7 @@ import shlex
 import sys
 from typing import TYPE_CHECKING, Any
 
+from rolltrace._amounts import counted, size
 from rolltrace._launch import remove_replaced_later
 from rolltrace.cli.options import (
     add_all_hosts,
@@ -19,7 +20,7 @@ from rolltrace.cli.options import (
     tell_of_other_hosts,
     tell_of_runs_not_meant,
 )
-from rolltrace.cli.output import counted, json_line, progress, size, working
+from rolltrace.cli.output import json_line, progress, working
 from rolltrace.journal import drainer_lock, journal_folder
 
 if TYPE_CHECKING:

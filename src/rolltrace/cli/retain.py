@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rolltrace._amounts import counted, size
 from rolltrace._launch import remove_replaced_later
 from rolltrace.cli.options import (
     add_all_hosts,
@@ -18,7 +19,7 @@ from rolltrace.cli.options import (
     store_of,
     tell_of_other_hosts,
 )
-from rolltrace.cli.output import counted, json_line, plain, size, working
+from rolltrace.cli.output import json_line, plain, working
 from rolltrace.errors import ConfigError
 from rolltrace.journal import drainer_lock, journal_folder
 

@@ -9,14 +9,11 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rolltrace._amounts import ago, counted, duration, number
 from rolltrace.cli.options import add_json, add_store, store_of
 from rolltrace.cli.output import (
-    ago,
-    counted,
     cut,
-    duration,
     json_line,
-    number,
     paint,
     paint_status,
     plain,

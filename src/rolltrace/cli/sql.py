@@ -7,8 +7,9 @@ import re
 import sys
 from typing import TYPE_CHECKING, Any
 
+from rolltrace._amounts import counted, number
 from rolltrace.cli.options import add_json, add_store, store_of
-from rolltrace.cli.output import Column, counted, number, paint, plain, print_rows, print_table, working
+from rolltrace.cli.output import Column, paint, plain, print_rows, print_table, working
 from rolltrace.exchange import write_csv
 
 if TYPE_CHECKING:

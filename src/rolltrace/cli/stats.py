@@ -8,8 +8,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rolltrace._amounts import counted, size
 from rolltrace.cli.options import add_json, add_store, store_of
-from rolltrace.cli.output import counted, json_line, plain, size, working
+from rolltrace.cli.output import json_line, plain, working
 from rolltrace.journal import drainer_is_running, journal_files, undrained_bytes
 
 if TYPE_CHECKING:

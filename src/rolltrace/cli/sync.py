@@ -10,9 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rolltrace._amounts import age_sec
+from rolltrace._amounts import age_sec, counted, size
 from rolltrace.cli.options import add_json, add_store, store_of, tell_of_nothing, tell_of_runs_not_meant
-from rolltrace.cli.output import counted, json_line, plain, progress, size
+from rolltrace.cli.output import json_line, plain, progress
 from rolltrace.errors import BackendError, ConfigError, OutageError, RolltraceError
 
 if TYPE_CHECKING:

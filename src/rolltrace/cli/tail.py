@@ -7,19 +7,9 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
+from rolltrace._amounts import duration, number
 from rolltrace.cli.options import add_filters, add_json, add_store, filters_of, store_of, tell_of_nothing
-from rolltrace.cli.output import (
-    SHORT_ID,
-    cut,
-    duration,
-    json_line,
-    number,
-    paint,
-    paint_status,
-    plain,
-    screen_width,
-    working,
-)
+from rolltrace.cli.output import SHORT_ID, cut, json_line, paint, paint_status, plain, screen_width, working
 
 if TYPE_CHECKING:
     from rolltrace.query import Store

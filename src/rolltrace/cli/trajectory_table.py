@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rolltrace.cli.output import SHORT_ID, Column, ago, differing_places, duration, number, paint_status, plain
+from rolltrace._amounts import ago, duration, number
+from rolltrace.cli.output import SHORT_ID, Column, differing_places, paint_status, plain
 from rolltrace.errors import QueryError
 
 if TYPE_CHECKING:

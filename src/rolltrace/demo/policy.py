@@ -50,6 +50,8 @@ MARKS = [
 ]
 _AT = {word: number for number, word in enumerate(WORDS)}
 _SIGNS = "+-*"
+_AFTER_NUMBER = {"left": _SIGNS, "right": ["</call>"], "answer": ["</answer>"]}
+"""Place where a number stands -> what can follow one that is whole."""
 
 
 @dataclass(frozen=True)
@@ -75,8 +77,8 @@ class Policy:
         word = min(bisect(list(accumulate(chances.tolist())), chance.random()), len(WORDS) - 1)
         return Choice(row, marks, word, float(np.log(chances[word])))
 
-    def learn(self, weighted: list[tuple[Choice, float]], rate: float) -> float:
-        """One step of policy gradient; gives the size of the gradient."""
+    def learn(self, weighted: list[tuple[Choice, float]], rate: float) -> None:
+        """One step of policy gradient, no longer than a gradient of size 10 makes it."""
         gradient = np.zeros_like(self.weights)
         for choice, weight in weighted:
             chances = -self._chances(choice.row, choice.marks, 1.0) * weight
@@ -86,7 +88,6 @@ class Policy:
         size = float(np.linalg.norm(gradient))
         self.weights = self.weights + rate * gradient * min(1.0, 10.0 / max(size, 1e-9))
         self.version += 1
-        return size
 
     def _chances(self, row: int, marks: np.ndarray[Any, Any], temperature: float) -> np.ndarray[Any, Any]:
         logits = (self.weights[row, : len(WORDS)] + marks @ self.weights[row, len(WORDS) :]) / temperature
@@ -103,13 +104,11 @@ def _look(problem: Problem, results: list[int], text: str) -> tuple[int, np.ndar
     place, typed = _place(text)
     marks = np.zeros((len(WORDS), len(MARKS)))
     numbers = [problem.first, problem.second, problem.third, results[-1] if results else None]
-    if place in ("left", "right", "answer"):
+    if place in _AFTER_NUMBER:
         for at, number in enumerate(numbers):
             digits = str(number) if number is not None else ""
             if digits and digits == typed:
-                for word in (
-                    ("+", "-", "*") if place == "left" else ("</call>",) if place == "right" else ("</answer>",)
-                ):
+                for word in _AFTER_NUMBER[place]:
                     marks[_AT[word], MARKS.index("whole_first") + at] = 1
             elif digits.startswith(typed) and digits:
                 marks[_AT[digits[len(typed)]], at] = 1

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from rolltrace._guard import caught, logger
 from rolltrace.drain import Drainer
+from rolltrace.files import can_map
 from rolltrace.journal import drainer_lock, journal_files, journal_folder, remove_spares
 from rolltrace.keeper.plugin_checks import PluginChecks
 from rolltrace.keeper.sender_processes import SenderProcesses
@@ -51,7 +52,8 @@ def follow(store: Path, *, idle_sec: float = _IDLE_SEC, grace_sec: float = GRACE
 
 def _follow(store: Path, *, idle_sec: float, grace_sec: float, threads: bool) -> None:
     plugins = PluginChecks(store)
-    drainer = Drainer(store, on_ended=plugins.on_ended, makes_spares=True)
+    # Where journals are appended to, nobody would take them.
+    drainer = Drainer(store, on_ended=plugins.on_ended, makes_spares=can_map(journal_folder(store)))
     senders = SenderProcesses(store, threads=threads)
     upkeep = Upkeep(store, grace_sec=grace_sec)
     last_news = time.monotonic()

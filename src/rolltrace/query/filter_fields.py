@@ -172,9 +172,8 @@ def condition(field: Field, key: str, operator: Operator, values: list[Value]) -
     may_be_nan = field.type == "number" and field.name not in _INTEGERS
     test = _test(sql, operator, len(values), may_be_nan=may_be_nan)
     lookup = _LOOKUPS.get(need(field) or "", "{}")
-    if field.sql == TERM:
-        return Condition(lookup.format(test), [*pointers(key), *parameters])
-    return Condition(lookup.format(test), [key, *parameters] if "?" in lookup else parameters)
+    which = pointers(key) if field.sql == TERM else (key,) if "?" in lookup else ()
+    return Condition(lookup.format(test), [*which, *parameters])
 
 
 def _test(sql: str, operator: Operator, count: int, *, may_be_nan: bool) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import rolltrace
-from rolltrace.integrations.after_import import after_import, waiting_for
+from rolltrace.integrations.after_import import waiting_for
 from rolltrace.integrations.tinker import (
     environments,
     evaluation,
@@ -66,19 +66,6 @@ def _install() -> None:
     if status.installed:
         return
     status.installed = True
-    was_imported = [_change(name, change) for name, change in SEAMS.items()]
-    if any(was_imported):
+    in_time = [status.changes.make(name, change) for name, change in SEAMS.items()]
+    if not all(in_time):
         replace_copies()
-
-
-def _change(name: str, change: Callable[[Any], None]) -> bool:
-    """Whether the module was there before us."""
-
-    def guarded(module: Any) -> None:
-        try:
-            change(module)
-            status.changed.append(name)
-        except Exception as fault:
-            status.problems[name] = f"{type(fault).__name__}: {fault}"
-
-    return not after_import(name, guarded)

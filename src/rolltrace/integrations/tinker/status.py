@@ -4,29 +4,21 @@ from __future__ import annotations
 
 from importlib.metadata import PackageNotFoundError, version
 
-from rolltrace._guard import logger
+from rolltrace.integrations.changes import Changes
 
 TESTED = ("0.5.8",)
 """The releases of tinker-cookbook with which the tests were run."""
 
 installed = False
 """Whether `install` was called in this process."""
-changed: list[str] = []
-"""The modules that were changed."""
-problems: dict[str, str] = {}
-"""The modules that could not be changed: name -> why."""
-
-_warned = False
+changes = Changes("tinker-cookbook", "--tinker")
+changed = changes.made
+problems = changes.problems
 
 
 def warn() -> None:
     """Say once what is wrong, now that somebody traces."""
-    global _warned
-    if _warned:
-        return
-    _warned = True
-    for line in complaints():
-        logger.warning("tinker-cookbook: %s. See: rolltrace doctor --tinker", line)
+    changes.warn_once(complaints)
 
 
 def complaints() -> list[str]:

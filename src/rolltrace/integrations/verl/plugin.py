@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from rolltrace.integrations.after_import import after_import, waiting_for
+from rolltrace.integrations.after_import import waiting_for
 from rolltrace.integrations.ray import follow_actors, follow_tasks
 from rolltrace.integrations.verl import agent_loop, ops, status, tools, trainer, trainer_v1
 
@@ -37,19 +37,8 @@ def install() -> None:
         return
     status.loaded = True
     for name, change in SEAMS.items():
-        _install(name, change)
-
-
-def _install(name: str, change: Callable[[Any], None]) -> None:
-    def guarded(module: Any) -> None:
-        try:
-            change(module)
-            status.changed.append(name)
-        except Exception as fault:
-            status.problems[name] = f"{type(fault).__name__}: {fault}"
-
-    if not after_import(name, guarded) and name in status.MUST_COME_LATER:
-        status.too_early.append(name)
+        if not status.changes.make(name, change) and name in status.MUST_COME_LATER:
+            status.too_early.append(name)
 
 
 install()

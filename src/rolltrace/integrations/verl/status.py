@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from rolltrace._guard import logger
+from rolltrace.integrations.changes import Changes
 
 TESTED = ("0.7.1", "0.8.0", "0.9.0", "0.9.1")
 """The releases of verl with which the tests were run. Those before the first have other workers, and do not fit."""
@@ -13,24 +13,16 @@ MUST_COME_LATER = ("verl.utils.rollout_trace", "verl.experimental.agent_loop.age
 
 loaded = False
 """Whether verl has loaded the plug-in."""
-changed: list[str] = []
-"""The modules that were changed."""
 too_early: list[str] = []
 """The modules that were there before the plug-in."""
-problems: dict[str, str] = {}
-"""The modules that could not be changed: name -> why."""
-
-_warned = False
+changes = Changes("verl", "--verl")
+changed = changes.made
+problems = changes.problems
 
 
 def warn() -> None:
     """Say once what is wrong, now that somebody wants to trace."""
-    global _warned
-    if _warned:
-        return
-    _warned = True
-    for line in complaints():
-        logger.warning("verl: %s. See: rolltrace doctor --verl", line)
+    changes.warn_once(complaints)
 
 
 def complaints() -> list[str]:

@@ -1,5 +1,5 @@
 /** Completion at the cursor of a filter: what the server says could stand there. */
-import { type KeyboardEvent, type RefObject, useEffect, useRef, useState } from "react";
+import { type KeyboardEvent, type RefObject, useEffect, useState } from "react";
 import { ask } from "../../api/client";
 import type { CompletionOption } from "../../api/types.gen";
 import { pointsBefore, unitsBefore } from "../../model/where";
@@ -43,8 +43,8 @@ function fits(option: CompletionOption, answer: Answer, text: string, cursor: nu
 export function useCompletion({ text, place, active, input }: Props) {
   const [wanted, setWanted] = useState(0);
   const [answer, setAnswer] = useState<Answer | null>(null);
-  const [index, setIndex] = useState(-1);
-  const marked = useRef<readonly CompletionOption[]>([]);
+  // By its text: what is marked stays marked when a fuller answer replaces the list under it.
+  const [marked, setMarked] = useState<string | null>(null);
   const { project, experiment, step } = place;
   useEffect(() => {
     if (!active || wanted === 0) return;
@@ -53,10 +53,7 @@ export function useCompletion({ text, place, active, input }: Props) {
       const cursor = pointsBefore(text, input.current?.selectionStart ?? text.length);
       ask("/api/filter/complete", undefined, { project, experiment, step, text, cursor }, stop.signal)
         .then(({ start, end, options }) => {
-          const shown = options.slice(0, MOST);
-          // What is marked stays marked when a fuller answer replaces the list under it.
-          setIndex((now) => shown.findIndex((option) => option.text === marked.current?.[now]?.text));
-          setAnswer({ forText: text, start, end, options: shown });
+          setAnswer({ forText: text, start, end, options: options.slice(0, MOST) });
         })
         .catch(() => undefined);
     }, 60);
@@ -66,9 +63,7 @@ export function useCompletion({ text, place, active, input }: Props) {
     };
   }, [active, wanted, text, project, experiment, step, input]);
   const options = answer?.options ?? [];
-  useEffect(() => {
-    marked.current = options;
-  });
+  const index = options.findIndex((option) => option.text === marked);
   const open = active && wanted > 0 && options.length > 0;
   const choose = (option: CompletionOption): Chosen => {
     const start = startOf(answer!, text);
@@ -78,6 +73,7 @@ export function useCompletion({ text, place, active, input }: Props) {
     const inserted = text[end] === " " ? option.text : `${option.text} `;
     setWanted((n) => n + 1);
     setAnswer(null);
+    setMarked(null);
     return { text: text.slice(0, start) + inserted + text.slice(end), cursor: start + option.text.length + 1 };
   };
   const handle = (event: KeyboardEvent): Chosen | null => {
@@ -91,7 +87,8 @@ export function useCompletion({ text, place, active, input }: Props) {
     if (event.key === "ArrowDown" || event.key === "ArrowUp") {
       event.preventDefault();
       const by = event.key === "ArrowDown" ? 1 : -1;
-      setIndex((now) => (now + by + options.length + (now < 0 && by < 0 ? 1 : 0)) % options.length);
+      const next = (index + by + options.length + (index < 0 && by < 0 ? 1 : 0)) % options.length;
+      setMarked(options[next]!.text);
     } else if (event.key === "Escape") {
       event.preventDefault();
       setWanted(0);
