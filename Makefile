@@ -116,7 +116,7 @@ docs: .venvs/docs/.ready ## build the documentation as a site, in site/ (opens f
 
 test-docs: docs $(READY) .venvs/chromium ## search the built site in a real browser, from the folder
 	$(BIN)/python -m pip install --quiet --group browser
-	$(BIN)/python -m pytest tests/browser/site
+	$(BIN)/python -m pytest tests/site
 
 .venvs/docs/.ready: pyproject.toml
 	@$(CHECK_PYTHON)
