@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from rolltrace.query.group_views import GROUP_COLUMNS as GROUP_COLUMNS
     from rolltrace.query.group_views import GROUP_KEY as GROUP_KEY
     from rolltrace.query.group_views import SAME_GROUP as SAME_GROUP
+    from rolltrace.query.group_records import group_record_list
     from rolltrace.query.groups import record_rows as record_rows
     from rolltrace.query.images import read_image
     from rolltrace.query.jump import JumpTarget, jump_targets
@@ -93,6 +94,7 @@ _LATER, __getattr__ = load_later(
         "filters": "MOST_ITEMS",
         "finished": "Read read_finished sizes survey",
         "group_views": "GROUP_COLUMNS GROUP_KEY SAME_GROUP",
+        "group_records": "group_record_list",
         "groups": "record_rows",
         "images": "read_image",
         "jump": "JumpTarget jump_targets",

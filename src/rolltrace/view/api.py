@@ -27,6 +27,7 @@ from rolltrace.query import (
     experiment_states,
     facets_of,
     group_page,
+    group_record_list,
     jump_targets,
     listing_sql,
     outline_of,
@@ -106,6 +107,11 @@ def groups(asked: Asked) -> Answer:
     return Answer(encoded(wire.Groups, page))
 
 
+def group_records(asked: Asked) -> Answer:
+    records = group_record_list(asked.store, _scope(asked.arguments))
+    return Answer(encoded(wire.GroupRecords, {"records": [shapes.group_record(each) for each in records]}))
+
+
 def trajectories(asked: Asked) -> Answer:
     wanted: requests.PageRequest = asked.arguments
     page = trajectory_page(asked.store, _scope(wanted), order=wanted.order, after=wanted.after, limit=wanted.limit)
@@ -158,7 +164,9 @@ def trajectory(asked: Asked) -> Answer:
                 **outline.own,
                 "row": shapes.listing_row(outline.row),
                 "children": outline.children,
+                "is_group": outline.is_group,
                 "siblings": outline.siblings,
+                "group_records": [shapes.group_record(each) for each in outline.group_records],
                 "over_steps": outline.over_steps,
                 "elsewhere": outline.elsewhere,
                 "outline": [shapes.op(each) for each in outline.ops],
@@ -367,7 +375,7 @@ def _whole(text: str) -> int:
 HANDLERS: dict[str, Callable[[Asked], Answer]] = {
     each.__name__: each
     for each in (
-        status, experiments, experiment, groups, trajectories, sql, facets, filter_check, filter_complete, trajectory,
+        status, experiments, experiment, groups, group_records, trajectories, sql, facets, filter_check, filter_complete, trajectory,
         conversation, message, tokens, op, branch, op_raw, transitions, raw, blob, compare, live, search, jump,
     )
 }  # fmt: skip

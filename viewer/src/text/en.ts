@@ -258,6 +258,7 @@ export const en = {
     reward: "reward",
     advantage: "advantage",
     fate: "fate",
+    trained_step: "trained in",
     staleness: "staleness",
     policy_version_max: "policy",
     flags: "flags",
@@ -323,6 +324,12 @@ export const en = {
     noReward: "none yet",
     advantage: "advantage",
     fate: "fate",
+    trainedIn: "trained in",
+    trainedStep: (step: number, later: number) =>
+      later === 0
+        ? `step ${step}`
+        : `step ${step}, ${plural(Math.abs(later), "step", "steps")} ${later > 0 ? "later" : "earlier"}`,
+    trainedTogether: "Rollouts of this step that were trained there",
     scores: "Scores",
     history: (n: number) => plural(n, "value", "values"),
     flags: "Flags",
@@ -408,6 +415,21 @@ export const en = {
     done: "episode done",
     stop: (reason: string) => `stopped: ${reason}`,
     whole: "Whole state",
+    inHead: { reward: "reward", episode_done: "episode done", stop_reason: "stop reason" },
+    changed: (n: number) => (n === 1 ? "changed later" : `changed ${n} times`),
+    was: "was",
+    until: (time: string) => `until ${time}`,
+    notGiven: "not given",
+    amendsNothing: (turn: number | null) =>
+      turn === null ? "changes a step that was not recorded" : `changes step ${turn}, which was not recorded`,
+    backfill: "added after the rollout",
+  },
+  records: {
+    one: "Group record",
+    title: (n: number) => plural(n, "group record", "group records"),
+    chip: (n: number) => plural(n, "record", "records"),
+    errors: (n: number) => plural(n, "error", "errors"),
+    of: (n: number) => `What was done for all ${plural(n, "rollout", "rollouts")} of this sample together.`,
   },
   compare: {
     turns: (n: number) => plural(n, "turn", "turns"),

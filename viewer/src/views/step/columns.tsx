@@ -57,6 +57,7 @@ export const COLUMNS: readonly Column[] = [
   number("duration_s", "76px", (row) => seconds(row.duration_s)),
   number("start_ns", "144px", (row) => clock(row.start_ns)),
   text("fate", "80px", (row) => <bdi title={row.fate_reason ?? ""}>{row.fate ?? MISSING}</bdi>),
+  number("trained_step", "72px", (row) => row.trained_step ?? MISSING),
   number("staleness", "72px", (row) => count(row.staleness)),
   number("policy_version_max", "64px", (row) => versions(row)),
   text("error", "220px", (row) => <bdi title={row.error ?? ""}>{row.error ?? ""}</bdi>),
