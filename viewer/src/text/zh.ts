@@ -464,6 +464,7 @@ export const zh: Catalogue = {
     placeholder: "消息、工具调用、token 文本…",
     scope: (where) => `范围：${where}`,
     everywhere: "范围：全部实验",
+    widen: "搜索全部实验",
     hits: (n, more) => `${count(n)}${more ? "+" : ""} 条轨迹`,
     ops: (n) => `出现在 ${count(n)} 次调用中`,
     more: "更多",

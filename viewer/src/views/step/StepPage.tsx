@@ -94,7 +94,7 @@ export default function StepPage({ project, experiment, step, sample }: Props) {
   const range = rangeFrom(series.data?.reward_range);
   return (
     <div className="step-page">
-      <Facets scope={shownScope ?? scope} enabled={shownScope !== null} every={every} />
+      <Facets scope={shownScope ?? scope} range={range} enabled={shownScope !== null} every={every} />
       <div className="step-main">
         <OlderRunsNote older={totals?.older} allRuns={allRuns} />
         <div className="step-bar">

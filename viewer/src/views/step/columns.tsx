@@ -33,20 +33,20 @@ const number = (name: string, width: string, show: Column["show"]): Column => ({
 
 export const COLUMNS: readonly Column[] = [
   number("step", "56px", (row) => row.step ?? MISSING),
-  number("sample_index", "112px", (row) => <bdi title={row.sample_index ?? ""}>{row.sample_index ?? MISSING}</bdi>),
+  number("sample_index", "76px", (row) => <bdi title={row.sample_index ?? ""}>{row.sample_index ?? MISSING}</bdi>),
   number("rollout_n", "36px", (row) => row.rollout_n ?? MISSING),
   text("validate", "76px", (row, t) => t.step.splits[String(row.validate)]),
   text("name", "112px", (row) => <bdi title={row.name}>{row.name}</bdi>),
-  text("status", "92px", (row, t) => (
+  text("status", "84px", (row, t) => (
     <span className={`status-word ${row.status}`}>{t.status[row.status] ?? row.status}</span>
   )),
-  number("reward", "84px", (row, _, range) => (
+  number("reward", "76px", (row, _, range) => (
     <span className="with-square">
       {measure(numberOf(row.reward))}
       <RewardSquare cell={{ reward: row.reward, status: "ok" }} range={range} small />
     </span>
   )),
-  number("advantage", "84px", (row) => measure(numberOf(row.advantage))),
+  number("advantage", "72px", (row) => measure(numberOf(row.advantage))),
   number("turns", "52px", (row) => count(row.turns)),
   number("tool_calls", "76px", (row) => count(row.tool_calls)),
   number("tool_errors", "80px", (row) => (
@@ -68,8 +68,7 @@ export const COLUMNS: readonly Column[] = [
   text("flags", "minmax(120px, 1fr)", (row) => <FlagChips flags={row.flags} />, false),
 ];
 
-export const USUAL =
-  "sample_index,rollout_n,status,reward,advantage,turns,tool_errors,response_tokens,duration_s,fate,flags";
+export const USUAL = "sample_index,rollout_n,status,reward,advantage,turns,response_tokens,duration_s,fate,flags";
 
 export function chosenColumns(names: string | null): Column[] {
   const wanted = new Set((names || USUAL).split(","));

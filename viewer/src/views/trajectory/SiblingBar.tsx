@@ -23,7 +23,7 @@ export function SiblingBar({ head, range }: { head: TrajectoryHead; range: Range
   const [before, after] = [stepNeighbour(head.over_steps, row.step, -1), stepNeighbour(head.over_steps, row.step, 1)];
   return (
     <div className="siblings">
-      <span className="dim">{t.trajectory.siblings}</span>
+      <span className="dim wide-only">{t.trajectory.siblings}</span>
       <nav className="pills" aria-label={t.trajectory.siblings}>
         {head.siblings.map((cell) => {
           const here = cell.trajectory_id === row.trajectory_id;
@@ -61,7 +61,7 @@ export function SiblingBar({ head, range }: { head: TrajectoryHead; range: Range
           </Link>
         ))}
       </nav>
-      <span className="key-pair" aria-hidden>
+      <span className="key-pair wide-only" aria-hidden>
         <kbd>h</kbd>
         <kbd>l</kbd>
       </span>

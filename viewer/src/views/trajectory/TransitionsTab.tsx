@@ -12,8 +12,11 @@ import { Earlier } from "./Earlier";
 import { Bars } from "./Scores";
 
 const EXAMPLE = `trajectory.transition(
-    rolltrace.RolloutTrace(prompt=prompt, policy_response=action, env_state=state),
-    reward=reward, episode_done=done,
+    rolltrace.RolloutTrace(
+        prompt=prompt, policy_response=action, env_state=state
+    ),
+    reward=reward,
+    episode_done=done,
 )`;
 
 /** Fields that stand in the head of a card. */

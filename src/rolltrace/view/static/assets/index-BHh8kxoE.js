@@ -1,2 +1,0 @@
-const __vite__mapDeps=(i,m=__vite__mapDeps,d=(m.f||(m.f=["assets/start-3uuQNM17.js","assets/base-B3b40bS8.js","assets/first-Cu7wJV_e.js","assets/base-H27oU1hi.css","assets/start-DKzJfC2w.css"])))=>i.map(i=>d[i]);
-import{c as o,g as s,h as t,l as _,_ as i}from"./first-Cu7wJV_e.js";const{path:r,query:a,anchor:e}=o();s(t(r,a,e));_(r,a);i(()=>import("./start-3uuQNM17.js"),__vite__mapDeps([0,1,2,3,4]));
