@@ -306,8 +306,7 @@ export const zh: Catalogue = {
     advantage: "优势",
     fate: "去向",
     trainedIn: "训练于",
-    trainedStep: (step, later) =>
-      later === 0 ? `第 ${step} 步` : `第 ${step} 步（${later > 0 ? "晚" : "早"} ${count(Math.abs(later))} 步）`,
+    trainedStep: (step, later) => (later === "" ? `第 ${step} 步` : `第 ${step} 步（${later}）`),
     trainedTogether: "本步中在同一训练步参与训练的 rollout",
     scores: "评分",
     history: (n) => `${count(n)} 个值`,
@@ -394,6 +393,7 @@ export const zh: Catalogue = {
     done: "回合结束",
     stop: (reason) => `停止原因：${reason}`,
     whole: "完整状态",
+    earlierMessages: (n) => `之前的 ${count(n)} 条消息`,
     inHead: { reward: "奖励", episode_done: "回合结束", stop_reason: "停止原因" },
     changed: (n) => (n === 1 ? "后来被修改" : `被修改 ${n} 次`),
     was: "原为",

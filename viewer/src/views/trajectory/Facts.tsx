@@ -1,6 +1,6 @@
 import { numberOf } from "../../api/number";
 import type { TrajectoryHead } from "../../api/types.gen";
-import { measure } from "../../model/format";
+import { change, measure } from "../../model/format";
 import { stepPath } from "../../model/route";
 import type { Range } from "../../model/scale";
 import { useText } from "../../text";
@@ -56,7 +56,7 @@ export function Facts({ head, range, onShut }: { head: TrajectoryHead; range: Ra
               href={`${stepPath(row.project, row.experiment, row.step)}?view=list&where=${encodeURIComponent(`trained_step = ${row.trained_step}`)}`}
               title={f.trainedTogether}
             >
-              {f.trainedStep(row.trained_step, row.step === null ? 0 : row.trained_step - row.step)}
+              {f.trainedStep(row.trained_step, laterBy(row.trained_step, row.step))}
             </Link>
           </Fact>
         )}
@@ -103,4 +103,9 @@ export function Facts({ head, range, onShut }: { head: TrajectoryHead; range: Ra
       </div>
     </aside>
   );
+}
+
+/** By how many steps, with its sign; empty for the step itself. */
+function laterBy(trained: number, step: number | null): string {
+  return step === null || trained === step ? "" : change(trained - step, 0);
 }

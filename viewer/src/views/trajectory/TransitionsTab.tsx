@@ -4,6 +4,7 @@ import type { TrajectoryHead, Transition } from "../../api/types.gen";
 import { type EarlierValue, earlierValues } from "../../model/earlier";
 import { measure } from "../../model/format";
 import { preview } from "../../model/json";
+import { type SeenMessage, seenIn } from "../../model/seen";
 import { useText } from "../../text";
 import { JsonTree } from "../../ui/JsonTree";
 import { VirtualFlow } from "../../ui/VirtualFlow";
@@ -46,12 +47,12 @@ export default function TransitionsTab({ head }: { head: TrajectoryHead }) {
       estimate={220}
       label={t.trajectory.tabs.transitions}
       itemKey={(index) => `${head.row.trajectory_id} ${index}`}
-      render={(index) => <Card step={rows[index]!} />}
+      render={(index) => <Card step={rows[index]!} before={rows[index - 1]} />}
     />
   );
 }
 
-function Card({ step }: { step: Transition }) {
+function Card({ step, before }: { step: Transition; before: Transition | undefined }) {
   const t = useText();
   const w = t.transitions;
   const reward = numberOf(step.reward);
@@ -79,7 +80,7 @@ function Card({ step }: { step: Transition }) {
         ))}
       </div>
       <div className="transition-body">
-        <Value name={w.prompt} value={step.prompt} />
+        <Prompt value={step.prompt} before={before?.prompt} />
         <Value name={w.response} value={step.policy_response} />
         {isObject(data) && (
           <section>
@@ -118,6 +119,33 @@ function Card({ step }: { step: Transition }) {
       </div>
     </article>
   );
+}
+
+function Prompt({ value, before }: { value: unknown; before: unknown }) {
+  const w = useText().transitions;
+  const seen = seenIn(value, before);
+  if (seen === null) return <Value name={w.prompt} value={value} />;
+  return (
+    <section>
+      <h3 className="label">{w.prompt}</h3>
+      {seen.known > 0 && (
+        <details>
+          <summary className="dim">{w.earlierMessages(seen.known)}</summary>
+          <SeenLines messages={seen.messages.slice(0, seen.known)} />
+        </details>
+      )}
+      <SeenLines messages={seen.messages.slice(seen.known)} />
+    </section>
+  );
+}
+
+function SeenLines({ messages }: { messages: readonly SeenMessage[] }) {
+  return messages.map(({ role, text }, index) => (
+    <div key={index} className="seen-line">
+      <bdi className="dim cut">{role}</bdi>
+      <span className="traced">{text}</span>
+    </div>
+  ));
 }
 
 function Value({ name, value, earlier }: { name: string; value: unknown; earlier?: readonly EarlierValue[] }) {
