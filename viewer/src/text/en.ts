@@ -114,6 +114,7 @@ export const en = {
     state: "state",
     states: { recording: "recording", ended: "ended", interrupted: "interrupted" },
     lastSeen: (ago: string) => `last seen ${ago} ago`,
+    ago: (ago: string) => `${ago} ago`,
     steps: "steps",
     trajectories: "trajectories",
     reward: "reward",

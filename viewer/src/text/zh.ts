@@ -108,6 +108,7 @@ export const zh: Catalogue = {
     state: "状态",
     states: { recording: "记录中", ended: "已结束", interrupted: "已中断" },
     lastSeen: (ago) => `${ago}前有记录`,
+    ago: (ago) => `${ago}前`,
     steps: "步数",
     trajectories: "轨迹",
     reward: "奖励",

@@ -53,6 +53,7 @@ export default function Experiments() {
   if (answer.error && !answer.data)
     return <ProblemPanel problem={answer.error} onRetry={() => void answer.refetch()} />;
   if (answer.data && rows.length === 0) return <EmptyStore path={status.data?.store_path ?? ""} />;
+  if (!answer.data) return <div className="experiments-wait skeleton late" aria-busy />;
   const chosen = rows.filter((row) => selected.includes(keyOf(row)));
   return (
     <div className="experiments">
@@ -63,7 +64,7 @@ export default function Experiments() {
         </Suspense>
       )}
       <div className="summary">
-        <span className="dim">{answer.data ? t.experiments.rows(rows.length) : ""}</span>
+        <span className="dim">{t.experiments.rows(rows.length)}</span>
         <span className="grow" />
         <CopyAs listing="experiments" scope={{}} />
       </div>

@@ -1,6 +1,7 @@
 import { numberOf } from "../../api/number";
 import type { TrajectoryHead } from "../../api/types.gen";
 import { change, measure } from "../../model/format";
+import { noteText } from "../../model/notes";
 import { stepPath } from "../../model/route";
 import type { Range } from "../../model/scale";
 import { useText } from "../../text";
@@ -94,8 +95,7 @@ export function Facts({ head, range, onShut }: { head: TrajectoryHead; range: Ra
           <Section title={f.notes}>
             {head.notes.map((note, index) => (
               <div key={index} className="traced note">
-                <span className="dim">{note.event}</span>{" "}
-                {typeof note.body === "string" ? note.body : JSON.stringify(note.body)}
+                {noteText(note)}
               </div>
             ))}
           </Section>

@@ -3,7 +3,7 @@ import { numberOf } from "../../api/number";
 import type { TrajectoryHead, Transition } from "../../api/types.gen";
 import { type EarlierValue, earlierValues } from "../../model/earlier";
 import { measure } from "../../model/format";
-import { preview } from "../../model/json";
+import { isFlat, preview } from "../../model/json";
 import { type SeenMessage, seenIn } from "../../model/seen";
 import { useText } from "../../text";
 import { JsonTree } from "../../ui/JsonTree";
@@ -149,19 +149,25 @@ function SeenLines({ messages }: { messages: readonly SeenMessage[] }) {
 }
 
 function Value({ name, value, earlier }: { name: string; value: unknown; earlier?: readonly EarlierValue[] }) {
-  const t = useText();
   if (value === null || value === undefined) return null;
   return (
     <section>
       <h3 className="label">{name}</h3>
-      {typeof value === "string" ? (
-        <div className="traced">{value}</div>
-      ) : (
-        <JsonTree value={value} words={t.ops} label={name} open={1} />
-      )}
+      {typeof value === "string" ? <div className="traced">{value}</div> : <FlatOrTree name={name} value={value} />}
       <Earlier values={earlier} />
     </section>
   );
+}
+
+/** An object of a few plain values needs no tree. */
+function FlatOrTree({ name, value }: { name: string; value: unknown }) {
+  const t = useText();
+  if (!isObject(value) || !isFlat(value)) return <JsonTree value={value} words={t.ops} label={name} open={1} />;
+  return Object.entries(value).map(([key, item]) => (
+    <div key={key} className="mono traced">
+      <span className="j-key">{key}:</span> {preview(item)}
+    </div>
+  ));
 }
 
 function isObject(value: unknown): value is Record<string, unknown> {

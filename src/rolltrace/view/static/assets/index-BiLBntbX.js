@@ -1,2 +1,0 @@
-const __vite__mapDeps=(i,m=__vite__mapDeps,d=(m.f||(m.f=["assets/start-CO8kceo5.js","assets/base-D_5E_fFG.js","assets/first-DDKSV3v-.js","assets/base-D6oBmcsL.css","assets/start-Bh56Njdl.css"])))=>i.map(i=>d[i]);
-import{c as o,g as s,h as t,l as _,_ as i}from"./first-DDKSV3v-.js";const{path:r,query:a,anchor:e}=o();s(t(r,a,e));_(r,a);i(()=>import("./start-CO8kceo5.js"),__vite__mapDeps([0,1,2,3,4]));
