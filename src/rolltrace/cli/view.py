@@ -45,15 +45,17 @@ def run(options: argparse.Namespace) -> int:
     store = store_of(options, may_be_empty=True)
     token = _token(options)
 
-    from rolltrace.query import open_store
-    from rolltrace.view import access_for, listen, serve
+    from rolltrace.store import check_version
+    from rolltrace.view import listen, serve
 
-    open_store(store)  # an error of the store is told here, not in the browser
+    check_version(store)  # an error of the store is told here, not in the browser
     listening = listen(options.host, options.port)
     url = listening.url + (f"?token={quote(token, safe='')}" if token else "")
     print(f"rolltrace view of {store}\n  {url}\npress Ctrl-C to stop", flush=True)
     if not options.no_browser and has_browser():
         threading.Thread(target=_open_browser, args=(url,), daemon=True).start()
+    from rolltrace.view import access_for  # brings the web server's libraries: a browser can start meanwhile
+
     try:
         serve(store, listening, access_for(options.host, listening.port, token, options.allow_host))
     except KeyboardInterrupt:  # the usual end

@@ -17,7 +17,7 @@ from rolltrace.query.group_views import GROUP_COLUMNS, GROUP_KEY
 from rolltrace.query.result import IS_INT
 from rolltrace.query.runs import NO_OLDER_RUNS, OlderRuns
 from rolltrace.query.scope import Row, Scope
-from rolltrace.query.series import TRUNCATED
+from rolltrace.query.step_rows import TRUNCATED
 
 if TYPE_CHECKING:
     from rolltrace.query.dataset import Store

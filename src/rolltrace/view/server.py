@@ -1,4 +1,7 @@
-"""The web server: routes made from `view.endpoints`, errors as `Problem`, answers with ETags, live updates."""
+"""The web server: routes made from `view.endpoints`, errors as `Problem`, answers with ETags, live updates.
+
+`view.api`, and `query` with it, is imported where it is used: see `view.lanes`.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +23,6 @@ from starlette.types import ASGIApp
 from xxhash import xxh3_64_hexdigest
 
 from rolltrace.errors import FilterError, NotFoundError, QueryError, RolltraceError, StoppedError, StoreError
-from rolltrace.query import compile_where
-from rolltrace.view import api, openapi
 from rolltrace.view.encoding import encoded_struct
 from rolltrace.view.endpoints import ENDPOINTS, Endpoint
 from rolltrace.view.lanes import QUICK_SEC, SLOW_SEC, Lane, Opened
@@ -143,6 +144,8 @@ class _Server:
 
 
 def _live_event(opened: Opened) -> bytes:
+    from rolltrace.view import api
+
     version = opened.store.version()
     answer = api.live(api.Asked(opened.store, opened.loaded, None, {}))
     return version.encode() + b"\nevent: live\ndata: " + answer.body + b"\n\n"
@@ -171,14 +174,23 @@ def _arguments(endpoint: Endpoint, request: Request) -> Any:
 
 def _is_slow(endpoint: Endpoint, arguments: Any) -> bool:
     """Whether a question reads payloads of many trajectories."""
+    where = getattr(arguments, "where", None)
+    if where is None:
+        return endpoint.name == "search"
+
+    from rolltrace.query import compile_where
+    from rolltrace.view import api
+
     try:
-        needs = compile_where(api.written(getattr(arguments, "where", None))).needs
+        needs = compile_where(api.written(where)).needs
     except FilterError:  # whoever asks is told so
         return False
     return endpoint.name == "search" or "text" in needs
 
 
 def _reply(endpoint: Endpoint, request: Request, arguments: Any, opened: Opened) -> _Reply:
+    from rolltrace.view import api
+
     headers = {"Cache-Control": "no-store"}
     etag, answer = "", None
     if endpoint.name not in _ALWAYS_NEW:
@@ -215,6 +227,8 @@ def _takes_gzip(request: Request) -> bool:
 
 def _problem(fault: Exception) -> _Reply:
     if isinstance(fault, FilterError):
+        from rolltrace.view import api
+
         return _json(400, encoded_struct(Problem("filter", **api.filter_problem(fault))))
     if isinstance(fault, StoppedError):
         return _json(503, encoded_struct(Problem("timeout", str(fault))))
@@ -248,4 +262,6 @@ def _static(file: StaticFile, request: Request) -> Response:
 
 
 async def _openapi(_: Request) -> Response:
+    from rolltrace.view import openapi
+
     return Response(msgspec.json.encode(openapi.document()), media_type="application/json")

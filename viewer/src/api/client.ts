@@ -1,5 +1,5 @@
 /** The one way to the server: typed by its OpenAPI document, so a path, an argument or a field that is gone is a type error. */
-import { request, takeEarly } from "./early";
+import { takeEarly } from "./early";
 import type { Problem, paths } from "./types.gen";
 
 export type Path = keyof paths;
@@ -44,10 +44,14 @@ export async function ask<P extends Path>(
   return (await fetchJson(hrefOf(path, pathArguments as object, query as object), signal)) as Answer<P>;
 }
 
-export async function fetchJson(href: string, signal?: AbortSignal): Promise<unknown> {
+export function fetchJson(href: string, signal?: AbortSignal): Promise<unknown> {
+  return takeEarly(href) ?? request(href, signal);
+}
+
+export async function request(href: string, signal?: AbortSignal): Promise<unknown> {
   let response: Response;
   try {
-    response = await (takeEarly(href) ?? request(href, signal));
+    response = await fetch(href, { signal, headers: { accept: "application/json" }, credentials: "same-origin" });
   } catch (error) {
     if (signal?.aborted) throw error;
     throw new ServerProblem(0, { error: "unreachable", detail: "the server does not answer" });
