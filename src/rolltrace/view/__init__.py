@@ -3,5 +3,6 @@
 from rolltrace.view.listen import Listening, listen, serve
 from rolltrace.view.security import access_for, is_loopback
 from rolltrace.view.server import application
+from rolltrace.view.writes import Writing
 
-__all__ = ["Listening", "access_for", "application", "is_loopback", "listen", "serve"]
+__all__ = ["Listening", "Writing", "access_for", "application", "is_loopback", "listen", "serve"]

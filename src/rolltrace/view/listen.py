@@ -11,6 +11,7 @@ import uvicorn
 from rolltrace.errors import ConfigError
 from rolltrace.view.security import Access
 from rolltrace.view.server import application
+from rolltrace.view.writes import Writing
 
 DEFAULT_PORT = 7655
 """ROLL on the keys of a telephone."""
@@ -62,10 +63,10 @@ def _bound(host: str, port: int) -> Listening:
     return Listening(opened, host, opened.getsockname()[1])
 
 
-def serve(store: Path, listening: Listening, access: Access) -> None:
+def serve(store: Path, listening: Listening, access: Access, writing: Writing = Writing()) -> None:
     """Answer until a signal ends it."""
     config = uvicorn.Config(
-        application(store, access), log_level="warning", access_log=False, server_header=False, lifespan="on",
+        application(store, access, writing), log_level="warning", access_log=False, server_header=False, lifespan="on",
         timeout_graceful_shutdown=1,  # pages that wait for live updates never end by themselves
         ws="none",
     )  # fmt: skip

@@ -42,6 +42,7 @@ from rolltrace.view.wire.store import (
     Series,
     Status,
     Unreadable,
+    Written,
 )
 from rolltrace.view.wire.trajectory import (
     Branch,
@@ -49,6 +50,7 @@ from rolltrace.view.wire.trajectory import (
     Conversation,
     Elsewhere,
     Finding,
+    Label,
     Loss,
     Message,
     Note,
@@ -97,6 +99,7 @@ __all__ = [
     "Histogram",
     "Jump",
     "JumpCandidate",
+    "Label",
     "Live",
     "LiveRow",
     "LiveWorker",
@@ -130,4 +133,5 @@ __all__ = [
     "Transitions",
     "UnlikelyToken",
     "Unreadable",
+    "Written",
 ]
