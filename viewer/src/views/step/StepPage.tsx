@@ -9,6 +9,7 @@ import { useKeys } from "../../ui/keys";
 import { Segments } from "../../ui/Segments";
 import { useStored } from "../../ui/stored";
 import { navigate, setQuery, useUrl } from "../../ui/url";
+import { useWriting } from "../labels/writing";
 import { OlderRunsNote } from "../parts/OlderRunsNote";
 import { Facets } from "./Facets";
 import { FilterBar } from "./FilterBar";
@@ -54,6 +55,7 @@ export default function StepPage({ project, experiment, step, sample }: Props) {
   const recording = series.data?.state === "recording";
   const every = recording ? RECORDING_EVERY_MS : ENDED_EVERY_MS;
   const selection = useSelection();
+  const writing = useWriting();
   const filter = useRef<HTMLInputElement>(null);
   const [dimStored, setDim] = useStored("dim-zero-variance");
   const dim = dimStored !== "no";
@@ -86,6 +88,14 @@ export default function StepPage({ project, experiment, step, sample }: Props) {
     { keys: "v", label: t.keys.groups, run: toggleView },
     { keys: "[", label: t.keys.previousStep, run: () => goTo(-1) },
     { keys: "]", label: t.keys.nextStep, run: () => goTo(1) },
+    ...(writing.refusal === null ? writing.names : []).map((name, index) => ({
+      keys: String(index + 1),
+      label: t.labels.give(name),
+      run: () => {
+        const marked = selection.ids.length > 0 ? selection.ids : selection.at ? [selection.at] : [];
+        if (marked.length > 0) void writing.write(marked, null, name);
+      },
+    })),
   ]);
   const range = rangeFrom(series.data?.reward_range);
   return (
@@ -121,6 +131,7 @@ export default function StepPage({ project, experiment, step, sample }: Props) {
           onStep={goTo}
           hasStep={(by) => neighbourStep(by) !== undefined}
         />
+        {writing.problem && <div className="err label-problem">{writing.problem.message}</div>}
         {shownScope === null ? null : view === "list" ? (
           <TrajectoryList scope={shownScope} range={range} selection={selection} every={every} onFirst={ofList} />
         ) : (

@@ -3,6 +3,7 @@ import type { TrajectoryHead } from "../../api/types.gen";
 import { measure } from "../../model/format";
 import type { Range } from "../../model/scale";
 import { useText } from "../../text";
+import { Labels } from "../labels/Labels";
 import { RewardSquare } from "../parts/Reward";
 import { Fact, FindingLine, History, Section, Tags } from "./factParts";
 import { ScoreView, Terms } from "./Scores";
@@ -44,6 +45,7 @@ export function Facts({ head, range, onShut }: { head: TrajectoryHead; range: Ra
         )}
         {row.fate_reason && <div className="dim traced reason">{row.fate_reason}</div>}
         {reward && reward.history.length > 1 && <History score={reward} />}
+        <Labels head={head} />
         {others.length > 0 && (
           <Section title={f.scores}>
             {others.map((score) => (
