@@ -29,6 +29,7 @@ from rolltrace.view.lanes import QUICK_SEC, SLOW_SEC, Lane, Opened
 from rolltrace.view.security import Access, Guard
 from rolltrace.view.static import INDEX, StaticFile, static_files
 from rolltrace.view.wire import Problem
+from rolltrace.view.writes import WRITES, Write, WriteRefused, Writing, body_of, write_labels
 
 EVERY_SEC = 0.5
 """Live updates come no faster than this ..."""
@@ -48,20 +49,22 @@ class _Reply(NamedTuple):
     headers: dict[str, str]
 
 
-def application(store: Path, access: Access) -> ASGIApp:
+def application(store: Path, access: Access, writing: Writing = Writing()) -> ASGIApp:
     """The viewer of a store, as an ASGI application."""
-    server = _Server(store)
+    server = _Server(store, writing)
     return Guard(server.app, access)
 
 
 class _Server:
-    def __init__(self, store: Path) -> None:
+    def __init__(self, store: Path, writing: Writing) -> None:
+        self._writing = writing
         self._quick, self._slow = Lane(store, QUICK_SEC), Lane(store, SLOW_SEC)
         self._files = static_files()
         self._live: tuple[float, bytes] = (0.0, b"")
         self._live_lock = asyncio.Lock()
         self._streams = 0
         routes = [Route(each.path, self._handler(each), methods=["GET"]) for each in ENDPOINTS]
+        routes += [Route(each.path, self._writer(each), methods=["POST"]) for each in WRITES]
         routes.append(Route("/api/openapi.json", _openapi, methods=["GET"]))
         routes.append(Route("/{path:path}", self._file, methods=["GET"]))
         self.app = Starlette(routes=routes, lifespan=self._lifespan)
@@ -90,8 +93,23 @@ class _Server:
                 arguments = _arguments(endpoint, request)
                 lane = self._slow if _is_slow(endpoint, arguments) else self._quick
                 return _response(
-                    await lane.ask(lambda opened: _reply(endpoint, request, arguments, opened), _left(request))
+                    await lane.ask(
+                        lambda opened: _reply(endpoint, request, arguments, opened, self._writing), _left(request)
+                    )
                 )
+            except Exception as fault:
+                return _response(_problem(fault))
+
+        return handle
+
+    def _writer(self, write: Write) -> Callable[[Request], Awaitable[Response]]:
+        async def handle(request: Request) -> Response:
+            try:
+                wanted = await body_of(request, write.request)
+                done = await self._quick.ask(
+                    lambda opened: write_labels(opened.store, self._writing, wanted), _left(request)
+                )
+                return _response(_json(200, encoded_struct(done)))
             except Exception as fault:
                 return _response(_problem(fault))
 
@@ -134,7 +152,7 @@ class _Server:
             made_at, body = self._live
             if time.monotonic() - made_at >= EVERY_SEC / 2:
                 try:
-                    body = await self._quick.ask(_live_event, _never)
+                    body = await self._quick.ask(lambda opened: _live_event(opened, self._writing), _never)
                 except Exception as fault:
                     problem = _problem(fault)
                     body = b"store\nevent: problem\ndata: " + problem.body + b"\n\n"
@@ -143,11 +161,11 @@ class _Server:
         return version.decode(), event
 
 
-def _live_event(opened: Opened) -> bytes:
+def _live_event(opened: Opened, writing: Writing) -> bytes:
     from rolltrace.view import api
 
     version = opened.store.version()
-    answer = api.live(api.Asked(opened.store, opened.loaded, None, {}))
+    answer = api.live(api.Asked(opened.store, opened.loaded, None, {}, writing))
     return version.encode() + b"\nevent: live\ndata: " + answer.body + b"\n\n"
 
 
@@ -188,7 +206,7 @@ def _is_slow(endpoint: Endpoint, arguments: Any) -> bool:
     return endpoint.name == "search" or "text" in needs
 
 
-def _reply(endpoint: Endpoint, request: Request, arguments: Any, opened: Opened) -> _Reply:
+def _reply(endpoint: Endpoint, request: Request, arguments: Any, opened: Opened, writing: Writing) -> _Reply:
     from rolltrace.view import api
 
     headers = {"Cache-Control": "no-store"}
@@ -201,7 +219,8 @@ def _reply(endpoint: Endpoint, request: Request, arguments: Any, opened: Opened)
             return _Reply(304, b"", "application/json", headers)
         answer = opened.answers.get(etag)
     if answer is None:
-        answer = api.HANDLERS[endpoint.name](api.Asked(opened.store, opened.loaded, arguments, request.path_params))
+        asked = api.Asked(opened.store, opened.loaded, arguments, request.path_params, writing)
+        answer = api.HANDLERS[endpoint.name](asked)
         if etag:
             opened.answers.keep(etag, answer)
     body = answer.body
@@ -234,6 +253,8 @@ def _problem(fault: Exception) -> _Reply:
         return _json(503, encoded_struct(Problem("timeout", str(fault))))
     if isinstance(fault, NotFoundError):
         return _json(404, encoded_struct(Problem("not_found", str(fault))))
+    if isinstance(fault, WriteRefused):
+        return _json(403, encoded_struct(Problem("read_only", str(fault), hint="rolltrace label ID NAME")))
     if isinstance(fault, StoreError):
         return _json(503, encoded_struct(Problem("store", str(fault), hint="rolltrace doctor")))
     if isinstance(fault, RolltraceError):

@@ -44,6 +44,7 @@ from rolltrace.view.wire.store import (
     Series,
     Status,
     Unreadable,
+    Written,
 )
 from rolltrace.view.wire.trajectory import (
     Branch,
@@ -51,6 +52,7 @@ from rolltrace.view.wire.trajectory import (
     Conversation,
     Elsewhere,
     Finding,
+    Label,
     Loss,
     Message,
     Note,
@@ -101,6 +103,7 @@ __all__ = [
     "Histogram",
     "Jump",
     "JumpCandidate",
+    "Label",
     "Live",
     "LiveRow",
     "LiveWorker",
@@ -134,4 +137,5 @@ __all__ = [
     "Transitions",
     "UnlikelyToken",
     "Unreadable",
+    "Written",
 ]
