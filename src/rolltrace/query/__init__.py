@@ -62,6 +62,8 @@ if TYPE_CHECKING:
     from rolltrace.query.groups import record_rows as record_rows
     from rolltrace.query.images import read_image
     from rolltrace.query.jump import JumpTarget, jump_targets
+    from rolltrace.query.labelling import label_body as label_body
+    from rolltrace.query.labelling import login_name as login_name
     from rolltrace.query.messages import MessagePart, PairedCall, ShownMessage, messages_of_trajectory
     from rolltrace.query.outline import Place, find_trajectory, ops_of, outline_of, tokens_of
     from rolltrace.query.overview import experiment_overview, experiment_states, store_status
@@ -98,6 +100,7 @@ _LATER, __getattr__ = load_later(
         "groups": "record_rows",
         "images": "read_image",
         "jump": "JumpTarget jump_targets",
+        "labelling": "label_body login_name",
         "messages": "MessagePart PairedCall ShownMessage messages_of_trajectory",
         "outline": "Place find_trajectory ops_of outline_of tokens_of",
         "overview": "experiment_overview experiment_states store_status",

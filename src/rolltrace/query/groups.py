@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _ORDER = "project,experiment,step,validate,sample_index"
 _NOTHING: Row = {
-    **dict.fromkeys(TRAJECTORY_COLUMNS), "turns": 0, "tool_calls": 0, "tool_errors": 0, "flags": [],
+    **dict.fromkeys(TRAJECTORY_COLUMNS), "turns": 0, "tool_calls": 0, "tool_errors": 0, "flags": [], "labels": [],
     "superseded": False, "is_group": True,
 }  # fmt: skip
 """What a record of a group has none of."""

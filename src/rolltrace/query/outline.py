@@ -92,7 +92,9 @@ class TrajectoryOutline:
     ops: list[Row]
     """Each before its children, with depth, turn, offset_s, duration_s, own_s and flags."""
     scores: list[Row]
-    """name, newest, history"""
+    """name, newest, history; without labels"""
+    labels: list[Row]
+    """Everything that people said, the oldest first, and whether it is what they say now: `counts`."""
     findings: list[Row]
     """flag, meaning, op_id, turn, token, detail"""
     notes: list[Row]
@@ -165,6 +167,7 @@ def outline_of(store: Store, trajectory_id: str) -> TrajectoryOutline:
     payloads = [{"op_id": op["op_id"], "payload": None if op["payload_missing"] else ""} for op in spans]
     turns = {op["op_id"]: op["turn"] for op in ops}
     runs = [each["run"] for each in store.runs(project=row["project"], experiment=row["experiment"])]
+    scores = ask("SELECT * FROM scores WHERE trajectory_id = ? ORDER BY time_ns, worker", full_id)
     sample = (row["rollout_n"], *key[:2], row["validate"], key[4], row["run"], row["run"])
     elsewhere = (*key[:2], row["validate"], key[4], row["step"], row["rollout_n"])
     (bounds,) = ask(_RANGE, *key[:2], everywhere=True)
@@ -184,7 +187,8 @@ def outline_of(store: Store, trajectory_id: str) -> TrajectoryOutline:
         elsewhere=ask(_ELSEWHERE, *elsewhere, everywhere=True) if has_group else [],
         over_steps=ask(_OVER_STEPS, *sample, everywhere=True) if has_group else [],
         ops=ops,
-        scores=_scores(ask("SELECT * FROM scores WHERE trajectory_id = ? ORDER BY time_ns, worker", full_id)),
+        scores=_scores([each for each in scores if each["author"] is None]),
+        labels=_labels([each for each in scores if each["author"] is not None]),
         findings=[_finding(each, turns, sequence) for each in findings],
         notes=[note for note in notes if note["event"] != PRUNED],
         pruned=pruning_of(notes, payloads, findings),
@@ -293,6 +297,14 @@ def _scores(rows: list[Row]) -> list[Row]:
         ]
         scores.append({"name": name, "newest": history[-1], "history": history})
     return scores
+
+
+def _labels(rows: list[Row]) -> list[Row]:
+    newest = {(row["name"], row["author"], row["op_id"]): at for at, row in enumerate(rows)}
+    return [
+        {**row, "value": row["label"], "counts": row["label"] is not None and at in newest.values()}
+        for at, row in enumerate(rows)
+    ]
 
 
 def _finding(row: Row, turns: dict[int, int | None], sequence: TokenSequence) -> Row:

@@ -17,12 +17,12 @@ from rolltrace.query.group_views import GROUP_COLUMNS, GROUP_KEY
 from rolltrace.query.result import IS_INT
 from rolltrace.query.runs import NO_OLDER_RUNS, OlderRuns
 from rolltrace.query.scope import Row, Scope
-from rolltrace.query.series import TRUNCATED
+from rolltrace.query.step_rows import TRUNCATED
 
 if TYPE_CHECKING:
     from rolltrace.query.dataset import Store
 
-CELL_COLUMNS = ("trajectory_id", "rollout_n", "reward", "status", "flags", "response_tokens", "turns", "duration_s")
+CELL_COLUMNS = ("trajectory_id", "rollout_n", "reward", "status", "flags", "labels", "response_tokens", "turns", "duration_s")
 _TRAJECTORY_ORDER = "project,experiment,step,validate,sample_index,rollout_n,start_ns"
 _GROUP_ORDER = "project,experiment,step,validate,sample_index"
 

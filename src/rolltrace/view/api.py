@@ -6,7 +6,6 @@ They run in worker threads, under a time limit; what they raise becomes a `Probl
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -30,6 +29,7 @@ from rolltrace.query import (
     group_record_list,
     jump_targets,
     listing_sql,
+    login_name,
     outline_of,
     pulse_of,
     read_image,
@@ -44,6 +44,7 @@ from rolltrace.view import requests, shapes, wire
 from rolltrace.view.answers import Answer
 from rolltrace.view.encoding import encoded, recorded, recorded_whole
 from rolltrace.view.loaded import Loaded
+from rolltrace.view.writes import Writing
 
 _MOST_TOKENS = 50_000
 _MOST_COMPARED = 8
@@ -58,13 +59,16 @@ class Asked(NamedTuple):
     """Of the endpoint's request type."""
     path: Mapping[str, str]
     """The parameters in its path."""
+    writing: Writing
+    """What its pages may write."""
 
 
 def status(asked: Asked) -> Answer:
-    return Answer(encoded(wire.Status, _status(asked.store)))
+    return Answer(encoded(wire.Status, _status(asked)))
 
 
-def _status(store: Store) -> dict[str, Any]:
+def _status(asked: Asked) -> dict[str, Any]:
+    store = asked.store
     status = store_status(store)
     return {
         "store_name": store.path.name,
@@ -78,7 +82,9 @@ def _status(store: Store) -> dict[str, Any]:
             {"file": str(each.path.relative_to(store.path)), "reason": each.reason}
             for each in status.incomplete.missing
         ],
-        "read_only": not os.access(store.path, os.W_OK),
+        "read_only": asked.writing.refusal(store.path),
+        "author": login_name(),
+        "labels": asked.writing.labels,
         "now_ns": time.time_ns(),
     }
 
@@ -171,6 +177,7 @@ def trajectory(asked: Asked) -> Answer:
                 "elsewhere": outline.elsewhere,
                 "outline": [shapes.op(each) for each in outline.ops],
                 "scores": scores,
+                "labels": outline.labels,
                 "findings": [{**each, "detail": shapes.detail(each["detail"])} for each in outline.findings],
                 "notes": [{**each, "body": recorded(each["body"])} for each in outline.notes],
                 "pruned": None if outline.pruned is None else str(outline.pruned),
@@ -334,7 +341,7 @@ def _differing(name: str, values: list[Any]) -> dict[str, Any]:
 def live(asked: Asked) -> Answer:
     pulse = pulse_of(asked.store)
     rows = [shapes.live_row(row) for row in pulse.rows]
-    return Answer(encoded(wire.Live, {**vars(pulse), "rows": rows, "status": _status(asked.store)}))
+    return Answer(encoded(wire.Live, {**vars(pulse), "rows": rows, "status": _status(asked)}))
 
 
 def search(asked: Asked) -> Answer:

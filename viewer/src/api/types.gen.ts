@@ -429,6 +429,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/label": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Give labels or a note, or take them back */
+        post: operations["label"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
@@ -452,8 +469,12 @@ export interface components {
             recording: boolean;
             /** @description What readers could not see. */
             incomplete: components["schemas"]["Unreadable"][];
-            /** @description The server cannot write into the store. */
-            read_only: boolean;
+            /** @description Why nothing can be written here, neither labels nor notes; None if they can. */
+            read_only: string | null;
+            /** @description Who labels are from, if the browser names nobody. */
+            author: string;
+            /** @description The labels of the keys 1 to 9, if the browser has no others set up. */
+            labels: string[];
             /** @description The server's clock. */
             now_ns: number;
         };
@@ -646,6 +667,8 @@ export interface components {
             /** @description A response was cut by length. */
             truncated: boolean;
             flags: string[];
+            /** @description Names of the labels that people gave it or a turn of it. */
+            labels: string[];
             response_tokens: number | null;
             turns: number;
             duration_s: number | null;
@@ -732,6 +755,7 @@ export interface components {
             policy_version_max: number | null;
             staleness: number | null;
             flags: string[];
+            labels: string[];
             tags: Record<string, never>;
             worker: string;
             run: string | null;
@@ -758,7 +782,7 @@ export interface components {
          * @description The values of one field, the most frequent first.
          */
         Facet: {
-            /** @description status, fate, flag, tool, validate or tag.NAME */
+            /** @description status, fate, flag, label, tool, validate or tag.NAME */
             field: string;
             values: components["schemas"]["Count"][];
             /** @description How many further values there are. */
@@ -863,8 +887,10 @@ export interface components {
             elsewhere: components["schemas"]["Elsewhere"][];
             /** @description Each op before its children. */
             outline: components["schemas"]["OutlineOp"][];
-            /** @description reward first, then by name. */
+            /** @description reward first, then by name; without labels. */
             scores: components["schemas"]["Score"][];
+            /** @description Everything that people said, the oldest first. */
+            labels: components["schemas"]["Label"][];
             findings: components["schemas"]["Finding"][];
             notes: components["schemas"]["Note"][];
             /** @description When payloads went, and why, as a sentence; None if they are there. */
@@ -954,6 +980,22 @@ export interface components {
             terms: Record<string, never>;
             time_ns: number;
             worker: string | null;
+        };
+        /**
+         * Label
+         * @description A label or note that somebody gave or took back.
+         */
+        Label: {
+            name: string;
+            /** @description None if it was taken back. */
+            value: string | null;
+            author: string;
+            /** @description The op that it is about; None if it is the whole trajectory. */
+            op_id: string | null;
+            time_ns: number;
+            reason: string | null;
+            /** @description It is what its author says now. */
+            counts: boolean;
         };
         /**
          * Finding
@@ -1414,6 +1456,14 @@ export interface components {
             href: string;
         };
         /**
+         * Written
+         * @description What a request that writes did.
+         */
+        Written: {
+            trajectories: number;
+            author: string;
+        };
+        /**
          * Problem
          * @description Why there is no answer.
          */
@@ -1437,6 +1487,27 @@ export interface components {
              * @default null
              */
             hint?: string | null;
+        };
+        /**
+         * LabelRequest
+         * @description The body of a request that gives a label or takes it back.
+         */
+        LabelRequest: {
+            trajectory_ids: string[];
+            /** @description `note` is a note. */
+            name: string;
+            /** @description None takes back what the author said. */
+            value: string | null;
+            /**
+             * @description The user who runs the server if not given.
+             * @default null
+             */
+            author?: string | null;
+            /**
+             * @description What it is about, if not the whole trajectory.
+             * @default null
+             */
+            op_id?: string | null;
         };
     };
     responses: never;
@@ -1475,6 +1546,7 @@ export type Elsewhere = components['schemas']['Elsewhere'];
 export type OutlineOp = components['schemas']['OutlineOp'];
 export type Score = components['schemas']['Score'];
 export type ScoreValue = components['schemas']['ScoreValue'];
+export type Label = components['schemas']['Label'];
 export type Finding = components['schemas']['Finding'];
 export type Note = components['schemas']['Note'];
 export type Loss = components['schemas']['Loss'];
@@ -1507,7 +1579,9 @@ export type SearchHit = components['schemas']['SearchHit'];
 export type Match = components['schemas']['Match'];
 export type Jump = components['schemas']['Jump'];
 export type JumpCandidate = components['schemas']['JumpCandidate'];
+export type Written = components['schemas']['Written'];
 export type Problem = components['schemas']['Problem'];
+export type LabelRequest = components['schemas']['LabelRequest'];
 export type $defs = Record<string, never>;
 export interface operations {
     status: {
@@ -2351,6 +2425,41 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Jump"];
+                };
+            };
+            /** @description why there is none */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    label: {
+        parameters: {
+            query?: never;
+            header: {
+                "x-rolltrace": "write";
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["LabelRequest"];
+            };
+        };
+        responses: {
+            /** @description the answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Written"];
                 };
             };
             /** @description why there is none */

@@ -44,6 +44,7 @@ from rolltrace.view.wire.store import (
     Series,
     Status,
     Unreadable,
+    Written,
 )
 from rolltrace.view.wire.trajectory import (
     Branch,
@@ -52,6 +53,7 @@ from rolltrace.view.wire.trajectory import (
     Earlier,
     Elsewhere,
     Finding,
+    Label,
     Loss,
     Message,
     Note,
@@ -103,6 +105,7 @@ __all__ = [
     "Histogram",
     "Jump",
     "JumpCandidate",
+    "Label",
     "Live",
     "LiveRow",
     "LiveWorker",
@@ -136,4 +139,5 @@ __all__ = [
     "Transitions",
     "UnlikelyToken",
     "Unreadable",
+    "Written",
 ]

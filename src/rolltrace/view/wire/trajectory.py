@@ -72,6 +72,21 @@ class Score(Struct):
     """All, the oldest first, the newest included."""
 
 
+class Label(Struct):
+    """A label or note that somebody gave or took back."""
+
+    name: str
+    value: str | None
+    """None if it was taken back."""
+    author: str
+    op_id: str | None
+    """The op that it is about; None if it is the whole trajectory."""
+    time_ns: int
+    reason: str | None
+    counts: bool
+    """It is what its author says now."""
+
+
 class Finding(Struct):
     """A problem that a check found, and where."""
 
@@ -138,7 +153,9 @@ class TrajectoryHead(Struct):
     outline: list[OutlineOp]
     """Each op before its children."""
     scores: list[Score]
-    """reward first, then by name."""
+    """reward first, then by name; without labels."""
+    labels: list[Label]
+    """Everything that people said, the oldest first."""
     findings: list[Finding]
     notes: list[Note]
     pruned: str | None

@@ -6,6 +6,7 @@ import { stepPath } from "../../model/route";
 import type { Range } from "../../model/scale";
 import { useText } from "../../text";
 import { Link } from "../../ui/Link";
+import { Labels } from "../labels/Labels";
 import { RewardSquare } from "../parts/Reward";
 import { Fact, FindingLine, History, Section, Tags } from "./factParts";
 import { ScoreView, Terms } from "./Scores";
@@ -63,6 +64,7 @@ export function Facts({ head, range, onShut }: { head: TrajectoryHead; range: Ra
         )}
         {fate && fate.history.length > 1 && <History score={fate} />}
         {reward && reward.history.length > 1 && <History score={reward} />}
+        <Labels head={head} />
         {others.length > 0 && (
           <Section title={f.scores}>
             {others.map((score) => (

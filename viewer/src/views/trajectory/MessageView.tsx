@@ -7,6 +7,7 @@ import { isOddEnd, plainText } from "../../model/messages";
 import { useText } from "../../text";
 import { CopyButton } from "../../ui/CopyButton";
 import { hrefWith } from "../../ui/url";
+import { LabelChips } from "../labels/LabelChips";
 import { FlagChips } from "../parts/Flags";
 import { CallView } from "./CallView";
 import { PartView } from "./PartView";
@@ -15,10 +16,12 @@ interface Props {
   message: Message;
   trajectoryId: string;
   here?: boolean;
+  /** Names of the labels that people gave its turn. */
+  labels?: readonly string[];
 }
 
 /** One message with its tool calls, each call paired with what came back. */
-export function MessageView({ message: bounded, trajectoryId, here }: Props) {
+export function MessageView({ message: bounded, trajectoryId, here, labels = [] }: Props) {
   const t = useText();
   const [whole, setWhole] = useState<Message | null>(null);
   const [markdown, setMarkdown] = useState(false);
@@ -40,6 +43,7 @@ export function MessageView({ message: bounded, trajectoryId, here }: Props) {
         {message.name && <bdi className="dim">{message.name}</bdi>}
         <Facts message={message} />
         <FlagChips flags={message.flags} />
+        <LabelChips labels={labels} />
         <span className="message-actions">
           {hasText && (
             <button

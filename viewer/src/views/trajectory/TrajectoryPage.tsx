@@ -1,10 +1,10 @@
-import { lazy, Suspense } from "react";
 import { disableGlobalCursorStyles, Panel, PanelGroup, PanelResizeHandle } from "react-resizable-panels";
 import { useAnswer } from "../../api/hooks";
 import type { TrajectoryHead } from "../../api/types.gen";
 import { rangeFrom } from "../../model/cells";
 import { useText } from "../../text";
 import { Link } from "../../ui/Link";
+import { later } from "../../ui/later";
 import { useStored } from "../../ui/stored";
 import { hrefWith, setQuery, useUrl } from "../../ui/url";
 import { TABS as SCRIPTS } from "../pages";
@@ -17,10 +17,10 @@ import { Outline } from "./Outline";
 import { SiblingBar } from "./SiblingBar";
 import "./trajectory.css";
 
-const TokensTab = lazy(SCRIPTS.tokens);
-const OpsTab = lazy(SCRIPTS.ops);
-const TransitionsTab = lazy(SCRIPTS.transitions);
-const RawTab = lazy(SCRIPTS.raw);
+const TokensTab = later(SCRIPTS.tokens);
+const OpsTab = later(SCRIPTS.ops);
+const TransitionsTab = later(SCRIPTS.transitions);
+const RawTab = later(SCRIPTS.raw);
 
 // It would write a style element into the page, which the content security policy forbids; the handles have a cursor of their own.
 disableGlobalCursorStyles();
@@ -84,13 +84,11 @@ function Loaded({ head, tab, stale }: { head: TrajectoryHead; tab: Tab; stale: b
             onFacts={toggleFacts}
           />
           <div className="tab-body" role="tabpanel" id="tab-panel" aria-labelledby={`tab-${tab}`}>
-            <Suspense fallback={null}>
-              {tab === "conversation" && <Conversation head={head} />}
-              {tab === "tokens" && <TokensTab key={row.trajectory_id} head={head} />}
-              {tab === "ops" && <OpsTab head={head} />}
-              {tab === "transitions" && <TransitionsTab head={head} />}
-              {tab === "raw" && <RawTab head={head} />}
-            </Suspense>
+            {tab === "conversation" && <Conversation head={head} />}
+            {tab === "tokens" && <TokensTab key={row.trajectory_id} head={head} />}
+            {tab === "ops" && <OpsTab head={head} />}
+            {tab === "transitions" && <TransitionsTab head={head} />}
+            {tab === "raw" && <RawTab head={head} />}
           </div>
         </Panel>
         {!factsShut && (

@@ -1,2 +1,0 @@
-const __vite__mapDeps=(i,m=__vite__mapDeps,d=(m.f||(m.f=["assets/start-DqZG4YAo.js","assets/base-C2srzg-s.js","assets/first-D8uaUl6W.js","assets/base-D6oBmcsL.css","assets/start-Buo1wXAc.css"])))=>i.map(i=>d[i]);
-import{c as o,g as s,h as t,l as _,_ as i}from"./first-D8uaUl6W.js";const{path:r,query:a,anchor:e}=o();s(t(r,a,e));_(r,a);i(()=>import("./start-DqZG4YAo.js"),__vite__mapDeps([0,1,2,3,4]));
