@@ -14,6 +14,7 @@ from rolltrace.cli.options import add_store, store_of
 from rolltrace.errors import ConfigError
 
 _SHORTEST_TOKEN = 16
+_MOST_LABELS = 9
 
 
 def add(commands: Any) -> None:
@@ -22,7 +23,7 @@ def add(commands: Any) -> None:
         "view",
         help="look at a store in a browser",
         description="A local web application for a store: experiments, steps, groups, trajectories, tokens, and what "
-        "is running now. It is read-only and sends nothing anywhere. When it listens on more than this machine's own "
+        "is running now. Labels and notes can be written there, nothing else, and it sends nothing anywhere. When it listens on more than this machine's own "
         "address, it requires a token, which is part of the printed link.",
         epilog="example: rolltrace view --port 8000; through SSH: ssh -L 7655:127.0.0.1:7655 HOST rolltrace view",
     )
@@ -37,25 +38,35 @@ def add(commands: Any) -> None:
         metavar="NAME",
         help="also accept this host name, such as a proxy's",
     )
+    parser.add_argument("--read-only", action="store_true", help="no labels and notes can be written in the pages")
+    parser.add_argument(
+        "--labels",
+        default="good,bad,hack",
+        metavar="NAMES",
+        help="labels that the keys 1 to 9 give (default: good,bad,hack); a browser may have others set up",
+    )
     parser.add_argument("--no-browser", action="store_true", help="only print the address")
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
     store = store_of(options, may_be_empty=True)
-    token = _token(options)
+    token, labels = _token(options), _labels(options.labels)
 
-    from rolltrace.query import open_store
-    from rolltrace.view import access_for, listen, serve
+    from rolltrace.store import check_version
+    from rolltrace.view import listen, serve
 
-    open_store(store)  # an error of the store is told here, not in the browser
+    check_version(store)  # an error of the store is told here, not in the browser
     listening = listen(options.host, options.port)
     url = listening.url + (f"?token={quote(token, safe='')}" if token else "")
     print(f"rolltrace view of {store}\n  {url}\npress Ctrl-C to stop", flush=True)
     if not options.no_browser and has_browser():
         threading.Thread(target=_open_browser, args=(url,), daemon=True).start()
+    from rolltrace.view import Writing, access_for  # brings the web server's libraries: a browser can start meanwhile
+
     try:
-        serve(store, listening, access_for(options.host, listening.port, token, options.allow_host))
+        access = access_for(options.host, listening.port, token, options.allow_host)
+        serve(store, listening, access, Writing(options.read_only, labels))
     except KeyboardInterrupt:  # the usual end
         pass
     return 0
@@ -70,6 +81,17 @@ def _token(options: argparse.Namespace) -> str | None:
     from rolltrace.view import is_loopback
 
     return None if is_loopback(options.host) else secrets.token_urlsafe(24)
+
+
+def _labels(names: str) -> tuple[str, ...]:
+    from rolltrace.query import label_body
+
+    labels = tuple(name.strip() for name in names.split(",") if name.strip())
+    if len(labels) > _MOST_LABELS:
+        raise ConfigError(f"there are keys for {_MOST_LABELS} labels, not for {len(labels)}")
+    for name in labels:
+        label_body(name, "yes")  # raises if it is none
+    return labels
 
 
 def has_browser() -> bool:

@@ -55,12 +55,15 @@ if TYPE_CHECKING:
     from rolltrace.query.finished import read_finished as read_finished
     from rolltrace.query.finished import sizes as sizes
     from rolltrace.query.finished import survey as survey
+    from rolltrace.query.group_records import group_record_list as group_record_list
     from rolltrace.query.group_views import GROUP_COLUMNS as GROUP_COLUMNS
     from rolltrace.query.group_views import GROUP_KEY as GROUP_KEY
     from rolltrace.query.group_views import SAME_GROUP as SAME_GROUP
     from rolltrace.query.groups import record_rows as record_rows
     from rolltrace.query.images import read_image
     from rolltrace.query.jump import JumpTarget, jump_targets
+    from rolltrace.query.labelling import label_body as label_body
+    from rolltrace.query.labelling import login_name as login_name
     from rolltrace.query.messages import MessagePart, PairedCall, ShownMessage, messages_of_trajectory
     from rolltrace.query.outline import Place, find_trajectory, ops_of, outline_of, tokens_of
     from rolltrace.query.overview import experiment_overview, experiment_states, store_status
@@ -93,9 +96,11 @@ _LATER, __getattr__ = load_later(
         "filters": "MOST_ITEMS",
         "finished": "Read read_finished sizes survey",
         "group_views": "GROUP_COLUMNS GROUP_KEY SAME_GROUP",
+        "group_records": "group_record_list",
         "groups": "record_rows",
         "images": "read_image",
         "jump": "JumpTarget jump_targets",
+        "labelling": "label_body login_name",
         "messages": "MessagePart PairedCall ShownMessage messages_of_trajectory",
         "outline": "Place find_trajectory ops_of outline_of tokens_of",
         "overview": "experiment_overview experiment_states store_status",

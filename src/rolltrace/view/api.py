@@ -6,7 +6,6 @@ They run in worker threads, under a time limit; what they raise becomes a `Probl
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -27,8 +26,10 @@ from rolltrace.query import (
     experiment_states,
     facets_of,
     group_page,
+    group_record_list,
     jump_targets,
     listing_sql,
+    login_name,
     outline_of,
     pulse_of,
     read_image,
@@ -43,6 +44,7 @@ from rolltrace.view import requests, shapes, wire
 from rolltrace.view.answers import Answer
 from rolltrace.view.encoding import encoded, recorded, recorded_whole
 from rolltrace.view.loaded import Loaded
+from rolltrace.view.writes import Writing
 
 _MOST_TOKENS = 50_000
 _MOST_COMPARED = 8
@@ -57,13 +59,16 @@ class Asked(NamedTuple):
     """Of the endpoint's request type."""
     path: Mapping[str, str]
     """The parameters in its path."""
+    writing: Writing
+    """What its pages may write."""
 
 
 def status(asked: Asked) -> Answer:
-    return Answer(encoded(wire.Status, _status(asked.store)))
+    return Answer(encoded(wire.Status, _status(asked)))
 
 
-def _status(store: Store) -> dict[str, Any]:
+def _status(asked: Asked) -> dict[str, Any]:
+    store = asked.store
     status = store_status(store)
     return {
         "store_name": store.path.name,
@@ -77,7 +82,9 @@ def _status(store: Store) -> dict[str, Any]:
             {"file": str(each.path.relative_to(store.path)), "reason": each.reason}
             for each in status.incomplete.missing
         ],
-        "read_only": not os.access(store.path, os.W_OK),
+        "read_only": asked.writing.refusal(store.path),
+        "author": login_name(),
+        "labels": asked.writing.labels,
         "now_ns": time.time_ns(),
     }
 
@@ -104,6 +111,11 @@ def groups(asked: Asked) -> Answer:
     wanted: requests.PageRequest = asked.arguments
     page = group_page(asked.store, _scope(wanted), order=wanted.order, after=wanted.after, limit=wanted.limit)
     return Answer(encoded(wire.Groups, page))
+
+
+def group_records(asked: Asked) -> Answer:
+    records = group_record_list(asked.store, _scope(asked.arguments))
+    return Answer(encoded(wire.GroupRecords, {"records": [shapes.group_record(each) for each in records]}))
 
 
 def trajectories(asked: Asked) -> Answer:
@@ -158,11 +170,14 @@ def trajectory(asked: Asked) -> Answer:
                 **outline.own,
                 "row": shapes.listing_row(outline.row),
                 "children": outline.children,
+                "is_group": outline.is_group,
                 "siblings": outline.siblings,
+                "group_records": [shapes.group_record(each) for each in outline.group_records],
                 "over_steps": outline.over_steps,
                 "elsewhere": outline.elsewhere,
                 "outline": [shapes.op(each) for each in outline.ops],
                 "scores": scores,
+                "labels": outline.labels,
                 "findings": [{**each, "detail": shapes.detail(each["detail"])} for each in outline.findings],
                 "notes": [{**each, "body": recorded(each["body"])} for each in outline.notes],
                 "pruned": None if outline.pruned is None else str(outline.pruned),
@@ -256,7 +271,7 @@ def transitions(asked: Asked) -> Answer:
         names = ("prompt", "policy_response", "reward_data", "env_state", "extra")
         values = {name: recorded(trace.get(name)) for name in names}
         present = {key: recorded(value) for key, value in fields.items() if value is not None}
-        earlier = [{key: recorded(value) for key, value in each.items()} for each in row["earlier"]]
+        earlier = [shapes.earlier(each) for each in row["earlier"]]
         rows.append({**row, **values, "index": index, "changes": shown, "fields": present, "earlier": earlier})
         before = state
     return Answer(encoded(wire.Transitions, {"transitions": rows}))
@@ -326,7 +341,7 @@ def _differing(name: str, values: list[Any]) -> dict[str, Any]:
 def live(asked: Asked) -> Answer:
     pulse = pulse_of(asked.store)
     rows = [shapes.live_row(row) for row in pulse.rows]
-    return Answer(encoded(wire.Live, {**vars(pulse), "rows": rows, "status": _status(asked.store)}))
+    return Answer(encoded(wire.Live, {**vars(pulse), "rows": rows, "status": _status(asked)}))
 
 
 def search(asked: Asked) -> Answer:
@@ -367,8 +382,9 @@ def _whole(text: str) -> int:
 HANDLERS: dict[str, Callable[[Asked], Answer]] = {
     each.__name__: each
     for each in (
-        status, experiments, experiment, groups, trajectories, sql, facets, filter_check, filter_complete, trajectory,
-        conversation, message, tokens, op, branch, op_raw, transitions, raw, blob, compare, live, search, jump,
+        status, experiments, experiment, groups, group_records, trajectories, sql, facets, filter_check,
+        filter_complete, trajectory, conversation, message, tokens, op, branch, op_raw, transitions, raw, blob, compare,
+        live, search, jump,
     )
 }  # fmt: skip
 """By the name of their endpoint."""

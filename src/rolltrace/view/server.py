@@ -1,4 +1,7 @@
-"""The web server: routes made from `view.endpoints`, errors as `Problem`, answers with ETags, live updates."""
+"""The web server: routes made from `view.endpoints`, errors as `Problem`, answers with ETags, live updates.
+
+`view.api`, and `query` with it, is imported where it is used: see `view.lanes`.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +23,13 @@ from starlette.types import ASGIApp
 from xxhash import xxh3_64_hexdigest
 
 from rolltrace.errors import FilterError, NotFoundError, QueryError, RolltraceError, StoppedError, StoreError
-from rolltrace.query import compile_where
-from rolltrace.view import api, openapi
 from rolltrace.view.encoding import encoded_struct
 from rolltrace.view.endpoints import ENDPOINTS, Endpoint
 from rolltrace.view.lanes import QUICK_SEC, SLOW_SEC, Lane, Opened
 from rolltrace.view.security import Access, Guard
 from rolltrace.view.static import INDEX, StaticFile, static_files
 from rolltrace.view.wire import Problem
+from rolltrace.view.writes import WRITES, Write, WriteRefused, Writing, body_of, write_labels
 
 EVERY_SEC = 0.5
 """Live updates come no faster than this ..."""
@@ -47,20 +49,22 @@ class _Reply(NamedTuple):
     headers: dict[str, str]
 
 
-def application(store: Path, access: Access) -> ASGIApp:
+def application(store: Path, access: Access, writing: Writing = Writing()) -> ASGIApp:
     """The viewer of a store, as an ASGI application."""
-    server = _Server(store)
+    server = _Server(store, writing)
     return Guard(server.app, access)
 
 
 class _Server:
-    def __init__(self, store: Path) -> None:
+    def __init__(self, store: Path, writing: Writing) -> None:
+        self._writing = writing
         self._quick, self._slow = Lane(store, QUICK_SEC), Lane(store, SLOW_SEC)
         self._files = static_files()
         self._live: tuple[float, bytes] = (0.0, b"")
         self._live_lock = asyncio.Lock()
         self._streams = 0
         routes = [Route(each.path, self._handler(each), methods=["GET"]) for each in ENDPOINTS]
+        routes += [Route(each.path, self._writer(each), methods=["POST"]) for each in WRITES]
         routes.append(Route("/api/openapi.json", _openapi, methods=["GET"]))
         routes.append(Route("/{path:path}", self._file, methods=["GET"]))
         self.app = Starlette(routes=routes, lifespan=self._lifespan)
@@ -89,8 +93,23 @@ class _Server:
                 arguments = _arguments(endpoint, request)
                 lane = self._slow if _is_slow(endpoint, arguments) else self._quick
                 return _response(
-                    await lane.ask(lambda opened: _reply(endpoint, request, arguments, opened), _left(request))
+                    await lane.ask(
+                        lambda opened: _reply(endpoint, request, arguments, opened, self._writing), _left(request)
+                    )
                 )
+            except Exception as fault:
+                return _response(_problem(fault))
+
+        return handle
+
+    def _writer(self, write: Write) -> Callable[[Request], Awaitable[Response]]:
+        async def handle(request: Request) -> Response:
+            try:
+                wanted = await body_of(request, write.request)
+                done = await self._quick.ask(
+                    lambda opened: write_labels(opened.store, self._writing, wanted), _left(request)
+                )
+                return _response(_json(200, encoded_struct(done)))
             except Exception as fault:
                 return _response(_problem(fault))
 
@@ -133,7 +152,7 @@ class _Server:
             made_at, body = self._live
             if time.monotonic() - made_at >= EVERY_SEC / 2:
                 try:
-                    body = await self._quick.ask(_live_event, _never)
+                    body = await self._quick.ask(lambda opened: _live_event(opened, self._writing), _never)
                 except Exception as fault:
                     problem = _problem(fault)
                     body = b"store\nevent: problem\ndata: " + problem.body + b"\n\n"
@@ -142,9 +161,11 @@ class _Server:
         return version.decode(), event
 
 
-def _live_event(opened: Opened) -> bytes:
+def _live_event(opened: Opened, writing: Writing) -> bytes:
+    from rolltrace.view import api
+
     version = opened.store.version()
-    answer = api.live(api.Asked(opened.store, opened.loaded, None, {}))
+    answer = api.live(api.Asked(opened.store, opened.loaded, None, {}, writing))
     return version.encode() + b"\nevent: live\ndata: " + answer.body + b"\n\n"
 
 
@@ -171,14 +192,23 @@ def _arguments(endpoint: Endpoint, request: Request) -> Any:
 
 def _is_slow(endpoint: Endpoint, arguments: Any) -> bool:
     """Whether a question reads payloads of many trajectories."""
+    where = getattr(arguments, "where", None)
+    if where is None:
+        return endpoint.name == "search"
+
+    from rolltrace.query import compile_where
+    from rolltrace.view import api
+
     try:
-        needs = compile_where(api.written(getattr(arguments, "where", None))).needs
+        needs = compile_where(api.written(where)).needs
     except FilterError:  # whoever asks is told so
         return False
     return endpoint.name == "search" or "text" in needs
 
 
-def _reply(endpoint: Endpoint, request: Request, arguments: Any, opened: Opened) -> _Reply:
+def _reply(endpoint: Endpoint, request: Request, arguments: Any, opened: Opened, writing: Writing) -> _Reply:
+    from rolltrace.view import api
+
     headers = {"Cache-Control": "no-store"}
     etag, answer = "", None
     if endpoint.name not in _ALWAYS_NEW:
@@ -189,7 +219,8 @@ def _reply(endpoint: Endpoint, request: Request, arguments: Any, opened: Opened)
             return _Reply(304, b"", "application/json", headers)
         answer = opened.answers.get(etag)
     if answer is None:
-        answer = api.HANDLERS[endpoint.name](api.Asked(opened.store, opened.loaded, arguments, request.path_params))
+        asked = api.Asked(opened.store, opened.loaded, arguments, request.path_params, writing)
+        answer = api.HANDLERS[endpoint.name](asked)
         if etag:
             opened.answers.keep(etag, answer)
     body = answer.body
@@ -215,11 +246,15 @@ def _takes_gzip(request: Request) -> bool:
 
 def _problem(fault: Exception) -> _Reply:
     if isinstance(fault, FilterError):
+        from rolltrace.view import api
+
         return _json(400, encoded_struct(Problem("filter", **api.filter_problem(fault))))
     if isinstance(fault, StoppedError):
         return _json(503, encoded_struct(Problem("timeout", str(fault))))
     if isinstance(fault, NotFoundError):
         return _json(404, encoded_struct(Problem("not_found", str(fault))))
+    if isinstance(fault, WriteRefused):
+        return _json(403, encoded_struct(Problem("read_only", str(fault), hint="rolltrace label ID NAME")))
     if isinstance(fault, StoreError):
         return _json(503, encoded_struct(Problem("store", str(fault), hint="rolltrace doctor")))
     if isinstance(fault, RolltraceError):
@@ -248,4 +283,6 @@ def _static(file: StaticFile, request: Request) -> Response:
 
 
 async def _openapi(_: Request) -> Response:
+    from rolltrace.view import openapi
+
     return Response(msgspec.json.encode(openapi.document()), media_type="application/json")

@@ -52,10 +52,21 @@ class Status(Struct):
     """Some process writes into the store right now."""
     incomplete: list[Unreadable]
     """What readers could not see."""
-    read_only: bool
-    """The server cannot write into the store."""
+    read_only: str | None
+    """Why nothing can be written here, neither labels nor notes; None if they can."""
+    author: str
+    """Who labels are from, if the browser names nobody."""
+    labels: list[str]
+    """The labels of the keys 1 to 9, if the browser has no others set up."""
     now_ns: int
     """The server's clock."""
+
+
+class Written(Struct):
+    """What a request that writes did."""
+
+    trajectories: int
+    author: str
 
 
 class Run(Struct):
