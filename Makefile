@@ -22,7 +22,7 @@ TIMEOUT := --timeout 300
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo viewer test test-viewer test-matrix nightly check check-viewer bench bench-verl bench-tinker bench-view screenshots docs test-docs cookbook gen test-integrations environments build clean \
+.PHONY: help demo viewer test test-viewer test-matrix nightly check check-viewer bench bench-verl bench-tinker bench-view screenshots docs test-docs examples test-examples cookbook gen test-integrations environments build clean \
   $(ENVIRONMENTS:%=environment-%)
 
 help: ## list the commands
@@ -123,6 +123,20 @@ test-docs: docs $(READY) .venvs/chromium ## search the built site in a real brow
 	$(PYTHON) -m venv .venvs/docs
 	.venvs/docs/bin/python -m pip install --quiet --upgrade "pip>=25.1"
 	.venvs/docs/bin/python -m pip install --quiet --group docs
+	@touch $@
+
+examples: .venvs/examples/.ready ## run the notebook in Jupyter and keep what it shows
+	cd examples && ../.venvs/examples/bin/jupyter-execute --inplace find_the_hack.ipynb && rm -rf rolltrace-demo
+
+test-examples: .venvs/examples/.ready ## run the notebook in Jupyter
+	mkdir -p .venvs/examples/run && rm -rf .venvs/examples/run/rolltrace-demo && cp examples/find_the_hack.ipynb .venvs/examples/run
+	cd .venvs/examples/run && ../bin/jupyter-execute find_the_hack.ipynb
+
+.venvs/examples/.ready: pyproject.toml
+	@$(CHECK_PYTHON)
+	$(PYTHON) -m venv .venvs/examples
+	.venvs/examples/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	.venvs/examples/bin/python -m pip install --quiet --editable . --group examples
 	@touch $@
 
 cookbook: $(READY) ## run the answers of the cookbook and write what they print
