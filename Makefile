@@ -22,7 +22,7 @@ TIMEOUT := --timeout 300
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo viewer test test-viewer test-matrix nightly check check-viewer bench bench-verl bench-tinker bench-view screenshots docs test-docs examples test-examples cookbook gen test-integrations environments build clean \
+.PHONY: help demo viewer test test-viewer test-matrix nightly check check-viewer bench bench-verl bench-tinker bench-view screenshots docs test-docs examples test-examples cookbook gen test-integrations environments build release-check clean \
   $(ENVIRONMENTS:%=environment-%)
 
 help: ## list the commands
@@ -186,6 +186,9 @@ test-with-otlp:
 build: $(READY) ## build the wheel and the source archive
 	$(BIN)/python -m pip install --quiet build
 	$(BIN)/python -m build
+
+release-check: ## build, install on every supported Python and run the demo there (RELEASE_PYTHONS="3.12" for fewer)
+	$(PYTHON) tools/release_check.py $(RELEASE_PYTHONS)
 
 clean: ## remove the environments and caches
 	rm -rf $(VENV) .venvs viewer/node_modules viewer/build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,8 +1,8 @@
 """Pictures of the viewer's pages: `make screenshots`, `python tools/screenshots.py [--every-page FOLDER [STORE ...]]`.
 
 Without arguments, those that the README and the docs show are written to docs/images, of a store that is recorded for
-them, and of a run of `rolltrace demo`. With --every-page, every page of each store is written to FOLDER/STORE, in both themes and two widths, for whoever
-looks at them as a designer would; the stores are named, or a new one is recorded.
+them, and of a run of `rolltrace demo`. With --every-page, every page of each store is written to FOLDER/STORE, in both
+themes and two widths, for whoever looks at them as a designer would; the stores are named, or a new one is recorded.
 """
 
 import argparse
