@@ -17,9 +17,9 @@ import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(Path(__file__).parent))
 
-from tools.matrix import interpreter  # noqa: E402 - of this checkout
+from matrix import interpreter  # noqa: E402 - beside this file
 
 PYTHONS = ("3.10", "3.11", "3.12", "3.13")
 IN_WHEEL = (
