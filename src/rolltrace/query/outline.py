@@ -57,6 +57,7 @@ QUALIFY row_number() OVER (
 ) = 1
 ORDER BY max(start_ns) OVER (PARTITION BY experiment) DESC LIMIT 8
 """
+_SAME_SAMPLE = _ELSEWHERE.replace("project = ? AND experiment <> ? AND ", "")
 _SIBLINGS = """
 SELECT * FROM _listing t WHERE project = ? AND experiment = ? AND step IS NOT DISTINCT FROM ? AND validate = ?
     AND sample_index = ? AND run IS NOT DISTINCT FROM ? ORDER BY rollout_n NULLS LAST, start_ns
@@ -185,6 +186,14 @@ def outline_of(store: Store, trajectory_id: str) -> TrajectoryOutline:
         token_total=_token_total(ops),
         reward_range=None if bounds["least"] is None else (bounds["least"], bounds["most"]),
     )  # fmt: skip
+
+
+def same_sample(store: Store, row: Row) -> list[Row]:
+    """The sample of a row of another store's listing in all experiments of this one, at the nearest step."""
+    if row["sample_index"] is None:
+        return []
+    values = [row["validate"], str(row["sample_index"]), row["step"], row["rollout_n"]]
+    return store._ask(_SAME_SAMPLE, values).rows()
 
 
 def ops_of(store: Store, place: Place) -> list[Row]:

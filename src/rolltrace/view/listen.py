@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -63,10 +64,10 @@ def _bound(host: str, port: int) -> Listening:
     return Listening(opened, host, opened.getsockname()[1])
 
 
-def serve(store: Path, listening: Listening, access: Access, writing: Writing = Writing()) -> None:
+def serve(stores: Sequence[Path], listening: Listening, access: Access, writing: Writing = Writing()) -> None:
     """Answer until a signal ends it."""
     config = uvicorn.Config(
-        application(store, access, writing), log_level="warning", access_log=False, server_header=False, lifespan="on",
+        application(stores, access, writing), log_level="warning", access_log=False, server_header=False, lifespan="on",
         timeout_graceful_shutdown=1,  # pages that wait for live updates never end by themselves
         ws="none",
     )  # fmt: skip
