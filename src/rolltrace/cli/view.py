@@ -62,16 +62,18 @@ def run(options: argparse.Namespace) -> int:
     stores = _stores(options)
     token, labels = _token(options), _labels(options.labels)
 
-    from rolltrace.query import open_store
-    from rolltrace.view import Writing, access_for, listen, serve
+    from rolltrace.store import check_version
+    from rolltrace.view import listen, serve
 
     for store in stores:
-        open_store(store)  # an error of the store is told here, not in the browser
+        check_version(store)  # an error of the store is told here, not in the browser
     listening = listen(options.host, options.port)
     url = listening.url + (f"?token={quote(token, safe='')}" if token else "")
     print(f"rolltrace view of {', '.join(map(str, stores))}\n  {url}\npress Ctrl-C to stop", flush=True)
     if not options.no_browser and has_browser():
         threading.Thread(target=_open_browser, args=(url,), daemon=True).start()
+    from rolltrace.view import Writing, access_for  # brings the web server's libraries: a browser can start meanwhile
+
     try:
         access = access_for(options.host, listening.port, token, options.allow_host)
         serve(stores, listening, access, Writing(options.read_only, labels))

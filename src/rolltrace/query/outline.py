@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rolltrace.errors import NotFoundError
 from rolltrace.flags import FLAGS
 from rolltrace.query.contents import Pruning, pruning_of
+from rolltrace.query.group_records import records_with_ops
+from rolltrace.query.groups import find_record, record_rows
 from rolltrace.query.op import OpTokens
 from rolltrace.query.paging import cell_of
 from rolltrace.query.questions import LOST
@@ -58,10 +60,11 @@ QUALIFY row_number() OVER (
 ORDER BY max(start_ns) OVER (PARTITION BY experiment) DESC LIMIT 8
 """
 _SAME_SAMPLE = _ELSEWHERE.replace("project = ? AND experiment <> ? AND ", "")
-_SIBLINGS = """
-SELECT * FROM _listing t WHERE project = ? AND experiment = ? AND step IS NOT DISTINCT FROM ? AND validate = ?
-    AND sample_index = ? AND run IS NOT DISTINCT FROM ? ORDER BY rollout_n NULLS LAST, start_ns
-"""
+_SAME_GROUP = (
+    "project = ? AND experiment = ? AND step IS NOT DISTINCT FROM ? AND validate = ? AND sample_index = ? "
+    "AND run IS NOT DISTINCT FROM ?"
+)
+_SIBLINGS = f"SELECT * FROM _listing t WHERE {_SAME_GROUP} ORDER BY rollout_n NULLS LAST, start_ns"
 _RANGE = """
 SELECT min(reward) AS least, max(reward) AS most FROM _listing
 WHERE project = ? AND experiment = ? AND NOT superseded AND isfinite(reward)
@@ -75,11 +78,15 @@ class TrajectoryOutline:
 
     row: Row
     """Its row of the listing, `tags` as a dict."""
+    is_group: bool
+    """No rollout: a record of its whole group."""
     own: Row
     """traceback, parent_trajectory_id, parent_op_id"""
     children: list[str]
     """Ids of the trajectories begun inside it."""
     siblings: list[Row]
+    group_records: list[Row]
+    """What was recorded for all siblings together: see `group_record_list`."""
     over_steps: list[Row]
     elsewhere: list[Row]
     """The same sample in other experiments of the project, at the nearest step: experiment, step, trajectory_id."""
@@ -113,24 +120,32 @@ class Place(NamedTuple):
 
 
 def find_trajectory(store: Store, trajectory_id: str) -> Place:
-    """The full id and the step of a trajectory; a prefix of its id is enough.
+    """The full id and the step of a trajectory, or of a group record; a prefix of its id is enough.
 
     Raises:
         NotFoundError: no trajectory has this id.
         QueryError: several begin with it.
     """
-    return Place(*store._find(trajectory_id))
+    try:
+        return Place(*store._find(trajectory_id))
+    except NotFoundError:
+        record = find_record(store, trajectory_id)
+        if record is None:
+            raise
+        return Place(record["trajectory_id"], record["step"])
 
 
 def outline_of(store: Store, trajectory_id: str) -> TrajectoryOutline:
-    """A trajectory without its payloads; a prefix of its id is enough.
+    """A trajectory, or a group record, without its payloads; a prefix of its id is enough.
 
     Raises:
         NotFoundError: no trajectory has this id.
         QueryError: several begin with it.
     """
     full_id, step = place = find_trajectory(store, trajectory_id)
-    row = next(iter(summaries(store, [full_id], step)), None)
+    listed = summaries(store, [full_id], step)
+    is_group = not listed
+    row = next(iter(listed or record_rows(store, step, "trajectory_id = ?", [full_id])), None)
     if row is None:  # pruned since we found it
         raise NotFoundError(f"trajectory {full_id} no longer exists")
 
@@ -167,7 +182,9 @@ def outline_of(store: Store, trajectory_id: str) -> TrajectoryOutline:
                 "ORDER BY start_ns", full_id,
             )
         ],
-        siblings=[cell_of(each) for each in (ask(_SIBLINGS, *key) if has_group else [row])],
+        is_group=is_group,
+        siblings=[cell_of(each) for each in (ask(_SIBLINGS, *key) if has_group else [row] if listed else [])],
+        group_records=records_with_ops(store, _SAME_GROUP, [*key], step) if has_group else [],
         elsewhere=ask(_ELSEWHERE, *elsewhere, everywhere=True) if has_group else [],
         over_steps=ask(_OVER_STEPS, *sample, everywhere=True) if has_group else [],
         ops=ops,

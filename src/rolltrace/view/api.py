@@ -18,6 +18,7 @@ from rolltrace.query import (
     QueryError,
     Scope,
     Store,
+    TrajectoryOutline,
     bounded,
     branch_of,
     changes_between,
@@ -27,6 +28,7 @@ from rolltrace.query import (
     experiment_states,
     facets_of,
     group_page,
+    group_record_list,
     jump_targets,
     listing_sql,
     login_name,
@@ -137,6 +139,11 @@ def groups(asked: Asked) -> Answer:
     return Answer(encoded(wire.Groups, page))
 
 
+def group_records(asked: Asked) -> Answer:
+    records = group_record_list(asked.store, _scope(asked.arguments))
+    return Answer(encoded(wire.GroupRecords, {"records": [shapes.group_record(each) for each in records]}))
+
+
 def trajectories(asked: Asked) -> Answer:
     wanted: requests.PageRequest = asked.arguments
     page = trajectory_page(asked.store, _scope(wanted), order=wanted.order, after=wanted.after, limit=wanted.limit)
@@ -189,12 +196,11 @@ def trajectory(asked: Asked) -> Answer:
                 **outline.own,
                 "row": shapes.listing_row(outline.row),
                 "children": outline.children,
+                "is_group": outline.is_group,
                 "siblings": outline.siblings,
+                "group_records": [shapes.group_record(each) for each in outline.group_records],
                 "over_steps": outline.over_steps,
-                "elsewhere": [
-                    *({**each, "store": None} for each in outline.elsewhere),
-                    *_in_other_stores(asked, outline.row),
-                ],
+                "elsewhere": _elsewhere(asked, outline),
                 "outline": [shapes.op(each) for each in outline.ops],
                 "scores": scores,
                 "labels": outline.labels,
@@ -212,9 +218,12 @@ def trajectory(asked: Asked) -> Answer:
     )
 
 
-def _in_other_stores(asked: Asked, row: dict[str, Any]) -> list[dict[str, Any]]:
+def _elsewhere(asked: Asked, outline: TrajectoryOutline) -> list[dict[str, Any]]:
+    here = [{**each, "store": None} for each in outline.elsewhere]
     others = [home for home in asked.stores.homes if asked.stores.several and home.name != asked.name]
-    return [{**each, "store": home.name} for home in others for each in same_sample(home.opened().store, row)]
+    for home in others:
+        here += [{**each, "store": home.name} for each in same_sample(home.opened().store, outline.row)]
+    return here
 
 
 def _score(score: dict[str, Any]) -> dict[str, Any]:
@@ -310,8 +319,14 @@ def raw(asked: Asked) -> Answer:
 
 
 def blob(asked: Asked) -> Answer:
-    image = read_image(asked.store.path, asked.path["hash"])
-    return Answer(image.data, image.media_type)
+    problem: NotFoundError | None = None
+    for _, opened in asked.every():
+        try:
+            image = read_image(opened.store.path, asked.path["hash"])
+            return Answer(image.data, image.media_type)
+        except NotFoundError as fault:
+            problem = problem or fault
+    raise problem or NotFoundError("there is no such image")
 
 
 def compare(asked: Asked) -> Answer:
@@ -422,7 +437,7 @@ def _whole(text: str) -> int:
 HANDLERS: dict[str, Callable[[Asked], Answer]] = {
     each.__name__: each
     for each in (
-        status, experiments, experiment, groups, trajectories, sql, facets, filter_check, filter_complete, trajectory,
+        status, experiments, experiment, groups, group_records, trajectories, sql, facets, filter_check, filter_complete, trajectory,
         conversation, message, tokens, op, branch, op_raw, transitions, raw, blob, compare, live, search, jump,
     )
 }  # fmt: skip

@@ -22,6 +22,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rolltrace.view.encoding import encoded_struct
+from rolltrace.view.listen import is_loopback
 from rolltrace.view.wire import Problem
 from rolltrace.view.writes import forgery, is_write
 
@@ -49,16 +50,6 @@ class Access(NamedTuple):
     """Names under which the server may be asked for; any address of numbers too if there is a token."""
     cookie: str = "rolltrace"
     """Name of the cookie that holds the token; one for each port, since cookies know none."""
-
-
-def is_loopback(host: str) -> bool:
-    """Whether an address to listen on can be reached from this machine only."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def access_for(host: str, port: int, token: str | None, more_hosts: Iterable[str] = ()) -> Access:

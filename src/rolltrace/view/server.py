@@ -1,4 +1,7 @@
-"""The web server: routes made from `view.endpoints`, errors as `Problem`, answers with ETags, live updates."""
+"""The web server: routes made from `view.endpoints`, errors as `Problem`, answers with ETags, live updates.
+
+`view.api`, and `query` with it, is imported where it is used: see `view.lanes`.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 from starlette.applications import Starlette
@@ -21,8 +24,6 @@ from starlette.types import ASGIApp
 from xxhash import xxh3_64_hexdigest
 
 from rolltrace.errors import FilterError, NotFoundError, QueryError, RolltraceError, StoppedError, StoreError
-from rolltrace.query import compile_where
-from rolltrace.view import api, openapi
 from rolltrace.view.encoding import encoded_struct
 from rolltrace.view.endpoints import ENDPOINTS, Endpoint
 from rolltrace.view.lanes import Opened
@@ -30,7 +31,10 @@ from rolltrace.view.security import Access, Guard
 from rolltrace.view.static import INDEX, StaticFile, static_files
 from rolltrace.view.stores import PREFIX, Home, Stores
 from rolltrace.view.wire import Problem, Written
-from rolltrace.view.writes import WRITES, Write, WriteRefused, Writing, body_of, write_labels
+from rolltrace.view.writes import USUAL, WRITES, Write, WriteRefused, Writing, body_of, write_labels
+
+if TYPE_CHECKING:
+    from rolltrace.view import api
 
 EVERY_SEC = 0.5
 """Live updates come no faster than this ..."""
@@ -53,7 +57,7 @@ class _Reply(NamedTuple):
     headers: dict[str, str]
 
 
-def application(stores: Path | Sequence[Path], access: Access, writing: Writing = Writing()) -> ASGIApp:
+def application(stores: Path | Sequence[Path], access: Access, writing: Writing = USUAL) -> ASGIApp:
     """The viewer of a store, or of several, as an ASGI application."""
     server = _Server(Stores([stores] if isinstance(stores, Path) else stores), writing)
     return Guard(server.app, access)
@@ -139,6 +143,8 @@ class _Server:
             home = self._meant(request, arguments)
         opened = (home or self._stores.homes[0]).opened(slow=slow)
         name = home.name if home is not None and self._stores.several else None
+        from rolltrace.view import api
+
         asked = api.Asked(
             opened.store, opened.loaded, arguments, request.path_params, self._writing, self._stores, name
         )
@@ -205,6 +211,8 @@ class _Server:
         return version.decode(), event
 
     def _live_event(self, home: Home | None) -> bytes:
+        from rolltrace.view import api
+
         opened = (home or self._stores.homes[0]).opened()
         name = home.name if home is not None and self._stores.several else None
         asked = api.Asked(opened.store, opened.loaded, None, {}, self._writing, self._stores, name)
@@ -235,14 +243,23 @@ def _arguments(endpoint: Endpoint, request: Request) -> Any:
 
 def _is_slow(endpoint: Endpoint, arguments: Any) -> bool:
     """Whether a question reads payloads of many trajectories."""
+    where = getattr(arguments, "where", None)
+    if where is None:
+        return endpoint.name == "search"
+
+    from rolltrace.query import compile_where
+    from rolltrace.view import api
+
     try:
-        needs = compile_where(api.written(getattr(arguments, "where", None))).needs
+        needs = compile_where(api.written(where)).needs
     except FilterError:  # whoever asks is told so
         return False
     return endpoint.name == "search" or "text" in needs
 
 
 def _reply(endpoint: Endpoint, request: Request, asked: api.Asked, opened: Opened) -> _Reply:
+    from rolltrace.view import api
+
     headers = {"Cache-Control": "no-store"}
     etag, answer = "", None
     if endpoint.name not in _ALWAYS_NEW:
@@ -281,6 +298,8 @@ def _takes_gzip(request: Request) -> bool:
 
 def _problem(fault: Exception) -> _Reply:
     if isinstance(fault, FilterError):
+        from rolltrace.view import api
+
         return _json(400, encoded_struct(Problem("filter", **api.filter_problem(fault))))
     if isinstance(fault, StoppedError):
         return _json(503, encoded_struct(Problem("timeout", str(fault))))
@@ -316,4 +335,6 @@ def _static(file: StaticFile, request: Request) -> Response:
 
 
 async def _openapi(_: Request) -> Response:
+    from rolltrace.view import openapi
+
     return Response(msgspec.json.encode(openapi.document()), media_type="application/json")

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rolltrace.errors import NotFoundError, QueryError
-from rolltrace.query import experiment_states
 from rolltrace.view.lanes import QUICK_SEC, SLOW_SEC, Lane, Opened
 
 PREFIX = "/s/{store}"
@@ -76,6 +75,8 @@ class Stores:
             NotFoundError: none has it.
             QueryError: several have it.
         """
+        from rolltrace.query import experiment_states  # late: see view.lanes
+
         homes = [home for home in self.homes if (project, experiment) in experiment_states(home.opened().store)]
         if len(homes) > 1:
             places = " or ".join(f"/s/{home.name}/" for home in homes)

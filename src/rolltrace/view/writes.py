@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -18,8 +18,10 @@ from starlette.requests import Request
 
 from rolltrace.errors import ConfigError, RolltraceError
 from rolltrace.files import write_problem
-from rolltrace.query import Store, login_name
 from rolltrace.view import requests, wire
+
+if TYPE_CHECKING:
+    from rolltrace.query import Store
 
 T = TypeVar("T")
 HEADER, HEADER_VALUE = "x-rolltrace", "write"
@@ -36,7 +38,7 @@ class Write(NamedTuple):
 
     name: str
     path: str
-    request: type[Struct]
+    request: type[requests.LabelRequest]
     """Of its body."""
     answer: type[Struct]
     summary: str
@@ -62,6 +64,9 @@ class Writing(NamedTuple):
             return "this server only reads (--read-only)"
         problem = write_problem(store)
         return None if problem is None else f"the store {store.name!r} can only be read: {problem}"
+
+
+USUAL = Writing()
 
 
 def is_write(method: str, path: str) -> bool:
@@ -110,6 +115,8 @@ def write_labels(store: Store, writing: Writing, wanted: requests.LabelRequest) 
     if (why := writing.refusal(store.path)) is not None:
         raise WriteRefused(why)
     op_id = None if wanted.op_id is None else _whole(wanted.op_id)
+    from rolltrace.query import login_name  # late: see view.lanes
+
     author = wanted.author or login_name()
     for trajectory_id in wanted.trajectory_ids:
         store.label(trajectory_id, wanted.name, wanted.value, author=author, op_id=op_id)

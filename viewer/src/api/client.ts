@@ -1,5 +1,6 @@
 /** The one way to the server: typed by its OpenAPI document, so a path, an argument or a field that is gone is a type error. */
-import { request, takeEarly } from "./early";
+import { currentBase } from "../base";
+import { takeEarly } from "./early";
 import type { Problem, paths } from "./types.gen";
 
 export type Path = { [P in keyof paths]: paths[P] extends { get: object } ? P : never }[keyof paths];
@@ -24,7 +25,12 @@ export class ServerProblem extends Error {
   }
 }
 
-export function hrefOf(path: string, pathArguments: object | undefined, query: object | undefined): string {
+export function hrefOf(
+  path: string,
+  pathArguments: object | undefined,
+  query: object | undefined,
+  base = currentBase(),
+): string {
   const filled = path.replace(/\{(\w+)\}/g, (_, name: string) =>
     encodeURIComponent(String((pathArguments as Record<string, unknown> | undefined)?.[name] ?? "")),
   );
@@ -32,7 +38,7 @@ export function hrefOf(path: string, pathArguments: object | undefined, query: o
   for (const [name, value] of Object.entries(query ?? {}))
     if (value !== null && value !== undefined && value !== "") params.set(name, String(value));
   const text = params.toString();
-  return text ? `${filled}?${text}` : filled;
+  return base + (text ? `${filled}?${text}` : filled);
 }
 
 export async function ask<P extends Path>(
@@ -40,14 +46,19 @@ export async function ask<P extends Path>(
   pathArguments: PathArguments<P> | undefined,
   query: Query<P> | undefined,
   signal?: AbortSignal,
+  base?: string,
 ): Promise<Answer<P>> {
-  return (await fetchJson(hrefOf(path, pathArguments as object, query as object), signal)) as Answer<P>;
+  return (await fetchJson(hrefOf(path, pathArguments as object, query as object, base), signal)) as Answer<P>;
 }
 
-export async function fetchJson(href: string, signal?: AbortSignal): Promise<unknown> {
+export function fetchJson(href: string, signal?: AbortSignal): Promise<unknown> {
+  return takeEarly(href) ?? request(href, signal);
+}
+
+export async function request(href: string, signal?: AbortSignal): Promise<unknown> {
   let response: Response;
   try {
-    response = await (takeEarly(href) ?? request(href, signal));
+    response = await fetch(href, { signal, headers: { accept: "application/json" }, credentials: "same-origin" });
   } catch (error) {
     if (signal?.aborted) throw error;
     throw new ServerProblem(0, { error: "unreachable", detail: "the server does not answer" });

@@ -1,6 +1,8 @@
 /** Server data lives in one query cache. What is on the page stays until what replaces it is there. */
 import { keepPreviousData, useInfiniteQuery, useQuery } from "@tanstack/react-query";
-import { type Answer, ask, type Path, type PathArguments, type Query, type ServerProblem } from "./client";
+import { currentBase } from "../base";
+import { type Answer, ask, hrefOf, type Path, type PathArguments, type Query, type ServerProblem } from "./client";
+import { takeAnswered } from "./early";
 
 interface Options<P extends Path> {
   path?: PathArguments<P>;
@@ -14,8 +16,10 @@ interface Options<P extends Path> {
 
 export function useAnswer<P extends Path>(path: P, options: Options<P> = {}) {
   return useQuery<Answer<P>, ServerProblem>({
-    queryKey: [path, options.path ?? null, options.query ?? null],
+    queryKey: [currentBase(), path, options.path ?? null, options.query ?? null],
     queryFn: ({ signal }) => ask(path, options.path, options.query, signal),
+    initialData: () =>
+      takeAnswered(hrefOf(path, options.path as object, options.query as object)) as Answer<P> | undefined,
     enabled: options.enabled ?? true,
     refetchInterval: options.every ?? false,
     placeholderData: options.keep === false ? undefined : (keepPreviousData as never),
@@ -28,8 +32,12 @@ type PagedPath = { [P in Path]: Answer<P> extends Paged ? P : never }[Path];
 /** A listing that is read page by page as one scrolls. */
 export function usePages<P extends PagedPath>(path: P, query: Query<P>, options: { every?: number | false } = {}) {
   return useInfiniteQuery<Answer<P>, ServerProblem, { pages: Answer<P>[] }, unknown[], string | null>({
-    queryKey: [path, "pages", query],
+    queryKey: [currentBase(), path, "pages", query],
     initialPageParam: null,
+    initialData: () => {
+      const first = takeAnswered(hrefOf(path, undefined, query as object)) as Answer<P> | undefined;
+      return first && { pages: [first], pageParams: [null] };
+    },
     queryFn: ({ pageParam, signal }) => ask(path, undefined, { ...query, after: pageParam } as Query<P>, signal),
     getNextPageParam: (last) => (last as Paged).next,
     refetchInterval: options.every ?? false,

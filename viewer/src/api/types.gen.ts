@@ -72,6 +72,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/group_records": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Records of whole groups */
+        get: operations["group_records"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/trajectories": {
         parameters: {
             query?: never;
@@ -671,6 +688,33 @@ export interface components {
             zero_variance_share: number | null;
         };
         /**
+         * GroupRecords
+         * @description The records of groups, the oldest first.
+         */
+        GroupRecords: {
+            records: components["schemas"]["GroupRecord"][];
+        };
+        /**
+         * GroupRecord
+         * @description What was recorded for all rollouts of a group together, such as comparisons. It is no rollout.
+         */
+        GroupRecord: {
+            /** @description Its page is that of a trajectory. */
+            trajectory_id: string;
+            step: number | null;
+            sample_index: string | null;
+            validate: boolean;
+            run: string | null;
+            name: string;
+            /** @description ok, error, cancelled, running, interrupted */
+            status: string;
+            start_ns: number;
+            duration_s: number | null;
+            ops: number;
+            /** @description How many of its ops ended in an error. */
+            errors: number;
+        };
+        /**
          * Trajectories
          * @description A page of trajectories.
          */
@@ -837,8 +881,12 @@ export interface components {
             parent_op_id: string | null;
             /** @description Ids of the trajectories that were begun inside it. */
             children: string[];
+            /** @description No rollout: a record of its whole group. */
+            is_group: boolean;
             /** @description All rollouts of its group, itself included. */
             siblings: components["schemas"]["Cell"][];
+            /** @description What was recorded for the whole group, itself included. */
+            group_records: components["schemas"]["GroupRecord"][];
             over_steps: components["schemas"]["SampleStep"][];
             elsewhere: components["schemas"]["Elsewhere"][];
             /** @description Each op before its children. */
@@ -933,6 +981,8 @@ export interface components {
             value: number | ("-inf" | "inf" | "nan") | null;
             label: string | null;
             reason: string | null;
+            /** @description Of a fate: the step that trained on the trajectory. */
+            trained_step: number | null;
             terms: Record<string, never>;
             time_ns: number;
             worker: string | null;
@@ -1204,6 +1254,11 @@ export interface components {
             stop_reason: string | null;
             /** @description What later words on this step replaced, the oldest first: `time_ns`, and each value as it was. */
             earlier: Record<string, never>[];
+            /** @description It changes a step that is not there: that of number `turn`. */
+            amends: boolean;
+            turn: number | null;
+            /** @description It was added after the rollout, and no step was recorded before it. */
+            backfill: boolean | null;
         };
         /**
          * Change
@@ -1471,6 +1526,8 @@ export type Groups = components['schemas']['Groups'];
 export type GroupRow = components['schemas']['GroupRow'];
 export type Cell = components['schemas']['Cell'];
 export type GroupTotals = components['schemas']['GroupTotals'];
+export type GroupRecords = components['schemas']['GroupRecords'];
+export type GroupRecord = components['schemas']['GroupRecord'];
 export type Trajectories = components['schemas']['Trajectories'];
 export type TrajectoryRow = components['schemas']['TrajectoryRow'];
 export type Sql = components['schemas']['Sql'];
@@ -1644,6 +1701,44 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Groups"];
+                };
+            };
+            /** @description why there is none */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    group_records: {
+        parameters: {
+            query?: {
+                project?: string | null;
+                experiment?: string | null;
+                step?: number | null;
+                sample_index?: string | null;
+                validate?: boolean | null;
+                run?: string | null;
+                all_runs?: boolean;
+                where?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description the answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GroupRecords"];
                 };
             };
             /** @description why there is none */

@@ -58,6 +58,31 @@ class GroupRow(Struct):
     cells: list[Cell]
 
 
+class GroupRecord(Struct):
+    """What was recorded for all rollouts of a group together, such as comparisons. It is no rollout."""
+
+    trajectory_id: str
+    """Its page is that of a trajectory."""
+    step: int | None
+    sample_index: str | None
+    validate: bool
+    run: str | None
+    name: str
+    status: str
+    """ok, error, cancelled, running, interrupted"""
+    start_ns: int
+    duration_s: float | None
+    ops: int
+    errors: int
+    """How many of its ops ended in an error."""
+
+
+class GroupRecords(Struct):
+    """The records of groups, the oldest first."""
+
+    records: list[GroupRecord]
+
+
 class GroupTotals(Struct):
     """Over all pages."""
 

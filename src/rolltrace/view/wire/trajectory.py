@@ -6,7 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from rolltrace.view.wire.lists import Cell, TrajectoryRow
+from rolltrace.view.wire.lists import Cell, GroupRecord, TrajectoryRow
 from rolltrace.view.wire.store import Json, Kind, Number
 
 
@@ -56,6 +56,8 @@ class ScoreValue(Struct):
     value: Number | None
     label: str | None
     reason: str | None
+    trained_step: int | None
+    """Of a fate: the step that trained on the trajectory."""
     terms: dict[str, Json]
     time_ns: int
     worker: str | None
@@ -143,8 +145,12 @@ class TrajectoryHead(Struct):
     parent_op_id: str | None
     children: list[str]
     """Ids of the trajectories that were begun inside it."""
+    is_group: bool
+    """No rollout: a record of its whole group."""
     siblings: list[Cell]
     """All rollouts of its group, itself included."""
+    group_records: list[GroupRecord]
+    """What was recorded for the whole group, itself included."""
     over_steps: list[SampleStep]
     elsewhere: list[Elsewhere]
     outline: list[OutlineOp]
@@ -341,6 +347,11 @@ class Transition(Struct):
     stop_reason: str | None
     earlier: list[dict[str, Json]]
     """What later words on this step replaced, the oldest first: `time_ns`, and each value as it was."""
+    amends: bool
+    """It changes a step that is not there: that of number `turn`."""
+    turn: int | None
+    backfill: bool | None
+    """It was added after the rollout, and no step was recorded before it."""
 
 
 class Transitions(Struct):

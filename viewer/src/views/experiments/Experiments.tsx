@@ -1,12 +1,15 @@
-import { lazy, Suspense, useMemo } from "react";
+import { useMemo } from "react";
 import { useAnswer } from "../../api/hooks";
 import { numberOf } from "../../api/number";
 import type { ExperimentRow } from "../../api/types.gen";
+import { baseOfStore } from "../../base";
 import { type SortKey, sortedExperiments } from "../../model/experiments";
 import { directionOf, neighbour, nextOrder, toggledIn } from "../../model/order";
 import { experimentPath } from "../../model/route";
 import { useText } from "../../text";
 import { useKeys } from "../../ui/keys";
+import { later } from "../../ui/later";
+import { script } from "../../ui/script";
 import { navigate, setAnchor, setQuery, useUrl } from "../../ui/url";
 import { CopyAs } from "../parts/CopyAs";
 import { ProblemPanel } from "../parts/Problem";
@@ -14,7 +17,10 @@ import { EmptyStore } from "./EmptyStore";
 import { ExperimentLine } from "./ExperimentLine";
 import "./experiments.css";
 
-const Overlay = lazy(() => import("./Overlay"));
+const Overlay = later(
+  script(() => import("./Overlay")),
+  () => <div className="overlay-chart" />,
+);
 const COLUMNS: readonly [keyof ReturnType<typeof useText>["experiments"], SortKey | null, boolean][] = [
   ["name", "name", false],
   ["state", "state", false],
@@ -48,7 +54,11 @@ export default function Experiments() {
     { keys: "j", label: t.keys.next, run: () => move(1) },
     { keys: "k", label: t.keys.previous, run: () => move(-1) },
     { keys: "x", label: t.keys.select, run: () => at && toggle(at) },
-    { keys: "Enter", label: t.keys.open, run: () => here && navigate(experimentPath(here.project, here.experiment)) },
+    {
+      keys: "Enter",
+      label: t.keys.open,
+      run: () => here && navigate(baseOfStore(here.store) + experimentPath(here.project, here.experiment)),
+    },
   ]);
   if (answer.error && !answer.data)
     return <ProblemPanel problem={answer.error} onRetry={() => void answer.refetch()} />;
@@ -57,11 +67,7 @@ export default function Experiments() {
   return (
     <div className="experiments">
       <h1 className="sr">{t.experiments.title}</h1>
-      {chosen.length > 1 && (
-        <Suspense fallback={<div className="overlay-chart" />}>
-          <Overlay rows={chosen} />
-        </Suspense>
-      )}
+      {chosen.length > 1 && <Overlay rows={chosen} />}
       <div className="summary">
         <span className="dim">{answer.data ? t.experiments.rows(rows.length) : ""}</span>
         <span className="grow" />
@@ -112,5 +118,6 @@ export default function Experiments() {
 }
 
 function keyOf(row: ExperimentRow): string {
-  return [row.project, row.experiment].map((part) => encodeURIComponent(part)).join("/");
+  const parts = row.store === null ? [row.project, row.experiment] : [row.store, row.project, row.experiment];
+  return parts.map((part) => encodeURIComponent(part)).join("/");
 }

@@ -1,6 +1,7 @@
 import { Fragment, useEffect } from "react";
 import { useAnswer } from "../../api/hooks";
-import type { TrajectoryRow } from "../../api/types.gen";
+import type { TrajectoryHead, TrajectoryRow } from "../../api/types.gen";
+import { baseOfStore, storeOf } from "../../base";
 import { experimentPath, NO_STEP, type Page, stepPath } from "../../model/route";
 import { type Catalogue, useText } from "../../text";
 import { Link } from "../../ui/Link";
@@ -25,14 +26,20 @@ export function Breadcrumb({ page }: { page: Page }) {
   const crumbs =
     page.name === "compare"
       ? comparedCrumbs(rows, t)
-      : crumbsOf(page, page.name === "trajectory" ? head.data?.row : undefined, t);
+      : crumbsOf(page, page.name === "trajectory" ? head.data : undefined, t);
   const title = [...crumbs.map((crumb) => crumb.label).reverse(), "rolltrace"].join(" · ");
   useEffect(() => {
     document.title = title;
   }, [title]);
+  const store = storeOf(useUrl().base);
   return (
     <nav className="crumbs" aria-label={t.frame.breadcrumb}>
       <ol>
+        {store && (
+          <li title={store}>
+            <Link href="/">{store}</Link>
+          </li>
+        )}
         {crumbs.map((crumb, index) => (
           <Fragment key={`${index} ${crumb.label}`}>
             <li aria-current={index === crumbs.length - 1 ? "page" : undefined} title={crumb.label}>
@@ -58,16 +65,17 @@ function Switcher() {
         title={t.frame.experiments}
         className="button bare icon tiny"
         choices={rows.slice(0, 50).map((row) => ({
-          label: `${row.project} / ${row.experiment}`,
+          label: [row.store, row.project, row.experiment].filter((part) => part !== null).join(" / "),
           detail: t.experiments.states[row.state],
-          run: () => navigate(experimentPath(row.project, row.experiment)),
+          run: () => navigate(baseOfStore(row.store) + experimentPath(row.project, row.experiment)),
         }))}
       />
     </li>
   );
 }
 
-function crumbsOf(page: Page, row: TrajectoryRow | undefined, t: Catalogue): Crumb[] {
+function crumbsOf(page: Page, head: TrajectoryHead | undefined, t: Catalogue): Crumb[] {
+  const row = head?.row;
   switch (page.name) {
     case "experiments":
       return [{ label: t.frame.experiments }];
@@ -75,7 +83,7 @@ function crumbsOf(page: Page, row: TrajectoryRow | undefined, t: Catalogue): Cru
     case "step":
       return coordinates(page, t);
     case "trajectory":
-      if (!row) return [{ label: page.id.slice(0, 8) }];
+      if (!head || !row) return [{ label: page.id.slice(0, 8) }];
       return [
         ...coordinates(
           {
@@ -86,7 +94,7 @@ function crumbsOf(page: Page, row: TrajectoryRow | undefined, t: Catalogue): Cru
           },
           t,
         ),
-        { label: row.rollout_n === null ? row.trajectory_id.slice(0, 8) : t.frame.rollout(row.rollout_n) },
+        { label: nameOf(head, t) },
       ];
     case "compare":
       return [{ label: t.frame.compare }];
@@ -97,6 +105,11 @@ function crumbsOf(page: Page, row: TrajectoryRow | undefined, t: Catalogue): Cru
     case "unknown":
       return [];
   }
+}
+
+function nameOf({ row, is_group }: TrajectoryHead, t: Catalogue): string {
+  if (is_group) return row.name;
+  return row.rollout_n === null ? row.trajectory_id.slice(0, 8) : t.frame.rollout(row.rollout_n);
 }
 
 /** The coordinates that all compared trajectories share, then which they are. */

@@ -1,8 +1,10 @@
 import { numberOf } from "../../api/number";
 import type { TrajectoryHead } from "../../api/types.gen";
 import { measure } from "../../model/format";
+import { stepPath } from "../../model/route";
 import type { Range } from "../../model/scale";
 import { useText } from "../../text";
+import { Link } from "../../ui/Link";
 import { Labels } from "../labels/Labels";
 import { RewardSquare } from "../parts/Reward";
 import { Fact, FindingLine, History, Section, Tags } from "./factParts";
@@ -15,11 +17,12 @@ export function Facts({ head, range, onShut }: { head: TrajectoryHead; range: Ra
   const f = t.facts;
   const { row } = head;
   const reward = head.scores.find((score) => score.name === "reward");
+  const fate = head.scores.find((score) => score.name === "fate");
   const others = head.scores.filter((score) => !["reward", "advantage", "fate"].includes(score.name));
   return (
     <aside className="facts" aria-label={t.trajectory.facts}>
       <div className="pane-head">
-        <span className="label">{f.reward}</span>
+        <span className="label">{head.is_group ? t.records.one : f.reward}</span>
         <span className="grow" />
         <button
           type="button"
@@ -32,10 +35,14 @@ export function Facts({ head, range, onShut }: { head: TrajectoryHead; range: Ra
         </button>
       </div>
       <div className="pane-scroll facts-body">
-        <div className="big mono reward-big">
-          {row.reward === null ? <span className="dim">{f.noReward}</span> : measure(numberOf(row.reward))}
-          <RewardSquare cell={{ reward: row.reward, status: "ok" }} range={range} small />
-        </div>
+        {head.is_group ? (
+          <p className="dim">{t.records.of(head.siblings.length)}</p>
+        ) : (
+          <div className="big mono reward-big">
+            {row.reward === null ? <span className="dim">{f.noReward}</span> : measure(numberOf(row.reward))}
+            <RewardSquare cell={{ reward: row.reward, status: "ok" }} range={range} small />
+          </div>
+        )}
         {reward && <Terms score={reward} />}
         {row.advantage !== null && <Fact name={f.advantage}>{measure(numberOf(row.advantage))}</Fact>}
         {row.fate !== null && (
@@ -44,6 +51,17 @@ export function Facts({ head, range, onShut }: { head: TrajectoryHead; range: Ra
           </Fact>
         )}
         {row.fate_reason && <div className="dim traced reason">{row.fate_reason}</div>}
+        {row.trained_step !== null && (
+          <Fact name={f.trainedIn}>
+            <Link
+              href={`${stepPath(row.project, row.experiment, row.step)}?view=list&where=${encodeURIComponent(`trained_step = ${row.trained_step}`)}`}
+              title={f.trainedTogether}
+            >
+              {f.trainedStep(row.trained_step, row.step === null ? 0 : row.trained_step - row.step)}
+            </Link>
+          </Fact>
+        )}
+        {fate && fate.history.length > 1 && <History score={fate} />}
         {reward && reward.history.length > 1 && <History score={reward} />}
         <Labels head={head} />
         {others.length > 0 && (

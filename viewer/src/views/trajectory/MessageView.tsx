@@ -3,7 +3,7 @@ import { ask } from "../../api/client";
 import { numberOf } from "../../api/number";
 import type { Message, Part } from "../../api/types.gen";
 import { measure, seconds } from "../../model/format";
-import { plainText } from "../../model/messages";
+import { isOddEnd, plainText } from "../../model/messages";
 import { useText } from "../../text";
 import { CopyButton } from "../../ui/CopyButton";
 import { hrefWith } from "../../ui/url";
@@ -44,7 +44,6 @@ export function MessageView({ message: bounded, trajectoryId, here, labels = [] 
         <Facts message={message} />
         <FlagChips flags={message.flags} />
         <LabelChips labels={labels} />
-        <span className="grow" />
         <span className="message-actions">
           {hasText && (
             <button
@@ -83,7 +82,7 @@ export function MessageView({ message: bounded, trajectoryId, here, labels = [] 
 function Facts({ message }: { message: Message }) {
   const t = useText().trajectory;
   const logprob = numberOf(message.logprob_mean);
-  const reason = message.finish_reason && message.finish_reason !== "stop" && message.finish_reason !== "tool_calls";
+  const reason = isOddEnd(message.finish_reason);
   const facts = [
     message.tokens === null ? null : t.tokensUnit(message.tokens),
     message.duration_s === null ? null : seconds(message.duration_s),

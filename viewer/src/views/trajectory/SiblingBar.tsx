@@ -1,5 +1,6 @@
 import { numberOf } from "../../api/number";
-import type { TrajectoryHead } from "../../api/types.gen";
+import type { Elsewhere as Other, TrajectoryHead } from "../../api/types.gen";
+import { baseOfStore } from "../../base";
 import { measure } from "../../model/format";
 import { comparePath } from "../../model/route";
 import type { Range } from "../../model/scale";
@@ -9,6 +10,7 @@ import { Link } from "../../ui/Link";
 import { Menu } from "../../ui/Menu";
 import { Sparkline } from "../../ui/Sparkline";
 import { navigate } from "../../ui/url";
+import { recordPath } from "../parts/GroupRecords";
 import { RewardSquare } from "../parts/Reward";
 import { sameTab } from "./keys";
 
@@ -22,7 +24,7 @@ export function SiblingBar({ head, range }: { head: TrajectoryHead; range: Range
   const [before, after] = [stepNeighbour(head.over_steps, row.step, -1), stepNeighbour(head.over_steps, row.step, 1)];
   return (
     <div className="siblings">
-      <span className="dim">{t.trajectory.siblings}</span>
+      <span className="dim wide-only">{t.trajectory.siblings}</span>
       <nav className="pills" aria-label={t.trajectory.siblings}>
         {head.siblings.map((cell) => {
           const here = cell.trajectory_id === row.trajectory_id;
@@ -45,8 +47,22 @@ export function SiblingBar({ head, range }: { head: TrajectoryHead; range: Range
             </Link>
           );
         })}
+        {head.group_records.map((record) => (
+          <Link
+            key={record.trajectory_id}
+            href={recordPath(record)}
+            className="pill group"
+            title={`${t.records.one}: ${record.name}`}
+            aria-current={record.trajectory_id === row.trajectory_id ? "true" : undefined}
+          >
+            <span className="cut">
+              <bdi>{record.name}</bdi>
+            </span>
+            <span className="dim mono">{t.ops.ops(record.ops)}</span>
+          </Link>
+        ))}
       </nav>
-      <span className="key-pair" aria-hidden>
+      <span className="key-pair wide-only" aria-hidden>
         <kbd>h</kbd>
         <kbd>l</kbd>
       </span>
@@ -83,28 +99,45 @@ function Elsewhere({ head }: { head: TrajectoryHead }) {
     <nav className="pills elsewhere" aria-label={t.trajectory.elsewhere}>
       <span className="dim wide-only">{t.trajectory.elsewhere}</span>
       {beside.map((each) => (
-        <Link
-          key={each.experiment}
-          className="pill"
-          href={sameTab(each.trajectory_id)}
-          title={`${each.experiment} · ${t.trajectory.stepShort(each.step)}`}
-        >
-          <span className="cut">{each.experiment}</span>
-        </Link>
+        <span key={placeName(each)} className="pill-pair">
+          <Link
+            className="pill"
+            href={baseOfStore(each.store) + sameTab(each.trajectory_id)}
+            title={`${placeName(each)} · ${t.trajectory.stepShort(each.step)}`}
+          >
+            <span className="cut">{placeName(each)}</span>
+          </Link>
+          <Link
+            href={comparePath([head.row.trajectory_id, qualified(each)])}
+            aria-label={t.trajectory.compareWith(placeName(each))}
+            title={t.trajectory.compareWith(placeName(each))}
+          >
+            ⇄
+          </Link>
+        </span>
       ))}
       {others.length > 0 && (
         <Menu
           label={`+${others.length}`}
           title={t.trajectory.elsewhere}
           choices={others.map((each) => ({
-            label: each.experiment,
+            label: placeName(each),
             detail: t.trajectory.stepShort(each.step),
-            run: () => navigate(sameTab(each.trajectory_id)),
+            run: () => navigate(baseOfStore(each.store) + sameTab(each.trajectory_id)),
           }))}
         />
       )}
     </nav>
   );
+}
+
+function placeName({ store, experiment }: Other): string {
+  return store === null ? experiment : `${store}: ${experiment}`;
+}
+
+/** An id that means the same on the page of any store. */
+function qualified({ store, trajectory_id }: Other): string {
+  return store === null ? trajectory_id : `${store}:${trajectory_id}`;
 }
 
 function StepLink({ label, sign, id }: { label: string; sign: string; id: string | undefined }) {

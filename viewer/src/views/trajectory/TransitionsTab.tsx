@@ -1,21 +1,26 @@
 import { useAnswer } from "../../api/hooks";
 import { numberOf } from "../../api/number";
 import type { TrajectoryHead, Transition } from "../../api/types.gen";
+import { type EarlierValue, earlierValues } from "../../model/earlier";
 import { measure } from "../../model/format";
 import { preview } from "../../model/json";
 import { useText } from "../../text";
 import { JsonTree } from "../../ui/JsonTree";
 import { VirtualFlow } from "../../ui/VirtualFlow";
 import { ProblemPanel } from "../parts/Problem";
+import { Earlier } from "./Earlier";
 import { Bars } from "./Scores";
 
 const EXAMPLE = `trajectory.transition(
-    rolltrace.RolloutTrace(prompt=prompt, policy_response=action, env_state=state),
-    reward=reward, episode_done=done,
+    rolltrace.RolloutTrace(
+        prompt=prompt, policy_response=action, env_state=state
+    ),
+    reward=reward,
+    episode_done=done,
 )`;
 
 /** Fields that stand in the head of a card. */
-const SHOWN = new Set(["reward", "episode_done", "stop_reason"]);
+const IN_HEAD = ["reward", "episode_done", "stop_reason"] as const;
 
 /** One card an environment step: what was seen, done and got, and what changed. */
 export default function TransitionsTab({ head }: { head: TrajectoryHead }) {
@@ -51,6 +56,13 @@ function Card({ step }: { step: Transition }) {
   const w = t.transitions;
   const reward = numberOf(step.reward);
   const data = step.reward_data as unknown;
+  const earlier = earlierValues(step);
+  const fields = Object.entries(step.fields as Record<string, unknown>).filter(
+    ([name]) => !IN_HEAD.some((each) => each === name),
+  );
+  const removed = [...earlier.keys()].filter(
+    (name) => !IN_HEAD.some((each) => each === name) && !fields.some(([field]) => field === name),
+  );
   return (
     <article className="transition" aria-label={w.step(step.index)}>
       <header className="message-head">
@@ -58,7 +70,14 @@ function Card({ step }: { step: Transition }) {
         {reward !== null && <span className="mono">{`${w.reward} ${measure(reward)}`}</span>}
         {step.episode_done && <span className="chip blue">{w.done}</span>}
         {step.stop_reason && <bdi className="dim">{w.stop(step.stop_reason)}</bdi>}
+        {step.amends && <span className="chip">{w.amendsNothing(step.turn)}</span>}
+        {step.backfill && <span className="chip quiet">{w.backfill}</span>}
       </header>
+      <div className="earlier-head">
+        {IN_HEAD.map((name) => (
+          <Earlier key={name} name={w.inHead[name]} values={earlier.get(name)} />
+        ))}
+      </div>
       <div className="transition-body">
         <Value name={w.prompt} value={step.prompt} />
         <Value name={w.response} value={step.policy_response} />
@@ -87,17 +106,21 @@ function Card({ step }: { step: Transition }) {
           </section>
         )}
         {isObject(step.extra) && <Value name={w.extra} value={step.extra} />}
-        {Object.entries(step.fields as Record<string, unknown>)
-          .filter(([name]) => !SHOWN.has(name))
-          .map(([name, value]) => (
-            <Value key={name} name={name} value={value} />
-          ))}
+        {fields.map(([name, value]) => (
+          <Value key={name} name={name} value={value} earlier={earlier.get(name)} />
+        ))}
+        {removed.map((name) => (
+          <section key={name}>
+            <h3 className="label">{name}</h3>
+            <Earlier values={earlier.get(name)} />
+          </section>
+        ))}
       </div>
     </article>
   );
 }
 
-function Value({ name, value }: { name: string; value: unknown }) {
+function Value({ name, value, earlier }: { name: string; value: unknown; earlier?: readonly EarlierValue[] }) {
   const t = useText();
   if (value === null || value === undefined) return null;
   return (
@@ -108,6 +131,7 @@ function Value({ name, value }: { name: string; value: unknown }) {
       ) : (
         <JsonTree value={value} words={t.ops} label={name} open={1} />
       )}
+      <Earlier values={earlier} />
     </section>
   );
 }
