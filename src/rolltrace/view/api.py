@@ -213,6 +213,7 @@ def trajectory(asked: Asked) -> Answer:
                 "has_transitions": outline.has_transitions,
                 "token_total": outline.token_total,
                 "reward_range": outline.reward_range,
+                "links": outline.links,
             },
         )
     )
