@@ -59,12 +59,12 @@ QUALIFY row_number() OVER (
 ) = 1
 ORDER BY max(start_ns) OVER (PARTITION BY experiment) DESC LIMIT 8
 """
-_SAME_SAMPLE = _ELSEWHERE.replace("project = ? AND experiment <> ? AND ", "")
 _SAME_GROUP = (
     "project = ? AND experiment = ? AND step IS NOT DISTINCT FROM ? AND validate = ? AND sample_index = ? "
     "AND run IS NOT DISTINCT FROM ?"
 )
 _SIBLINGS = f"SELECT * FROM _listing t WHERE {_SAME_GROUP} ORDER BY rollout_n NULLS LAST, start_ns"
+_SAME_SAMPLE = _ELSEWHERE.replace("project = ? AND experiment <> ? AND ", "")
 _RANGE = """
 SELECT min(reward) AS least, max(reward) AS most FROM _listing
 WHERE project = ? AND experiment = ? AND NOT superseded AND isfinite(reward)

@@ -63,7 +63,7 @@ SELECT count(*) AS groups, coalesce(sum(size), 0)::BIGINT AS trajectories,
     avg(zero_variance::INT) FILTER (scored > 1 AND validate = shown) AS zero_variance_share
 FROM matching, (SELECT bool_and(validate) AS shown FROM matching)
 """
-"""Rewards are those of training, so that they can be followed over the steps; of validation if there is nothing else."""
+"""Rewards are those of training, so that they can be followed over the steps; of validation if there is no other."""
 
 
 def trajectory_page(

@@ -306,7 +306,7 @@ def transitions(asked: Asked) -> Answer:
         names = ("prompt", "policy_response", "reward_data", "env_state", "extra")
         values = {name: recorded(trace.get(name)) for name in names}
         present = {key: recorded(value) for key, value in fields.items() if value is not None}
-        earlier = [{key: recorded(value) for key, value in each.items()} for each in row["earlier"]]
+        earlier = [shapes.earlier(each) for each in row["earlier"]]
         rows.append({**row, **values, "index": index, "changes": shown, "fields": present, "earlier": earlier})
         before = state
     return Answer(encoded(wire.Transitions, {"transitions": rows}))
@@ -438,8 +438,9 @@ def _whole(text: str) -> int:
 HANDLERS: dict[str, Callable[[Asked], Answer]] = {
     each.__name__: each
     for each in (
-        status, experiments, experiment, groups, group_records, trajectories, sql, facets, filter_check, filter_complete, trajectory,
-        conversation, message, tokens, op, branch, op_raw, transitions, raw, blob, compare, live, search, jump,
+        status, experiments, experiment, groups, group_records, trajectories, sql, facets, filter_check,
+        filter_complete, trajectory, conversation, message, tokens, op, branch, op_raw, transitions, raw, blob, compare,
+        live, search, jump,
     )
 }  # fmt: skip
 """By the name of their endpoint."""

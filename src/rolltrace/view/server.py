@@ -36,6 +36,9 @@ from rolltrace.view.writes import USUAL, WRITES, Write, WriteRefused, Writing, b
 if TYPE_CHECKING:
     from rolltrace.view import api
 
+if TYPE_CHECKING:
+    from rolltrace.view import api
+
 EVERY_SEC = 0.5
 """Live updates come no faster than this ..."""
 AT_LEAST_EVERY_SEC = 2.0
@@ -138,6 +141,8 @@ class _Server:
         return None if name is None else self._stores.named(name)
 
     def _reply(self, endpoint: Endpoint, request: Request, arguments: Any, *, slow: bool) -> _Reply:
+        from rolltrace.view import api
+
         home = self._named(request)
         if home is None and self._stores.several and endpoint.name not in _OF_ALL:
             home = self._meant(request, arguments)

@@ -1262,8 +1262,8 @@ export interface components {
             fields: Record<string, never>;
             episode_done: boolean | null;
             stop_reason: string | null;
-            /** @description What later words on this step replaced, the oldest first: `time_ns`, and each value as it was. */
-            earlier: Record<string, never>[];
+            /** @description What later words on this step replaced, the oldest first. */
+            earlier: components["schemas"]["Earlier"][];
             /** @description It changes a step that is not there: that of number `turn`. */
             amends: boolean;
             turn: number | null;
@@ -1278,6 +1278,16 @@ export interface components {
             path: string;
             before: unknown;
             after: unknown;
+        };
+        /**
+         * Earlier
+         * @description What an amendment of an environment step replaced.
+         */
+        Earlier: {
+            /** @description When. */
+            time_ns: number;
+            /** @description Each value as it was before, by its name. */
+            values: Record<string, never>;
         };
         /**
          * Comparison
@@ -1573,6 +1583,7 @@ export type Branch = components['schemas']['Branch'];
 export type Transitions = components['schemas']['Transitions'];
 export type Transition = components['schemas']['Transition'];
 export type Change = components['schemas']['Change'];
+export type Earlier = components['schemas']['Earlier'];
 export type Comparison = components['schemas']['Comparison'];
 export type CompareColumn = components['schemas']['CompareColumn'];
 export type CompareRow = components['schemas']['CompareRow'];

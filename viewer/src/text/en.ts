@@ -114,6 +114,7 @@ export const en = {
     state: "state",
     states: { recording: "recording", ended: "ended", interrupted: "interrupted" },
     lastSeen: (ago: string) => `last seen ${ago} ago`,
+    ago: (ago: string) => `${ago} ago`,
     steps: "steps",
     trajectories: "trajectories",
     reward: "reward",
@@ -350,10 +351,7 @@ export const en = {
     advantage: "advantage",
     fate: "fate",
     trainedIn: "trained in",
-    trainedStep: (step: number, later: number) =>
-      later === 0
-        ? `step ${step}`
-        : `step ${step}, ${plural(Math.abs(later), "step", "steps")} ${later > 0 ? "later" : "earlier"}`,
+    trainedStep: (step: number, later: string) => (later === "" ? `step ${step}` : `step ${step} (${later})`),
     trainedTogether: "Rollouts of this step that were trained there",
     scores: "Scores",
     history: (n: number) => plural(n, "value", "values"),
@@ -441,6 +439,7 @@ export const en = {
     done: "episode done",
     stop: (reason: string) => `stopped: ${reason}`,
     whole: "Whole state",
+    earlierMessages: (n: number) => plural(n, "earlier message", "earlier messages"),
     inHead: { reward: "reward", episode_done: "episode done", stop_reason: "stop reason" },
     changed: (n: number) => (n === 1 ? "changed later" : `changed ${n} times`),
     was: "was",

@@ -336,6 +336,15 @@ class Change(Struct):
     after: Json
 
 
+class Earlier(Struct):
+    """What an amendment of an environment step replaced."""
+
+    time_ns: int
+    """When."""
+    values: dict[str, Json]
+    """Each value as it was before, by its name."""
+
+
 class Transition(Struct):
     """One environment step."""
 
@@ -354,8 +363,8 @@ class Transition(Struct):
     """Everything else that was given: metrics, logs, ..."""
     episode_done: bool | None
     stop_reason: str | None
-    earlier: list[dict[str, Json]]
-    """What later words on this step replaced, the oldest first: `time_ns`, and each value as it was."""
+    earlier: list[Earlier]
+    """What later words on this step replaced, the oldest first."""
     amends: bool
     """It changes a step that is not there: that of number `turn`."""
     turn: int | None

@@ -1,6 +1,7 @@
 import { numberOf } from "../../api/number";
 import type { TrajectoryHead } from "../../api/types.gen";
-import { measure } from "../../model/format";
+import { change, measure } from "../../model/format";
+import { noteText } from "../../model/notes";
 import { stepPath } from "../../model/route";
 import type { Range } from "../../model/scale";
 import { useText } from "../../text";
@@ -57,7 +58,7 @@ export function Facts({ head, range, onShut }: { head: TrajectoryHead; range: Ra
               href={`${stepPath(row.project, row.experiment, row.step)}?view=list&where=${encodeURIComponent(`trained_step = ${row.trained_step}`)}`}
               title={f.trainedTogether}
             >
-              {f.trainedStep(row.trained_step, row.step === null ? 0 : row.trained_step - row.step)}
+              {f.trainedStep(row.trained_step, laterBy(row.trained_step, row.step))}
             </Link>
           </Fact>
         )}
@@ -107,8 +108,7 @@ export function Facts({ head, range, onShut }: { head: TrajectoryHead; range: Ra
           <Section title={f.notes}>
             {head.notes.map((note, index) => (
               <div key={index} className="traced note">
-                <span className="dim">{note.event}</span>{" "}
-                {typeof note.body === "string" ? note.body : JSON.stringify(note.body)}
+                {noteText(note)}
               </div>
             ))}
           </Section>
@@ -116,4 +116,9 @@ export function Facts({ head, range, onShut }: { head: TrajectoryHead; range: Ra
       </div>
     </aside>
   );
+}
+
+/** By how many steps, with its sign; empty for the step itself. */
+function laterBy(trained: number, step: number | null): string {
+  return step === null || trained === step ? "" : change(trained - step, 0);
 }
