@@ -18,7 +18,7 @@ from rolltrace.query.scope import Row
 from rolltrace.query.token_sequence import CallTokens, TokenSequence, policy_calls, sequence_of
 from rolltrace.query.trajectory import parents_of
 from rolltrace.query.values import as_object, as_value
-from rolltrace.store import PRUNED
+from rolltrace.store import PRUNED, links_of
 
 if TYPE_CHECKING:
     from rolltrace.query.dataset import Store
@@ -110,6 +110,8 @@ class TrajectoryOutline:
     """How many tokens its last model call saw and produced."""
     reward_range: tuple[float, float] | None
     """Smallest and largest finite reward of its experiment."""
+    links: list[Row]
+    """Where vendors show it and its run: name, url"""
 
 
 class Place(NamedTuple):
@@ -202,6 +204,10 @@ def outline_of(store: Store, trajectory_id: str) -> TrajectoryOutline:
         has_transitions=bool(ask("SELECT 1 FROM _transitions WHERE trajectory_id = ? LIMIT 1", full_id)),
         token_total=_token_total(ops),
         reward_range=None if bounds["least"] is None else (bounds["least"], bounds["most"]),
+        links=[
+            {"name": name, "url": url}
+            for name, url in links_of(store.path, *key[:2], row["run"], full_id).items()
+        ],
     )  # fmt: skip
 
 

@@ -1,5 +1,6 @@
 import { numberOf } from "../../api/number";
-import type { TrajectoryHead } from "../../api/types.gen";
+import type { Elsewhere as Other, TrajectoryHead } from "../../api/types.gen";
+import { baseOfStore } from "../../base";
 import { measure } from "../../model/format";
 import { comparePath } from "../../model/route";
 import type { Range } from "../../model/scale";
@@ -98,28 +99,45 @@ function Elsewhere({ head }: { head: TrajectoryHead }) {
     <nav className="pills elsewhere" aria-label={t.trajectory.elsewhere}>
       <span className="dim wide-only">{t.trajectory.elsewhere}</span>
       {beside.map((each) => (
-        <Link
-          key={each.experiment}
-          className="pill"
-          href={sameTab(each.trajectory_id)}
-          title={`${each.experiment} · ${t.trajectory.stepShort(each.step)}`}
-        >
-          <span className="cut">{each.experiment}</span>
-        </Link>
+        <span key={placeName(each)} className="pill-pair">
+          <Link
+            className="pill"
+            href={baseOfStore(each.store) + sameTab(each.trajectory_id)}
+            title={`${placeName(each)} · ${t.trajectory.stepShort(each.step)}`}
+          >
+            <span className="cut">{placeName(each)}</span>
+          </Link>
+          <Link
+            href={comparePath([head.row.trajectory_id, qualified(each)])}
+            aria-label={t.trajectory.compareWith(placeName(each))}
+            title={t.trajectory.compareWith(placeName(each))}
+          >
+            ⇄
+          </Link>
+        </span>
       ))}
       {others.length > 0 && (
         <Menu
           label={`+${others.length}`}
           title={t.trajectory.elsewhere}
           choices={others.map((each) => ({
-            label: each.experiment,
+            label: placeName(each),
             detail: t.trajectory.stepShort(each.step),
-            run: () => navigate(sameTab(each.trajectory_id)),
+            run: () => navigate(baseOfStore(each.store) + sameTab(each.trajectory_id)),
           }))}
         />
       )}
     </nav>
   );
+}
+
+function placeName({ store, experiment }: Other): string {
+  return store === null ? experiment : `${store}: ${experiment}`;
+}
+
+/** An id that means the same on the page of any store. */
+function qualified({ store, trajectory_id }: Other): string {
+  return store === null ? trajectory_id : `${store}:${trajectory_id}`;
 }
 
 function StepLink({ label, sign, id }: { label: string; sign: string; id: string | undefined }) {
