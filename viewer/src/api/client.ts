@@ -2,7 +2,7 @@
 import { takeEarly } from "./early";
 import type { Problem, paths } from "./types.gen";
 
-export type Path = keyof paths;
+export type Path = { [P in keyof paths]: paths[P] extends { get: object } ? P : never }[keyof paths];
 type Get<P extends Path> = paths[P]["get"];
 type Ok<P extends Path> = Get<P>["responses"][200] extends { content: { "application/json": infer A } } ? A : never;
 export type Answer<P extends Path> = Ok<P>;
@@ -56,6 +56,11 @@ export async function request(href: string, signal?: AbortSignal): Promise<unkno
     if (signal?.aborted) throw error;
     throw new ServerProblem(0, { error: "unreachable", detail: "the server does not answer" });
   }
+  return answerOf(response);
+}
+
+/** What the server answered; a problem if it is none. */
+export async function answerOf(response: Response): Promise<unknown> {
   if (response.ok) return response.json();
   const body = (await response.json().catch(() => null)) as Problem | null;
   throw new ServerProblem(response.status, body ?? { error: "http", detail: `HTTP ${response.status}` });

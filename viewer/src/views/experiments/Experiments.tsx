@@ -58,13 +58,14 @@ export default function Experiments() {
   if (answer.error && !answer.data)
     return <ProblemPanel problem={answer.error} onRetry={() => void answer.refetch()} />;
   if (answer.data && rows.length === 0) return <EmptyStore path={status.data?.store_path ?? ""} />;
+  if (!answer.data) return <div className="experiments-wait skeleton late" aria-busy />;
   const chosen = rows.filter((row) => selected.includes(keyOf(row)));
   return (
     <div className="experiments">
       <h1 className="sr">{t.experiments.title}</h1>
       {chosen.length > 1 && <Overlay rows={chosen} />}
       <div className="summary">
-        <span className="dim">{answer.data ? t.experiments.rows(rows.length) : ""}</span>
+        <span className="dim">{t.experiments.rows(rows.length)}</span>
         <span className="grow" />
         <CopyAs listing="experiments" scope={{}} />
       </div>

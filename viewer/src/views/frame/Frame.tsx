@@ -58,10 +58,12 @@ export function Frame({ page, children }: { page: Page; children: ReactNode }) {
             aria-label={`${t.frame.running(status.data?.running ?? 0)}. ${t.frame.live}`}
           >
             <span className={`dot${status.data?.recording ? " on" : ""}`} />
-            {t.frame.running(status.data?.running ?? 0)}
+            {status.data ? t.frame.running(status.data.running) : ""}
           </Link>
         </Tip>
-        <span className={`state${status.data?.lost ? " err" : ""}`}>{t.frame.lost(status.data?.lost ?? 0)}</span>
+        <span className={`state${status.data?.lost ? " err" : ""}`}>
+          {status.data ? t.frame.lost(status.data.lost) : ""}
+        </span>
         <button
           type="button"
           className="button bare icon small"

@@ -68,7 +68,7 @@ function Loaded({ head, tab, stale }: { head: TrajectoryHead; tab: Tab; stale: b
       <PanelGroup direction="horizontal" autoSaveId="rolltrace.trajectory" className="panes">
         {!outlineShut && (
           <>
-            <Panel id="outline" order={1} defaultSize={17} minSize={10} maxSize={40} className="pane">
+            <Panel id="outline" order={1} defaultSize={shareOf(232)} minSize={10} maxSize={40} className="pane">
               <Outline head={head} onShut={toggleOutline} />
             </Panel>
             <PanelResizeHandle className="handle" aria-label={t.trajectory.resize} />
@@ -94,7 +94,7 @@ function Loaded({ head, tab, stale }: { head: TrajectoryHead; tab: Tab; stale: b
         {!factsShut && (
           <>
             <PanelResizeHandle className="handle" aria-label={t.trajectory.resize} />
-            <Panel id="facts" order={3} defaultSize={20} minSize={12} maxSize={40} className="pane">
+            <Panel id="facts" order={3} defaultSize={shareOf(272)} minSize={12} maxSize={40} className="pane">
               <Facts head={head} range={range} onShut={toggleFacts} />
             </Panel>
           </>
@@ -109,6 +109,11 @@ function usePane(name: string): [boolean, () => void] {
   const [stored, setStored] = useStored(name);
   const isShut = stored === null ? matchMedia("(max-width: 900px)").matches : stored === "yes";
   return [isShut, () => setStored(isShut ? "no" : "yes")];
+}
+
+/** So many pixels in percent of the window; at most a fifth, so that most is left for what was said. */
+function shareOf(pixels: number): number {
+  return Math.min(21, (pixels / window.innerWidth) * 100);
 }
 
 interface TabsProps {
