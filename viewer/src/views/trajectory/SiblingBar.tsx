@@ -1,3 +1,4 @@
+import { Fragment } from "react";
 import { numberOf } from "../../api/number";
 import type { TrajectoryHead } from "../../api/types.gen";
 import { measure } from "../../model/format";
@@ -80,6 +81,9 @@ export function SiblingBar({ head, range }: { head: TrajectoryHead; range: Range
           />
           <StepLink label={t.trajectory.previousStep} sign="[" id={before?.same_rollout} />
           <StepLink label={t.trajectory.nextStep} sign="]" id={after?.same_rollout} />
+          {(before ?? after) && (
+            <CompareLink head={head} id={(before ?? after)!.same_rollout} step={(before ?? after)!.step} />
+          )}
         </span>
       )}
       <Elsewhere head={head} />
@@ -98,14 +102,16 @@ function Elsewhere({ head }: { head: TrajectoryHead }) {
     <nav className="pills elsewhere" aria-label={t.trajectory.elsewhere}>
       <span className="dim wide-only">{t.trajectory.elsewhere}</span>
       {beside.map((each) => (
-        <Link
-          key={each.experiment}
-          className="pill"
-          href={sameTab(each.trajectory_id)}
-          title={`${each.experiment} · ${t.trajectory.stepShort(each.step)}`}
-        >
-          <span className="cut">{each.experiment}</span>
-        </Link>
+        <Fragment key={each.experiment}>
+          <Link
+            className="pill"
+            href={sameTab(each.trajectory_id)}
+            title={`${each.experiment} · ${t.trajectory.stepShort(each.step)}`}
+          >
+            <span className="cut">{each.experiment}</span>
+          </Link>
+          <CompareLink head={head} id={each.trajectory_id} step={each.step} experiment={each.experiment} />
+        </Fragment>
       ))}
       {others.length > 0 && (
         <Menu
@@ -120,6 +126,29 @@ function Elsewhere({ head }: { head: TrajectoryHead }) {
       )}
     </nav>
   );
+}
+
+/** This trajectory beside the same sample elsewhere. */
+function CompareLink({ head, id, step, experiment }: CompareLinkProps) {
+  const t = useText();
+  const label = t.trajectory.compareWith(experiment ?? t.trajectory.stepShort(step));
+  return (
+    <Link
+      className="button small bare icon"
+      href={comparePath([head.row.trajectory_id, id])}
+      aria-label={label}
+      title={label}
+    >
+      ⇄
+    </Link>
+  );
+}
+
+interface CompareLinkProps {
+  head: TrajectoryHead;
+  id: string;
+  step: number | null;
+  experiment?: string;
 }
 
 function StepLink({ label, sign, id }: { label: string; sign: string; id: string | undefined }) {
