@@ -66,8 +66,10 @@ if TYPE_CHECKING:
     from rolltrace.query.labelling import login_name as login_name
     from rolltrace.query.messages import MessagePart, PairedCall, ShownMessage, messages_of_trajectory
     from rolltrace.query.outline import Place, find_trajectory, ops_of, outline_of, tokens_of
+    from rolltrace.query.outline import same_sample as same_sample
     from rolltrace.query.overview import experiment_overview, experiment_states, store_status
     from rolltrace.query.paging import Page, group_page, trajectory_page
+    from rolltrace.query.pulse import Pulse as Pulse
     from rolltrace.query.pulse import pulse_of
     from rolltrace.query.questions import BY_CHOICE as BY_CHOICE
     from rolltrace.query.reading import read_whole as read_whole
@@ -102,10 +104,10 @@ _LATER, __getattr__ = load_later(
         "jump": "JumpTarget jump_targets",
         "labelling": "label_body login_name",
         "messages": "MessagePart PairedCall ShownMessage messages_of_trajectory",
-        "outline": "Place find_trajectory ops_of outline_of tokens_of",
+        "outline": "Place find_trajectory ops_of outline_of same_sample tokens_of",
         "overview": "experiment_overview experiment_states store_status",
         "paging": "Page group_page trajectory_page",
-        "pulse": "pulse_of",
+        "pulse": "Pulse pulse_of",
         "questions": "BY_CHOICE",
         "reading": "read_whole",
         "runs": "NO_OLDER_RUNS",

@@ -64,6 +64,7 @@ _SAME_GROUP = (
     "AND run IS NOT DISTINCT FROM ?"
 )
 _SIBLINGS = f"SELECT * FROM _listing t WHERE {_SAME_GROUP} ORDER BY rollout_n NULLS LAST, start_ns"
+_SAME_SAMPLE = _ELSEWHERE.replace("project = ? AND experiment <> ? AND ", "")
 _RANGE = """
 SELECT min(reward) AS least, max(reward) AS most FROM _listing
 WHERE project = ? AND experiment = ? AND NOT superseded AND isfinite(reward)
@@ -202,6 +203,14 @@ def outline_of(store: Store, trajectory_id: str) -> TrajectoryOutline:
         token_total=_token_total(ops),
         reward_range=None if bounds["least"] is None else (bounds["least"], bounds["most"]),
     )  # fmt: skip
+
+
+def same_sample(store: Store, row: Row) -> list[Row]:
+    """The sample of a row of another store's listing in all experiments of this one, at the nearest step."""
+    if row["sample_index"] is None:
+        return []
+    values = [row["validate"], str(row["sample_index"]), row["step"], row["rollout_n"]]
+    return store._ask(_SAME_SAMPLE, values).rows()
 
 
 def ops_of(store: Store, place: Place) -> list[Row]:

@@ -72,7 +72,6 @@ _FLAGS = """
 SELECT step, validate, flag, count(*) AS n FROM (SELECT step, validate, unnest(flags) AS flag FROM {rows})
 GROUP BY ALL ORDER BY flag
 """
-_HAS_TERMS = "SELECT 1 AS one FROM scores WHERE project = ? AND experiment = ? AND terms IS NOT NULL LIMIT 1"
 _TERMS = """
 SELECT step, validate, term, avg(value) AS mean FROM (
     SELECT step, validate, unnest(json_keys(terms)) AS term,
@@ -108,7 +107,7 @@ def step_series(
     """An experiment over its steps, training and validation apart: counts, rewards and their terms, lengths, flags."""
     scope = Scope(project=project, experiment=experiment, run=run, all_runs=all_runs)
     steps = _steps(store, scope)
-    has_terms = len(store._ask(_HAS_TERMS, [project, experiment])) > 0
+    has_terms = store._engine.may_have_terms(project, experiment)
     terms = _by_name(scope.selected().ask(store, _TERMS), "term", "mean") if has_terms else {}
     flags: dict[str, dict[Any, int]] = {}
     for row in steps:

@@ -52,6 +52,8 @@ class Summary(msgspec.Struct):
     """Table and source of parts that these stand for."""
     rows: dict[str, int]
     """How many rows each table has."""
+    terms: int
+    """How many of its scores have terms."""
     dropped: list[str]
     """The trajectories that were begun and not kept. The listing is without them, other tables may not be."""
     strays: bool

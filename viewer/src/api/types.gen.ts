@@ -475,6 +475,8 @@ export interface components {
             author: string;
             /** @description The labels of the keys 1 to 9, if the browser has no others set up. */
             labels: string[];
+            /** @description The names of all stores that the server shows, if there are several. */
+            stores: string[];
             /** @description The server's clock. */
             now_ns: number;
         };
@@ -499,6 +501,8 @@ export interface components {
          * @description One experiment in the list of all.
          */
         ExperimentRow: {
+            /** @description In which store it is, if the list is of several: its address begins with /s/NAME. */
+            store: string | null;
             project: string;
             experiment: string;
             /** @enum {unknown} */
@@ -919,9 +923,11 @@ export interface components {
         };
         /**
          * Elsewhere
-         * @description The same sample in another experiment of the project.
+         * @description The same sample in another experiment of the project, or of another store.
          */
         Elsewhere: {
+            /** @description Another store. */
+            store: string | null;
             experiment: string;
             /** @description The nearest one. */
             step: number | null;
@@ -1294,6 +1300,8 @@ export interface components {
          */
         CompareColumn: {
             row: components["schemas"]["TrajectoryRow"];
+            /** @description Of several stores, the one it is in. */
+            store: string | null;
             turns: number;
             /** @description Where it leaves the way of the best one; None if it does not. */
             parts_at_turn: number | null;

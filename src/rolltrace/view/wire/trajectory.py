@@ -100,7 +100,10 @@ class Finding(Struct):
 
 
 class Elsewhere(Struct):
-    """The same sample in another experiment of the project."""
+    """The same sample in another experiment of the project, or of another store."""
+
+    store: str | None
+    """Another store."""
 
     experiment: str
     step: int | None
