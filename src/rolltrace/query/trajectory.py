@@ -22,7 +22,7 @@ from rolltrace.record import Message
 from rolltrace.store import PRUNED
 
 if TYPE_CHECKING:
-    from rolltrace.query.token_sequence import TokenSequence
+    from rolltrace.query.sequence import TokenSequence
 
 _LARGE = ("ops", "tokens")
 _COORDINATES = ("step", "sample_index", "rollout_n", "validate", "run")
@@ -158,7 +158,7 @@ class Trajectory:
 
     def token_sequence(self) -> TokenSequence:
         """All tokens as one sequence, each prompt without what the turn before had: see `query.token_sequence`."""
-        from rolltrace.query.token_sequence import token_sequence
+        from rolltrace.query.sequence import token_sequence
 
         return token_sequence(self)
 
