@@ -56,10 +56,11 @@ class PlainTable:
     def to_pylist(self, first: int, count: int) -> list[dict[str, Any]]:
         """Some rows as dicts that share nothing."""
         names = self.column_names
-        return [
-            dict(zip(names, (list(value) if type(value) is list else value for value in row)))
-            for row in self._rows[first : first + count]
-        ]
+        rows = [dict(zip(names, row)) for row in self._rows[first : first + count]]
+        for name in (name for name, kind in self._columns if kind.endswith("[]")):
+            for row in rows:
+                row[name] = None if row[name] is None else list(row[name])
+        return rows
 
     def arrow(self) -> pa.Table:
         """As an Arrow table."""

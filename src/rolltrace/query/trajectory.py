@@ -149,7 +149,7 @@ class Trajectory:
     def to_dict(self) -> dict[str, Any]:
         """Its attributes without `ops` and `tokens`, which may be large: scores, transitions, notes and findings as
         dicts, `pruned` as text."""
-        attributes = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in _LARGE}
+        attributes = {name: getattr(self, name) for name in _SMALL}
         return {
             **attributes,
             **{name: [dict(each) for each in attributes[name]] for name in _EVENTS},
@@ -161,6 +161,9 @@ class Trajectory:
         from rolltrace.query.sequence import token_sequence
 
         return token_sequence(self)
+
+
+_SMALL = tuple(each.name for each in fields(Trajectory) if each.name not in _LARGE)
 
 
 def build(
