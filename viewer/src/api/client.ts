@@ -1,8 +1,8 @@
 /** The one way to the server: typed by its OpenAPI document, so a path, an argument or a field that is gone is a type error. */
-import { request, takeEarly } from "./early";
+import { takeEarly } from "./early";
 import type { Problem, paths } from "./types.gen";
 
-export type Path = keyof paths;
+export type Path = { [P in keyof paths]: paths[P] extends { get: object } ? P : never }[keyof paths];
 type Get<P extends Path> = paths[P]["get"];
 type Ok<P extends Path> = Get<P>["responses"][200] extends { content: { "application/json": infer A } } ? A : never;
 export type Answer<P extends Path> = Ok<P>;
@@ -44,14 +44,23 @@ export async function ask<P extends Path>(
   return (await fetchJson(hrefOf(path, pathArguments as object, query as object), signal)) as Answer<P>;
 }
 
-export async function fetchJson(href: string, signal?: AbortSignal): Promise<unknown> {
+export function fetchJson(href: string, signal?: AbortSignal): Promise<unknown> {
+  return takeEarly(href) ?? request(href, signal);
+}
+
+export async function request(href: string, signal?: AbortSignal): Promise<unknown> {
   let response: Response;
   try {
-    response = await (takeEarly(href) ?? request(href, signal));
+    response = await fetch(href, { signal, headers: { accept: "application/json" }, credentials: "same-origin" });
   } catch (error) {
     if (signal?.aborted) throw error;
     throw new ServerProblem(0, { error: "unreachable", detail: "the server does not answer" });
   }
+  return answerOf(response);
+}
+
+/** What the server answered; a problem if it is none. */
+export async function answerOf(response: Response): Promise<unknown> {
   if (response.ok) return response.json();
   const body = (await response.json().catch(() => null)) as Problem | null;
   throw new ServerProblem(response.status, body ?? { error: "http", detail: `HTTP ${response.status}` });
