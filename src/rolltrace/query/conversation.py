@@ -105,9 +105,10 @@ def from_last_telling(ops: Sequence[Op]) -> Sequence[Op]:
     opening = next(((at, messages[0]) for at in calls if (messages := messages_of(ops[at].inputs)) is not None), None)
     if opening is None:
         return ops
+    first, message = opening
     for at in reversed(calls):
-        messages = messages_of(ops[at].inputs)
-        if messages is not None and messages[0] == opening[1]:
+        messages = messages_of(ops[at].inputs) if at > first else None
+        if at == first or (messages is not None and messages[0] == message):
             return ops[at:]
     return ops
 

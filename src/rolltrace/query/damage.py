@@ -7,11 +7,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-import duckdb
-import pyarrow as pa
-
+from rolltrace._arrow import pa, pq
 from rolltrace.files import read_problem
-from rolltrace.store import SCHEMAS, checksum_problem, pq, table_of
+from rolltrace.query.database import duckdb
+from rolltrace.store import SCHEMAS, checksum_problem, table_of
 
 _OF_THE_QUESTION = (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException, duckdb.PermissionException)
 _OF_FILES = (duckdb.IOException, duckdb.InternalException)

@@ -17,7 +17,7 @@ from rolltrace.query.paging import cell_of
 from rolltrace.query.questions import LOST
 from rolltrace.query.reading import summaries
 from rolltrace.query.scope import Row
-from rolltrace.query.token_sequence import PackedCall, TokenSequence, policy_calls, sequence_of
+from rolltrace.query.sequence import PackedCall, TokenSequence, policy_calls, sequence_of
 from rolltrace.query.trajectory import parents_of
 from rolltrace.query.values import as_object, as_value
 from rolltrace.store import PRUNED, links_of

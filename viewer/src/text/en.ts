@@ -287,7 +287,6 @@ export const en = {
     stepShort: (step: number | null) => (step === null ? "no step" : `step ${step}`),
     nextStep: "Same sample, next step",
     bestWorst: "Compare best and worst",
-    compareWith: (name: string) => `Compare with ${name}`,
     compareBest: "Compare with the best",
     compareWith: (other: string) => `Compare with the same sample: ${other}`,
     outline: "Ops",

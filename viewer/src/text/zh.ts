@@ -274,7 +274,6 @@ export const zh: Catalogue = {
     stepShort: (step) => (step === null ? "无步数" : `第 ${step} 步`),
     nextStep: "同一样本，下一步",
     bestWorst: "对比最好与最差",
-    compareWith: (name) => `与 ${name} 对比`,
     compareBest: "与最好的对比",
     compareWith: (other) => `与同一样本对比：${other}`,
     outline: "调用",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rolltrace.query import OpTokens, Store, token_sequence
-from rolltrace.query.token_sequence import CallTokens, sequence_of
+from rolltrace.query.sequence import CallTokens, sequence_of
 
 
 def call(op_id: int, prompt: str, response: str, *, text: bool = True, version: int = 0) -> CallTokens:

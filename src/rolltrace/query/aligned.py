@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from rolltrace.query.compare import Comparison, TokenDivergence, TurnRow
+from rolltrace.query.comparison import Comparison, TokenDivergence, TurnRow
 from rolltrace.query.messages import ShownMessage, messages_of_trajectory
 from rolltrace.query.trajectory import Trajectory
 

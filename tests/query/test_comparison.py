@@ -9,7 +9,7 @@ import pytest
 
 from rolltrace.errors import ConfigError
 from rolltrace.query import Op, OpTokens, Score, Trajectory, compare
-from rolltrace.query.compare import ToolCall
+from rolltrace.query.comparison import ToolCall
 
 
 def trajectory(*turns: Any, scores: dict[str, float] | None = None, tokens: bool = True, **fields: Any) -> Trajectory:
