@@ -6,6 +6,8 @@ from rolltrace._later import load_later
 from rolltrace.record.decode import decode_value
 from rolltrace.record.events import (
     NOTHING,
+    PAYLOAD_AT,
+    PAYLOAD_AT_HEAD,
     Blob,
     Error,
     Event,
@@ -104,6 +106,8 @@ __all__ = [
     "NOTHING",
     "OP_KINDS",
     "OWN_PROCESS",
+    "PAYLOAD_AT",
+    "PAYLOAD_AT_HEAD",
     "POINTER",
     "SCORES",
     "SPANS",
