@@ -8,6 +8,8 @@ if TYPE_CHECKING:
     from rolltrace.record.decode import decode_value
     from rolltrace.record.events import (
         NOTHING,
+        PAYLOAD_AT,
+        PAYLOAD_AT_HEAD,
         Blob,
         Error,
         Event,
@@ -111,6 +113,8 @@ __all__ = [
     "NOTHING",
     "OP_KINDS",
     "OWN_PROCESS",
+    "PAYLOAD_AT",
+    "PAYLOAD_AT_HEAD",
     "POINTER",
     "SCORES",
     "SPANS",
