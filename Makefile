@@ -11,8 +11,8 @@ ENVIRONMENTS := verl tinker $(VERL_RELEASES:%=verl-%) weave weave-server mlflow 
 WITH_VERL := torch ray verl $(VERL_RELEASES:%=verl-%)
 WITH_VENDORS := weave mlflow otlp trackio tinker
 MATRIX ?= 3.10 3.12 3.13 oldest
-# How many trajectories the viewer is measured with.
-VIEWED ?= 2000
+# What the viewer is measured with: benchmarks/view.py says how large it can be.
+VIEWED ?= --quick
 # The tests start hundreds of processes: without their compiled modules each would take twice as long to start.
 unexport PYTHONDONTWRITEBYTECODE
 CHECK_PYTHON = $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' \
@@ -102,9 +102,9 @@ bench-verl: environment-verl ## the same rollouts of verl with each tracing back
 bench-tinker: environment-tinker ## what recording rollouts of tinker-cookbook costs, and a deepcopy at each step for comparison
 	.venvs/tinker/bin/python -m benchmarks.tinker_cost
 
-bench-view: $(READY) .venvs/chromium ## what the viewer's pages take in a real browser (VIEWED=20000 trajectories: several minutes)
+bench-view: $(READY) .venvs/chromium ## what the viewer's pages take in a real browser (a minute; larger with VIEWED="--trajectories 20000 --wide 1000000 --odd 1 --readers 10")
 	$(BIN)/python -m pip install --quiet --group browser
-	$(BIN)/python -m benchmarks.view --trajectories $(VIEWED)
+	$(BIN)/python -m benchmarks.view $(VIEWED)
 
 screenshots: $(READY) .venvs/chromium ## take the pictures of the viewer that the docs show
 	$(BIN)/python -m pip install --quiet --group browser

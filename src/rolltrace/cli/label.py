@@ -66,7 +66,9 @@ def run(options: argparse.Namespace) -> int:
     by_coordinates = any(getattr(options, name) is not None for name in ("step", "sample", "rollout"))
     target = None if by_coordinates or not words else words.pop(0)
     if target is not None and _ID.fullmatch(target.lower()) is None:
-        options.usage_error(f"{plain(target)} is not an id; name a trajectory first, or give --step, --sample, --rollout")
+        options.usage_error(
+            f"{plain(target)} is not an id; name a trajectory first, or give --step, --sample and --rollout"
+        )
     marks = _marks(words, options)
     if marks and target is None and not by_coordinates:
         options.usage_error("name the trajectory: an id, or --step, --sample and --rollout")

@@ -7,6 +7,7 @@ import os
 import secrets
 import sys
 import threading
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -22,12 +23,20 @@ def add(commands: Any) -> None:
     parser = commands.add_parser(
         "view",
         help="look at a store in a browser",
-        description="A local web application for a store: experiments, steps, groups, trajectories, tokens, and what "
-        "is running now. Labels and notes can be written there, nothing else, and it sends nothing anywhere. When it listens on more than this machine's own "
-        "address, it requires a token, which is part of the printed link.",
-        epilog="example: rolltrace view --port 8000; through SSH: ssh -L 7655:127.0.0.1:7655 HOST rolltrace view",
+        description="A local web application for stores: experiments, steps, groups, trajectories, tokens, and what "
+        "is running now. It sends nothing anywhere, and writes nothing but the labels and notes that people give. "
+        "When it listens on more than this machine's own address, it requires a token, which is part of the printed "
+        "link.",
+        epilog="""examples:
+  rolltrace view --port 8000
+  rolltrace view runs/a runs/b                                  two stores side by side
+  ssh -L 7655:127.0.0.1:7655 HOST rolltrace view --no-browser   through SSH""",
     )
-    add_store(parser)
+    parser.add_argument(
+        "stores", nargs="*", metavar="STORE",
+        help="the store folder, or several to see side by side (default: ROLLTRACE_STORE, or ~/.rolltrace)",
+    )  # fmt: skip
+    add_store(parser, last=False)
     parser.add_argument("--port", type=int, help="port to listen on (default: 7655, or any free one)")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1)")
     parser.add_argument("--token", help="token to require (default: none on 127.0.0.1, else a random one)")
@@ -50,26 +59,36 @@ def add(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    store = store_of(options, may_be_empty=True)
+    stores = _stores(options)
     token, labels = _token(options), _labels(options.labels)
 
     from rolltrace.store import check_version
     from rolltrace.view import listen, serve
 
-    check_version(store)  # an error of the store is told here, not in the browser
+    for store in stores:
+        check_version(store)  # an error of the store is told here, not in the browser
     listening = listen(options.host, options.port)
     url = listening.url + (f"?token={quote(token, safe='')}" if token else "")
-    print(f"rolltrace view of {store}\n  {url}\npress Ctrl-C to stop", flush=True)
+    print(f"rolltrace view of {', '.join(map(str, stores))}\n  {url}\npress Ctrl-C to stop", flush=True)
     if not options.no_browser and has_browser():
         threading.Thread(target=_open_browser, args=(url,), daemon=True).start()
     from rolltrace.view import Writing, access_for  # brings the web server's libraries: a browser can start meanwhile
 
     try:
         access = access_for(options.host, listening.port, token, options.allow_host)
-        serve(store, listening, access, Writing(options.read_only, labels))
+        serve(stores, listening, access, Writing(options.read_only, labels))
     except KeyboardInterrupt:  # the usual end
         pass
     return 0
+
+
+def _stores(options: argparse.Namespace) -> list[Path]:
+    named = options.stores or [None]
+    if options.stores and options.store_option is not None:
+        named = [*options.stores, options.store_option]
+        options.store_option = None
+    stores = [store_of(argparse.Namespace(**{**vars(options), "store": each}), may_be_empty=True) for each in named]
+    return list(dict.fromkeys(store.resolve() for store in stores)) if len(stores) > 1 else stores
 
 
 def _token(options: argparse.Namespace) -> str | None:

@@ -25,9 +25,7 @@ class _Split(NamedTuple):
     rest: list[dict[str, Any]]
 
 
-def write(
-    selection: Selection, out: TextIO, *, chosen: str | None = None, rejected: str | None = None
-) -> Exported:
+def write(selection: Selection, out: TextIO, *, chosen: str | None = None, rejected: str | None = None) -> Exported:
     """Write a line per group that has a best and a worst; with filters, a line per two rollouts of a group that they
     name.
 
@@ -78,7 +76,7 @@ def _groups(rows: list[Row], skipped: Counter[str]) -> Iterator[list[Row]]:
 def _as_labelled(
     selection: Selection, chosen: str, rejected: str | None, skipped: Counter[str]
 ) -> Iterator[tuple[Row, Row]]:
-    """Each rollout stands in one pair at most: the best of those chosen against the worst of those rejected, and so on."""
+    """The best of those chosen against the worst of those rejected, and so on: each stands in one pair at most."""
     better, worse = (
         {row["trajectory_id"] for row in selection.store.trajectories(where=where, all_runs=True)}
         for where in (chosen, rejected)

@@ -40,8 +40,8 @@ _KEYED = {
     "WHERE name = 'reward' AND terms IS NOT NULL",
     "label": "SELECT DISTINCT trajectory_id, name AS value FROM latest_scores SEMI JOIN selected USING (trajectory_id) "
     "WHERE label IS NOT NULL",
-    "author": "SELECT DISTINCT trajectory_id, name AS value FROM latest_scores SEMI JOIN selected USING (trajectory_id) "
-    "WHERE author IS NOT NULL AND label IS NOT NULL",
+    "author": "SELECT DISTINCT trajectory_id, name AS value FROM latest_scores SEMI JOIN selected "
+    "USING (trajectory_id) WHERE author IS NOT NULL AND label IS NOT NULL",
 }
 """Where the names are found that come after `tag.`, `score.`, `term.`, `label.` and `author.`."""
 

@@ -62,7 +62,7 @@ class Facets:
 
 
 def facets_of(store: Store, scope: Scope) -> Facets:
-    """Counts of status, fate, flag, label, tool, validation and tags, and histograms, over the trajectories of a scope."""
+    """Counts of status, fate, flag, label, tool, validation, tags, and histograms, over the trajectories of a scope."""
     selected = scope.selected()
     by_field: dict[str, list[Row]] = {"status": [], "flag": [], "label": [], "tool": [], "fate": [], "validate": []}
     for row in selected.ask(store, _COUNTS):

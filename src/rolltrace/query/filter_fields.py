@@ -67,7 +67,9 @@ FIELDS = {
         Field("score.NAME", "number", "x.value", "newest score called NAME"),
         Field("term.NAME", "number", TERM, "the part NAME of the newest reward"),
         Field(
-            "label.NAME", "text", "x.label",
+            "label.NAME",
+            "text",
+            "x.label",
             "newest text of the score NAME: a label, a human's note; alone, `label.NAME` means that there is one",
         ),
         Field("label", "text", "one_label", "name of some label that people gave it or a turn of it"),
@@ -124,7 +126,7 @@ _TYPE_WORDS = {"number": "a number", "text": "text", "bool": "true or false"}
 
 
 def need(field: Field) -> str | None:
-    """What a field reads besides the plain columns: flag, tag, tool, op, kind, text, score, term, label, author, group."""
+    """What a field reads besides the plain columns: flag, tag, tool, op, kind, text, score, term, label, ..."""
     first = field.name.partition(".")[0]
     return first if first in _LOOKUPS or field.type == "tags" else None
 

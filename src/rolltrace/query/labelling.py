@@ -128,7 +128,9 @@ def _op(store: SqlStore, about: Addressee, turn: int | None, op_id: int | None) 
     if turn is None and op_id is None:
         return None
     sql, value = (_OP, op_id) if turn is None else (_TURN, turn)
-    rows = store._ask(sql, [about.trajectory_id.hex(), value], about.coordinates.step).rows() if (value or 0) >= 0 else []
+    rows = (
+        store._ask(sql, [about.trajectory_id.hex(), value], about.coordinates.step).rows() if (value or 0) >= 0 else []
+    )
     if not rows:
         what = f"op {op_id}" if turn is None else f"turn {turn}; turns are model calls, counted from 0"
         raise NotFoundError(f"the trajectory {about.trajectory_id.hex()} has no {what}")

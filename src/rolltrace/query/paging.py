@@ -22,7 +22,17 @@ from rolltrace.query.step_rows import TRUNCATED
 if TYPE_CHECKING:
     from rolltrace.query.dataset import Store
 
-CELL_COLUMNS = ("trajectory_id", "rollout_n", "reward", "status", "flags", "labels", "response_tokens", "turns", "duration_s")
+CELL_COLUMNS = (
+    "trajectory_id",
+    "rollout_n",
+    "reward",
+    "status",
+    "flags",
+    "labels",
+    "response_tokens",
+    "turns",
+    "duration_s",
+)
 _TRAJECTORY_ORDER = "project,experiment,step,validate,sample_index,rollout_n,start_ns"
 _GROUP_ORDER = "project,experiment,step,validate,sample_index"
 

@@ -9,6 +9,7 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 import rolltrace
 from rolltrace.query import (
@@ -17,6 +18,7 @@ from rolltrace.query import (
     QueryError,
     Scope,
     Store,
+    TrajectoryOutline,
     bounded,
     branch_of,
     changes_between,
@@ -33,6 +35,7 @@ from rolltrace.query import (
     outline_of,
     pulse_of,
     read_image,
+    same_sample,
     search_text,
     side_by_side,
     step_series,
@@ -40,10 +43,14 @@ from rolltrace.query import (
     trajectory_page,
     whole_value,
 )
+from rolltrace.query import compare as compare_trajectories
 from rolltrace.view import requests, shapes, wire
 from rolltrace.view.answers import Answer
 from rolltrace.view.encoding import encoded, recorded, recorded_whole
+from rolltrace.view.lanes import Opened
 from rolltrace.view.loaded import Loaded
+from rolltrace.view.merged import merged_pulse, merged_status
+from rolltrace.view.stores import Home, Stores
 from rolltrace.view.writes import Writing
 
 _MOST_TOKENS = 50_000
@@ -61,6 +68,17 @@ class Asked(NamedTuple):
     """The parameters in its path."""
     writing: Writing
     """What its pages may write."""
+    stores: Stores
+    """All that the server shows."""
+    name: str | None
+    """Of several, the one that it is about; None if it is about all of them, and `store` is the first."""
+
+    def every(self) -> list[tuple[str | None, Opened]]:
+        """The stores that it is about; without a name if the server shows one only."""
+        if not self.stores.several:
+            return [(None, self.stores.homes[0].opened())]
+        homes = self.stores.homes if self.name is None else [self.stores.named(self.name)]
+        return [(home.name, home.opened()) for home in homes]
 
 
 def status(asked: Asked) -> Answer:
@@ -68,7 +86,12 @@ def status(asked: Asked) -> Answer:
 
 
 def _status(asked: Asked) -> dict[str, Any]:
-    store = asked.store
+    names = [home.name for home in asked.stores.homes] if asked.stores.several else []
+    each = [_status_of(opened.store, asked.writing) for _, opened in asked.every()]
+    return {**merged_status(each), "stores": names}
+
+
+def _status_of(store: Store, writing: Writing) -> dict[str, Any]:
     status = store_status(store)
     return {
         "store_name": store.path.name,
@@ -82,15 +105,18 @@ def _status(asked: Asked) -> dict[str, Any]:
             {"file": str(each.path.relative_to(store.path)), "reason": each.reason}
             for each in status.incomplete.missing
         ],
-        "read_only": asked.writing.refusal(store.path),
+        "read_only": writing.refusal(store.path),
         "author": login_name(),
-        "labels": asked.writing.labels,
+        "labels": writing.labels,
         "now_ns": time.time_ns(),
     }
 
 
 def experiments(asked: Asked) -> Answer:
-    return Answer(encoded(wire.Experiments, {"rows": experiment_overview(asked.store)}))
+    rows = [{**row, "store": name} for name, opened in asked.every() for row in experiment_overview(opened.store)]
+    if len(asked.every()) > 1:
+        rows.sort(key=lambda row: -row["end_ns"])
+    return Answer(encoded(wire.Experiments, {"rows": rows}))
 
 
 def experiment(asked: Asked) -> Answer:
@@ -174,7 +200,7 @@ def trajectory(asked: Asked) -> Answer:
                 "siblings": outline.siblings,
                 "group_records": [shapes.group_record(each) for each in outline.group_records],
                 "over_steps": outline.over_steps,
-                "elsewhere": outline.elsewhere,
+                "elsewhere": _elsewhere(asked, outline),
                 "outline": [shapes.op(each) for each in outline.ops],
                 "scores": scores,
                 "labels": outline.labels,
@@ -187,9 +213,18 @@ def trajectory(asked: Asked) -> Answer:
                 "has_transitions": outline.has_transitions,
                 "token_total": outline.token_total,
                 "reward_range": outline.reward_range,
+                "links": outline.links,
             },
         )
     )
+
+
+def _elsewhere(asked: Asked, outline: TrajectoryOutline) -> list[dict[str, Any]]:
+    here = [{**each, "store": None} for each in outline.elsewhere]
+    others = [home for home in asked.stores.homes if asked.stores.several and home.name != asked.name]
+    for home in others:
+        here += [{**each, "store": home.name} for each in same_sample(home.opened().store, outline.row)]
+    return here
 
 
 def _score(score: dict[str, Any]) -> dict[str, Any]:
@@ -285,8 +320,14 @@ def raw(asked: Asked) -> Answer:
 
 
 def blob(asked: Asked) -> Answer:
-    image = read_image(asked.store.path, asked.path["hash"])
-    return Answer(image.data, image.media_type)
+    problem: NotFoundError | None = None
+    for _, opened in asked.every():
+        try:
+            image = read_image(opened.store.path, asked.path["hash"])
+            return Answer(image.data, image.media_type)
+        except NotFoundError as fault:
+            problem = problem or fault
+    raise problem or NotFoundError("there is no such image")
 
 
 def compare(asked: Asked) -> Answer:
@@ -294,15 +335,19 @@ def compare(asked: Asked) -> Answer:
     ids = [each for each in wanted.ids.split(",") if each.strip()]
     if not 2 <= len(ids) <= _MOST_COMPARED:
         raise QueryError(f"compare two to {_MOST_COMPARED} trajectories, not {len(ids)}")
-    comparison = asked.store.compare(ids)
-    trajectory_ids = [each.trajectory_id for each in comparison.trajectories]
-    shown = side_by_side(comparison, [asked.loaded.tokens(each) for each in trajectory_ids])
-    figures = {op["op_id"]: op for each in trajectory_ids for op in asked.loaded.ops(each)}
+    homes = [_home_of(asked, each) for each in ids]
+    comparison = compare_trajectories(
+        [home.opened().loaded.trajectory(each.rpartition(":")[2]) for home, each in zip(homes, ids)]
+    )
+    read = [(home.opened().loaded, each.trajectory_id) for home, each in zip(homes, comparison.trajectories)]
+    shown = side_by_side(comparison, [loaded.tokens(each) for loaded, each in read])
+    figures = {op["op_id"]: op for loaded, each in read for op in loaded.ops(each)}
     difference = shown.first_difference
     rows = [{**vars(row), "turns": [_turn(turn, figures) for turn in row.turns]} for row in shown.rows]
     columns = [
         {
             "row": shapes.listing_row(each.to_dict()),
+            "store": homes[at].name if asked.stores.several else None,
             "turns": each.turns,
             "parts_at_turn": comparison.partings[at].turn,
         }
@@ -327,6 +372,13 @@ def compare(asked: Asked) -> Answer:
     )
 
 
+def _home_of(asked: Asked, trajectory_id: str) -> Home:
+    """The store of a trajectory: the one it is named with, else the one that was asked, else the first that has it."""
+    if asked.name is not None and ":" not in trajectory_id:
+        return asked.stores.named(asked.name)
+    return asked.stores.with_trajectory(trajectory_id)
+
+
 def _turn(turn: Any, figures: dict[int, Any]) -> dict[str, Any] | None:
     if turn is None:
         return None
@@ -339,7 +391,7 @@ def _differing(name: str, values: list[Any]) -> dict[str, Any]:
 
 
 def live(asked: Asked) -> Answer:
-    pulse = pulse_of(asked.store)
+    pulse = merged_pulse([pulse_of(opened.store) for _, opened in asked.every()])
     rows = [shapes.live_row(row) for row in pulse.rows]
     return Answer(encoded(wire.Live, {**vars(pulse), "rows": rows, "status": _status(asked)}))
 
@@ -353,12 +405,16 @@ def search(asked: Asked) -> Answer:
 
 def jump(asked: Asked) -> Answer:
     wanted: requests.JumpRequest = asked.arguments
-    targets = jump_targets(
-        asked.store, wanted.q, Scope(project=wanted.project, experiment=wanted.experiment, step=wanted.step)
-    )
+    scope = Scope(project=wanted.project, experiment=wanted.experiment, step=wanted.step)
     candidates = [
-        {"kind": each.kind, "label": each.label, "detail": each.detail, "href": shapes.place_of(each)}
-        for each in targets
+        {
+            "kind": each.kind,
+            "label": each.label,
+            "detail": each.detail if name is None else f"{each.detail} · {name}",
+            "href": shapes.place_of(each) if name is None else f"/s/{quote(name, safe='')}{shapes.place_of(each)}",
+        }
+        for name, opened in asked.every()
+        for each in jump_targets(opened.store, wanted.q, scope)
     ]
     return Answer(encoded(wire.Jump, {"candidates": candidates}))
 

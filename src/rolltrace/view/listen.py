@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import socket
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -73,7 +74,7 @@ def _bound(host: str, port: int) -> Listening:
     return Listening(opened, host, opened.getsockname()[1])
 
 
-def serve(store: Path, listening: Listening, access: Access, writing: Writing | None = None) -> None:
+def serve(stores: Sequence[Path], listening: Listening, access: Access, writing: Writing | None = None) -> None:
     """Answer until a signal ends it."""
     # Here, since the socket waits for a browser already: it can start while this loads.
     import uvicorn
@@ -82,7 +83,7 @@ def serve(store: Path, listening: Listening, access: Access, writing: Writing | 
     from rolltrace.view.writes import Writing
 
     config = uvicorn.Config(
-        application(store, access, writing or Writing()),
+        application(stores, access, writing or Writing()),
         log_level="warning", access_log=False, server_header=False, lifespan="on",
         timeout_graceful_shutdown=1,  # pages that wait for live updates never end by themselves
         ws="none",

@@ -24,8 +24,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from rolltrace.view.encoding import encoded_struct
 from rolltrace.view.listen import is_loopback
 from rolltrace.view.wire import Problem
-from rolltrace.view.writes import PATHS as WRITE_PATHS
-from rolltrace.view.writes import forgery
+from rolltrace.view.writes import forgery, is_write
 
 HEADERS = {
     # Styles may be inline: libraries for editors and charts set them so, and a style runs no script.
@@ -86,8 +85,8 @@ class Guard:
 
     def _refusal(self, scope: Scope) -> Response | None:
         headers = Headers(scope=scope)
-        is_write = scope["method"] == "POST" and scope["path"] in WRITE_PATHS
-        if scope["method"] not in ("GET", "HEAD") and not is_write:
+        writes = is_write(scope["method"], scope["path"])
+        if scope["method"] not in ("GET", "HEAD") and not writes:
             return _problem(405, "method", f"{scope['method'][:20]} is not allowed: nothing can be changed here")
         host = headers.get("host", "")
         if not self._knows(host):
@@ -101,7 +100,7 @@ class Guard:
         site, mode = headers.get("sec-fetch-site", "none"), headers.get("sec-fetch-mode")
         if site in ("cross-site", "same-site") and mode != "navigate":
             return _problem(403, "forbidden", "a page of another site may not ask this server")
-        if is_write and (why := forgery(headers)) is not None:
+        if writes and (why := forgery(headers)) is not None:
             return _problem(403, "forbidden", why)
         return self._without_token(scope, headers)
 

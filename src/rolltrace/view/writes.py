@@ -7,6 +7,7 @@ a script of another site is not allowed to. What `view.security` asks of every r
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
@@ -37,7 +38,7 @@ class Write(NamedTuple):
 
     name: str
     path: str
-    request: type[Struct]
+    request: type[requests.LabelRequest]
     """Of its body."""
     answer: type[Struct]
     summary: str
@@ -46,7 +47,7 @@ class Write(NamedTuple):
 WRITES = (
     Write("label", "/api/label", requests.LabelRequest, wire.Written, "Give labels or a note, or take them back"),
 )
-PATHS = frozenset(each.path for each in WRITES)
+_PATH = re.compile(rf"(?:/s/[^/]+)?(?:{'|'.join(re.escape(each.path) for each in WRITES)})")
 
 
 class Writing(NamedTuple):
@@ -63,6 +64,14 @@ class Writing(NamedTuple):
             return "this server only reads (--read-only)"
         problem = write_problem(store)
         return None if problem is None else f"the store {store.name!r} can only be read: {problem}"
+
+
+USUAL = Writing()
+
+
+def is_write(method: str, path: str) -> bool:
+    """Whether a request is one of those that write."""
+    return method == "POST" and _PATH.fullmatch(path) is not None
 
 
 def forgery(headers: Mapping[str, str]) -> str | None:
@@ -118,4 +127,3 @@ def _whole(text: str) -> int:
     if not text.isascii() or not text.isdigit() or len(text) > _MOST_DIGITS:
         raise ConfigError(f"an op has a whole number as its id, not {text[:60]!r}")
     return int(text)
-

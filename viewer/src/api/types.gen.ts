@@ -475,6 +475,8 @@ export interface components {
             author: string;
             /** @description The labels of the keys 1 to 9, if the browser has no others set up. */
             labels: string[];
+            /** @description The names of all stores that the server shows, if there are several. */
+            stores: string[];
             /** @description The server's clock. */
             now_ns: number;
         };
@@ -499,6 +501,8 @@ export interface components {
          * @description One experiment in the list of all.
          */
         ExperimentRow: {
+            /** @description In which store it is, if the list is of several: its address begins with /s/NAME. */
+            store: string | null;
             project: string;
             experiment: string;
             /** @enum {unknown} */
@@ -903,6 +907,8 @@ export interface components {
             token_total: number;
             /** @description Smallest and largest finite reward of the experiment: one colour scale. None without rewards. */
             reward_range: number[] | null;
+            /** @description Where it, or its run, is shown elsewhere: MLflow, Weave, W&B. */
+            links: components["schemas"]["Link"][];
         };
         /**
          * SampleStep
@@ -919,9 +925,11 @@ export interface components {
         };
         /**
          * Elsewhere
-         * @description The same sample in another experiment of the project.
+         * @description The same sample in another experiment of the project, or of another store.
          */
         Elsewhere: {
+            /** @description Another store. */
+            store: string | null;
             experiment: string;
             /** @description The nearest one. */
             step: number | null;
@@ -1037,6 +1045,14 @@ export interface components {
             /** @description From 1, the oldest first. */
             index: number;
             count: number;
+        };
+        /**
+         * Link
+         * @description A page of a vendor about it or its run.
+         */
+        Link: {
+            name: string;
+            url: string;
         };
         /**
          * Conversation
@@ -1294,6 +1310,8 @@ export interface components {
          */
         CompareColumn: {
             row: components["schemas"]["TrajectoryRow"];
+            /** @description Of several stores, the one it is in. */
+            store: string | null;
             turns: number;
             /** @description Where it leaves the way of the best one; None if it does not. */
             parts_at_turn: number | null;
@@ -1551,6 +1569,7 @@ export type Finding = components['schemas']['Finding'];
 export type Note = components['schemas']['Note'];
 export type Loss = components['schemas']['Loss'];
 export type RunPosition = components['schemas']['RunPosition'];
+export type Link = components['schemas']['Link'];
 export type Conversation = components['schemas']['Conversation'];
 export type Message = components['schemas']['Message'];
 export type Part = components['schemas']['Part'];

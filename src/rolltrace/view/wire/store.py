@@ -58,6 +58,8 @@ class Status(Struct):
     """Who labels are from, if the browser names nobody."""
     labels: list[str]
     """The labels of the keys 1 to 9, if the browser has no others set up."""
+    stores: list[str]
+    """The names of all stores that the server shows, if there are several."""
     now_ns: int
     """The server's clock."""
 
@@ -93,6 +95,9 @@ class OlderRuns(Struct):
 
 class ExperimentRow(Struct):
     """One experiment in the list of all."""
+
+    store: str | None
+    """In which store it is, if the list is of several: its address begins with /s/NAME."""
 
     project: str
     experiment: str
