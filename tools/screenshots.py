@@ -123,7 +123,13 @@ def every_page(address: str) -> dict[str, Shown]:
 def pages_of_demo(address: str) -> dict[str, Shown]:
     """The last step of `rolltrace demo`, and a rollout in it that found the fault of the reward."""
     home, step = "/e/demo/calculator", 30
-    asked: dict[str, str | int] = {"project": "demo", "experiment": "calculator", "step": step, "order": "-reward", "limit": 1}
+    asked: dict[str, str | int] = {
+        "project": "demo",
+        "experiment": "calculator",
+        "step": step,
+        "order": "-reward",
+        "limit": 1,
+    }
     rows = httpx.get(f"{address}/api/trajectories", params=asked, timeout=60).raise_for_status().json()["rows"]
     return {
         "experiment": Shown(home, ".charts canvas"),
