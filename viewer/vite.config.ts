@@ -7,7 +7,7 @@ const outDir = process.env.VIEWER_OUT ?? "../src/rolltrace/view/static";
 
 /** What the first script needs, and nothing of React: it asks for data while the rest loads. */
 const FIRST =
-  /vite\/preload-helper|\/src\/(api\/(client|early|number)|model\/(first|route|scope|tokens|where)|ui\/address|views\/pages)\.ts/;
+  /vite\/preload-helper|\/src\/(api\/(client|early|number|source)|model\/(first|route|scope|tokens|where)|ui\/(address|place)|views\/pages)\.ts/;
 /** Needed by every page: the frame, and what is in it. */
 const EVERYWHERE = ["base", "start"];
 const LOADED_LATER = /node_modules\/(uplot|diff|react-resizable-panels)\//;

@@ -13,8 +13,10 @@ from typing import Any, NamedTuple
 
 import rolltrace
 from rolltrace.query import (
+    Comparison,
     FilterError,
     NotFoundError,
+    Op,
     QueryError,
     Scope,
     Store,
@@ -44,8 +46,9 @@ from rolltrace.view.answers import Answer
 from rolltrace.view.encoding import encoded, recorded, recorded_whole
 from rolltrace.view.loaded import Loaded
 
-_MOST_TOKENS = 50_000
-_MOST_COMPARED = 8
+MOST_TOKENS = 50_000
+"""How many tokens are sent at once."""
+MOST_COMPARED = 8
 
 
 class Asked(NamedTuple):
@@ -186,6 +189,11 @@ def conversation(asked: Asked) -> Answer:
     return Answer(encoded(wire.Conversation, {"messages": messages, "total": len(messages)}))
 
 
+def whole_messages(asked: Asked) -> list[Answer]:
+    """What `message` answers, for each message."""
+    return [Answer(encoded(wire.Message, each)) for each in _messages(asked, None)]
+
+
 def message(asked: Asked) -> Answer:
     index = _whole(asked.path["index"])
     messages = _messages(asked, None)
@@ -205,13 +213,18 @@ def tokens(asked: Asked) -> Answer:
     wanted: requests.TokensRequest = asked.arguments
     sequence = asked.loaded.tokens(asked.path["trajectory_id"])
     end = len(sequence) if wanted.end is None else wanted.end
-    end = min(end, wanted.start + _MOST_TOKENS)
+    end = min(end, wanted.start + MOST_TOKENS)
     return Answer(encoded(wire.TokenRange, shapes.token_range(sequence, wanted.start, end)))
 
 
 def op(asked: Asked) -> Answer:
     op = _op(asked)
     outline = next(each for each in asked.loaded.ops(asked.path["trajectory_id"]) if each["op_id"] == op.op_id)
+    return op_detail(op, outline)
+
+
+def op_detail(op: Op, outline: dict[str, Any]) -> Answer:
+    """An op and its line of the outline."""
     payload = {"inputs": recorded(op.inputs), "outputs": recorded(op.outputs)}
     return Answer(encoded(wire.OpDetail, {**outline, **payload, "op": shapes.op(outline), "traceback": op.traceback}))
 
@@ -224,8 +237,13 @@ def branch(asked: Asked) -> Answer:
         path = None
     if not isinstance(path, list) or not all(isinstance(key, str | int) for key in path):
         raise QueryError(f"path must be a JSON list of keys and indexes, not {wanted.path[:100]!r}")
-    value = branch_of(getattr(_op(asked), wanted.part), path, offset=wanted.offset)
-    return Answer(encoded(wire.Branch, {"part": wanted.part, "path": path, "value": recorded_whole(value)}))
+    return op_branch(_op(asked), wanted.part, path, wanted.offset)
+
+
+def op_branch(op: Op, part: str, path: list[str | int], offset: int = 0) -> Answer:
+    """What stands at a path of an op's inputs or outputs."""
+    value = branch_of(getattr(op, part), path, offset=offset)
+    return Answer(encoded(wire.Branch, {"part": part, "path": path, "value": recorded_whole(value)}))
 
 
 def op_raw(asked: Asked) -> Answer:
@@ -234,7 +252,7 @@ def op_raw(asked: Asked) -> Answer:
     return Answer(body, filename=f"op-{op.op_id}.json")
 
 
-def _op(asked: Asked) -> Any:
+def _op(asked: Asked) -> Op:
     op_id = _whole(asked.path["op_id"])
     op = next(
         (each for each in asked.loaded.trajectory(asked.path["trajectory_id"]).walk() if each.op_id == op_id), None
@@ -277,9 +295,13 @@ def blob(asked: Asked) -> Answer:
 def compare(asked: Asked) -> Answer:
     wanted: requests.CompareRequest = asked.arguments
     ids = [each for each in wanted.ids.split(",") if each.strip()]
-    if not 2 <= len(ids) <= _MOST_COMPARED:
-        raise QueryError(f"compare two to {_MOST_COMPARED} trajectories, not {len(ids)}")
-    comparison = asked.store.compare(ids)
+    if not 2 <= len(ids) <= MOST_COMPARED:
+        raise QueryError(f"compare two to {MOST_COMPARED} trajectories, not {len(ids)}")
+    return comparison_of(asked, asked.store.compare(ids))
+
+
+def comparison_of(asked: Asked, comparison: Comparison) -> Answer:
+    """What `compare` answers."""
     trajectory_ids = [each.trajectory_id for each in comparison.trajectories]
     shown = side_by_side(comparison, [asked.loaded.tokens(each) for each in trajectory_ids])
     figures = {op["op_id"]: op for each in trajectory_ids for op in asked.loaded.ops(each)}

@@ -1,5 +1,6 @@
 /** The one way to the server: typed by its OpenAPI document, so a path, an argument or a field that is gone is a type error. */
-import { request, takeEarly } from "./early";
+import { takeEarly } from "./early";
+import { request } from "./source";
 import type { Problem, paths } from "./types.gen";
 
 export type Path = keyof paths;
@@ -45,7 +46,7 @@ export async function ask<P extends Path>(
 }
 
 export async function fetchJson(href: string, signal?: AbortSignal): Promise<unknown> {
-  let response: Response;
+  let response: Awaited<ReturnType<typeof request>>;
   try {
     response = await (takeEarly(href) ?? request(href, signal));
   } catch (error) {

@@ -1,10 +1,8 @@
 /** What a page asks first is asked while its scripts still load; whoever asks the same then takes that answer, once. */
 
-const asked = new Map<string, Promise<Response>>();
+import { request } from "./source";
 
-export function request(href: string, signal?: AbortSignal): Promise<Response> {
-  return fetch(href, { signal, headers: { accept: "application/json" }, credentials: "same-origin" });
-}
+const asked = new Map<string, ReturnType<typeof request>>();
 
 export function askEarly(hrefs: readonly string[]): void {
   for (const href of hrefs) {
@@ -14,7 +12,7 @@ export function askEarly(hrefs: readonly string[]): void {
   }
 }
 
-export function takeEarly(href: string): Promise<Response> | undefined {
+export function takeEarly(href: string): ReturnType<typeof request> | undefined {
   const answer = asked.get(href);
   asked.delete(href);
   return answer;

@@ -60,6 +60,12 @@ export const en = {
     details: "Details",
     dismiss: "Dismiss",
   },
+  share: {
+    share: "Share",
+    shareTitle: "One HTML file of this page with all its data, which opens without a server",
+    start: "To the first page of this file",
+    from: (when: string) => `as of ${when}`,
+  },
   copy: {
     menu: "Copy as",
     filter: "Filter",

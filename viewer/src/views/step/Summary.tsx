@@ -97,7 +97,7 @@ export function Summary(props: Props) {
   );
 }
 
-function SelectionActions({ selection }: { selection: Selection }) {
+export function SelectionActions({ selection }: { selection: Selection }) {
   const t = useText();
   const n = selection.ids.length;
   return (
@@ -113,7 +113,7 @@ function SelectionActions({ selection }: { selection: Selection }) {
   );
 }
 
-function ColumnsMenu() {
+export function ColumnsMenu() {
   const t = useText();
   const chosen = chosenColumns(useUrl().query.get("cols")).map((column) => column.name);
   const toggle = (name: string) => {

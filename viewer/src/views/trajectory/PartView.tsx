@@ -1,4 +1,5 @@
 import { lazy, type ReactNode, Suspense, useState } from "react";
+import { imageSrc } from "../../api/source";
 import type { Part } from "../../api/types.gen";
 import { jsonPieces, prettyJson } from "../../model/json";
 import { FOLD_AT, folded } from "../../model/messages";
@@ -113,7 +114,7 @@ function ImagePart({ part }: { part: Part }) {
   return (
     <img
       className="image"
-      src={`/api/blob/${encodeURIComponent(part.blob)}`}
+      src={imageSrc(part.blob)}
       alt={`${t.trajectory.image} ${part.detail ?? ""}`}
       onError={() => setFailed(true)}
     />
