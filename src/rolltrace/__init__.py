@@ -12,6 +12,7 @@ with rolltrace.rollout_trace_attr(sample_index=7, step=1, rollout_n=0):
 """
 
 from importlib import import_module as _import_module
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
 from rolltrace._entry import flush, init, init_from_environment, open
@@ -58,12 +59,20 @@ __all__ = [
     "stats",
     "trace_env",
     "use_context",
+    "view",
 ]
+
+if _TYPE_CHECKING:
+    from rolltrace.view import _Callable
+
+    view: _Callable
 
 
 def __getattr__(name: str) -> _Any:
     if name == "__version__":  # asked for rarely; importlib.metadata is slow to load
         return _import_module("importlib.metadata").version("rolltrace")
+    if name == "view":  # callable; loads the web server and the column libraries
+        return _import_module("rolltrace.view")
     raise AttributeError(f"module 'rolltrace' has no attribute {name!r}")
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rolltrace.query import NotFoundError, bounded, branch_of, changes_between
-from rolltrace.query.bounded import MOST_TOTAL
+from rolltrace.query.bounding import MOST_TOTAL
 
 
 @pytest.mark.parametrize("value", [None, True, 3, -2.5, "text", [], {}, {"a": [1, {"b": None}]}, "中文 🎉"])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rolltrace._later import load_later
 from rolltrace.errors import FilterError, IncompleteWarning, NotFoundError, QueryError, StoppedError
-from rolltrace.query.bounded import bounded, branch_of, whole_value
+from rolltrace.query.bounding import bounded, branch_of, whole_value
 from rolltrace.query.compare import (
     Comparison,
     Parting,

@@ -148,6 +148,7 @@ class SqlStore:
         scope: int | frozenset[Path] | None = None,
     ) -> Result:
         answer = Result(self._engine.query(sql, parameters, scope))
+        answer._store_path = self.path
         answer.incomplete = self._engine.incomplete()
         self._teller.tell(answer.incomplete)
         return answer

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import rolltrace
+from rolltrace.exchange import select
 from rolltrace.query import (
     Comparison,
     FilterError,
@@ -345,6 +346,18 @@ def _differing(name: str, values: list[Any]) -> dict[str, Any]:
     return {"name": name, "values": [recorded(value) for value in values]}
 
 
+def share(asked: Asked) -> Answer:
+    from rolltrace.view.page_file import html_of  # they ask the functions above
+    from rolltrace.view.share import MOST_OF_A_GROUP, share_trajectories
+
+    wanted: requests.ShareRequest = asked.arguments
+    ids = [each for each in (wanted.ids or "").split(",") if each.strip()]
+    selection = select(asked.store, trajectory_ids=ids, limit=MOST_OF_A_GROUP + 1, **vars(_scope(wanted)))
+    shared = share_trajectories(asked.store, selection.rows, named=bool(ids))
+    name = f"rolltrace-{shared.kind}-{shared.trajectory_ids[0][:8]}.html"
+    return Answer(html_of(shared).encode(), "text/html; charset=utf-8", filename=name)
+
+
 def live(asked: Asked) -> Answer:
     pulse = pulse_of(asked.store)
     rows = [shapes.live_row(row) for row in pulse.rows]
@@ -390,7 +403,7 @@ HANDLERS: dict[str, Callable[[Asked], Answer]] = {
     each.__name__: each
     for each in (
         status, experiments, experiment, groups, trajectories, sql, facets, filter_check, filter_complete, trajectory,
-        conversation, message, tokens, op, branch, op_raw, transitions, raw, blob, compare, live, search, jump,
+        conversation, message, tokens, op, branch, op_raw, transitions, raw, blob, compare, share, live, search, jump,
     )
 }  # fmt: skip
 """By the name of their endpoint."""

@@ -48,9 +48,7 @@ class Archive:
 
     def encoded(self, **about: Any) -> bytes:
         """All of it as JSON, with some words about it."""
-        return msgspec.json.encode(
-            {**about, "values": self._values, "answers": self._answers, "images": self._images}
-        )
+        return msgspec.json.encode({**about, "values": self._values, "answers": self._answers, "images": self._images})
 
     @overload
     def _packed(self, value: Any, top: Literal[True]) -> int: ...

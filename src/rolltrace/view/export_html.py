@@ -15,8 +15,6 @@ def write(selection: Selection, out: TextIO) -> Exported:
     Raises:
         ConfigError: nothing was chosen, or more than a file can hold.
     """
-    shared = share_trajectories(
-        selection.store, selection.rows, named=selection.named, leave_out=selection.leave_out
-    )
+    shared = share_trajectories(selection.store, selection.rows, named=selection.named, leave_out=selection.leave_out)
     out.write(html_of(shared))
     return Exported(len(shared.trajectory_ids), shared.left_out)

@@ -175,7 +175,7 @@ def _is_slow(endpoint: Endpoint, arguments: Any) -> bool:
         needs = compile_where(api.written(getattr(arguments, "where", None))).needs
     except FilterError:  # whoever asks is told so
         return False
-    return endpoint.name == "search" or "text" in needs
+    return endpoint.name in ("search", "share") or "text" in needs
 
 
 def _reply(endpoint: Endpoint, request: Request, arguments: Any, opened: Opened) -> _Reply:

@@ -29,6 +29,10 @@ _MOST_EXPERIMENTS = 20
 _MOST_BRANCH_BYTES = 64 << 20
 """How much there may be of what a payload has beyond its first 50,000 characters, in a file."""
 _MOST_IMAGE_BYTES = 64 << 20
+_WHAT = (
+    f"a page shows one trajectory, one group of at most {MOST_OF_A_GROUP}, or a comparison of 2 to "
+    f"{api.MOST_COMPARED}; on the command line: --trajectory ID ..., or --step N --sample INDEX"
+)
 _GROUP = ("project", "experiment", "step", "validate", "sample_index", "run")
 
 
@@ -46,9 +50,7 @@ class Shared(NamedTuple):
     """Reason -> how many; what the pages tell when somebody looks for it."""
 
 
-def share_trajectories(
-    store: Store, rows: Sequence[Row], *, named: bool, leave_out: LeaveOut | None = None
-) -> Shared:
+def share_trajectories(store: Store, rows: Sequence[Row], *, named: bool, leave_out: LeaveOut | None = None) -> Shared:
     """These trajectories: one, a group, or a comparison.
 
     Args:
@@ -94,7 +96,7 @@ def share_store(store: Store) -> Shared:
 
 def _kind_of(rows: Sequence[Row], named: bool) -> Kind:
     if not rows:
-        raise ConfigError("no trajectory was chosen; name some with --trajectory ID, or a group with --step and --sample")
+        raise ConfigError(f"no trajectory was chosen; {_WHAT}")
     if len(rows) == 1:
         return "trajectory"
     is_group = len({tuple(row[name] for name in _GROUP) for row in rows}) == 1 and rows[0]["sample_index"] is not None
@@ -102,10 +104,7 @@ def _kind_of(rows: Sequence[Row], named: bool) -> Kind:
         return "group"
     if len(rows) <= api.MOST_COMPARED:
         return "comparison"
-    raise ConfigError(
-        f"{len(rows)} trajectories were chosen; a file shows one trajectory, one group of at most {MOST_OF_A_GROUP} "
-        f"(--step N --sample INDEX), or a comparison of 2 to {api.MOST_COMPARED} (--trajectory ID ID)"
-    )
+    raise ConfigError(f"{len(rows)} trajectories were chosen; {_WHAT}")
 
 
 class _Collecting:
@@ -179,7 +178,9 @@ class _Collecting:
         """What pages show of the store and the experiments of these trajectories."""
         status = msgspec.json.decode(api.status(self._asked()).body)
         # Where the store lies is nobody else's business, and of what runs or was lost elsewhere the pages show nothing.
-        status.update(store_path=status["store_name"], running=0, lost=0, recording=False, incomplete=[], read_only=True)
+        status.update(
+            store_path=status["store_name"], running=0, lost=0, recording=False, incomplete=[], read_only=True
+        )
         self._archive.add("/api/status", msgspec.json.encode(status))
         steps: dict[tuple[str, str], set[int | None]] = {}
         for row in rows:
@@ -290,7 +291,7 @@ def _of_steps(series: dict[str, Any], steps: set[int | None]) -> dict[str, Any]:
 
 
 def _stubs(value: Any, path: list[str | int]) -> Iterator[list[str | int]]:
-    """Where a bounded value was cut (`query.bounded`): the paths at which the viewer can ask for more."""
+    """Where a bounded value was cut (`query.bounding`): the paths at which the viewer can ask for more."""
     if isinstance(value, dict):
         cut = value.get("$cut")
         if len(value) == 1 and isinstance(cut, dict):

@@ -10,27 +10,29 @@ import { Controls, useTheme } from "../views/frame/Controls";
 import "../views/frame/frame.css";
 import Help from "../views/frame/Help";
 import { archive, START } from "./archive";
+import { useSharedText } from "./text";
 
 /** What stands around the pages of a shared file: where one is, and from when it is. */
 export function SharedFrame({ page, children }: { page: Page; children: ReactNode }) {
   const t = useText();
+  const own = useSharedText();
   const [helpOpen, setHelpOpen] = useState(false);
   const toggleTheme = useTheme();
   useKeys([
     { keys: "?", label: t.keys.help, run: () => setHelpOpen(true) },
-    { keys: "g h", label: t.share.start, run: () => navigate(START) },
+    { keys: "g h", label: own.start, run: () => navigate(START) },
     { keys: "g d", label: t.keys.theme, run: toggleTheme },
   ]);
   return (
     <div className="frame">
       <header className="header">
-        <Link href={START} className="brand" title={t.share.start}>
+        <Link href={START} className="brand" title={own.start}>
           rolltrace
         </Link>
         <Breadcrumb page={page} />
         <span className="grow" />
         <span className="state" title={`rolltrace ${archive.version}`}>
-          {t.share.from(clock(archive.made_ns))}
+          {own.from(clock(archive.made_ns, 0))}
         </span>
         <Controls onTheme={toggleTheme} onHelp={() => setHelpOpen(true)} />
       </header>

@@ -63,8 +63,6 @@ export const en = {
   share: {
     share: "Share",
     shareTitle: "One HTML file of this page with all its data, which opens without a server",
-    start: "To the first page of this file",
-    from: (when: string) => `as of ${when}`,
   },
   copy: {
     menu: "Copy as",

@@ -58,8 +58,6 @@ export const zh: Catalogue = {
   share: {
     share: "分享",
     shareTitle: "把本页及其全部数据存为一个 HTML 文件,无需服务器即可打开",
-    start: "回到此文件的首页",
-    from: (when: string) => `截至 ${when}`,
   },
   copy: {
     menu: "复制为",

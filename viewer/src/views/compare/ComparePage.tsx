@@ -8,6 +8,7 @@ import { useKeys } from "../../ui/keys";
 import { Segments } from "../../ui/Segments";
 import { navigate, setQuery, useUrl } from "../../ui/url";
 import { ProblemPanel } from "../parts/Problem";
+import { ShareLink } from "../parts/ShareLink";
 import { ColumnHead } from "./ColumnHead";
 import { CompareRow, DIFF_MODES } from "./CompareRow";
 import "./compare.css";
@@ -84,6 +85,7 @@ export default function ComparePage() {
           ]}
           onChange={(next) => setQuery({ diff: next === "words" ? null : next }, { replace: true })}
         />
+        <ShareLink query={{ ids: ids.join(",") }} />
         <span className="key-pair" aria-hidden>
           <kbd>j</kbd>
           <kbd>k</kbd>

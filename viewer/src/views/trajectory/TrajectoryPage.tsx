@@ -10,6 +10,7 @@ import { hrefWith, setQuery, useUrl } from "../../ui/url";
 import { TABS as SCRIPTS } from "../pages";
 import { Banner } from "../parts/Banner";
 import { ProblemPanel } from "../parts/Problem";
+import { ShareLink } from "../parts/ShareLink";
 import { Conversation } from "./Conversation";
 import { Facts } from "./Facts";
 import { useTrajectoryKeys } from "./keys";
@@ -166,6 +167,7 @@ function Tabs({ tab, head, outlineShut, factsShut, onOutline, onFacts }: TabsPro
           </Link>
         ))}
       </div>
+      <ShareLink query={{ ids: head.row.trajectory_id }} />
       {factsShut && (
         <button
           type="button"

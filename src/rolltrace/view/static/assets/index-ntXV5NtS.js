@@ -1,2 +1,0 @@
-const __vite__mapDeps=(i,m=__vite__mapDeps,d=(m.f||(m.f=["assets/start-CGf-Gg_C.js","assets/base-jca9j3iB.js","assets/first-5ZrWl6Sy.js","assets/base-H27oU1hi.css","assets/start-DKzJfC2w.css"])))=>i.map(i=>d[i]);
-import{c as o,g as s,h as t,l as _,_ as i}from"./first-5ZrWl6Sy.js";const{path:r,query:a,anchor:e}=o();s(t(r,a,e));_(r,a);i(()=>import("./start-CGf-Gg_C.js"),__vite__mapDeps([0,1,2,3,4]));
