@@ -50,6 +50,7 @@ from rolltrace.view.loaded import Loaded
 MOST_TOKENS = 50_000
 """How many tokens are sent at once."""
 MOST_COMPARED = 8
+_MOST_RAW_OPS = 100
 
 
 class Asked(NamedTuple):
@@ -284,7 +285,8 @@ def transitions(asked: Asked) -> Answer:
 def raw(asked: Asked) -> Answer:
     trajectory = asked.loaded.trajectory(asked.path["trajectory_id"])
     plain = trajectory.to_dict()
-    plain["ops"] = [shapes.op_record(each) for each in trajectory.walk()]
+    # Of a list, `bounded` shows the first ones and counts the others: their payloads need not be read.
+    plain["ops"] = [shapes.op_record(each) if at < _MOST_RAW_OPS else None for at, each in enumerate(trajectory.walk())]
     return Answer(json.dumps(bounded(plain, total=1_000_000), ensure_ascii=False).encode())
 
 

@@ -26,7 +26,7 @@ LeaveOut = Callable[[str, Exception], None]
 MOST_OF_A_GROUP = 64
 """How many rollouts of a group one file holds."""
 _MOST_EXPERIMENTS = 20
-_MOST_BRANCH_BYTES = 64 << 20
+_MOST_BRANCH_BYTES = 256 << 20
 """How much there may be of what a payload has beyond its first 50,000 characters, in a file."""
 _MOST_IMAGE_BYTES = 64 << 20
 _WHAT = (
