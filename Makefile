@@ -22,7 +22,7 @@ TIMEOUT := --timeout 300
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo viewer test test-viewer test-matrix nightly check check-viewer bench bench-verl bench-tinker bench-view screenshots gen test-integrations environments build clean \
+.PHONY: help demo viewer test test-viewer test-matrix nightly check check-viewer bench bench-verl bench-tinker bench-view screenshots docs test-docs cookbook gen test-integrations environments build clean \
   $(ENVIRONMENTS:%=environment-%)
 
 help: ## list the commands
@@ -113,9 +113,28 @@ screenshots: $(READY) .venvs/chromium ## take the pictures of the viewer that th
 	$(BIN)/python -m pip install --quiet --group browser
 	$(BIN)/python tools/screenshots.py
 
+docs: .venvs/docs/.ready ## build the documentation as a site, in site/ (opens from the folder, with search)
+	NO_MKDOCS_2_WARNING=1 .venvs/docs/bin/mkdocs build --quiet
+	@echo "open site/index.html"
+
+test-docs: docs $(READY) .venvs/chromium ## search the built site in a real browser, from the folder
+	$(BIN)/python -m pip install --quiet --group browser
+	$(BIN)/python -m pytest tests/browser/site
+
+.venvs/docs/.ready: pyproject.toml
+	@$(CHECK_PYTHON)
+	$(PYTHON) -m venv .venvs/docs
+	.venvs/docs/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	.venvs/docs/bin/python -m pip install --quiet --group docs
+	@touch $@
+
+cookbook: $(READY) ## run the answers of the cookbook and write what they print
+	$(BIN)/python tools/gen_cookbook.py
+
 gen: $(READY) $(NODE_READY) ## write what is derived from code: docs, the viewer's API
 	$(BIN)/python tools/gen_docs.py
 	$(BIN)/python tools/gen_api.py
+	$(BIN)/python tools/gen_diagrams.py
 	$(BIN)/python tools/gen_openapi.py
 	cd viewer && npm run --silent types
 
@@ -158,4 +177,4 @@ build: $(READY) ## build the wheel and the source archive
 	$(BIN)/python -m build
 
 clean: ## remove the environments and caches
-	rm -rf $(VENV) .venvs viewer/node_modules viewer/build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venvs viewer/node_modules viewer/build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -128,6 +128,7 @@ lower-case words with underscores.
 from collections.abc import Iterator
 from typing import Any
 
+import rolltrace
 from rolltrace.query import Trajectory
 
 
@@ -135,11 +136,12 @@ def many_searches(trajectory: Trajectory) -> Iterator[tuple[str, dict[str, Any]]
     searches = [op for op in trajectory.walk() if op.kind == "tool" and op.name == "search"]
     if len(searches) > 2:
         yield "many_searches", {{"searches": len(searches)}}
-```
 
-Try it on what is in a store:
 
-```python
+# Try it on what is in a store.
+rolltrace.init("my-project", "my-experiment")
+
+
 @rolltrace.rollout_trace_op(kind="tool")
 def search(query: str) -> str:
     return "nothing found"

@@ -1,11 +1,12 @@
 """Pictures of the viewer's pages: `make screenshots`, `python tools/screenshots.py [--every-page FOLDER [STORE ...]]`.
 
 Without arguments, those that the README and the docs show are written to docs/images, of a store that is recorded for
-them. With --every-page, every page of each store is written to FOLDER/STORE, in both themes and two widths, for whoever
+them, and of a run of `rolltrace demo`. With --every-page, every page of each store is written to FOLDER/STORE, in both themes and two widths, for whoever
 looks at them as a designer would; the stores are named, or a new one is recorded.
 """
 
 import argparse
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -51,6 +52,10 @@ KEPT = (
     Kept("view-compare-tokens-dark", "compare tokens", "dark"),
     Kept("view-search", "search"),
 )
+
+
+KEPT_OF_DEMO = (Kept("demo-experiment", "experiment"), Kept("demo-step", "step"), Kept("demo-trajectory", "hack"))
+"""Of `rolltrace demo`: where its reward hack is seen."""
 
 
 class Shown(NamedTuple):
@@ -115,6 +120,18 @@ def every_page(address: str) -> dict[str, Shown]:
     return found
 
 
+def pages_of_demo(address: str) -> dict[str, Shown]:
+    """The last step of `rolltrace demo`, and a rollout in it that found the fault of the reward."""
+    home, step = "/e/demo/calculator", 30
+    asked = {"project": "demo", "experiment": "calculator", "step": step, "order": "-reward", "limit": 1}
+    rows = httpx.get(f"{address}/api/trajectories", params=asked, timeout=60).raise_for_status().json()["rows"]
+    return {
+        "experiment": Shown(home, ".charts canvas"),
+        "step": Shown(f"{home}/step/{step}", ".cell"),
+        "hack": Shown(f"/t/{rows[0]['trajectory_id']}", ".message"),
+    }
+
+
 _TABS = {
     "conversation": ".message",
     "tokens": ".token-block",
@@ -153,14 +170,13 @@ def take(page: Page, address: str, shown: Shown, file: Path) -> None:
     flat.save(file, optimize=True)
 
 
-def take_kept(browser: Browser, address: str) -> None:
-    """The pictures of the docs."""
-    pages = every_page(address)
-    for kept in KEPT:
+def take_kept(browser: Browser, address: str, pages: dict[str, Shown], pictures: tuple[Kept, ...]) -> None:
+    """Pictures of the docs."""
+    for kept in pictures:
         with opened(browser, WIDE, kept.theme) as page:
             take(page, address, pages[kept.page], IMAGES / f"{kept.name}.png")
     sizes = {file.name: file.stat().st_size for file in IMAGES.glob("*.png")}
-    print(f"{len(KEPT)} pictures in {IMAGES}; all there: {sum(sizes.values()) / 1e6:.2f} MB")
+    print(f"{len(pictures)} pictures in {IMAGES}; all there: {sum(sizes.values()) / 1e6:.2f} MB")
 
 
 def take_every_page(browser: Browser, address: str, folder: Path) -> None:
@@ -186,8 +202,18 @@ def main() -> None:
                 if options.every_page:
                     take_every_page(browser, address, options.every_page / store.name)
                 else:
-                    take_kept(browser, address)
+                    take_kept(browser, address, every_page(address), KEPT)
+        if not options.every_page:
+            demo = record_demo(Path(temporary))
+            with viewing(demo) as address:
+                take_kept(browser, address, pages_of_demo(address), KEPT_OF_DEMO)
         browser.close()
+
+
+def record_demo(folder: Path) -> Path:
+    command = [sys.executable, "-m", "rolltrace", "demo", "--no-view", "--store", str(folder / "rolltrace-demo")]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return folder / "rolltrace-demo"
 
 
 if __name__ == "__main__":

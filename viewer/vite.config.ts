@@ -7,12 +7,10 @@ const outDir = process.env.VIEWER_OUT ?? "../src/rolltrace/view/static";
 
 /** What the first script needs, and nothing of React: it asks for data while the rest loads. */
 const FIRST =
-  /vite\/preload-helper|\/src\/(api\/(client|early|number|source)|model\/(first|route|scope|tokens|where)|ui\/(address|place)|views\/pages)\.ts/;
-/** Needed by every page: the frame, and what is in it. */
-const EVERYWHERE = ["base", "start"];
+  /vite\/preload-helper|\/src\/(main|api\/(client|early|number|source)|model\/(first|route|scope|tokens|where)|ui\/(address|place|script)|views\/pages)\.ts/;
 const LOADED_LATER = /node_modules\/(uplot|diff|react-resizable-panels)\//;
 const SHARED =
-  /\/src\/(api\/|text\/|views\/parts\/|model\/(?!charts|diff|markdown)|ui\/(?!Chart|chart|HistogramBrush|JsonTree|MenuList|base\.css))/;
+  /\/src\/(start|api\/|text\/|views\/(App|frame\/(?!Help)|parts\/)|model\/(?!charts|diff|markdown)|ui\/(?!Chart|chart|HistogramBrush|JsonTree|MenuList))/;
 
 /** Few scripts, since each is a request: what all pages share is one, what a page adds another. */
 function chunkOf(id: string): string | undefined {
@@ -32,7 +30,7 @@ function preload(): Plugin {
       handler: (_, { bundle }) =>
         Object.values(bundle ?? {})
           .filter((chunk) => chunk.type === "chunk")
-          .filter((chunk) => EVERYWHERE.includes(chunk.name))
+          .filter((chunk) => chunk.name === "base")
           .flatMap(({ fileName, viteMetadata }) => [
             inHead("link", { rel: "modulepreload", crossorigin: true, href: `/${fileName}` }),
             ...[...(viteMetadata?.importedCss ?? [])].map((file) =>

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from rolltrace.query import Store, open_store
+from rolltrace.query import Store, experiment_overview, open_store, step_series
 from rolltrace.query.summarise import summarise_steps
 from rolltrace.query.summary import summary_folder
 from rolltrace.record.tables import FLAGS, LOSSES, SCORES, SPANS, TRAJECTORIES
@@ -48,6 +48,10 @@ def answers(store: Store) -> dict[str, Any]:
         "losses": store.losses().rows(),
         "rows": store.parts().rows,
     }
+    for row in store.experiments():
+        place = {"project": row["project"], "experiment": row["experiment"]}
+        found[f"series {place}"] = [vars(step_series(store, **place, all_runs=each)) for each in (False, True)]
+    found["overview"] = [{**row, "last_seen_ns": 0} for row in experiment_overview(store)]
     for step in (0, 1, None):
         found[f"step {step}"] = store.trajectories(step=step, experiment="e1", limit=7).rows()
     for row in every.rows()[:3]:

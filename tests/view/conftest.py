@@ -12,17 +12,19 @@ import httpx
 import pytest
 import uvicorn
 
-from rolltrace.view import access_for, application, listen
+from rolltrace.view import Writing, access_for, application, listen
 from tests.view.fixtures import demo, demo_store  # noqa: F401 - fixtures, with their own file
 
 Ask = Callable[..., Any]
 
 
 @contextmanager
-def serving(store: Path, *, host: str = "127.0.0.1", token: str | None = None) -> Iterator[httpx.Client]:
+def serving(
+    store: Path, *, host: str = "127.0.0.1", token: str | None = None, writing: Writing | None = None
+) -> Iterator[httpx.Client]:
     """A server of a store, and a client of it."""
     listening = listen(host, 0)
-    app = application(store, access_for(host, listening.port, token))
+    app = application(store, access_for(host, listening.port, token), writing or Writing())
     server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="on", timeout_graceful_shutdown=1))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening.socket]})
     thread.start()

@@ -132,10 +132,16 @@ def write_env(store: Path) -> None:
     rollouts = Rollouts(2, Clock())
     with recording(store, "games", "gridworld", "run-env", rollouts):
         for step in range(3):
+            episodes = []
             for n in range(4):
                 rollouts.clock.now_ns = BEGIN_NS + step * 100 * SECOND  # type: ignore[union-attr]
                 with rolltrace.rollout_trace_attr(n % 2, step, n, name="episode") as trajectory:
                     _episode(rollouts, trajectory, step)
+                episodes.append(trajectory)
+            for sample in range(2):
+                _preferences(rollouts, sample, step, episodes[sample::2])
+            for trajectory in episodes:  # training is two steps behind, as it is where it does not wait
+                rolltrace.score(trajectory, "fate", "trained", trained_step=step + 2)
 
 
 def _episode(rollouts: Rollouts, trajectory: rolltrace.TrajectoryHandle, step: int) -> None:
@@ -162,6 +168,24 @@ def _episode(rollouts: Rollouts, trajectory: rolltrace.TrajectoryHandle, step: i
             trace, reward=reward, episode_done=done, metrics={"moves": move + 1}, stop_reason="won" if done else None
         )
     trajectory.reward(total, terms={"distance": total / 2, "bonus": total / 2})
+
+
+def _preferences(rollouts: Rollouts, sample: int, step: int, episodes: list[rolltrace.TrajectoryHandle]) -> None:
+    """What is done for a group as a whole: its episodes are compared, and the last step of each has another reward."""
+
+    @rolltrace.rollout_trace_op(name="prefer", kind="reward")
+    def prefer(first: str, second: str, question: str) -> dict[str, Any]:
+        rollouts.wait(0.4)
+        return {"winner": first, "margin": 0.25, "why": "it reached the key with fewer moves"}
+
+    with rolltrace.rollout_trace_group(sample, step, name="preferences", judge="pairwise") as group:
+        prefer(episodes[0].id, episodes[1].id, "Which of these two walks is the better one?")
+        prefer(episodes[1].id, episodes[0].id, "Which of these two walks is the better one?")
+        group.note("both orders agree")
+    for at, trajectory in enumerate(episodes):
+        trajectory.amend_transition(reward=0.5 - at, metrics={"won": 1 - at}, logs={"judge": "first reading"})
+        rollouts.wait(30)
+        trajectory.amend_transition(reward=0.75 - at, logs={"judge": "second reading"})
 
 
 def write_tokens_only(store: Path) -> None:

@@ -1,11 +1,14 @@
 /** The first script: small, so that what the page shows is on its way while the rest of the viewer still loads. */
+import { request } from "./api/client";
 import { askEarly } from "./api/early";
 import { firstQuestions } from "./model/first";
-import "./ui/base.css";
 import { currentUrl } from "./ui/address";
 import { loadEarly } from "./views/pages";
 
+/** So long an empty page waits for what it will show, rather than be drawn twice. */
+const PATIENCE_MS = 150;
+
 const { path, query, anchor } = currentUrl();
-askEarly(firstQuestions(path, query, anchor));
-loadEarly(path, query);
-void import("./start");
+const whole = Promise.all([askEarly(firstQuestions(path, query, anchor), request), loadEarly(path, query)]);
+const patience = new Promise((resolve) => setTimeout(resolve, PATIENCE_MS));
+void Promise.all([import("./start"), Promise.race([whole, patience])]).then(([{ start }]) => start());

@@ -16,12 +16,14 @@ const client = new QueryClient({
   },
 });
 
-window.addEventListener("keydown", handleKey);
-
-createRoot(document.getElementById("root")!).render(
-  <StrictMode>
-    <QueryClientProvider client={client}>
-      <App />
-    </QueryClientProvider>
-  </StrictMode>,
-);
+/** Draws the page of the current address. */
+export function start(): void {
+  window.addEventListener("keydown", handleKey);
+  createRoot(document.getElementById("root")!).render(
+    <StrictMode>
+      <QueryClientProvider client={client}>
+        <App />
+      </QueryClientProvider>
+    </StrictMode>,
+  );
+}

@@ -383,6 +383,8 @@ class RowMaker:
                 terms=self._terms(body.get("terms")),
                 reason=optional_text(body.get("reason")),
                 trained_step=body.get("trained_step"),
+                author=optional_text(body.get("author")),
+                op_id=body.get("op_id"),  # what it is about, not the op in which it was given
             )
             yield from self._row(SCORES, where, fields)
         elif record.event == "text" and isinstance(body, dict):

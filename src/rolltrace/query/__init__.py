@@ -55,16 +55,21 @@ if TYPE_CHECKING:
     from rolltrace.query.finished import read_finished as read_finished
     from rolltrace.query.finished import sizes as sizes
     from rolltrace.query.finished import survey as survey
+    from rolltrace.query.group_records import group_record_list as group_record_list
     from rolltrace.query.group_views import GROUP_COLUMNS as GROUP_COLUMNS
     from rolltrace.query.group_views import GROUP_KEY as GROUP_KEY
     from rolltrace.query.group_views import SAME_GROUP as SAME_GROUP
     from rolltrace.query.groups import record_rows as record_rows
     from rolltrace.query.images import read_image
     from rolltrace.query.jump import JumpTarget, jump_targets
+    from rolltrace.query.labelling import label_body as label_body
+    from rolltrace.query.labelling import login_name as login_name
     from rolltrace.query.messages import MessagePart, PairedCall, ShownMessage, messages_of_trajectory
     from rolltrace.query.outline import Place, find_trajectory, ops_of, outline_of, tokens_of
+    from rolltrace.query.outline import same_sample as same_sample
     from rolltrace.query.overview import experiment_overview, experiment_states, store_status
     from rolltrace.query.paging import Page, group_page, trajectory_page
+    from rolltrace.query.pulse import Pulse as Pulse
     from rolltrace.query.pulse import pulse_of
     from rolltrace.query.questions import BY_CHOICE as BY_CHOICE
     from rolltrace.query.reading import read_whole as read_whole
@@ -93,14 +98,16 @@ _LATER, __getattr__ = load_later(
         "filters": "MOST_ITEMS",
         "finished": "Read read_finished sizes survey",
         "group_views": "GROUP_COLUMNS GROUP_KEY SAME_GROUP",
+        "group_records": "group_record_list",
         "groups": "record_rows",
         "images": "read_image",
         "jump": "JumpTarget jump_targets",
+        "labelling": "label_body login_name",
         "messages": "MessagePart PairedCall ShownMessage messages_of_trajectory",
-        "outline": "Place find_trajectory ops_of outline_of tokens_of",
+        "outline": "Place find_trajectory ops_of outline_of same_sample tokens_of",
         "overview": "experiment_overview experiment_states store_status",
         "paging": "Page group_page trajectory_page",
-        "pulse": "pulse_of",
+        "pulse": "Pulse pulse_of",
         "questions": "BY_CHOICE",
         "reading": "read_whole",
         "runs": "NO_OLDER_RUNS",

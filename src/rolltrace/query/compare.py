@@ -234,7 +234,7 @@ def _first_tool_call(rows: list[TurnRow]) -> ToolDivergence | None:
 
 
 def _scores(trajectories: Sequence[Trajectory]) -> dict[str, list[float | str | None]]:
-    newest = [{score.name: score.shown for score in each.scores} for each in trajectories]
+    newest = [{name: score.shown for name, score in each.newest_scores.items()} for each in trajectories]
     return {name: [each.get(name) for each in newest] for name in sorted(set().union(*newest))}
 
 

@@ -52,6 +52,21 @@ def count_rows(parts: Iterable[Path]) -> Counted:
     return counted
 
 
+def count_values(parts: Iterable[Path], column: str) -> int:
+    """How many rows of some parts have a value in this column; all rows, where a footer does not say."""
+    total = 0
+    for part in parts:
+        footer = pq.read_metadata(part)
+        if column not in footer.schema.names:
+            continue
+        at = footer.schema.names.index(column)
+        for group in map(footer.row_group, range(footer.num_row_groups)):
+            statistics = group.column(at).statistics
+            nulls = statistics.null_count if statistics is not None and statistics.has_null_count else 0
+            total += group.num_rows - nulls
+    return total
+
+
 def problem_of_listing(file: Path) -> str | None:
     """What is wrong with the listing of a summary; None if it can be read."""
     try:

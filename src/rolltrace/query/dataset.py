@@ -396,6 +396,56 @@ class Store(SqlStore):
         write_score(self.path, about, name, body, after_ns=newest_score_ns(self._ask, about, name))
         self._engine.refresh(now=True)
 
+    def label(
+        self,
+        target: str | TrajectoryHandle | Trajectory | tuple[Any, ...],
+        name: str,
+        value: str | None = "yes",
+        *,
+        author: str | None = None,
+        turn: int | None = None,
+        op_id: int | None = None,
+        reason: str | None = None,
+        project: str | None = None,
+        experiment: str | None = None,
+        run: str | None = None,
+    ) -> None:
+        """Mark a trajectory, or one of its turns, for everybody to see: `store.label(id, "hack", author="me")`.
+
+        A label is a score with an author. What an author says last of a name and place counts; what others say of the
+        same stays, and so does the history (`Trajectory.scores`). Filters ask for `label.hack`.
+
+        Args:
+            target: As in `score`; the store must have this trajectory.
+            name: Of the label. `note` is a note: its value is any text.
+            value: What it says, if it is more than that it is there. None takes back what the author said.
+            author: Who says so; whoever runs this process if not given.
+            turn: The model call it is about, counted from 0; the whole trajectory if not given.
+            op_id: The same for any op.
+            reason: Why.
+            project, experiment, run: As in `score`.
+
+        Raises:
+            ConfigError: name, value or author make no sense.
+            QueryError: there is no such trajectory, turn or op, several may be meant, or nothing is to be taken back.
+            StoreError: the store cannot be written.
+        """
+        from rolltrace.query.labelling import write_label
+
+        if isinstance(target, Trajectory | TrajectoryHandle):
+            target = target.trajectory_id
+        write_label(
+            self, target, name, value, author=author, turn=turn, op_id=op_id, reason=reason, project=project,
+            experiment=experiment, run=run,
+        )  # fmt: skip
+        self._engine.refresh(now=True)
+
+    def labels(self, *, experiment: str | None = None, project: str | None = None, step: int | None = None) -> Result:
+        """What people say now, one row per label and note: about which trajectory and op, who and when. The oldest
+        comes first."""
+        where, values = conditions_of(experiment=experiment, project=project, step=step)
+        return self._ask(f"SELECT * FROM labels t WHERE {where} ORDER BY time_ns, trajectory_id, name", values)
+
     def unmatched_scores(self) -> Result:
         """Scores of trajectories that this store does not have: not traced, or not here yet. The oldest comes first."""
         return self._ask(UNMATCHED_SCORES)

@@ -258,6 +258,16 @@ class Engine:
         present = self._folders.keys() | self._live_folders()
         return scope if self._listings.is_regular and scope <= present else None
 
+    def may_have_terms(self, project: str, experiment: str) -> bool:
+        """Whether scores of this experiment may have terms: no summary says that none has."""
+        with taken(self._lock):
+            self.refresh()
+            folder = Partition(project, experiment, None).folder(self._store).parent
+            settled = {
+                path for path, each in self._folders.items() if each.summary is not None and not each.summary.terms
+            }
+            return any(path.parent == folder for path in (self._folders.keys() | self._live_folders()) - settled)
+
     def _live_folders(self) -> set[Path]:
         return {path for folders in self._live.values() for path in folders}
 

@@ -131,7 +131,8 @@ class _Parser:
         token = self._take()
         field = self._field(token)
         place = self._peek()
-        operator, opposite = self._operator(token)
+        stands_alone = field.name == "label.NAME" and (place.kind == "end" or place.text in (")", "and", "or"))
+        operator, opposite = ("is not null", False) if stands_alone else self._operator(token)
         if problem := operator_problem(field, short(token.text), operator):
             self._fail(place, problem)
         values = self._values(token, field, operator, opposite)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _ORDER = "project,experiment,step,validate,sample_index"
 _NOTHING: Row = {
-    **dict.fromkeys(TRAJECTORY_COLUMNS), "turns": 0, "tool_calls": 0, "tool_errors": 0, "flags": [],
+    **dict.fromkeys(TRAJECTORY_COLUMNS), "turns": 0, "tool_calls": 0, "tool_errors": 0, "flags": [], "labels": [],
     "superseded": False, "is_group": True,
 }  # fmt: skip
 """What a record of a group has none of."""
@@ -42,12 +42,18 @@ def record_rows(
     return [{**_NOTHING, **row} for row in store._ask(sql, values, step)]
 
 
-def record_with_prefix(store: Store, prefix: str) -> Trajectory | None:
-    """The record whose id begins so, if there is exactly one."""
+def find_record(store: Store, prefix: str) -> Row | None:
+    """The row of the record whose id begins so, if there is exactly one."""
     wanted = prefix.strip().lower()
     bounds = [wanted.ljust(32, "0"), wanted.ljust(32, "f")]
-    records = records_where(store, "trajectory_id BETWEEN ? AND ?", bounds, None)
-    return records[0] if len(records) == 1 else None
+    rows = record_rows(store, None, "trajectory_id BETWEEN ? AND ?", bounds)
+    return rows[0] if len(rows) == 1 else None
+
+
+def record_with_prefix(store: Store, prefix: str) -> Trajectory | None:
+    """The record whose id begins so, if there is exactly one."""
+    row = find_record(store, prefix)
+    return None if row is None else next(read_whole(store, [row], row["step"])).trajectory
 
 
 def records_of(records: list[Trajectory], rollouts: Sequence[Row]) -> list[Trajectory]:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rolltrace.errors import NotFoundError
 from rolltrace.flags import FLAGS
 from rolltrace.query.contents import Pruning, pruning_of
+from rolltrace.query.group_records import records_with_ops
+from rolltrace.query.groups import find_record, record_rows
 from rolltrace.query.op import OpTokens
 from rolltrace.query.paging import cell_of
 from rolltrace.query.questions import LOST
@@ -57,10 +59,12 @@ QUALIFY row_number() OVER (
 ) = 1
 ORDER BY max(start_ns) OVER (PARTITION BY experiment) DESC LIMIT 8
 """
-_SIBLINGS = """
-SELECT * FROM _listing t WHERE project = ? AND experiment = ? AND step IS NOT DISTINCT FROM ? AND validate = ?
-    AND sample_index = ? AND run IS NOT DISTINCT FROM ? ORDER BY rollout_n NULLS LAST, start_ns
-"""
+_SAME_GROUP = (
+    "project = ? AND experiment = ? AND step IS NOT DISTINCT FROM ? AND validate = ? AND sample_index = ? "
+    "AND run IS NOT DISTINCT FROM ?"
+)
+_SIBLINGS = f"SELECT * FROM _listing t WHERE {_SAME_GROUP} ORDER BY rollout_n NULLS LAST, start_ns"
+_SAME_SAMPLE = _ELSEWHERE.replace("project = ? AND experiment <> ? AND ", "")
 _RANGE = """
 SELECT min(reward) AS least, max(reward) AS most FROM _listing
 WHERE project = ? AND experiment = ? AND NOT superseded AND isfinite(reward)
@@ -74,18 +78,24 @@ class TrajectoryOutline:
 
     row: Row
     """Its row of the listing, `tags` as a dict."""
+    is_group: bool
+    """No rollout: a record of its whole group."""
     own: Row
     """traceback, parent_trajectory_id, parent_op_id"""
     children: list[str]
     """Ids of the trajectories begun inside it."""
     siblings: list[Row]
+    group_records: list[Row]
+    """What was recorded for all siblings together: see `group_record_list`."""
     over_steps: list[Row]
     elsewhere: list[Row]
     """The same sample in other experiments of the project, at the nearest step: experiment, step, trajectory_id."""
     ops: list[Row]
     """Each before its children, with depth, turn, offset_s, duration_s, own_s and flags."""
     scores: list[Row]
-    """name, newest, history"""
+    """name, newest, history; without labels"""
+    labels: list[Row]
+    """Everything that people said, the oldest first, and whether it is what they say now: `counts`."""
     findings: list[Row]
     """flag, meaning, op_id, turn, token, detail"""
     notes: list[Row]
@@ -110,24 +120,32 @@ class Place(NamedTuple):
 
 
 def find_trajectory(store: Store, trajectory_id: str) -> Place:
-    """The full id and the step of a trajectory; a prefix of its id is enough.
+    """The full id and the step of a trajectory, or of a group record; a prefix of its id is enough.
 
     Raises:
         NotFoundError: no trajectory has this id.
         QueryError: several begin with it.
     """
-    return Place(*store._find(trajectory_id))
+    try:
+        return Place(*store._find(trajectory_id))
+    except NotFoundError:
+        record = find_record(store, trajectory_id)
+        if record is None:
+            raise
+        return Place(record["trajectory_id"], record["step"])
 
 
 def outline_of(store: Store, trajectory_id: str) -> TrajectoryOutline:
-    """A trajectory without its payloads; a prefix of its id is enough.
+    """A trajectory, or a group record, without its payloads; a prefix of its id is enough.
 
     Raises:
         NotFoundError: no trajectory has this id.
         QueryError: several begin with it.
     """
     full_id, step = place = find_trajectory(store, trajectory_id)
-    row = next(iter(summaries(store, [full_id], step)), None)
+    listed = summaries(store, [full_id], step)
+    is_group = not listed
+    row = next(iter(listed or record_rows(store, step, "trajectory_id = ?", [full_id])), None)
     if row is None:  # pruned since we found it
         raise NotFoundError(f"trajectory {full_id} no longer exists")
 
@@ -150,6 +168,7 @@ def outline_of(store: Store, trajectory_id: str) -> TrajectoryOutline:
     payloads = [{"op_id": op["op_id"], "payload": None if op["payload_missing"] else ""} for op in spans]
     turns = {op["op_id"]: op["turn"] for op in ops}
     runs = [each["run"] for each in store.runs(project=row["project"], experiment=row["experiment"])]
+    scores = ask("SELECT * FROM scores WHERE trajectory_id = ? ORDER BY time_ns, worker", full_id)
     sample = (row["rollout_n"], *key[:2], row["validate"], key[4], row["run"], row["run"])
     elsewhere = (*key[:2], row["validate"], key[4], row["step"], row["rollout_n"])
     (bounds,) = ask(_RANGE, *key[:2], everywhere=True)
@@ -163,11 +182,14 @@ def outline_of(store: Store, trajectory_id: str) -> TrajectoryOutline:
                 "ORDER BY start_ns", full_id,
             )
         ],
-        siblings=[cell_of(each) for each in (ask(_SIBLINGS, *key) if has_group else [row])],
+        is_group=is_group,
+        siblings=[cell_of(each) for each in (ask(_SIBLINGS, *key) if has_group else [row] if listed else [])],
+        group_records=records_with_ops(store, _SAME_GROUP, [*key], step) if has_group else [],
         elsewhere=ask(_ELSEWHERE, *elsewhere, everywhere=True) if has_group else [],
         over_steps=ask(_OVER_STEPS, *sample, everywhere=True) if has_group else [],
         ops=ops,
-        scores=_scores(ask("SELECT * FROM scores WHERE trajectory_id = ? ORDER BY time_ns, worker", full_id)),
+        scores=_scores([each for each in scores if each["author"] is None]),
+        labels=_labels([each for each in scores if each["author"] is not None]),
         findings=[_finding(each, turns, sequence) for each in findings],
         notes=[note for note in notes if note["event"] != PRUNED],
         pruned=pruning_of(notes, payloads, findings),
@@ -181,6 +203,14 @@ def outline_of(store: Store, trajectory_id: str) -> TrajectoryOutline:
         token_total=_token_total(ops),
         reward_range=None if bounds["least"] is None else (bounds["least"], bounds["most"]),
     )  # fmt: skip
+
+
+def same_sample(store: Store, row: Row) -> list[Row]:
+    """The sample of a row of another store's listing in all experiments of this one, at the nearest step."""
+    if row["sample_index"] is None:
+        return []
+    values = [row["validate"], str(row["sample_index"]), row["step"], row["rollout_n"]]
+    return store._ask(_SAME_SAMPLE, values).rows()
 
 
 def ops_of(store: Store, place: Place) -> list[Row]:
@@ -276,6 +306,14 @@ def _scores(rows: list[Row]) -> list[Row]:
         ]
         scores.append({"name": name, "newest": history[-1], "history": history})
     return scores
+
+
+def _labels(rows: list[Row]) -> list[Row]:
+    newest = {(row["name"], row["author"], row["op_id"]): at for at, row in enumerate(rows)}
+    return [
+        {**row, "value": row["label"], "counts": row["label"] is not None and at in newest.values()}
+        for at, row in enumerate(rows)
+    ]
 
 
 def _finding(row: Row, turns: dict[int, int | None], sequence: TokenSequence) -> Row:

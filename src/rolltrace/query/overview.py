@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from rolltrace.query.incomplete import Incomplete
@@ -19,20 +21,16 @@ Key = tuple[str, str]
 State = Literal["recording", "ended", "interrupted"]
 MOST_POINTS = 60
 
-_FLAGS = """
-SELECT project, experiment, flag, count(*) AS n
-FROM (SELECT project, experiment, unnest(flags) AS flag FROM _listing WHERE NOT superseded)
-GROUP BY ALL ORDER BY n DESC, flag
-"""
+_FLAGS = "SELECT project, experiment, flags FROM _steps WHERE NOT superseded AND flags IS NOT NULL"
 _REWARDS = """
-SELECT project, experiment, step, avg(reward) FILTER (isfinite(reward)) AS mean FROM _listing
-WHERE NOT superseded AND NOT validate AND step IS NOT NULL GROUP BY ALL HAVING mean IS NOT NULL ORDER BY step
+SELECT project, experiment, step, finite_mean AS mean FROM _steps
+WHERE NOT superseded AND NOT validate AND step IS NOT NULL AND mean IS NOT NULL ORDER BY step
 """
 _LOST = f"SELECT project, experiment, sum(count)::BIGINT AS n FROM {LOST} GROUP BY ALL"
 _INTERRUPTED = """
-SELECT project, experiment, count(*) FILTER (status = 'interrupted') AS n FROM _listing
+SELECT project, experiment, sum(interrupted)::BIGINT AS n FROM _steps
 GROUP BY project, experiment, run
-QUALIFY row_number() OVER (PARTITION BY project, experiment ORDER BY max(start_ns) DESC) = 1
+QUALIFY row_number() OVER (PARTITION BY project, experiment ORDER BY max(newest_ns) DESC) = 1
 """
 
 
@@ -54,8 +52,8 @@ def store_status(store: Store) -> StoreStatus:
     """What runs, what was lost, what cannot be read."""
     (row,) = store._ask(
         "SELECT count(DISTINCT (project, experiment)) AS experiments, "
-        "count(*) FILTER (status = 'running') AS running, "
-        f"(SELECT coalesce(sum(count), 0)::BIGINT FROM {LOST}) AS lost FROM _listing"
+        "coalesce(sum(running), 0)::BIGINT AS running, "
+        f"(SELECT coalesce(sum(count), 0)::BIGINT FROM {LOST}) AS lost FROM _steps"
     )
     return StoreStatus(**row, recording=bool(store._engine.recording), incomplete=store.incomplete)
 
@@ -73,9 +71,9 @@ def experiment_states(store: Store) -> dict[Key, State]:
 def experiment_overview(store: Store) -> list[Row]:
     """One row per experiment, the newest first: those of `Store.experiments`, and what a list of them shows."""
     states, now_ns = experiment_states(store), time.time_ns()
-    flags: dict[Key, dict[str, int]] = defaultdict(dict)
+    flags: dict[Key, Counter[str]] = defaultdict(Counter)
     for row in store._ask(_FLAGS):
-        flags[_key(row)][row["flag"]] = row["n"]
+        flags[_key(row)].update(json.loads(row["flags"]))
     rewards: dict[Key, list[float]] = defaultdict(list)
     for row in store._ask(_REWARDS):
         rewards[_key(row)].append(row["mean"])
@@ -83,6 +81,7 @@ def experiment_overview(store: Store) -> list[Row]:
     runs: dict[Key, list[Row]] = defaultdict(list)
     for row in store.runs():
         runs[_key(row)].append(row)
+    sizes = _sizes(store)
     rows = [
         {
             **row,
@@ -90,9 +89,9 @@ def experiment_overview(store: Store) -> list[Row]:
             "last_seen_ns": now_ns if states[_key(row)] == "recording" else row["end_ns"],
             "rewards": thinned(rewards[_key(row)]),
             "reward_last": rewards[_key(row)][-1] if rewards[_key(row)] else None,
-            "flags": flags[_key(row)],
+            "flags": dict(sorted(flags[_key(row)].items(), key=lambda each: (-each[1], each[0]))),
             "lost": lost.get(_key(row), 0),
-            "size_bytes": _size_bytes(store, _key(row)),
+            "size_bytes": sizes[Partition(*_key(row), None).folder(store.path).parent],
             "runs": runs[_key(row)],
         }
         for row in store.experiments()
@@ -111,13 +110,12 @@ def _key(row: Row) -> Key:
     return row["project"], row["experiment"]
 
 
-def _size_bytes(store: Store, key: Key) -> int:
-    folder = Partition(*key, None).folder(store.path).parent
-    total = 0
+def _sizes(store: Store) -> Counter[Path]:
+    """How large the parts are, by the folder of their experiment."""
+    sizes: Counter[Path] = Counter()
     for part in list_parts(store.path):
-        if folder in part.parents:
-            try:
-                total += part.stat().st_size
-            except FileNotFoundError:  # compacted or pruned meanwhile
-                pass
-    return total
+        try:
+            sizes[part.parents[1]] += part.stat().st_size
+        except FileNotFoundError:  # compacted or pruned meanwhile
+            pass
+    return sizes

@@ -17,12 +17,22 @@ from rolltrace.query.group_views import GROUP_COLUMNS, GROUP_KEY
 from rolltrace.query.result import IS_INT
 from rolltrace.query.runs import NO_OLDER_RUNS, OlderRuns
 from rolltrace.query.scope import Row, Scope
-from rolltrace.query.series import TRUNCATED
+from rolltrace.query.step_rows import TRUNCATED
 
 if TYPE_CHECKING:
     from rolltrace.query.dataset import Store
 
-CELL_COLUMNS = ("trajectory_id", "rollout_n", "reward", "status", "flags", "response_tokens", "turns", "duration_s")
+CELL_COLUMNS = (
+    "trajectory_id",
+    "rollout_n",
+    "reward",
+    "status",
+    "flags",
+    "labels",
+    "response_tokens",
+    "turns",
+    "duration_s",
+)
 _TRAJECTORY_ORDER = "project,experiment,step,validate,sample_index,rollout_n,start_ns"
 _GROUP_ORDER = "project,experiment,step,validate,sample_index"
 
@@ -48,10 +58,12 @@ SELECT g.* FROM _groups g JOIN (
 """
 _TOTALS = """
 SELECT count(*) AS groups, coalesce(sum(size), 0)::BIGINT AS trajectories,
-    sum(mean * scored) FILTER (isfinite(mean)) / nullif(sum(scored) FILTER (isfinite(mean)), 0) AS reward_mean,
-    avg(zero_variance::INT) FILTER (scored > 1) AS zero_variance_share
-FROM matching
+    sum(mean * scored) FILTER (isfinite(mean) AND validate = shown) /
+        nullif(sum(scored) FILTER (isfinite(mean) AND validate = shown), 0) AS reward_mean,
+    avg(zero_variance::INT) FILTER (scored > 1 AND validate = shown) AS zero_variance_share
+FROM matching, (SELECT bool_and(validate) AS shown FROM matching)
 """
+"""Rewards are those of training, so that they can be followed over the steps; of validation if there is no other."""
 
 
 def trajectory_page(

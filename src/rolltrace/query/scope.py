@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rolltrace.query.dataset import Store
 
 Row = dict[str, Any]
+_OLDER = "SELECT coalesce(sum(trajectories), 0)::BIGINT AS n, count(DISTINCT coalesce(run, '')) AS runs FROM _steps t"
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,12 @@ class Scope:
         predicate = compile_where(self.where)
         if not choose_runs("t", self.run, self.all_runs, predicate.fields).hides:
             return NO_OLDER_RUNS
+        if self.where is None and self.sample_index is None:
+            where, values = conditions_of(
+                project=self.project, experiment=self.experiment, step=self.step, validate=self.validate
+            )
+            (row,) = store._ask(f"{_OLDER} WHERE {where} AND t.superseded", values, self.step)
+            return OlderRuns(row["n"], row["runs"])
         every = replace(self, all_runs=True).selected()
         (row,) = every.ask(
             store, "SELECT count(*) AS n, count(DISTINCT coalesce(t.run, '')) AS runs FROM {rows} AND t.superseded"

@@ -6,21 +6,39 @@ how many are not finite is a column of its own.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rolltrace.query.questions import LOST
 from rolltrace.query.runs import OlderRuns, choose_runs
 from rolltrace.query.scope import Scope
+from rolltrace.query.step_rows import TRUNCATED
 
 if TYPE_CHECKING:
     from rolltrace.query.dataset import Store
 
-TRUNCATED = "cut_by_length"
-"""The flag that makes a trajectory a truncated one."""
-
+_STEPS = """
+SELECT step, validate, run, start_ns, end_ns, trajectories, samples, errors, running,
+    finite_mean AS reward_mean,
+    finite_p10 AS reward_p10,
+    finite_p90 AS reward_p90,
+    finite_min AS reward_min,
+    finite_max AS reward_max,
+    not_finite AS rewards_not_finite,
+    passed / nullif(scored, 0) AS pass_rate,
+    response_tokens_p50, response_tokens_p95,
+    turns / trajectories AS turns_mean,
+    tool_calls / trajectories AS tool_calls_mean,
+    tool_errors / nullif(tool_calls, 0) AS tool_error_rate,
+    truncated / trajectories AS truncated_share,
+    duration_s_p50, duration_s_p95, duration_s_max, staleness_mean,
+    flat_groups / nullif(rated_groups, 0) AS zero_variance_share,
+    flags
+FROM _steps t WHERE project = ? AND experiment = ? AND {runs} ORDER BY step NULLS LAST
+"""
 _FINITE = "FILTER (isfinite(reward))"
-_STEPS = f"""
+_STEPS_OF_SEVERAL_RUNS = f"""
 SELECT step, validate, arg_max(run, start_ns) AS run,
     min(start_ns) AS start_ns, max(end_ns) AS end_ns,
     count(*) AS trajectories,
@@ -88,13 +106,13 @@ def step_series(
 ) -> StepSeries:
     """An experiment over its steps, training and validation apart: counts, rewards and their terms, lengths, flags."""
     scope = Scope(project=project, experiment=experiment, run=run, all_runs=all_runs)
-    selected = scope.selected()
-    steps = selected.ask(store, _STEPS)
-    runs = choose_runs("g", run, all_runs)
-    groups = store._ask(_ZERO_VARIANCE.format(runs=runs.sql), [project, experiment, *runs.parameters])
-    shares = {_key(row): row["share"] for row in groups}
-    flags = _by_name(selected.ask(store, _FLAGS), "flag", "n")
-    terms = _by_name(selected.ask(store, _TERMS), "term", "mean")
+    steps = _steps(store, scope)
+    has_terms = store._engine.may_have_terms(project, experiment)
+    terms = _by_name(scope.selected().ask(store, _TERMS), "term", "mean") if has_terms else {}
+    flags: dict[str, dict[Any, int]] = {}
+    for row in steps:
+        for flag, count in row["flags"].items():
+            flags.setdefault(flag, {})[_key(row)] = count
     lost = {_key(row): row["n"] for row in store._ask(_LOST, [project, experiment])}
     least = [row["reward_min"] for row in steps if row["reward_min"] is not None]
     most = [row["reward_max"] for row in steps if row["reward_max"] is not None]
@@ -104,8 +122,7 @@ def step_series(
         keys = [_key(row) for row in rows]
         return {
             **{name: [row[name] for row in rows] for name in _COLUMNS},
-            "zero_variance_share": [shares.get(key) for key in keys],
-            "flags": _columns(flags, keys, 0),
+            "flags": _columns({name: flags[name] for name in sorted(flags)}, keys, 0),
             "terms": _columns(terms, keys, None),
             "lost": [lost.get(key, 0) for key in keys],
         }
@@ -114,11 +131,31 @@ def step_series(
     return StepSeries(columns(False), columns(True), reward_range, scope.older_runs(store))
 
 
+def _steps(store: Store, scope: Scope) -> list[dict[str, Any]]:
+    """A row for each step, training and validation apart: those of `_steps`, if each is of one run alone."""
+    runs = choose_runs("t", scope.run, scope.all_runs)
+    place = [scope.project, scope.experiment]
+    rows = store._ask(_STEPS.format(runs=runs.sql), [*place, *runs.parameters]).rows()
+    if len({_key(row) for row in rows}) == len(rows):
+        return [{**row, "flags": json.loads(row["flags"] or "{}")} for row in rows]
+    selected = scope.selected()
+    runs = choose_runs("g", scope.run, scope.all_runs)
+    groups = store._ask(_ZERO_VARIANCE.format(runs=runs.sql), [*place, *runs.parameters])
+    shares = {_key(row): row["share"] for row in groups}
+    flags: dict[Any, dict[str, int]] = {}
+    for row in selected.ask(store, _FLAGS):
+        flags.setdefault(_key(row), {})[row["flag"]] = row["n"]
+    return [
+        {**row, "zero_variance_share": shares.get(_key(row)), "flags": flags.get(_key(row), {})}
+        for row in selected.ask(store, _STEPS_OF_SEVERAL_RUNS)
+    ]
+
+
 _COLUMNS = (
     "step", "run", "start_ns", "end_ns", "trajectories", "samples", "errors", "running", "reward_mean", "reward_p10",
     "reward_p90", "reward_min", "reward_max", "rewards_not_finite", "pass_rate", "response_tokens_p50",
     "response_tokens_p95", "turns_mean", "tool_calls_mean", "tool_error_rate", "truncated_share", "duration_s_p50",
-    "duration_s_p95", "duration_s_max", "staleness_mean",
+    "duration_s_p95", "duration_s_max", "staleness_mean", "zero_variance_share",
 )  # fmt: skip
 """One value per step each."""
 

@@ -1,5 +1,7 @@
 """The view `_steps`: what all trajectories of one step and run have in common, as numbers that can be added up.
 
+Means and quantiles among them cannot: they are of the row alone, for a chart whose points are rows.
+
 Questions about experiments, runs and steps are answered from it. A row is of one step, of training or validation, of
 one run, and of trajectories that a newer run has superseded or of others. Summaries hold these rows for settled steps.
 """
@@ -15,6 +17,9 @@ from rolltrace.query.group_views import GROUP_KEY, ZERO_VARIANCE
 from rolltrace.query.runs import STEP_KEY
 
 _KEY = (*STEP_KEY, "run", "superseded")
+TRUNCATED = "cut_by_length"
+"""The flag that makes a trajectory a truncated one."""
+_FINITE = "FILTER (isfinite(reward))"
 
 
 class _Column(NamedTuple):
@@ -46,6 +51,23 @@ _COLUMNS = (
     _Column("newest_ns", "BIGINT", "max(start_ns)"),
     _Column("end_ns", "BIGINT", "max(end_ns)"),
     _Column("last_ns", "BIGINT", "max(coalesce(end_ns, start_ns))"),
+    _Column("interrupted", "BIGINT", "count(*) FILTER (status = 'interrupted')"),
+    _Column("finite_mean", "DOUBLE", f"avg(reward) {_FINITE}"),
+    _Column("finite_p10", "DOUBLE", f"quantile_cont(reward, 0.1) {_FINITE}"),
+    _Column("finite_p90", "DOUBLE", f"quantile_cont(reward, 0.9) {_FINITE}"),
+    _Column("finite_min", "DOUBLE", f"min(reward) {_FINITE}"),
+    _Column("finite_max", "DOUBLE", f"max(reward) {_FINITE}"),
+    _Column("not_finite", "BIGINT", "count(*) FILTER (NOT isfinite(reward))"),
+    _Column("response_tokens_p50", "DOUBLE", "quantile_cont(response_tokens, 0.5)"),
+    _Column("response_tokens_p95", "DOUBLE", "quantile_cont(response_tokens, 0.95)"),
+    _Column("tool_calls", "BIGINT", "sum(tool_calls)"),
+    _Column("tool_errors", "BIGINT", "sum(tool_errors)"),
+    _Column("truncated", "BIGINT", f"count(*) FILTER (list_contains(flags, '{TRUNCATED}'))"),
+    _Column("duration_s_p50", "DOUBLE", "quantile_cont(duration_s, 0.5)"),
+    _Column("duration_s_p95", "DOUBLE", "quantile_cont(duration_s, 0.95)"),
+    _Column("duration_s_max", "DOUBLE", "max(duration_s)"),
+    _Column("staleness_mean", "DOUBLE", "avg(staleness)"),
+    _Column("flags", "VARCHAR", "to_json(list_aggregate(flatten(list(flags)), 'histogram'))"),
 )
 _ARROW = {"VARCHAR": pa.string(), "BIGINT": pa.int64(), "BOOLEAN": pa.bool_(), "DOUBLE": pa.float64()}
 _SAME = " AND ".join(f"g.{name} IS NOT DISTINCT FROM t.{name}" for name in _KEY)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from rolltrace.query.coverage import no_rows
-from rolltrace.query.damage import count_rows
+from rolltrace.query.damage import count_rows, count_values
 from rolltrace.query.engine import Engine
 from rolltrace.query.listing import by_folder
 from rolltrace.query.step_rows import pack, step_rows
@@ -30,7 +30,7 @@ from rolltrace.query.summary import (
     write_summary,
 )
 from rolltrace.query.views import COMPUTED, LATE, with_late_scores
-from rolltrace.record import LOSSES
+from rolltrace.record import LOSSES, SCORES
 from rolltrace.store import data_folder, dropped_in, table_of, undrained_sources, without_dropped
 
 _MOST_FOLDERS = 32
@@ -115,6 +115,7 @@ class _Maker(Engine):
                 parts=[part.name for part in folder.parts],
                 replaced=replaced_sources(folder.parts),
                 rows=count_rows(folder.parts).rows,
+                terms=count_values([part for part in folder.parts if table_of(part) == SCORES.name], "terms"),
                 dropped=dropped[folder.path],
                 strays=folder.path in listed.strays,
                 late=[str(part.relative_to(data_folder(self._store))) for part in self._late[0]],

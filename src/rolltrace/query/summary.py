@@ -37,7 +37,7 @@ from rolltrace.store import (
     visible_parts,
 )
 
-VERSION = 2
+VERSION = 5
 """To be raised when the listing or `Summary` changes: older summaries are then not looked at."""
 _NAME = re.compile(r"(step=(?:none|-?\d+))--([0-9a-f]{32})\.(parquet|summary)")
 _DIGEST_BYTES = 16
@@ -52,6 +52,8 @@ class Summary(msgspec.Struct):
     """Table and source of parts that these stand for."""
     rows: dict[str, int]
     """How many rows each table has."""
+    terms: int
+    """How many of its scores have terms."""
     dropped: list[str]
     """The trajectories that were begun and not kept. The listing is without them, other tables may not be."""
     strays: bool

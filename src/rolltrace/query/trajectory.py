@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from rolltrace.flags import UNREADABLE
 from rolltrace.query.contents import Contents, Pruning, pruning_of
 from rolltrace.query.conversation import from_last_telling
-from rolltrace.query.events import Finding, Note, Score, Transition, human_notes
+from rolltrace.query.events import Finding, Note, Score, Transition, human_notes, labels_of
 from rolltrace.query.op import Op, OpTokens, TokensOfOps, TokenUsage, first_difference, op_of, total_usage
 from rolltrace.query.step_conversation import conversation_of
 from rolltrace.query.transitions import read_transitions
@@ -75,6 +75,8 @@ class Trajectory:
     """A newer run of the experiment reached the same step."""
     trained_step: int | None = None
     """The step that trained on it, as its newest fate says."""
+    labels: list[str] = field(default_factory=list)
+    """Names of the labels that people gave it or a turn of it; `given_labels` has all about them."""
     is_group: bool = False
     """No rollout: what was recorded for all rollouts of a sample together."""
     traceback: str | None = None
@@ -134,8 +136,17 @@ class Trajectory:
 
     @property
     def newest_scores(self) -> dict[str, Score]:
-        """The score of each name that counts: the newest."""
-        return {score["name"]: score for score in self.scores}
+        """The score of each name that counts: the newest; of labels, those that nobody took back."""
+        given = [score for score in self.scores if score.author is None]
+        return {score.name: score for score in (*given, *self.given_labels)}
+
+    @property
+    def given_labels(self) -> list[Score]:
+        """The labels and notes that it and its ops have now, oldest first; `scores` has the history.
+
+        Each has an `author`, a `label` (the value), and an `op_id` if it is about a turn.
+        """
+        return labels_of(self.scores)
 
     @property
     def conversation(self) -> list[Message]:
@@ -145,8 +156,8 @@ class Trajectory:
 
     @property
     def human_notes(self) -> list[Note]:
-        """What people wrote about it, oldest first: in the rollout (`trajectory.note(...)`), or later as a score named
-        `note` (`rolltrace score ID note TEXT`)."""
+        """What people wrote about it, oldest first: in the rollout (`trajectory.note(...)`), or later
+        (`rolltrace label ID --note TEXT`, or a score named `note`)."""
         return human_notes(self.notes, self.scores)
 
     def to_dict(self) -> dict[str, Any]:

@@ -4,6 +4,7 @@
     spans, transitions, scores, notes, losses, flags, texts      the tables of the store (record/tables.py)
     tokens          the token columns of the ops that have any
     latest_scores   the newest value of each score of a trajectory (query/score_views.py)
+    labels          what people say of trajectories and turns now: labels and notes
     unmatched_scores                    those of trajectories that nobody traced, or that are not known yet
     groups          all rollouts of one sample in one step together (query/group_views.py)
     group_records   what was recorded for a whole group, and is no rollout
@@ -28,6 +29,7 @@ from rolltrace.query.score_views import (
     IS_NEWEST,
     SCORE_VIEWS,
     SHOWN_SCORES,
+    marked,
     newest_shown,
     with_id,
     with_late,
@@ -99,6 +101,7 @@ LEFT JOIN ({newest_shown(f"({with_id('_active_scores', 'every')})")}) USING (tra
 LEFT JOIN (
     SELECT trajectory_id, list_sort(list(DISTINCT flag)) AS flags FROM _active_flags GROUP BY trajectory_id
 ) found USING (trajectory_id)
+LEFT JOIN ({marked("_active_scores")}) marked USING (trajectory_id)
 """
 
 _SPANS = """
@@ -152,7 +155,7 @@ _DERIVED = {
 
 VIEWS = (
     "trajectories", "spans", "transitions", "scores", "notes", "losses", "flags", "texts", "tokens", "latest_scores",
-    "unmatched_scores", "groups", "group_records",
+    "labels", "unmatched_scores", "groups", "group_records",
 )  # fmt: skip
 """The documented ones."""
 

@@ -11,15 +11,19 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from rolltrace.view.listen import Listening, listen, serve
-from rolltrace.view.security import access_for, is_loopback
-from rolltrace.view.server import application
+from rolltrace._later import load_later
+from rolltrace.view.listen import Listening, is_loopback, listen, serve
 
 if TYPE_CHECKING:
     from rolltrace.query import Comparison, Result, Store, Trajectory
     from rolltrace.view.notebook import Page
+    from rolltrace.view.security import access_for
+    from rolltrace.view.server import application
+    from rolltrace.view.writes import Writing
 
-__all__ = ["Listening", "access_for", "application", "is_loopback", "listen", "serve"]
+_LATER, __getattr__ = load_later(__name__, {"security": "access_for", "server": "application", "writes": "Writing"})
+
+__all__ = ["Listening", "Writing", "access_for", "application", "is_loopback", "listen", "serve"]
 
 
 class _Callable(ModuleType):

@@ -8,8 +8,6 @@ from typing import Any
 
 import msgspec
 
-from rolltrace.query import bounded
-
 _AS_TEXT = frozenset({"op_id", "parent_id", "parent_op_id", "sample_index"})
 """Numbers of more than 53 bits, or a number or a text."""
 _encoder = msgspec.json.Encoder()
@@ -27,6 +25,8 @@ def encoded_struct(answer: msgspec.Struct) -> bytes:
 
 def recorded(value: Any) -> msgspec.Raw:
     """A recorded value for a field of the type `Json`: bounded, and none of our rules applied inside."""
+    from rolltrace.query import bounded  # here, so that files are served while `query` still loads
+
     return msgspec.Raw(_encoder.encode(bounded(value)))
 
 

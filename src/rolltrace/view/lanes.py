@@ -2,6 +2,9 @@
 
 A store answers one question at a time. So that a search through all text does not hold up a page, there are two of it:
 one for what is quick, one for what reads payloads.
+
+`rolltrace.query` is loaded in a worker thread too, by the first question: that takes longer than all else at the start,
+and the files of the pages are asked for meanwhile.
 """
 
 from __future__ import annotations
@@ -10,13 +13,17 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from rolltrace.errors import StoreError
-from rolltrace.query import Limit, Store, open_store
 from rolltrace.view.answers import Answers
-from rolltrace.view.loaded import Loaded
+
+if TYPE_CHECKING:
+    from rolltrace.query import Store
+    from rolltrace.view.loaded import Loaded
 
 T = TypeVar("T")
 _THREADS = 8
@@ -42,6 +49,7 @@ class Lane:
         self.seconds = seconds
         self._lock = threading.Lock()
         self._opened: Opened | None = None
+        self._query: ModuleType | None = None
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="rolltrace-view")
 
     def opened(self) -> Opened:
@@ -50,6 +58,9 @@ class Lane:
         Raises:
             StoreError: its folder is gone.
         """
+        from rolltrace.query import open_store
+        from rolltrace.view.loaded import Loaded
+
         with self._lock:
             if not self._path.is_dir():
                 self._opened = None
@@ -60,18 +71,25 @@ class Lane:
             return self._opened
 
     async def ask(self, question: Callable[[Opened], T], gone: Callable[[], Awaitable[object]]) -> T:
-        """The answer to a question; it is stopped when `gone` returns first, or after some time.
+        """The answer to a question about the store: see `work`."""
+        return await self.work(lambda: question(self.opened()), gone)
+
+    async def work(self, question: Callable[[], T], gone: Callable[[], Awaitable[object]]) -> T:
+        """The answer to a question, about whatever stores; it is stopped when `gone` returns first, or after some time.
 
         Raises:
             StoppedError: it was stopped.
         """
-        limit = Limit(self.seconds)
+        loop = asyncio.get_running_loop()
+        if self._query is None:
+            self._query = await loop.run_in_executor(self._threads, import_module, "rolltrace.query")
+        limit = self._query.Limit(self.seconds)
 
         def work() -> T:
             with limit:
-                return question(self.opened())
+                return question()
 
-        answering = asyncio.get_running_loop().run_in_executor(self._threads, work)
+        answering = loop.run_in_executor(self._threads, work)
         leaving = asyncio.ensure_future(gone())
         try:
             waited: set[asyncio.Future[Any]] = {answering, leaving}

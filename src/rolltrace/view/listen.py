@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import ipaddress
 import socket
+from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
-
-import uvicorn
+from typing import TYPE_CHECKING, NamedTuple
 
 from rolltrace.errors import ConfigError
-from rolltrace.view.security import Access
-from rolltrace.view.server import application
+
+if TYPE_CHECKING:
+    from rolltrace.view.security import Access
+    from rolltrace.view.writes import Writing
 
 DEFAULT_PORT = 7655
 """ROLL on the keys of a telephone."""
@@ -28,6 +30,16 @@ class Listening(NamedTuple):
         """The address to open on this machine."""
         name = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)
         return f"http://{f'[{name}]' if ':' in name else name}:{self.port}/"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address to listen on can be reached from this machine only."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def listen(host: str, port: int | None) -> Listening:
@@ -62,10 +74,17 @@ def _bound(host: str, port: int) -> Listening:
     return Listening(opened, host, opened.getsockname()[1])
 
 
-def serve(store: Path, listening: Listening, access: Access) -> None:
+def serve(stores: Sequence[Path], listening: Listening, access: Access, writing: Writing | None = None) -> None:
     """Answer until a signal ends it."""
+    # Here, since the socket waits for a browser already: it can start while this loads.
+    import uvicorn
+
+    from rolltrace.view.server import application
+    from rolltrace.view.writes import Writing
+
     config = uvicorn.Config(
-        application(store, access), log_level="warning", access_log=False, server_header=False, lifespan="on",
+        application(stores, access, writing or Writing()),
+        log_level="warning", access_log=False, server_header=False, lifespan="on",
         timeout_graceful_shutdown=1,  # pages that wait for live updates never end by themselves
         ws="none",
     )  # fmt: skip

@@ -113,6 +113,20 @@ class SearchRequest(Scope, kw_only=True):
     limit: Limit = 20
 
 
+class LabelRequest(Struct, forbid_unknown_fields=True, kw_only=True):
+    """The body of a request that gives a label or takes it back."""
+
+    trajectory_ids: Annotated[list[str], Meta(min_length=1, max_length=100)]
+    name: str
+    """`note` is a note."""
+    value: str | None
+    """None takes back what the author said."""
+    author: str | None = None
+    """The user who runs the server if not given."""
+    op_id: str | None = None
+    """What it is about, if not the whole trajectory."""
+
+
 class JumpRequest(Struct, forbid_unknown_fields=True, kw_only=True):
     """What was typed into the jump box, and where one is."""
 

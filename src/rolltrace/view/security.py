@@ -3,7 +3,7 @@
 - On loopback, the name of the host must be a loopback name: a page of another site that has its own name resolved to
   127.0.0.1 is refused (DNS rebinding). On any other address a token is needed too.
 - A request that another site's page makes is refused: `Origin` must be the host itself, `Sec-Fetch-Site` this site.
-- There are no requests that change anything: only GET and HEAD.
+- Only GET and HEAD, and a POST to what `view.writes` names, under its rules.
 - No script but our own files runs in the pages, whatever was traced (Content-Security-Policy).
 """
 
@@ -22,7 +22,9 @@ from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rolltrace.view.encoding import encoded_struct
+from rolltrace.view.listen import is_loopback
 from rolltrace.view.wire import Problem
+from rolltrace.view.writes import forgery, is_write
 
 HEADERS = {
     # Styles may be inline: libraries for editors and charts set them so, and a style runs no script.
@@ -48,16 +50,6 @@ class Access(NamedTuple):
     """Names under which the server may be asked for; any address of numbers too if there is a token."""
     cookie: str = "rolltrace"
     """Name of the cookie that holds the token; one for each port, since cookies know none."""
-
-
-def is_loopback(host: str) -> bool:
-    """Whether an address to listen on can be reached from this machine only."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def access_for(host: str, port: int, token: str | None, more_hosts: Iterable[str] = ()) -> Access:
@@ -93,7 +85,8 @@ class Guard:
 
     def _refusal(self, scope: Scope) -> Response | None:
         headers = Headers(scope=scope)
-        if scope["method"] not in ("GET", "HEAD"):
+        writes = is_write(scope["method"], scope["path"])
+        if scope["method"] not in ("GET", "HEAD") and not writes:
             return _problem(405, "method", f"{scope['method'][:20]} is not allowed: nothing can be changed here")
         host = headers.get("host", "")
         if not self._knows(host):
@@ -107,6 +100,8 @@ class Guard:
         site, mode = headers.get("sec-fetch-site", "none"), headers.get("sec-fetch-mode")
         if site in ("cross-site", "same-site") and mode != "navigate":
             return _problem(403, "forbidden", "a page of another site may not ask this server")
+        if writes and (why := forgery(headers)) is not None:
+            return _problem(403, "forbidden", why)
         return self._without_token(scope, headers)
 
     def _without_token(self, scope: Scope, headers: Headers) -> Response | None:

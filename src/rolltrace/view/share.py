@@ -17,9 +17,12 @@ import msgspec
 import rolltrace
 from rolltrace.errors import ConfigError, NotFoundError, RolltraceError
 from rolltrace.query import Op, Row, Store, compare, experiment_overview, read_image
-from rolltrace.view import api, requests
+from rolltrace.view import api, requests, wire
 from rolltrace.view.archive import Archive
+from rolltrace.view.encoding import encoded
 from rolltrace.view.loaded import Loaded
+from rolltrace.view.stores import Stores
+from rolltrace.view.writes import Writing
 
 Kind = Literal["trajectory", "group", "comparison", "store"]
 LeaveOut = Callable[[str, Exception], None]
@@ -80,11 +83,13 @@ def share_trajectories(store: Store, rows: Sequence[Row], *, named: bool, leave_
     if kind == "comparison" and len(ids) == 1:
         kind = "trajectory"
     collecting.around(kept)
+    records: list[str] = []
     if kind == "group":
         collecting.group(ids)
+        records = collecting.group_records(kept[0])
     if 2 <= len(ids) <= api.MOST_COMPARED:
         collecting.comparisons(ids)
-    return collecting.shared(kind, kept)
+    return collecting.shared(kind, kept, records)
 
 
 def share_store(store: Store) -> Shared:
@@ -111,6 +116,7 @@ class _Collecting:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._loaded = Loaded(store)
+        self._stores = Stores([store.path])
         self._archive = Archive()
         self._experiments: list[tuple[str, str]] = []
         self._branch_bytes = self._image_bytes = 0
@@ -176,12 +182,10 @@ class _Collecting:
 
     def around(self, rows: Sequence[Row]) -> None:
         """What pages show of the store and the experiments of these trajectories."""
-        status = msgspec.json.decode(api.status(self._asked()).body)
-        # Where the store lies is nobody else's business, and of what runs or was lost elsewhere the pages show nothing.
-        status.update(
-            store_path=status["store_name"], running=0, lost=0, recording=False, incomplete=[], read_only=True
-        )
-        self._archive.add("/api/status", msgspec.json.encode(status))
+        status = {**api.status_of(self._store, Writing(read_only=True)), "stores": []}
+        # Whose machine it was is nobody else's business; of what runs or was lost elsewhere, the pages show nothing.
+        status.update(store_path=status["store_name"], author="", running=0, lost=0, recording=False, incomplete=[])
+        self._archive.add("/api/status", encoded(wire.Status, status))
         steps: dict[tuple[str, str], set[int | None]] = {}
         for row in rows:
             steps.setdefault((row["project"], row["experiment"]), set()).add(row["step"])
@@ -206,13 +210,24 @@ class _Collecting:
         arguments.order = None
         self._archive.add("/api/groups", api.groups(self._asked(arguments)).body)
 
+    def group_records(self, row: Row) -> list[str]:
+        """What was recorded for the group of this rollout as a whole; returns their ids."""
+        place = {name: row[name] for name in ("project", "experiment", "step", "validate", "run")}
+        arguments = requests.Scope(**place, sample_index=str(row["sample_index"]))
+        answer = self._archive.add("/api/group_records", api.group_records(self._asked(arguments)).body)
+        ids = [record["trajectory_id"] for record in answer["records"]]
+        for each in ids:
+            self.trajectory(each)
+        return ids
+
     def comparisons(self, ids: Sequence[str]) -> None:
         """All of them, and each two."""
         chosen = [tuple(ids), *(combinations(ids, 2) if len(ids) > 2 else ())]
         for each in chosen:
             comparison = compare([self._loaded.trajectory(trajectory_id) for trajectory_id in each])
             answer = self._archive.add(
-                f"/api/compare {','.join(sorted(each))}", api.comparison_of(self._asked(), comparison).body
+                f"/api/compare {','.join(sorted(each))}",
+                api.comparison_of(comparison, [self._loaded] * len(each), [None] * len(each)).body,
             )
             for row in answer["rows"]:
                 for turn in row["turns"]:
@@ -221,19 +236,20 @@ class _Collecting:
     def experiments(self) -> None:
         """The newest experiments of the store."""
         self.around([])
-        self._archive.add("/api/experiments", api.experiments(self._asked()).body)
-        rows = sorted(experiment_overview(self._store), key=lambda row: row["last_seen_ns"], reverse=True)
+        rows = [{**row, "store": None} for row in experiment_overview(self._store)]
+        rows.sort(key=lambda row: row["last_seen_ns"], reverse=True)
+        self._archive.add("/api/experiments", encoded(wire.Experiments, {"rows": rows}))
         for row in rows[:_MOST_EXPERIMENTS]:
             self._experiments.append((row["project"], row["experiment"]))
             self._experiment(row["project"], row["experiment"])
 
-    def shared(self, kind: Kind, rows: Sequence[Row]) -> Shared:
+    def shared(self, kind: Kind, rows: Sequence[Row], records: Sequence[str] = ()) -> Shared:
         ids = [row["trajectory_id"] for row in rows]
         group = {name: rows[0][name] for name in ("project", "experiment", "step")} if kind == "group" else None
         if group is not None:
             group["sample_index"] = str(rows[0]["sample_index"])
         data = self._archive.encoded(
-            kind=kind, trajectories=ids, group=group, experiments=self._experiments,
+            kind=kind, trajectories=[*ids, *records], group=group, experiments=self._experiments,
             version=rolltrace.__version__, made_ns=time.time_ns(),
         )  # fmt: skip
         return Shared(kind, self._title(kind, rows), ids, data, self._plain(kind, ids), self._left_out)
@@ -274,7 +290,7 @@ class _Collecting:
         self._left_out[reason] = self._left_out.get(reason, 0) + 1
 
     def _asked(self, arguments: Any = None, **path: str) -> api.Asked:
-        return api.Asked(self._store, self._loaded, arguments, path)
+        return api.Asked(self._store, self._loaded, arguments, path, Writing(read_only=True), self._stores, None)
 
 
 def _of_steps(series: dict[str, Any], steps: set[int | None]) -> dict[str, Any]:

@@ -1,9 +1,9 @@
 /** The one way to the server: typed by its OpenAPI document, so a path, an argument or a field that is gone is a type error. */
 import { takeEarly } from "./early";
-import { request } from "./source";
+import { get } from "./source";
 import type { Problem, paths } from "./types.gen";
 
-export type Path = keyof paths;
+export type Path = { [P in keyof paths]: paths[P] extends { get: object } ? P : never }[keyof paths];
 type Get<P extends Path> = paths[P]["get"];
 type Ok<P extends Path> = Get<P>["responses"][200] extends { content: { "application/json": infer A } } ? A : never;
 export type Answer<P extends Path> = Ok<P>;
@@ -45,14 +45,23 @@ export async function ask<P extends Path>(
   return (await fetchJson(hrefOf(path, pathArguments as object, query as object), signal)) as Answer<P>;
 }
 
-export async function fetchJson(href: string, signal?: AbortSignal): Promise<unknown> {
-  let response: Awaited<ReturnType<typeof request>>;
+export function fetchJson(href: string, signal?: AbortSignal): Promise<unknown> {
+  return takeEarly(href) ?? request(href, signal);
+}
+
+export async function request(href: string, signal?: AbortSignal): Promise<unknown> {
+  let response: Awaited<ReturnType<typeof get>>;
   try {
-    response = await (takeEarly(href) ?? request(href, signal));
+    response = await get(href, signal);
   } catch (error) {
     if (signal?.aborted) throw error;
     throw new ServerProblem(0, { error: "unreachable", detail: "the server does not answer" });
   }
+  return answerOf(response);
+}
+
+/** What the server answered; a problem if it is none. */
+export async function answerOf(response: Awaited<ReturnType<typeof get>>): Promise<unknown> {
   if (response.ok) return response.json();
   const body = (await response.json().catch(() => null)) as Problem | null;
   throw new ServerProblem(response.status, body ?? { error: "http", detail: `HTTP ${response.status}` });

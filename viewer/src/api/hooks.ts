@@ -1,6 +1,7 @@
 /** Server data lives in one query cache. What is on the page stays until what replaces it is there. */
 import { keepPreviousData, useInfiniteQuery, useQuery } from "@tanstack/react-query";
-import { type Answer, ask, type Path, type PathArguments, type Query, type ServerProblem } from "./client";
+import { type Answer, ask, hrefOf, type Path, type PathArguments, type Query, type ServerProblem } from "./client";
+import { takeAnswered } from "./early";
 
 interface Options<P extends Path> {
   path?: PathArguments<P>;
@@ -16,6 +17,8 @@ export function useAnswer<P extends Path>(path: P, options: Options<P> = {}) {
   return useQuery<Answer<P>, ServerProblem>({
     queryKey: [path, options.path ?? null, options.query ?? null],
     queryFn: ({ signal }) => ask(path, options.path, options.query, signal),
+    initialData: () =>
+      takeAnswered(hrefOf(path, options.path as object, options.query as object)) as Answer<P> | undefined,
     enabled: options.enabled ?? true,
     refetchInterval: options.every ?? false,
     placeholderData: options.keep === false ? undefined : (keepPreviousData as never),
@@ -30,6 +33,10 @@ export function usePages<P extends PagedPath>(path: P, query: Query<P>, options:
   return useInfiniteQuery<Answer<P>, ServerProblem, { pages: Answer<P>[] }, unknown[], string | null>({
     queryKey: [path, "pages", query],
     initialPageParam: null,
+    initialData: () => {
+      const first = takeAnswered(hrefOf(path, undefined, query as object)) as Answer<P> | undefined;
+      return first && { pages: [first], pageParams: [null] };
+    },
     queryFn: ({ pageParam, signal }) => ask(path, undefined, { ...query, after: pageParam } as Query<P>, signal),
     getNextPageParam: (last) => (last as Paged).next,
     refetchInterval: options.every ?? false,

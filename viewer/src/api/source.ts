@@ -3,7 +3,7 @@
 /** Whether the page is a file with its data inside, and nobody to ask for more. */
 export const IS_FILE = false;
 
-export function request(href: string, signal?: AbortSignal): Promise<Pick<Response, "ok" | "status" | "json">> {
+export function get(href: string, signal?: AbortSignal): Promise<Pick<Response, "ok" | "status" | "json">> {
   return fetch(href, { signal, headers: { accept: "application/json" }, credentials: "same-origin" });
 }
 

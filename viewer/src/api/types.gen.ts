@@ -72,6 +72,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/group_records": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Records of whole groups */
+        get: operations["group_records"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/trajectories": {
         parameters: {
             query?: never;
@@ -429,6 +446,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/label": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Give labels or a note, or take them back */
+        post: operations["label"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
@@ -452,8 +486,14 @@ export interface components {
             recording: boolean;
             /** @description What readers could not see. */
             incomplete: components["schemas"]["Unreadable"][];
-            /** @description The server cannot write into the store. */
-            read_only: boolean;
+            /** @description Why nothing can be written here, neither labels nor notes; None if they can. */
+            read_only: string | null;
+            /** @description Who labels are from, if the browser names nobody. */
+            author: string;
+            /** @description The labels of the keys 1 to 9, if the browser has no others set up. */
+            labels: string[];
+            /** @description The names of all stores that the server shows, if there are several. */
+            stores: string[];
             /** @description The server's clock. */
             now_ns: number;
         };
@@ -478,6 +518,8 @@ export interface components {
          * @description One experiment in the list of all.
          */
         ExperimentRow: {
+            /** @description In which store it is, if the list is of several: its address begins with /s/NAME. */
+            store: string | null;
             project: string;
             experiment: string;
             /** @enum {unknown} */
@@ -646,6 +688,8 @@ export interface components {
             /** @description A response was cut by length. */
             truncated: boolean;
             flags: string[];
+            /** @description Names of the labels that people gave it or a turn of it. */
+            labels: string[];
             response_tokens: number | null;
             turns: number;
             duration_s: number | null;
@@ -659,6 +703,33 @@ export interface components {
             trajectories: number;
             reward_mean: number | ("-inf" | "inf" | "nan") | null;
             zero_variance_share: number | null;
+        };
+        /**
+         * GroupRecords
+         * @description The records of groups, the oldest first.
+         */
+        GroupRecords: {
+            records: components["schemas"]["GroupRecord"][];
+        };
+        /**
+         * GroupRecord
+         * @description What was recorded for all rollouts of a group together, such as comparisons. It is no rollout.
+         */
+        GroupRecord: {
+            /** @description Its page is that of a trajectory. */
+            trajectory_id: string;
+            step: number | null;
+            sample_index: string | null;
+            validate: boolean;
+            run: string | null;
+            name: string;
+            /** @description ok, error, cancelled, running, interrupted */
+            status: string;
+            start_ns: number;
+            duration_s: number | null;
+            ops: number;
+            /** @description How many of its ops ended in an error. */
+            errors: number;
         };
         /**
          * Trajectories
@@ -705,6 +776,7 @@ export interface components {
             policy_version_max: number | null;
             staleness: number | null;
             flags: string[];
+            labels: string[];
             tags: Record<string, never>;
             worker: string;
             run: string | null;
@@ -731,7 +803,7 @@ export interface components {
          * @description The values of one field, the most frequent first.
          */
         Facet: {
-            /** @description status, fate, flag, tool, validate or tag.NAME */
+            /** @description status, fate, flag, label, tool, validate or tag.NAME */
             field: string;
             values: components["schemas"]["Count"][];
             /** @description How many further values there are. */
@@ -826,14 +898,20 @@ export interface components {
             parent_op_id: string | null;
             /** @description Ids of the trajectories that were begun inside it. */
             children: string[];
+            /** @description No rollout: a record of its whole group. */
+            is_group: boolean;
             /** @description All rollouts of its group, itself included. */
             siblings: components["schemas"]["Cell"][];
+            /** @description What was recorded for the whole group, itself included. */
+            group_records: components["schemas"]["GroupRecord"][];
             over_steps: components["schemas"]["SampleStep"][];
             elsewhere: components["schemas"]["Elsewhere"][];
             /** @description Each op before its children. */
             outline: components["schemas"]["OutlineOp"][];
-            /** @description reward first, then by name. */
+            /** @description reward first, then by name; without labels. */
             scores: components["schemas"]["Score"][];
+            /** @description Everything that people said, the oldest first. */
+            labels: components["schemas"]["Label"][];
             findings: components["schemas"]["Finding"][];
             notes: components["schemas"]["Note"][];
             /** @description When payloads went, and why, as a sentence; None if they are there. */
@@ -862,9 +940,11 @@ export interface components {
         };
         /**
          * Elsewhere
-         * @description The same sample in another experiment of the project.
+         * @description The same sample in another experiment of the project, or of another store.
          */
         Elsewhere: {
+            /** @description Another store. */
+            store: string | null;
             experiment: string;
             /** @description The nearest one. */
             step: number | null;
@@ -918,9 +998,27 @@ export interface components {
             value: number | ("-inf" | "inf" | "nan") | null;
             label: string | null;
             reason: string | null;
+            /** @description Of a fate: the step that trained on the trajectory. */
+            trained_step: number | null;
             terms: Record<string, never>;
             time_ns: number;
             worker: string | null;
+        };
+        /**
+         * Label
+         * @description A label or note that somebody gave or took back.
+         */
+        Label: {
+            name: string;
+            /** @description None if it was taken back. */
+            value: string | null;
+            author: string;
+            /** @description The op that it is about; None if it is the whole trajectory. */
+            op_id: string | null;
+            time_ns: number;
+            reason: string | null;
+            /** @description It is what its author says now. */
+            counts: boolean;
         };
         /**
          * Finding
@@ -1171,8 +1269,13 @@ export interface components {
             fields: Record<string, never>;
             episode_done: boolean | null;
             stop_reason: string | null;
-            /** @description What later words on this step replaced, the oldest first: `time_ns`, and each value as it was. */
-            earlier: Record<string, never>[];
+            /** @description What later words on this step replaced, the oldest first. */
+            earlier: components["schemas"]["Earlier"][];
+            /** @description It changes a step that is not there: that of number `turn`. */
+            amends: boolean;
+            turn: number | null;
+            /** @description It was added after the rollout, and no step was recorded before it. */
+            backfill: boolean | null;
         };
         /**
          * Change
@@ -1182,6 +1285,16 @@ export interface components {
             path: string;
             before: unknown;
             after: unknown;
+        };
+        /**
+         * Earlier
+         * @description What an amendment of an environment step replaced.
+         */
+        Earlier: {
+            /** @description When. */
+            time_ns: number;
+            /** @description Each value as it was before, by its name. */
+            values: Record<string, never>;
         };
         /**
          * Comparison
@@ -1204,6 +1317,8 @@ export interface components {
          */
         CompareColumn: {
             row: components["schemas"]["TrajectoryRow"];
+            /** @description Of several stores, the one it is in. */
+            store: string | null;
             turns: number;
             /** @description Where it leaves the way of the best one; None if it does not. */
             parts_at_turn: number | null;
@@ -1366,6 +1481,14 @@ export interface components {
             href: string;
         };
         /**
+         * Written
+         * @description What a request that writes did.
+         */
+        Written: {
+            trajectories: number;
+            author: string;
+        };
+        /**
          * Problem
          * @description Why there is no answer.
          */
@@ -1390,6 +1513,27 @@ export interface components {
              */
             hint?: string | null;
         };
+        /**
+         * LabelRequest
+         * @description The body of a request that gives a label or takes it back.
+         */
+        LabelRequest: {
+            trajectory_ids: string[];
+            /** @description `note` is a note. */
+            name: string;
+            /** @description None takes back what the author said. */
+            value: string | null;
+            /**
+             * @description The user who runs the server if not given.
+             * @default null
+             */
+            author?: string | null;
+            /**
+             * @description What it is about, if not the whole trajectory.
+             * @default null
+             */
+            op_id?: string | null;
+        };
     };
     responses: never;
     parameters: never;
@@ -1409,6 +1553,8 @@ export type Groups = components['schemas']['Groups'];
 export type GroupRow = components['schemas']['GroupRow'];
 export type Cell = components['schemas']['Cell'];
 export type GroupTotals = components['schemas']['GroupTotals'];
+export type GroupRecords = components['schemas']['GroupRecords'];
+export type GroupRecord = components['schemas']['GroupRecord'];
 export type Trajectories = components['schemas']['Trajectories'];
 export type TrajectoryRow = components['schemas']['TrajectoryRow'];
 export type Sql = components['schemas']['Sql'];
@@ -1425,6 +1571,7 @@ export type Elsewhere = components['schemas']['Elsewhere'];
 export type OutlineOp = components['schemas']['OutlineOp'];
 export type Score = components['schemas']['Score'];
 export type ScoreValue = components['schemas']['ScoreValue'];
+export type Label = components['schemas']['Label'];
 export type Finding = components['schemas']['Finding'];
 export type Note = components['schemas']['Note'];
 export type Loss = components['schemas']['Loss'];
@@ -1442,6 +1589,7 @@ export type Branch = components['schemas']['Branch'];
 export type Transitions = components['schemas']['Transitions'];
 export type Transition = components['schemas']['Transition'];
 export type Change = components['schemas']['Change'];
+export type Earlier = components['schemas']['Earlier'];
 export type Comparison = components['schemas']['Comparison'];
 export type CompareColumn = components['schemas']['CompareColumn'];
 export type CompareRow = components['schemas']['CompareRow'];
@@ -1456,7 +1604,9 @@ export type SearchHit = components['schemas']['SearchHit'];
 export type Match = components['schemas']['Match'];
 export type Jump = components['schemas']['Jump'];
 export type JumpCandidate = components['schemas']['JumpCandidate'];
+export type Written = components['schemas']['Written'];
 export type Problem = components['schemas']['Problem'];
+export type LabelRequest = components['schemas']['LabelRequest'];
 export type $defs = Record<string, never>;
 export interface operations {
     status: {
@@ -1579,6 +1729,44 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Groups"];
+                };
+            };
+            /** @description why there is none */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    group_records: {
+        parameters: {
+            query?: {
+                project?: string | null;
+                experiment?: string | null;
+                step?: number | null;
+                sample_index?: string | null;
+                validate?: boolean | null;
+                run?: string | null;
+                all_runs?: boolean;
+                where?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description the answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GroupRecords"];
                 };
             };
             /** @description why there is none */
@@ -2301,6 +2489,41 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Jump"];
+                };
+            };
+            /** @description why there is none */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    label: {
+        parameters: {
+            query?: never;
+            header: {
+                "x-rolltrace": "write";
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["LabelRequest"];
+            };
+        };
+        responses: {
+            /** @description the answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Written"];
                 };
             };
             /** @description why there is none */

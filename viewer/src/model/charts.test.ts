@@ -57,3 +57,18 @@ test("charts without anything to show are left out; NaN leaves a gap", () => {
     [2, 3],
   ]);
 });
+
+test("one rollout that took very long does not press the others to the ground", () => {
+  const took = (most: number) => {
+    const training = series({
+      step: [1, 2],
+      duration_s_p50: [1, 2],
+      duration_s_p95: [2, 3],
+      duration_s_max: [3, most],
+    });
+    const charts = chartsOf({ training, validation: series({}) } as Experiment, words);
+    return charts.find((chart) => chart.key === "duration")!.lines.map((line) => line.loose);
+  };
+  expect(took(400)).toEqual([false, false, true]);
+  expect(took(4)).toEqual([false, false, false]);
+});

@@ -22,6 +22,7 @@ interface SpecLine {
   readonly filled?: boolean;
   readonly width?: number;
   readonly named?: boolean;
+  readonly loose?: boolean;
 }
 
 export interface ChartWords {
@@ -47,6 +48,8 @@ type Column = (series: Series) => readonly (WireNumber | null)[] | undefined;
 
 const FLAG_COLOURS = ["#c2703d", "#5b7fc7", "#8a6d1d", "#a04f86", "#3c8f7c", "#7a7c85", "#b5544f", "#6b5bd2"];
 const FLAGS_SHOWN = 7;
+/** One rollout that took so many times as long as the others would press them all to the ground. */
+const OUTLIER = 5;
 
 export function chartsOf(data: Experiment, words: ChartWords): ChartSpec[] {
   const plain = (key: string, title: string, unit: ChartSpec["unit"], column: Column) =>
@@ -130,6 +133,7 @@ function quantiles(
 ): ChartSpec {
   const { steps, columns } = aligned(parts.map(([, column]) => lineOf(data.training, column)));
   const colours = ["--accent", "--llm", "--mark"];
+  const [highest = 0, ...others] = columns.map((column) => Math.max(0, ...column.map((value) => value ?? 0))).reverse();
   return {
     key,
     title,
@@ -141,6 +145,7 @@ function quantiles(
       colour: colours[index]!,
       width: index === 0 ? 1.5 : 1,
       named: true,
+      loose: index === parts.length - 1 && highest > OUTLIER * Math.max(...others),
     })),
   };
 }

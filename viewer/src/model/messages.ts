@@ -12,6 +12,22 @@ export function messageOfOp(messages: readonly Message[], outline: readonly Outl
   return turn === null ? -1 : messages.findLastIndex((message) => message.turn === turn);
 }
 
+const USUAL_ENDS = new Set([
+  "stop",
+  "completed",
+  "end_turn",
+  "eos",
+  "eos_token",
+  "tool_calls",
+  "tool_use",
+  "function_call",
+]);
+
+/** Whether a reply ended otherwise than by the model's own choice, as far as its finish reason tells. */
+export function isOddEnd(reason: string | null): boolean {
+  return reason !== null && reason !== "" && !USUAL_ENDS.has(reason);
+}
+
 /** All text of a message, to copy. */
 export function plainText(message: Message): string {
   const parts = message.parts.map((part) => part.text ?? "");

@@ -10,9 +10,17 @@ const cells = [
 ].map(([trajectory_id, reward]) => ({ trajectory_id, reward }) as unknown as Cell);
 
 test("a walk through siblings ends at both ends", () => {
-  expect(sibling(cells, "a", 1)).toBe("b");
-  expect(sibling(cells, "a", -1)).toBe(undefined);
-  expect(sibling(cells, "d", 1)).toBe(undefined);
+  const group = { siblings: cells, group_records: [] };
+  expect(sibling(group, "a", 1)).toBe("b");
+  expect(sibling(group, "a", -1)).toBe(undefined);
+  expect(sibling(group, "d", 1)).toBe(undefined);
+});
+
+test("a walk through siblings goes on to the records of their group", () => {
+  const group = { siblings: cells, group_records: [{ trajectory_id: "r" }] };
+  expect(sibling(group, "d", 1)).toBe("r");
+  expect(sibling(group, "r", -1)).toBe("d");
+  expect(sibling(group, "r", 1)).toBe(undefined);
 });
 
 test("best and worst leave out what has no reward to compare", () => {

@@ -2,11 +2,18 @@
 import { numberOf } from "../api/number";
 import type { Cell, SampleStep } from "../api/types.gen";
 
-/** The next or previous rollout, staying inside the group. */
-export function sibling(cells: readonly Cell[], id: string, by: number): string | undefined {
-  const at = cells.findIndex((cell) => cell.trajectory_id === id);
-  return at < 0 ? undefined : cells[at + by]?.trajectory_id;
+/** The next or previous of a group, its records after its rollouts; staying inside it. */
+export function sibling(
+  group: { readonly siblings: readonly Identified[]; readonly group_records: readonly Identified[] },
+  id: string,
+  by: number,
+): string | undefined {
+  const members = [...group.siblings, ...group.group_records];
+  const at = members.findIndex((each) => each.trajectory_id === id);
+  return at < 0 ? undefined : members[at + by]?.trajectory_id;
 }
+
+type Identified = Pick<Cell, "trajectory_id">;
 
 /** The nearest other step of the sample, before (-1) or after (+1). */
 export function stepNeighbour(steps: readonly SampleStep[], step: number | null, by: -1 | 1): SampleStep | undefined {

@@ -1,13 +1,14 @@
 import { useState } from "react";
 import { useAnswer } from "../api/hooks";
 import { numberOf } from "../api/number";
-import type { Groups } from "../api/types.gen";
+import type { GroupRecord, Groups } from "../api/types.gen";
 import { rangeFrom } from "../model/cells";
 import { measure } from "../model/format";
 import { pageOf } from "../model/route";
 import { scopeOf } from "../model/scope";
 import { useText } from "../text";
 import { useUrl } from "../ui/url";
+import { GroupRecords } from "../views/parts/GroupRecords";
 import { GroupsGrid } from "../views/step/GroupsGrid";
 import "../views/step/step.css";
 import { ColumnsMenu, SelectionActions } from "../views/step/Summary";
@@ -15,6 +16,8 @@ import { useSelection } from "../views/step/selection";
 import { TrajectoryList } from "../views/step/TrajectoryList";
 import { GROUP } from "./archive";
 import "./shared.css";
+
+const NO_RECORDS: readonly GroupRecord[] = [];
 
 /** All rollouts of one sample in one step: as a row of the grid, and one by one. */
 export function GroupPage() {
@@ -26,6 +29,7 @@ export function GroupPage() {
   const selection = useSelection();
   const [totals, setTotals] = useState<Groups["totals"] | null>(null);
   const series = useAnswer("/api/experiment", { query: { project: page.project, experiment: page.experiment } });
+  const records = useAnswer("/api/group_records").data?.records ?? NO_RECORDS;
   const range = rangeFrom(series.data?.reward_range);
   const mean = numberOf(totals?.reward_mean);
   return (
@@ -49,10 +53,12 @@ export function GroupPage() {
         scope={scope}
         range={range}
         selection={selection}
+        records={records}
         dim={false}
         every={false}
         onFirst={(first) => setTotals(first.totals)}
       />
+      <GroupRecords records={records} />
       <TrajectoryList scope={scope} range={range} selection={selection} every={false} onFirst={() => undefined} />
     </div>
   );

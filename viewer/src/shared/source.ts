@@ -1,5 +1,5 @@
 /** Takes the place of `api/source.ts`: what is asked is answered from the file, and nothing is asked of anybody else. */
-import type { imageSrc as ServerImage, request as ServerRequest } from "../api/source";
+import type { get as ServerGet, imageSrc as ServerImage } from "../api/source";
 import { questionOf } from "../model/archive";
 import { sortedRows } from "../model/order";
 import { answerTo, archive } from "./archive";
@@ -12,7 +12,7 @@ const NOT_HERE = {
   hint: "rolltrace view",
 };
 
-export const request: typeof ServerRequest = async (href) => {
+export const get: typeof ServerGet = async (href) => {
   const answer = answerTo(questionOf(href));
   if (answer === undefined) return { ok: false, status: 404, json: async () => NOT_HERE };
   const order = new URL(href, "http://localhost").searchParams.get("order");

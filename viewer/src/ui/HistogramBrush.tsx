@@ -6,20 +6,27 @@ interface Props {
   label: string;
   range: [number, number] | null;
   format: (value: number) => string;
-  colour?: (position: number) => string;
+  /** Of a value in the middle of a bar. */
+  colour?: (value: number) => string;
+  /** The values are whole numbers, of which an upper edge is none. */
+  whole?: boolean;
   onChange: (range: [number, number] | null) => void;
 }
 
 const HEIGHT = 36;
+/** Of the whole width: where there are few bars, none is a block. */
+const WIDEST = 0.12;
 
 /** Bars to drag a range over. With the keyboard: arrows move its upper end, with Shift its lower one; Escape clears it. */
-export function HistogramBrush({ bars, label, range, format, colour, onChange }: Props) {
+export function HistogramBrush({ bars, label, range, format, colour, whole = false, onChange }: Props) {
   const [drag, setDrag] = useState<[number, number] | null>(null);
   const box = useRef<SVGSVGElement>(null);
   const chosen = drag ? ([Math.min(...drag), Math.max(...drag)] as const) : covered(bars, range);
   const count = bars.counts.length;
   const tall = heights(bars.counts);
   const [low, high] = chosen ? rangeOfBars(bars, chosen[0], chosen[1]) : [bars.edges[0]!, bars.edges.at(-1)!];
+  const last = whole ? Math.max(low, high - 1) : high;
+  const thick = Math.min(9, count * WIDEST * 10);
   const barAt = (event: PointerEvent) => {
     const { left, width } = box.current!.getBoundingClientRect();
     return Math.min(count - 1, Math.max(0, Math.floor(((event.clientX - left) / width) * count)));
@@ -39,7 +46,7 @@ export function HistogramBrush({ bars, label, range, format, colour, onChange }:
         aria-valuemin={bars.edges[0]}
         aria-valuemax={bars.edges.at(-1)}
         aria-valuenow={high}
-        aria-valuetext={`${format(low)} – ${format(high)}`}
+        aria-valuetext={`${format(low)} – ${format(last)}`}
         viewBox={`0 0 ${count * 10} ${HEIGHT}`}
         preserveAspectRatio="none"
         onPointerDown={(event) => {
@@ -62,19 +69,19 @@ export function HistogramBrush({ bars, label, range, format, colour, onChange }:
         {tall.map((height, bar) => (
           <rect
             key={bar}
-            x={bar * 10 + 0.5}
-            width={9}
+            x={bar * 10 + (10 - thick) / 2}
+            width={thick}
             y={HEIGHT - height * HEIGHT}
             height={height * HEIGHT}
             className={colour ? "coloured" : undefined}
-            fill={colour ? colour(count > 1 ? bar / (count - 1) : 1) : "var(--mark)"}
+            fill={colour ? colour((bars.edges[bar]! + bars.edges[bar + 1]!) / 2) : "var(--mark)"}
             opacity={chosen && (bar < chosen[0] || bar > chosen[1]) ? 0.25 : 1}
           />
         ))}
       </svg>
       <div className="histogram-ends mono" aria-hidden>
         <span>{format(low)}</span>
-        <span>{format(high)}</span>
+        <span>{format(last)}</span>
       </div>
     </div>
   );

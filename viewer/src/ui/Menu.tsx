@@ -1,4 +1,6 @@
-import { lazy, type ReactNode, Suspense, useRef, useState } from "react";
+import { type ReactNode, useRef, useState } from "react";
+import { later } from "./later";
+import { script } from "./script";
 
 export interface Choice {
   readonly label: ReactNode;
@@ -7,8 +9,8 @@ export interface Choice {
   readonly run: () => void;
 }
 
-const load = () => import("./MenuList");
-const MenuList = lazy(load);
+const list = script(() => import("./MenuList"));
+const MenuList = later(list);
 
 /** A button that opens a list of actions, or of things to switch on and off. */
 export function Menu(props: {
@@ -30,8 +32,8 @@ export function Menu(props: {
         aria-haspopup="menu"
         aria-expanded={open}
         title={props.title}
-        onPointerEnter={load}
-        onFocus={load}
+        onPointerEnter={list.load}
+        onFocus={list.load}
         onClick={() => setOpen(!open)}
         onKeyDown={(event) => {
           if (event.key !== "ArrowDown") return;
@@ -42,15 +44,13 @@ export function Menu(props: {
         {props.label}
       </button>
       {open && (
-        <Suspense fallback={null}>
-          <MenuList
-            button={button}
-            title={props.title}
-            choices={props.choices}
-            stay={props.stay}
-            onClose={() => setOpen(false)}
-          />
-        </Suspense>
+        <MenuList
+          button={button}
+          title={props.title}
+          choices={props.choices}
+          stay={props.stay}
+          onClose={() => setOpen(false)}
+        />
       )}
     </>
   );

@@ -14,20 +14,24 @@ export function showLegend(props: ChartProps, element: HTMLElement | null, index
   element.parentElement?.classList.toggle("crowded", isCrowded && index !== null);
   if (index !== null) append(element, props.formatX(props.x[index]!), "--dim");
   let shown = 0;
+  const hidden: string[] = [];
   props.lines.forEach((_, reversed) => {
     // Of a stack, those at its bottom: the largest.
     const at = props.shown ? props.lines.length - 1 - reversed : reversed;
     const line = props.lines[at]!;
-    if (line.hidden || shown >= (props.shown ? FEW : MOST)) return;
+    if (line.hidden) return;
     const value = index === null ? columns[at]?.findLast((each) => each !== null) : columns[at]?.[index];
     if (value === null || value === undefined || (props.shown && index !== null && value === 0)) return;
-    shown += 1;
     const number = isCrowded && index === null ? "" : props.format(value);
-    append(element, line.named ? `${line.label} ${number}`.trim() : number, line.colour, line.dashed);
+    const text = line.named ? `${line.label} ${number}`.trim() : number;
+    if (shown < (props.shown ? FEW : MOST)) append(element, text, line.colour, line.dashed);
+    else hidden.push(text);
+    shown += 1;
   });
+  if (hidden.length > 0) append(element, `+${hidden.length}`, "--dim").title = hidden.join("\n");
 }
 
-function append(element: HTMLElement, text: string, colour: string, dashed = false): void {
+function append(element: HTMLElement, text: string, colour: string, dashed = false): HTMLElement {
   const span = document.createElement("span");
   span.textContent = text;
   span.style.color = colour === "--dim" ? "var(--dim)" : "var(--text)";
@@ -38,4 +42,5 @@ function append(element: HTMLElement, text: string, colour: string, dashed = fal
     element.append(swatch);
   }
   element.append(span);
+  return span;
 }

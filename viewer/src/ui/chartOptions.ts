@@ -13,6 +13,8 @@ export interface ChartLine {
   readonly width?: number;
   /** Its name stands in the legend; without, its stroke says which it is. */
   readonly named?: boolean;
+  /** The axis does not reach for its values: it may leave the chart at the top. */
+  readonly loose?: boolean;
 }
 
 export interface ChartProps {
@@ -98,6 +100,7 @@ export function optionsFor(latest: Latest, legend: { current: HTMLElement | null
             size: 4,
             fill: () => colourOf("--bg"),
           },
+          auto: !line.loose,
           spanGaps: true, // validation happens every few steps, and sometimes at steps of its own
         }),
       ),

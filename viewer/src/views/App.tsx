@@ -1,19 +1,19 @@
-import { lazy, Suspense } from "react";
 import { type Page, pageOf } from "../model/route";
 import { useText } from "../text";
 import { ErrorBoundary } from "../ui/ErrorBoundary";
 import { Link } from "../ui/Link";
+import { later } from "../ui/later";
 import { useUrl } from "../ui/url";
 import { Frame } from "./frame/Frame";
 import { PAGES } from "./pages";
 
-const Experiments = lazy(PAGES.experiments);
-const ExperimentPage = lazy(PAGES.experiment);
-const StepPage = lazy(PAGES.step);
-const TrajectoryPage = lazy(PAGES.trajectory);
-const ComparePage = lazy(PAGES.compare);
-const LivePage = lazy(PAGES.live);
-const SearchPage = lazy(PAGES.search);
+const Experiments = later(PAGES.experiments);
+const ExperimentPage = later(PAGES.experiment);
+const StepPage = later(PAGES.step);
+const TrajectoryPage = later(PAGES.trajectory);
+const ComparePage = later(PAGES.compare);
+const LivePage = later(PAGES.live);
+const SearchPage = later(PAGES.search);
 
 export function App() {
   const url = useUrl();
@@ -22,9 +22,7 @@ export function App() {
   return (
     <Frame page={page}>
       <ErrorBoundary key={url.path} message={t.problem.crashed} again={t.problem.again}>
-        <Suspense fallback={null}>
-          <PageBody page={page} />
-        </Suspense>
+        <PageBody page={page} />
       </ErrorBoundary>
     </Frame>
   );

@@ -20,6 +20,8 @@ class Cell(Struct):
     truncated: bool
     """A response was cut by length."""
     flags: list[str]
+    labels: list[str]
+    """Names of the labels that people gave it or a turn of it."""
     response_tokens: int | None
     turns: int
     duration_s: float | None
@@ -54,6 +56,31 @@ class GroupRow(Struct):
     flags: list[str]
     errors: int
     cells: list[Cell]
+
+
+class GroupRecord(Struct):
+    """What was recorded for all rollouts of a group together, such as comparisons. It is no rollout."""
+
+    trajectory_id: str
+    """Its page is that of a trajectory."""
+    step: int | None
+    sample_index: str | None
+    validate: bool
+    run: str | None
+    name: str
+    status: str
+    """ok, error, cancelled, running, interrupted"""
+    start_ns: int
+    duration_s: float | None
+    ops: int
+    errors: int
+    """How many of its ops ended in an error."""
+
+
+class GroupRecords(Struct):
+    """The records of groups, the oldest first."""
+
+    records: list[GroupRecord]
 
 
 class GroupTotals(Struct):
@@ -106,6 +133,7 @@ class TrajectoryRow(Struct):
     policy_version_max: int | None
     staleness: int | None
     flags: list[str]
+    labels: list[str]
     tags: dict[str, Json]
     worker: str
     run: str | None
@@ -142,7 +170,7 @@ class Facet(Struct):
     """The values of one field, the most frequent first."""
 
     field: str
-    """status, fate, flag, tool, validate or tag.NAME"""
+    """status, fate, flag, label, tool, validate or tag.NAME"""
     values: list[Count]
     more: int
     """How many further values there are."""

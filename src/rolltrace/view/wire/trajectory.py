@@ -6,7 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from rolltrace.view.wire.lists import Cell, TrajectoryRow
+from rolltrace.view.wire.lists import Cell, GroupRecord, TrajectoryRow
 from rolltrace.view.wire.store import Json, Kind, Number
 
 
@@ -56,6 +56,8 @@ class ScoreValue(Struct):
     value: Number | None
     label: str | None
     reason: str | None
+    trained_step: int | None
+    """Of a fate: the step that trained on the trajectory."""
     terms: dict[str, Json]
     time_ns: int
     worker: str | None
@@ -68,6 +70,21 @@ class Score(Struct):
     newest: ScoreValue
     history: list[ScoreValue]
     """All, the oldest first, the newest included."""
+
+
+class Label(Struct):
+    """A label or note that somebody gave or took back."""
+
+    name: str
+    value: str | None
+    """None if it was taken back."""
+    author: str
+    op_id: str | None
+    """The op that it is about; None if it is the whole trajectory."""
+    time_ns: int
+    reason: str | None
+    counts: bool
+    """It is what its author says now."""
 
 
 class Finding(Struct):
@@ -83,7 +100,10 @@ class Finding(Struct):
 
 
 class Elsewhere(Struct):
-    """The same sample in another experiment of the project."""
+    """The same sample in another experiment of the project, or of another store."""
+
+    store: str | None
+    """Another store."""
 
     experiment: str
     step: int | None
@@ -125,14 +145,20 @@ class TrajectoryHead(Struct):
     parent_op_id: str | None
     children: list[str]
     """Ids of the trajectories that were begun inside it."""
+    is_group: bool
+    """No rollout: a record of its whole group."""
     siblings: list[Cell]
     """All rollouts of its group, itself included."""
+    group_records: list[GroupRecord]
+    """What was recorded for the whole group, itself included."""
     over_steps: list[SampleStep]
     elsewhere: list[Elsewhere]
     outline: list[OutlineOp]
     """Each op before its children."""
     scores: list[Score]
-    """reward first, then by name."""
+    """reward first, then by name; without labels."""
+    labels: list[Label]
+    """Everything that people said, the oldest first."""
     findings: list[Finding]
     notes: list[Note]
     pruned: str | None
@@ -301,6 +327,15 @@ class Change(Struct):
     after: Json
 
 
+class Earlier(Struct):
+    """What an amendment of an environment step replaced."""
+
+    time_ns: int
+    """When."""
+    values: dict[str, Json]
+    """Each value as it was before, by its name."""
+
+
 class Transition(Struct):
     """One environment step."""
 
@@ -319,8 +354,13 @@ class Transition(Struct):
     """Everything else that was given: metrics, logs, ..."""
     episode_done: bool | None
     stop_reason: str | None
-    earlier: list[dict[str, Json]]
-    """What later words on this step replaced, the oldest first: `time_ns`, and each value as it was."""
+    earlier: list[Earlier]
+    """What later words on this step replaced, the oldest first."""
+    amends: bool
+    """It changes a step that is not there: that of number `turn`."""
+    turn: int | None
+    backfill: bool | None
+    """It was added after the rollout, and no step was recorded before it."""
 
 
 class Transitions(Struct):

@@ -30,7 +30,9 @@ export function ColumnHead({ column, range, isBase, many, turnsDiffer, others, o
       <span className="mono cut dim">
         {many ? measure(numberOf(row.reward)) : t.compare.reward(measure(numberOf(row.reward)))} ·{" "}
         <span className={turnsDiffer ? "strong" : ""}>{t.compare.turns(column.turns)}</span>
-        {row.response_tokens === null ? "" : ` · ${t.compare.tokens(row.response_tokens)}`}
+        {row.response_tokens === null
+          ? ""
+          : ` · ${many ? t.trajectory.tokensUnit(row.response_tokens) : t.compare.tokens(row.response_tokens)}`}
         {row.status === "ok" ? "" : ` · ${t.status[row.status] ?? row.status}`}
       </span>
       <span className="grow" />

@@ -3,10 +3,12 @@ import { useAnswer } from "../../api/hooks";
 import type { Comparison } from "../../api/types.gen";
 import { rangeFrom } from "../../model/cells";
 import { comparePath } from "../../model/route";
+import { scopeOfIds } from "../../model/scope";
 import { useText } from "../../text";
 import { useKeys } from "../../ui/keys";
 import { Segments } from "../../ui/Segments";
 import { navigate, setQuery, useUrl } from "../../ui/url";
+import { CopyAs } from "../parts/CopyAs";
 import { ProblemPanel } from "../parts/Problem";
 import { ShareLink } from "../parts/ShareLink";
 import { ColumnHead } from "./ColumnHead";
@@ -86,6 +88,7 @@ export default function ComparePage() {
           onChange={(next) => setQuery({ diff: next === "words" ? null : next }, { replace: true })}
         />
         <ShareLink query={{ ids: ids.join(",") }} />
+        <CopyAs listing="trajectories" scope={scopeOfIds(data.columns.map((column) => column.row.trajectory_id))} />
         <span className="key-pair" aria-hidden>
           <kbd>j</kbd>
           <kbd>k</kbd>

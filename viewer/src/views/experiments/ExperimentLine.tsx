@@ -1,6 +1,6 @@
 import { numbersOf } from "../../api/number";
 import type { ExperimentRow } from "../../api/types.gen";
-import { bytes, count, MISSING, measure, seconds } from "../../model/format";
+import { bytes, coarse, count, MISSING, measure, seconds } from "../../model/format";
 import { experimentPath, stepPath } from "../../model/route";
 import { useText } from "../../text";
 import { Link } from "../../ui/Link";
@@ -22,7 +22,7 @@ const FLAGS_SHOWN = 3;
 export function ExperimentLine({ row, reward, here, selected, nowNs, onSelect }: Props) {
   const t = useText();
   const flags = Object.entries(row.flags).sort(([, a], [, b]) => b - a);
-  const ago = seconds(Math.max(0, (nowNs - row.end_ns) / 1e9));
+  const since = Math.max(0, (nowNs - row.end_ns) / 1e9);
   const name = `${row.project} / ${row.experiment}`;
   return (
     <tr className={here ? "here" : undefined} aria-selected={selected}>
@@ -38,13 +38,14 @@ export function ExperimentLine({ row, reward, here, selected, nowNs, onSelect }:
         </Link>
       </td>
       <td>
-        <Tip text={t.experiments.lastSeen(ago)}>
+        <Tip text={t.experiments.lastSeen(seconds(since))}>
           <span className={`state-word ${row.state}`}>
             <span
               className={`dot${row.state === "recording" ? " on pulse" : row.state === "interrupted" ? " bad" : ""}`}
             />
             {t.experiments.states[row.state]}
             {row.running > 0 && <span className="dim"> · {t.frame.running(row.running)}</span>}
+            {row.state !== "recording" && <span className="dim wide-only"> · {t.experiments.ago(coarse(since))}</span>}
           </span>
         </Tip>
       </td>

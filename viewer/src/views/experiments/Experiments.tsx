@@ -1,4 +1,4 @@
-import { lazy, Suspense, useMemo } from "react";
+import { useMemo } from "react";
 import { useAnswer } from "../../api/hooks";
 import { numberOf } from "../../api/number";
 import type { ExperimentRow } from "../../api/types.gen";
@@ -7,6 +7,8 @@ import { directionOf, neighbour, nextOrder, toggledIn } from "../../model/order"
 import { experimentPath } from "../../model/route";
 import { useText } from "../../text";
 import { useKeys } from "../../ui/keys";
+import { later } from "../../ui/later";
+import { script } from "../../ui/script";
 import { navigate, setAnchor, setQuery, useUrl } from "../../ui/url";
 import { CopyAs } from "../parts/CopyAs";
 import { ProblemPanel } from "../parts/Problem";
@@ -14,7 +16,10 @@ import { EmptyStore } from "./EmptyStore";
 import { ExperimentLine } from "./ExperimentLine";
 import "./experiments.css";
 
-const Overlay = lazy(() => import("./Overlay"));
+const Overlay = later(
+  script(() => import("./Overlay")),
+  () => <div className="overlay-chart" />,
+);
 const COLUMNS: readonly [keyof ReturnType<typeof useText>["experiments"], SortKey | null, boolean][] = [
   ["name", "name", false],
   ["state", "state", false],
@@ -53,17 +58,14 @@ export default function Experiments() {
   if (answer.error && !answer.data)
     return <ProblemPanel problem={answer.error} onRetry={() => void answer.refetch()} />;
   if (answer.data && rows.length === 0) return <EmptyStore path={status.data?.store_path ?? ""} />;
+  if (!answer.data) return <div className="experiments-wait skeleton late" aria-busy />;
   const chosen = rows.filter((row) => selected.includes(keyOf(row)));
   return (
     <div className="experiments">
       <h1 className="sr">{t.experiments.title}</h1>
-      {chosen.length > 1 && (
-        <Suspense fallback={<div className="overlay-chart" />}>
-          <Overlay rows={chosen} />
-        </Suspense>
-      )}
+      {chosen.length > 1 && <Overlay rows={chosen} />}
       <div className="summary">
-        <span className="dim">{answer.data ? t.experiments.rows(rows.length) : ""}</span>
+        <span className="dim">{t.experiments.rows(rows.length)}</span>
         <span className="grow" />
         <CopyAs listing="experiments" scope={{}} />
       </div>

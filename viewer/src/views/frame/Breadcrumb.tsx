@@ -1,6 +1,6 @@
 import { Fragment, useEffect } from "react";
 import { useAnswer } from "../../api/hooks";
-import type { TrajectoryRow } from "../../api/types.gen";
+import type { TrajectoryHead, TrajectoryRow } from "../../api/types.gen";
 import { experimentPath, NO_STEP, type Page, stepPath } from "../../model/route";
 import { type Catalogue, useText } from "../../text";
 import { Link } from "../../ui/Link";
@@ -25,7 +25,7 @@ export function Breadcrumb({ page }: { page: Page }) {
   const crumbs =
     page.name === "compare"
       ? comparedCrumbs(rows, t)
-      : crumbsOf(page, page.name === "trajectory" ? head.data?.row : undefined, t);
+      : crumbsOf(page, page.name === "trajectory" ? head.data : undefined, t);
   const title = [...crumbs.map((crumb) => crumb.label).reverse(), "rolltrace"].join(" · ");
   useEffect(() => {
     document.title = title;
@@ -67,7 +67,8 @@ function Switcher() {
   );
 }
 
-function crumbsOf(page: Page, row: TrajectoryRow | undefined, t: Catalogue): Crumb[] {
+function crumbsOf(page: Page, head: TrajectoryHead | undefined, t: Catalogue): Crumb[] {
+  const row = head?.row;
   switch (page.name) {
     case "experiments":
       return [{ label: t.frame.experiments }];
@@ -75,7 +76,7 @@ function crumbsOf(page: Page, row: TrajectoryRow | undefined, t: Catalogue): Cru
     case "step":
       return coordinates(page, t);
     case "trajectory":
-      if (!row) return [{ label: page.id.slice(0, 8) }];
+      if (!head || !row) return [{ label: page.id.slice(0, 8) }];
       return [
         ...coordinates(
           {
@@ -86,7 +87,7 @@ function crumbsOf(page: Page, row: TrajectoryRow | undefined, t: Catalogue): Cru
           },
           t,
         ),
-        { label: row.rollout_n === null ? row.trajectory_id.slice(0, 8) : t.frame.rollout(row.rollout_n) },
+        { label: nameOf(head, t) },
       ];
     case "compare":
       return [{ label: t.frame.compare }];
@@ -97,6 +98,11 @@ function crumbsOf(page: Page, row: TrajectoryRow | undefined, t: Catalogue): Cru
     case "unknown":
       return [];
   }
+}
+
+function nameOf({ row, is_group }: TrajectoryHead, t: Catalogue): string {
+  if (is_group) return row.name;
+  return row.rollout_n === null ? row.trajectory_id.slice(0, 8) : t.frame.rollout(row.rollout_n);
 }
 
 /** The coordinates that all compared trajectories share, then which they are. */

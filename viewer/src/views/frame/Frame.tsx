@@ -1,10 +1,12 @@
 import { useQueryClient } from "@tanstack/react-query";
-import { lazy, type ReactNode, Suspense, useEffect, useRef, useState } from "react";
+import { type ReactNode, useEffect, useRef, useState } from "react";
 import { useAnswer } from "../../api/hooks";
 import type { Page } from "../../model/route";
 import { useText } from "../../text";
 import { useKeys } from "../../ui/keys";
 import { Link } from "../../ui/Link";
+import { later } from "../../ui/later";
+import { script } from "../../ui/script";
 import { Tip } from "../../ui/Tip";
 import { navigate } from "../../ui/url";
 import { Banners } from "./Banners";
@@ -13,7 +15,7 @@ import { Controls, useTheme } from "./Controls";
 import "./frame.css";
 import { JumpBox } from "./JumpBox";
 
-const Help = lazy(() => import("./Help"));
+const Help = later(script(() => import("./Help")));
 const STATUS_EVERY_MS = 3000;
 
 /** What stands around every page: where one is, the jump box, how the store is doing. */
@@ -52,21 +54,19 @@ export function Frame({ page, children }: { page: Page; children: ReactNode }) {
             aria-label={`${t.frame.running(status.data?.running ?? 0)}. ${t.frame.live}`}
           >
             <span className={`dot${status.data?.recording ? " on" : ""}`} />
-            {t.frame.running(status.data?.running ?? 0)}
+            {status.data ? t.frame.running(status.data.running) : ""}
           </Link>
         </Tip>
-        <span className={`state${status.data?.lost ? " err" : ""}`}>{t.frame.lost(status.data?.lost ?? 0)}</span>
+        <span className={`state${status.data?.lost ? " err" : ""}`}>
+          {status.data ? t.frame.lost(status.data.lost) : ""}
+        </span>
         <Controls onTheme={toggleTheme} onHelp={() => setHelpOpen(true)} />
       </header>
       <Banners status={status.data} problem={status.error} />
       <main id="main" className="main" tabIndex={-1}>
         {children}
       </main>
-      {helpOpen && (
-        <Suspense fallback={null}>
-          <Help onClose={() => setHelpOpen(false)} />
-        </Suspense>
-      )}
+      {helpOpen && <Help onClose={() => setHelpOpen(false)} />}
     </div>
   );
 }

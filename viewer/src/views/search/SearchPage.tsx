@@ -60,12 +60,8 @@ export default function SearchPage() {
         />
         <span className="dim cut">{placeWord ? t.search.scope(placeWord) : t.search.everywhere}</span>
         {placeWord && (
-          <button
-            type="button"
-            className="button small bare"
-            onClick={() => setQuery({ project: null, experiment: null, step: null })}
-          >
-            {t.search.everywhere}
+          <button type="button" className="button small" onClick={searchEverywhere}>
+            {t.search.widen}
           </button>
         )}
         <span className="grow" />
@@ -80,11 +76,21 @@ export default function SearchPage() {
   );
 }
 
-function Nothing({ title, text }: { title: string; text: string }) {
+function searchEverywhere(): void {
+  setQuery({ project: null, experiment: null, step: null });
+}
+
+function Nothing({ title, text, widen }: { title: string; text: string; widen?: boolean }) {
+  const t = useText();
   return (
     <div className="empty">
       <h1>{title}</h1>
       <p>{text}</p>
+      {widen && (
+        <button type="button" className="button" onClick={searchEverywhere}>
+          {t.search.widen}
+        </button>
+      )}
     </div>
   );
 }
@@ -103,7 +109,10 @@ function Results({
   const hits = pages.data?.pages.flatMap((page) => page.hits) ?? [];
   if (pages.error && !pages.data) return <ProblemPanel problem={pages.error} onRetry={() => void pages.refetch()} />;
   if (!pages.data) return <div className="pane-note dim late">{t.problem.loading}…</div>;
-  if (hits.length === 0) return <Nothing title={t.empty.searchNone(q)} text={t.empty.searchText} />;
+  if (hits.length === 0) {
+    const inPart = place.project !== undefined || place.experiment !== undefined;
+    return <Nothing title={t.empty.searchNone(q)} text={t.empty.searchText} widen={inPart} />;
+  }
   return (
     <>
       <OlderRunsNote older={pages.data.pages[0]?.older_runs} allRuns={allRuns} />
@@ -155,7 +164,8 @@ function Hit({ hit }: { hit: SearchHit }) {
 }
 
 function hrefOf(hit: SearchHit, match: Match): string {
-  return `${trajectoryPath(hit.row.trajectory_id)}${match.where === "tokens" ? "?tab=tokens" : ""}#op=${match.op_id}`;
+  const tab = { tokens: "?tab=tokens", transition: "?tab=transitions", payload: "" }[match.where];
+  return `${trajectoryPath(hit.row.trajectory_id)}${tab}${match.op_id === null ? "" : `#op=${match.op_id}`}`;
 }
 
 function oneLine(text: string): string {

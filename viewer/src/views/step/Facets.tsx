@@ -1,8 +1,8 @@
 import { useState } from "react";
 import { useAnswer } from "../../api/hooks";
 import type { Facet, Histogram } from "../../api/types.gen";
-import { count, seconds, short } from "../../model/format";
-import { viridis } from "../../model/scale";
+import { count, measure, seconds, short } from "../../model/format";
+import { type Range, share, viridis } from "../../model/scale";
 import { queryOf, type Scope } from "../../model/scope";
 import { hasCondition, rangeOf, toggled, withRange } from "../../model/where";
 import { useText } from "../../text";
@@ -11,14 +11,17 @@ import { setQuery } from "../../ui/url";
 
 interface Props {
   scope: Scope;
+  /** Of rewards: one colour scale for the whole experiment. */
+  range: Range | null;
   enabled: boolean;
   every: number | false;
 }
 
 const FIRST_SHOWN = 8;
+const FORMATS: Record<string, (value: number) => string> = { duration_s: seconds, reward: (value) => measure(value) };
 
 /** What can be narrowed down: a click adds a condition to the filter, another takes it out. */
-export function Facets({ scope, enabled, every }: Props) {
+export function Facets({ scope, range, enabled, every }: Props) {
   const t = useText();
   const answer = useAnswer("/api/facets", { query: queryOf(scope), enabled, every });
   const where = scope.where ?? "";
@@ -26,7 +29,7 @@ export function Facets({ scope, enabled, every }: Props) {
   return (
     <aside className="facets" aria-label={t.step.facets}>
       {answer.data?.histograms.map((histogram) => (
-        <Brush key={histogram.field} histogram={histogram} where={where} onApply={apply} />
+        <Brush key={histogram.field} histogram={histogram} range={range} where={where} onApply={apply} />
       ))}
       {answer.data?.facets.map((facet) => (
         <Values key={facet.field} facet={facet} where={where} onApply={apply} />
@@ -36,17 +39,17 @@ export function Facets({ scope, enabled, every }: Props) {
   );
 }
 
-function Brush(props: { histogram: Histogram; where: string; onApply: (where: string) => void }) {
+function Brush(props: { histogram: Histogram; range: Range | null; where: string; onApply: (where: string) => void }) {
   const t = useText();
   const { field, edges, counts, missing, not_finite } = props.histogram;
   const name = t.step.fields[field] ?? field;
-  const range = rangeOf(props.where, field);
+  const chosen = rangeOf(props.where, field);
   if (counts.length === 0 && not_finite === 0) return null;
   return (
     <section>
       <div className="facet-head">
         <h2 className="label">{name}</h2>
-        {range && (
+        {chosen && (
           <button
             type="button"
             className="clear"
@@ -61,9 +64,10 @@ function Brush(props: { histogram: Histogram; where: string; onApply: (where: st
         <HistogramBrush
           bars={{ edges, counts }}
           label={t.step.brush(name)}
-          range={range}
-          format={field === "duration_s" ? seconds : short}
-          colour={field === "reward" ? viridis : undefined}
+          range={chosen}
+          format={FORMATS[field] ?? short}
+          colour={field === "reward" && props.range ? (value) => viridis(share(value, props.range!)) : undefined}
+          whole={field === "turns" || field === "response_tokens"}
           onChange={(next) => props.onApply(withRange(props.where, field, next))}
         />
       )}

@@ -1,6 +1,6 @@
 import { memo } from "react";
 import { numberOf } from "../../api/number";
-import type { GroupRow } from "../../api/types.gen";
+import type { GroupRecord, GroupRow } from "../../api/types.gen";
 import { MISSING, measure, seconds, short } from "../../model/format";
 import { comparePath, pageOf, stepPath, trajectoryPath } from "../../model/route";
 import type { Range } from "../../model/scale";
@@ -8,11 +8,13 @@ import { useText } from "../../text";
 import { Link } from "../../ui/Link";
 import { useUrl } from "../../ui/url";
 import { FlagChips } from "../parts/Flags";
+import { GroupRecordsChip } from "../parts/GroupRecords";
 import { RewardSquare } from "../parts/Reward";
 import type { Selection } from "./selection";
 
 interface Props {
   group: GroupRow;
+  records: readonly GroupRecord[] | undefined;
   top: number;
   index: number;
   here: boolean;
@@ -30,6 +32,7 @@ export const GroupLine = memo(function GroupLine(props: Props) {
   const page = pageOf(useUrl().path);
   const place = page.name === "step" ? page : null;
   const classes = ["group-row", props.here ? "here" : "", props.dim && group.zero_variance ? "dimmed" : ""];
+  const samplePath = place ? stepPath(place.project, place.experiment, group.step, group.sample_index) : "";
   const tokens = spread(group.response_tokens_mean, group.response_tokens_min, group.response_tokens_max);
   return (
     <div
@@ -41,10 +44,7 @@ export const GroupLine = memo(function GroupLine(props: Props) {
       <span role="cell" className="num cut">
         {group.validate && <span className="chip quiet val">{t.frame.validationShort}</span>}
         {place ? (
-          <Link
-            href={stepPath(place.project, place.experiment, group.step, group.sample_index)}
-            title={group.sample_index ?? ""}
-          >
+          <Link href={samplePath} title={group.sample_index ?? ""}>
             <bdi>{group.sample_index ?? MISSING}</bdi>
           </Link>
         ) : (
@@ -90,6 +90,7 @@ export const GroupLine = memo(function GroupLine(props: Props) {
         {seconds(group.duration_s_max)}
       </span>
       <span role="cell" className="flags-cell">
+        <GroupRecordsChip records={props.records} href={samplePath} />
         <FlagChips flags={group.flags} />
         {group.best && group.worst && group.best !== group.worst && (
           <Link

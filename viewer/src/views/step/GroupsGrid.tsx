@@ -1,8 +1,9 @@
 import { useMemo } from "react";
 import { numberOf } from "../../api/number";
-import type { Cell, Groups } from "../../api/types.gen";
+import type { Cell, GroupRecord, Groups } from "../../api/types.gen";
 import { measure } from "../../model/format";
 import { directionOf, neighbour, nextOrder } from "../../model/order";
+import { groupKey, recordsByGroup } from "../../model/records";
 import { trajectoryPath } from "../../model/route";
 import type { Range } from "../../model/scale";
 import type { Scope } from "../../model/scope";
@@ -32,12 +33,13 @@ interface Props {
   range: Range | null;
   selection: Selection;
   dim: boolean;
+  records: readonly GroupRecord[];
   every: number | false;
   onFirst: (page: Groups) => void;
 }
 
 /** One row a sample, one cell a rollout. */
-export function GroupsGrid({ scope, range, selection, dim, every, onFirst }: Props) {
+export function GroupsGrid({ scope, range, selection, dim, records, every, onFirst }: Props) {
   const t = useText();
   const order = scope.order ?? null;
   const { pages, first, rows, body, virtual, items } = usePagedRows("/api/groups", scope, { every, onFirst });
@@ -45,6 +47,7 @@ export function GroupsGrid({ scope, range, selection, dim, every, onFirst }: Pro
     () => new Map(rows.flatMap((row) => row.cells.map((cell) => [cell.trajectory_id, cell]))),
     [rows],
   );
+  const ofGroup = useMemo(() => recordsByGroup(records), [records]);
   const rowAt = rows.findIndex((row) => row.cells.some((cell) => cell.trajectory_id === selection.at));
   const moveTo = (cell: Cell | undefined, rowIndex: number) => {
     if (!cell) return;
@@ -118,6 +121,7 @@ export function GroupsGrid({ scope, range, selection, dim, every, onFirst }: Pro
             <GroupLine
               key={item.key}
               group={rows[item.index]!}
+              records={ofGroup.get(groupKey(rows[item.index]!))}
               top={item.start}
               index={item.index}
               here={item.index === rowAt}

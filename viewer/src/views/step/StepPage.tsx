@@ -1,14 +1,16 @@
 import { useCallback, useRef, useState } from "react";
 import { useAnswer } from "../../api/hooks";
-import type { Groups, OlderRuns, Trajectories } from "../../api/types.gen";
+import type { GroupRecord, Groups, OlderRuns, Trajectories } from "../../api/types.gen";
 import { rangeFrom } from "../../model/cells";
 import { stepPath } from "../../model/route";
-import { type Scope, scopeOf, tableOf } from "../../model/scope";
+import { queryOf, type Scope, scopeOf, tableOf } from "../../model/scope";
 import { useText } from "../../text";
 import { useKeys } from "../../ui/keys";
 import { Segments } from "../../ui/Segments";
 import { useStored } from "../../ui/stored";
 import { navigate, setQuery, useUrl } from "../../ui/url";
+import { useWriting } from "../labels/writing";
+import { GroupRecords } from "../parts/GroupRecords";
 import { OlderRunsNote } from "../parts/OlderRunsNote";
 import { Facets } from "./Facets";
 import { FilterBar } from "./FilterBar";
@@ -28,6 +30,7 @@ interface Props {
 const RECORDING_EVERY_MS = 4000;
 /** An ended experiment changes too: it is pruned, scored, resumed. Asking is cheap, since answers have ETags. */
 const ENDED_EVERY_MS = 10_000;
+const NO_RECORDS: readonly GroupRecord[] = [];
 
 export interface Totals {
   readonly groups: number | null;
@@ -53,7 +56,10 @@ export default function StepPage({ project, experiment, step, sample }: Props) {
   const shownScope: Scope | null = lastUsable.current === null ? null : { ...scope, where: lastUsable.current };
   const recording = series.data?.state === "recording";
   const every = recording ? RECORDING_EVERY_MS : ENDED_EVERY_MS;
+  const { where: _, ...place } = queryOf(scope);
+  const records = useAnswer("/api/group_records", { query: place, every, enabled: number !== null });
   const selection = useSelection();
+  const writing = useWriting();
   const filter = useRef<HTMLInputElement>(null);
   const [dimStored, setDim] = useStored("dim-zero-variance");
   const dim = dimStored !== "no";
@@ -86,11 +92,19 @@ export default function StepPage({ project, experiment, step, sample }: Props) {
     { keys: "v", label: t.keys.groups, run: toggleView },
     { keys: "[", label: t.keys.previousStep, run: () => goTo(-1) },
     { keys: "]", label: t.keys.nextStep, run: () => goTo(1) },
+    ...(writing.refusal === null ? writing.names : []).map((name, index) => ({
+      keys: String(index + 1),
+      label: t.labels.give(name),
+      run: () => {
+        const marked = selection.ids.length > 0 ? selection.ids : selection.at ? [selection.at] : [];
+        if (marked.length > 0) void writing.write(marked, null, name);
+      },
+    })),
   ]);
   const range = rangeFrom(series.data?.reward_range);
   return (
     <div className="step-page">
-      <Facets scope={shownScope ?? scope} enabled={shownScope !== null} every={every} />
+      <Facets scope={shownScope ?? scope} range={range} enabled={shownScope !== null} every={every} />
       <div className="step-main">
         <OlderRunsNote older={totals?.older} allRuns={allRuns} />
         <div className="step-bar">
@@ -121,6 +135,8 @@ export default function StepPage({ project, experiment, step, sample }: Props) {
           onStep={goTo}
           hasStep={(by) => neighbourStep(by) !== undefined}
         />
+        {sample !== null && <GroupRecords records={records.data?.records ?? NO_RECORDS} />}
+        {writing.problem && <div className="err label-problem">{writing.problem.message}</div>}
         {shownScope === null ? null : view === "list" ? (
           <TrajectoryList scope={shownScope} range={range} selection={selection} every={every} onFirst={ofList} />
         ) : (
@@ -129,6 +145,7 @@ export default function StepPage({ project, experiment, step, sample }: Props) {
             range={range}
             selection={selection}
             dim={dim}
+            records={records.data?.records ?? NO_RECORDS}
             every={every}
             onFirst={ofGroups}
           />

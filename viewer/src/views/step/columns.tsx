@@ -5,6 +5,7 @@ import type { TrajectoryRow } from "../../api/types.gen";
 import { clock, count, MISSING, measure, seconds } from "../../model/format";
 import type { Range } from "../../model/scale";
 import type { Catalogue } from "../../text";
+import { LabelChips } from "../labels/LabelChips";
 import { FlagChips } from "../parts/Flags";
 import { RewardSquare } from "../parts/Reward";
 
@@ -33,20 +34,20 @@ const number = (name: string, width: string, show: Column["show"]): Column => ({
 
 export const COLUMNS: readonly Column[] = [
   number("step", "56px", (row) => row.step ?? MISSING),
-  number("sample_index", "112px", (row) => <bdi title={row.sample_index ?? ""}>{row.sample_index ?? MISSING}</bdi>),
+  number("sample_index", "76px", (row) => <bdi title={row.sample_index ?? ""}>{row.sample_index ?? MISSING}</bdi>),
   number("rollout_n", "36px", (row) => row.rollout_n ?? MISSING),
   text("validate", "76px", (row, t) => t.step.splits[String(row.validate)]),
   text("name", "112px", (row) => <bdi title={row.name}>{row.name}</bdi>),
-  text("status", "92px", (row, t) => (
+  text("status", "84px", (row, t) => (
     <span className={`status-word ${row.status}`}>{t.status[row.status] ?? row.status}</span>
   )),
-  number("reward", "84px", (row, _, range) => (
+  number("reward", "76px", (row, _, range) => (
     <span className="with-square">
       {measure(numberOf(row.reward))}
       <RewardSquare cell={{ reward: row.reward, status: "ok" }} range={range} small />
     </span>
   )),
-  number("advantage", "84px", (row) => measure(numberOf(row.advantage))),
+  number("advantage", "72px", (row) => measure(numberOf(row.advantage))),
   number("turns", "52px", (row) => count(row.turns)),
   number("tool_calls", "76px", (row) => count(row.tool_calls)),
   number("tool_errors", "80px", (row) => (
@@ -57,6 +58,7 @@ export const COLUMNS: readonly Column[] = [
   number("duration_s", "76px", (row) => seconds(row.duration_s)),
   number("start_ns", "144px", (row) => clock(row.start_ns)),
   text("fate", "80px", (row) => <bdi title={row.fate_reason ?? ""}>{row.fate ?? MISSING}</bdi>),
+  number("trained_step", "72px", (row) => row.trained_step ?? MISSING),
   number("staleness", "72px", (row) => count(row.staleness)),
   number("policy_version_max", "64px", (row) => versions(row)),
   text("error", "220px", (row) => <bdi title={row.error ?? ""}>{row.error ?? ""}</bdi>),
@@ -64,11 +66,12 @@ export const COLUMNS: readonly Column[] = [
   text("worker", "140px", (row) => <bdi title={row.worker}>{row.worker}</bdi>),
   text("run", "100px", (row) => <bdi title={row.run ?? ""}>{row.run ?? MISSING}</bdi>),
   text("trajectory_id", "84px", (row) => <span className="mono">{row.trajectory_id.slice(0, 8)}</span>),
+  text("labels", "140px", (row) => <LabelChips labels={row.labels} />, false),
   text("flags", "minmax(120px, 1fr)", (row) => <FlagChips flags={row.flags} />, false),
 ];
 
 export const USUAL =
-  "sample_index,rollout_n,status,reward,advantage,turns,tool_errors,response_tokens,duration_s,fate,flags";
+  "sample_index,rollout_n,status,reward,advantage,turns,response_tokens,duration_s,fate,labels,flags";
 
 export function chosenColumns(names: string | null): Column[] {
   const wanted = new Set((names || USUAL).split(","));

@@ -1,8 +1,12 @@
 import { numberOf } from "../../api/number";
 import type { TrajectoryHead } from "../../api/types.gen";
-import { measure } from "../../model/format";
+import { change, measure } from "../../model/format";
+import { noteText } from "../../model/notes";
+import { stepPath } from "../../model/route";
 import type { Range } from "../../model/scale";
 import { useText } from "../../text";
+import { Link } from "../../ui/Link";
+import { Labels } from "../labels/Labels";
 import { RewardSquare } from "../parts/Reward";
 import { Fact, FindingLine, History, Section, Tags } from "./factParts";
 import { ScoreView, Terms } from "./Scores";
@@ -14,11 +18,12 @@ export function Facts({ head, range, onShut }: { head: TrajectoryHead; range: Ra
   const f = t.facts;
   const { row } = head;
   const reward = head.scores.find((score) => score.name === "reward");
+  const fate = head.scores.find((score) => score.name === "fate");
   const others = head.scores.filter((score) => !["reward", "advantage", "fate"].includes(score.name));
   return (
     <aside className="facts" aria-label={t.trajectory.facts}>
       <div className="pane-head">
-        <span className="label">{f.reward}</span>
+        <span className="label">{head.is_group ? t.records.one : f.reward}</span>
         <span className="grow" />
         <button
           type="button"
@@ -31,10 +36,14 @@ export function Facts({ head, range, onShut }: { head: TrajectoryHead; range: Ra
         </button>
       </div>
       <div className="pane-scroll facts-body">
-        <div className="big mono reward-big">
-          {row.reward === null ? <span className="dim">{f.noReward}</span> : measure(numberOf(row.reward))}
-          <RewardSquare cell={{ reward: row.reward, status: "ok" }} range={range} small />
-        </div>
+        {head.is_group ? (
+          <p className="dim">{t.records.of(head.siblings.length)}</p>
+        ) : (
+          <div className="big mono reward-big">
+            {row.reward === null ? <span className="dim">{f.noReward}</span> : measure(numberOf(row.reward))}
+            <RewardSquare cell={{ reward: row.reward, status: "ok" }} range={range} small />
+          </div>
+        )}
         {reward && <Terms score={reward} />}
         {row.advantage !== null && <Fact name={f.advantage}>{measure(numberOf(row.advantage))}</Fact>}
         {row.fate !== null && (
@@ -43,7 +52,19 @@ export function Facts({ head, range, onShut }: { head: TrajectoryHead; range: Ra
           </Fact>
         )}
         {row.fate_reason && <div className="dim traced reason">{row.fate_reason}</div>}
+        {row.trained_step !== null && (
+          <Fact name={f.trainedIn}>
+            <Link
+              href={`${stepPath(row.project, row.experiment, row.step)}?view=list&where=${encodeURIComponent(`trained_step = ${row.trained_step}`)}`}
+              title={f.trainedTogether}
+            >
+              {f.trainedStep(row.trained_step, laterBy(row.trained_step, row.step))}
+            </Link>
+          </Fact>
+        )}
+        {fate && fate.history.length > 1 && <History score={fate} />}
         {reward && reward.history.length > 1 && <History score={reward} />}
+        <Labels head={head} />
         {others.length > 0 && (
           <Section title={f.scores}>
             {others.map((score) => (
@@ -76,8 +97,7 @@ export function Facts({ head, range, onShut }: { head: TrajectoryHead; range: Ra
           <Section title={f.notes}>
             {head.notes.map((note, index) => (
               <div key={index} className="traced note">
-                <span className="dim">{note.event}</span>{" "}
-                {typeof note.body === "string" ? note.body : JSON.stringify(note.body)}
+                {noteText(note)}
               </div>
             ))}
           </Section>
@@ -85,4 +105,9 @@ export function Facts({ head, range, onShut }: { head: TrajectoryHead; range: Ra
       </div>
     </aside>
   );
+}
+
+/** By how many steps, with its sign; empty for the step itself. */
+function laterBy(trained: number, step: number | null): string {
+  return step === null || trained === step ? "" : change(trained - step, 0);
 }

@@ -4,10 +4,11 @@ import { numberOf } from "../../api/number";
 import { IS_FILE } from "../../api/source";
 import type { Message, Part } from "../../api/types.gen";
 import { measure, seconds } from "../../model/format";
-import { plainText } from "../../model/messages";
+import { isOddEnd, plainText } from "../../model/messages";
 import { useText } from "../../text";
 import { CopyButton } from "../../ui/CopyButton";
 import { hrefWith } from "../../ui/url";
+import { LabelChips } from "../labels/LabelChips";
 import { FlagChips } from "../parts/Flags";
 import { CallView } from "./CallView";
 import { PartView } from "./PartView";
@@ -16,10 +17,12 @@ interface Props {
   message: Message;
   trajectoryId: string;
   here?: boolean;
+  /** Names of the labels that people gave its turn. */
+  labels?: readonly string[];
 }
 
 /** One message with its tool calls, each call paired with what came back. */
-export function MessageView({ message: bounded, trajectoryId, here }: Props) {
+export function MessageView({ message: bounded, trajectoryId, here, labels = [] }: Props) {
   const t = useText();
   const [whole, setWhole] = useState<Message | null>(null);
   const [markdown, setMarkdown] = useState(false);
@@ -41,7 +44,7 @@ export function MessageView({ message: bounded, trajectoryId, here }: Props) {
         {message.name && <bdi className="dim">{message.name}</bdi>}
         <Facts message={message} />
         <FlagChips flags={message.flags} />
-        <span className="grow" />
+        <LabelChips labels={labels} />
         <span className="message-actions">
           {hasText && (
             <button
@@ -80,7 +83,7 @@ export function MessageView({ message: bounded, trajectoryId, here }: Props) {
 function Facts({ message }: { message: Message }) {
   const t = useText().trajectory;
   const logprob = numberOf(message.logprob_mean);
-  const reason = message.finish_reason && message.finish_reason !== "stop" && message.finish_reason !== "tool_calls";
+  const reason = isOddEnd(message.finish_reason);
   const facts = [
     message.tokens === null ? null : t.tokensUnit(message.tokens),
     message.duration_s === null ? null : seconds(message.duration_s),

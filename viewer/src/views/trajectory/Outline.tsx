@@ -5,6 +5,7 @@ import { seconds } from "../../model/format";
 import { isFailed } from "../../model/outline";
 import { useText } from "../../text";
 import { useUrl } from "../../ui/url";
+import { OpName } from "../parts/OpName";
 import { showOp } from "./keys";
 
 const ROW = 24;
@@ -60,9 +61,7 @@ export function Outline({ head, onShut }: { head: TrajectoryHead; onShut: () => 
                 onClick={() => showOp(op.op_id)}
               >
                 <span className="kind" style={{ background: `var(--${op.kind})` }} />
-                <bdi className={`cut${isFailed(op.status) ? " err" : ""}`} title={op.name}>
-                  {op.name}
-                </bdi>
+                <OpName name={op.name} className={isFailed(op.status) ? "err" : ""} />
                 {(flagged.has(op.op_id) || op.flags.length > 0) && (
                   <span className="flag-mark" title={op.flags.join(", ")}>
                     <span className="sr">{op.flags.join(", ")}</span>

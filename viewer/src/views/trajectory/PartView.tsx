@@ -1,11 +1,16 @@
-import { lazy, type ReactNode, Suspense, useState } from "react";
+import { type ReactNode, useState } from "react";
 import { imageSrc } from "../../api/source";
 import type { Part } from "../../api/types.gen";
 import { jsonPieces, prettyJson } from "../../model/json";
 import { FOLD_AT, folded } from "../../model/messages";
 import { useText } from "../../text";
+import { later } from "../../ui/later";
+import { script } from "../../ui/script";
 
-const Markdown = lazy(() => import("./Markdown"));
+const Markdown = later(
+  script(() => import("./Markdown")),
+  ({ text }) => text,
+);
 
 interface Props {
   part: Part;
@@ -23,7 +28,7 @@ export function PartView({ part, markdown, onLoad }: Props) {
           part={part}
           onLoad={onLoad}
           className="traced text"
-          render={markdown ? (text) => <AsMarkdown text={text} /> : undefined}
+          render={markdown ? (text) => <Markdown text={text} /> : undefined}
         />
       );
     case "reasoning":
@@ -41,14 +46,6 @@ export function Json({ text }: { text: string }) {
       {piece.text}
     </span>
   ));
-}
-
-function AsMarkdown({ text }: { text: string }) {
-  return (
-    <Suspense fallback={text}>
-      <Markdown text={text} />
-    </Suspense>
-  );
 }
 
 function Reasoning({ part, onLoad }: Props) {

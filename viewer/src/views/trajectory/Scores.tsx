@@ -1,17 +1,17 @@
 import { numberOf, type WireNumber } from "../../api/number";
 import type { Score } from "../../api/types.gen";
+import { barLengths } from "../../model/bars";
 import { clock, measure } from "../../model/format";
 import { useText } from "../../text";
 
-/** The parts that a reward is made of, each with a bar; bars share one scale, and begin at zero. */
+/** The parts that a reward is made of, each with a bar. */
 export function Terms({ score }: { score: Score }) {
   return <Bars values={score.newest.terms as Record<string, unknown>} />;
 }
 
 export function Bars({ values }: { values: Record<string, unknown> }) {
   const numbers = Object.entries(values).map(([name, value]) => [name, termOf(value)] as const);
-  const sizes = numbers.map(([, value]) => (typeof value === "number" && Number.isFinite(value) ? Math.abs(value) : 0));
-  const top = Math.max(1, ...sizes);
+  const lengths = barLengths(numbers.map(([, value]) => value));
   return (
     <>
       {numbers.map(([name, value], index) => (
@@ -24,7 +24,7 @@ export function Bars({ values }: { values: Record<string, unknown> }) {
           </div>
           {typeof value === "number" && (
             <div className="meter">
-              <i className={value < 0 ? "below" : undefined} style={{ width: `${(sizes[index]! / top) * 100}%` }} />
+              <i className={value < 0 ? "below" : undefined} style={{ width: `${lengths[index]! * 100}%` }} />
             </div>
           )}
         </div>

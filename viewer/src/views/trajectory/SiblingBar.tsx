@@ -9,6 +9,7 @@ import { Link } from "../../ui/Link";
 import { Menu } from "../../ui/Menu";
 import { Sparkline } from "../../ui/Sparkline";
 import { navigate } from "../../ui/url";
+import { recordPath } from "../parts/GroupRecords";
 import { RewardSquare } from "../parts/Reward";
 import { sameTab } from "./keys";
 
@@ -22,7 +23,7 @@ export function SiblingBar({ head, range }: { head: TrajectoryHead; range: Range
   const [before, after] = [stepNeighbour(head.over_steps, row.step, -1), stepNeighbour(head.over_steps, row.step, 1)];
   return (
     <div className="siblings">
-      <span className="dim">{t.trajectory.siblings}</span>
+      <span className="dim wide-only">{t.trajectory.siblings}</span>
       <nav className="pills" aria-label={t.trajectory.siblings}>
         {head.siblings.map((cell) => {
           const here = cell.trajectory_id === row.trajectory_id;
@@ -45,8 +46,22 @@ export function SiblingBar({ head, range }: { head: TrajectoryHead; range: Range
             </Link>
           );
         })}
+        {head.group_records.map((record) => (
+          <Link
+            key={record.trajectory_id}
+            href={recordPath(record)}
+            className="pill group"
+            title={`${t.records.one}: ${record.name}`}
+            aria-current={record.trajectory_id === row.trajectory_id ? "true" : undefined}
+          >
+            <span className="cut">
+              <bdi>{record.name}</bdi>
+            </span>
+            <span className="dim mono">{t.ops.ops(record.ops)}</span>
+          </Link>
+        ))}
       </nav>
-      <span className="key-pair" aria-hidden>
+      <span className="key-pair wide-only" aria-hidden>
         <kbd>h</kbd>
         <kbd>l</kbd>
       </span>

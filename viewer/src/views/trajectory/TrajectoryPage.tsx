@@ -1,10 +1,10 @@
-import { lazy, Suspense } from "react";
 import { disableGlobalCursorStyles, Panel, PanelGroup, PanelResizeHandle } from "react-resizable-panels";
 import { useAnswer } from "../../api/hooks";
 import type { TrajectoryHead } from "../../api/types.gen";
 import { rangeFrom } from "../../model/cells";
 import { useText } from "../../text";
 import { Link } from "../../ui/Link";
+import { later } from "../../ui/later";
 import { useStored } from "../../ui/stored";
 import { hrefWith, setQuery, useUrl } from "../../ui/url";
 import { TABS as SCRIPTS } from "../pages";
@@ -18,10 +18,10 @@ import { Outline } from "./Outline";
 import { SiblingBar } from "./SiblingBar";
 import "./trajectory.css";
 
-const TokensTab = lazy(SCRIPTS.tokens);
-const OpsTab = lazy(SCRIPTS.ops);
-const TransitionsTab = lazy(SCRIPTS.transitions);
-const RawTab = lazy(SCRIPTS.raw);
+const TokensTab = later(SCRIPTS.tokens);
+const OpsTab = later(SCRIPTS.ops);
+const TransitionsTab = later(SCRIPTS.transitions);
+const RawTab = later(SCRIPTS.raw);
 
 // It would write a style element into the page, which the content security policy forbids; the handles have a cursor of their own.
 disableGlobalCursorStyles();
@@ -69,7 +69,7 @@ function Loaded({ head, tab, stale }: { head: TrajectoryHead; tab: Tab; stale: b
       <PanelGroup direction="horizontal" autoSaveId="rolltrace.trajectory" className="panes">
         {!outlineShut && (
           <>
-            <Panel id="outline" order={1} defaultSize={17} minSize={10} maxSize={40} className="pane">
+            <Panel id="outline" order={1} defaultSize={shareOf(232)} minSize={10} maxSize={40} className="pane">
               <Outline head={head} onShut={toggleOutline} />
             </Panel>
             <PanelResizeHandle className="handle" aria-label={t.trajectory.resize} />
@@ -85,19 +85,17 @@ function Loaded({ head, tab, stale }: { head: TrajectoryHead; tab: Tab; stale: b
             onFacts={toggleFacts}
           />
           <div className="tab-body" role="tabpanel" id="tab-panel" aria-labelledby={`tab-${tab}`}>
-            <Suspense fallback={null}>
-              {tab === "conversation" && <Conversation head={head} />}
-              {tab === "tokens" && <TokensTab key={row.trajectory_id} head={head} />}
-              {tab === "ops" && <OpsTab head={head} />}
-              {tab === "transitions" && <TransitionsTab head={head} />}
-              {tab === "raw" && <RawTab head={head} />}
-            </Suspense>
+            {tab === "conversation" && <Conversation head={head} />}
+            {tab === "tokens" && <TokensTab key={row.trajectory_id} head={head} />}
+            {tab === "ops" && <OpsTab head={head} />}
+            {tab === "transitions" && <TransitionsTab head={head} />}
+            {tab === "raw" && <RawTab head={head} />}
           </div>
         </Panel>
         {!factsShut && (
           <>
             <PanelResizeHandle className="handle" aria-label={t.trajectory.resize} />
-            <Panel id="facts" order={3} defaultSize={20} minSize={12} maxSize={40} className="pane">
+            <Panel id="facts" order={3} defaultSize={shareOf(272)} minSize={12} maxSize={40} className="pane">
               <Facts head={head} range={range} onShut={toggleFacts} />
             </Panel>
           </>
@@ -112,6 +110,11 @@ function usePane(name: string): [boolean, () => void] {
   const [stored, setStored] = useStored(name);
   const isShut = stored === null ? matchMedia("(max-width: 900px)").matches : stored === "yes";
   return [isShut, () => setStored(isShut ? "no" : "yes")];
+}
+
+/** So many pixels in percent of the window; at most a fifth, so that most is left for what was said. */
+function shareOf(pixels: number): number {
+  return Math.min(21, (pixels / window.innerWidth) * 100);
 }
 
 interface TabsProps {

@@ -1,21 +1,27 @@
 import { useAnswer } from "../../api/hooks";
 import { numberOf } from "../../api/number";
 import type { TrajectoryHead, Transition } from "../../api/types.gen";
+import { type EarlierValue, earlierValues } from "../../model/earlier";
 import { measure } from "../../model/format";
-import { preview } from "../../model/json";
+import { isFlat, preview } from "../../model/json";
+import { type SeenMessage, seenIn } from "../../model/seen";
 import { useText } from "../../text";
 import { JsonTree } from "../../ui/JsonTree";
 import { VirtualFlow } from "../../ui/VirtualFlow";
 import { ProblemPanel } from "../parts/Problem";
+import { Earlier } from "./Earlier";
 import { Bars } from "./Scores";
 
 const EXAMPLE = `trajectory.transition(
-    rolltrace.RolloutTrace(prompt=prompt, policy_response=action, env_state=state),
-    reward=reward, episode_done=done,
+    rolltrace.RolloutTrace(
+        prompt=prompt, policy_response=action, env_state=state
+    ),
+    reward=reward,
+    episode_done=done,
 )`;
 
 /** Fields that stand in the head of a card. */
-const SHOWN = new Set(["reward", "episode_done", "stop_reason"]);
+const IN_HEAD = ["reward", "episode_done", "stop_reason"] as const;
 
 /** One card an environment step: what was seen, done and got, and what changed. */
 export default function TransitionsTab({ head }: { head: TrajectoryHead }) {
@@ -41,16 +47,23 @@ export default function TransitionsTab({ head }: { head: TrajectoryHead }) {
       estimate={220}
       label={t.trajectory.tabs.transitions}
       itemKey={(index) => `${head.row.trajectory_id} ${index}`}
-      render={(index) => <Card step={rows[index]!} />}
+      render={(index) => <Card step={rows[index]!} before={rows[index - 1]} />}
     />
   );
 }
 
-function Card({ step }: { step: Transition }) {
+function Card({ step, before }: { step: Transition; before: Transition | undefined }) {
   const t = useText();
   const w = t.transitions;
   const reward = numberOf(step.reward);
   const data = step.reward_data as unknown;
+  const earlier = earlierValues(step);
+  const fields = Object.entries(step.fields as Record<string, unknown>).filter(
+    ([name]) => !IN_HEAD.some((each) => each === name),
+  );
+  const removed = [...earlier.keys()].filter(
+    (name) => !IN_HEAD.some((each) => each === name) && !fields.some(([field]) => field === name),
+  );
   return (
     <article className="transition" aria-label={w.step(step.index)}>
       <header className="message-head">
@@ -58,9 +71,16 @@ function Card({ step }: { step: Transition }) {
         {reward !== null && <span className="mono">{`${w.reward} ${measure(reward)}`}</span>}
         {step.episode_done && <span className="chip blue">{w.done}</span>}
         {step.stop_reason && <bdi className="dim">{w.stop(step.stop_reason)}</bdi>}
+        {step.amends && <span className="chip">{w.amendsNothing(step.turn)}</span>}
+        {step.backfill && <span className="chip quiet">{w.backfill}</span>}
       </header>
+      <div className="earlier-head">
+        {IN_HEAD.map((name) => (
+          <Earlier key={name} name={w.inHead[name]} values={earlier.get(name)} />
+        ))}
+      </div>
       <div className="transition-body">
-        <Value name={w.prompt} value={step.prompt} />
+        <Prompt value={step.prompt} before={before?.prompt} />
         <Value name={w.response} value={step.policy_response} />
         {isObject(data) && (
           <section>
@@ -87,29 +107,67 @@ function Card({ step }: { step: Transition }) {
           </section>
         )}
         {isObject(step.extra) && <Value name={w.extra} value={step.extra} />}
-        {Object.entries(step.fields as Record<string, unknown>)
-          .filter(([name]) => !SHOWN.has(name))
-          .map(([name, value]) => (
-            <Value key={name} name={name} value={value} />
-          ))}
+        {fields.map(([name, value]) => (
+          <Value key={name} name={name} value={value} earlier={earlier.get(name)} />
+        ))}
+        {removed.map((name) => (
+          <section key={name}>
+            <h3 className="label">{name}</h3>
+            <Earlier values={earlier.get(name)} />
+          </section>
+        ))}
       </div>
     </article>
   );
 }
 
-function Value({ name, value }: { name: string; value: unknown }) {
-  const t = useText();
+function Prompt({ value, before }: { value: unknown; before: unknown }) {
+  const w = useText().transitions;
+  const seen = seenIn(value, before);
+  if (seen === null) return <Value name={w.prompt} value={value} />;
+  return (
+    <section>
+      <h3 className="label">{w.prompt}</h3>
+      {seen.known > 0 && (
+        <details>
+          <summary className="dim">{w.earlierMessages(seen.known)}</summary>
+          <SeenLines messages={seen.messages.slice(0, seen.known)} />
+        </details>
+      )}
+      <SeenLines messages={seen.messages.slice(seen.known)} />
+    </section>
+  );
+}
+
+function SeenLines({ messages }: { messages: readonly SeenMessage[] }) {
+  return messages.map(({ role, text }, index) => (
+    <div key={index} className="seen-line">
+      <bdi className="dim cut">{role}</bdi>
+      <span className="traced">{text}</span>
+    </div>
+  ));
+}
+
+function Value({ name, value, earlier }: { name: string; value: unknown; earlier?: readonly EarlierValue[] }) {
   if (value === null || value === undefined) return null;
   return (
     <section>
       <h3 className="label">{name}</h3>
-      {typeof value === "string" ? (
-        <div className="traced">{value}</div>
-      ) : (
-        <JsonTree value={value} words={t.ops} label={name} open={1} />
-      )}
+      {typeof value === "string" ? <div className="traced">{value}</div> : <FlatOrTree name={name} value={value} />}
+      <Earlier values={earlier} />
     </section>
   );
+}
+
+/** An object of a few plain values needs no tree. */
+function FlatOrTree({ name, value }: { name: string; value: unknown }) {
+  const t = useText();
+  if (!isObject(value) || !isFlat(value)) return <JsonTree value={value} words={t.ops} label={name} open={1} />;
+  return Object.entries(value).map(([key, item]) => (
+    <div key={key} className="mono traced">
+      <span className="j-key">{key}:</span> {preview(item)}
+    </div>
+  ));
 }
 
 function isObject(value: unknown): value is Record<string, unknown> {

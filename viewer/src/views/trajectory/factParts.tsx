@@ -54,7 +54,10 @@ export function History({ score }: { score: Score }) {
       {[...score.history].reverse().map((value, index) => (
         <div key={index} className="fact">
           <span className="dim mono">{clock(value.time_ns)}</span>
-          <span className="mono cut">{value.label ?? measure(numberOf(value.value))}</span>
+          <span className="mono cut">
+            {value.label ?? measure(numberOf(value.value))}
+            {value.trained_step !== null && ` · ${t.trajectory.stepShort(value.trained_step)}`}
+          </span>
         </div>
       ))}
     </details>

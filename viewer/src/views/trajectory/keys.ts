@@ -45,14 +45,15 @@ export function useTrajectoryKeys(head: TrajectoryHead, tab: Tab, panes: Panes):
   const compare = () => {
     const pair = bestAndWorst(head.siblings);
     if (!pair) return;
+    if (head.is_group) return navigate(comparePath(pair));
     const other = pair[0] === row.trajectory_id ? pair[1] : pair[0];
     navigate(comparePath([row.trajectory_id, other]));
   };
   useKeys([
     { keys: "j", label: t.keys.next, run: () => move(1) },
     { keys: "k", label: t.keys.previous, run: () => move(-1) },
-    { keys: "h", label: t.keys.previousSibling, run: () => go(sibling(head.siblings, row.trajectory_id, -1)) },
-    { keys: "l", label: t.keys.nextSibling, run: () => go(sibling(head.siblings, row.trajectory_id, 1)) },
+    { keys: "h", label: t.keys.previousSibling, run: () => go(sibling(head, row.trajectory_id, -1)) },
+    { keys: "l", label: t.keys.nextSibling, run: () => go(sibling(head, row.trajectory_id, 1)) },
     {
       keys: "[",
       label: t.keys.sampleBefore,

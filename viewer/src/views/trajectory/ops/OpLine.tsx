@@ -3,6 +3,7 @@ import { MISSING, seconds } from "../../../model/format";
 import { barOf, isFailed, type Window } from "../../../model/outline";
 import { useText } from "../../../text";
 import { FlagChips } from "../../parts/Flags";
+import { OpName } from "../../parts/OpName";
 
 interface Props {
   op: OutlineOp;
@@ -47,8 +48,8 @@ export function OpLine({ op, top, window, now, here, fold, onFold, onPick }: Pro
           <span className="op-fold" />
         )}
         <span className="kind" style={{ background: `var(--${op.kind})` }} />
-        <button type="button" className={`op-button cut${failed ? " err" : ""}`} title={op.name} onClick={onPick}>
-          <bdi>{op.name}</bdi>
+        <button type="button" className={`op-button${failed ? " err" : ""}`} onClick={onPick}>
+          <OpName name={op.name} />
         </button>
         <FlagChips flags={op.flags} most={1} />
       </span>
