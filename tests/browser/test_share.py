@@ -171,7 +171,8 @@ def test_without_scripts_a_file_shows_the_facts(
 def _hostile_store(folder: Path) -> list[str]:
     rolltrace.shutdown()
     for text in HOSTILE:
-        rolltrace.init(text, text, "rolltrace", store=folder, drain="off", quiet=True)
+        name = text.encode(errors="replace").decode()
+        rolltrace.init(name, name, "rolltrace", store=folder, drain="off", quiet=True)
 
         @rolltrace.rollout_trace_op(name=text, kind="llm")
         def generate(messages: Any, text: str = text) -> dict[str, Any]:
@@ -193,7 +194,7 @@ def _hostile_store(folder: Path) -> list[str]:
                 trajectory.note(text)
                 trajectory.transition({"prompt": text, "env_state": {text: text}, "extra": {text: text}}, reward=0.5)
                 trajectory.reward(float(n), terms={text: 1.0})
-                trajectory.score(text, 1.0)
+                rolltrace.score(trajectory.id, text, 1.0)
         rolltrace.shutdown()
     drain(folder)
     rows = rolltrace.open(folder).trajectories().rows()
