@@ -73,7 +73,7 @@ def test_a_trajectory_opens_from_the_disk_with_all_its_tabs(
         page.get_by_role("tab", name=tab).click()
         expect(page.locator(READY[name]).first).to_be_visible()
     page.get_by_role("tab", name="Ops").click()
-    page.locator(".op-line, .ops .o, [role=row]").first.click()
+    page.locator(".op-button").first.click()
     expect(page.locator(".op-detail .json").first).to_be_visible()
     expect(page.get_by_role("link", name="step")).to_have_count(0)
     page.reload()
