@@ -307,7 +307,7 @@ def _of_steps(series: dict[str, Any], steps: set[int | None]) -> dict[str, Any]:
 
 
 def _stubs(value: Any, path: list[str | int]) -> Iterator[list[str | int]]:
-    """Where a bounded value was cut (`query.bounding`): the paths at which the viewer can ask for more."""
+    """Where a bounded value was cut (`query.bounds`): the paths at which the viewer can ask for more."""
     if isinstance(value, dict):
         cut = value.get("$cut")
         if len(value) == 1 and isinstance(cut, dict):

@@ -1,4 +1,5 @@
 /** Where answers come from: the server. In a shared file it is replaced by `shared/source.ts`, which has them in the page. */
+import { currentBase } from "../base";
 
 /** Whether the page is a file with its data inside, and nobody to ask for more. */
 export const IS_FILE = false;
@@ -9,5 +10,5 @@ export function get(href: string, signal?: AbortSignal): Promise<Pick<Response, 
 
 /** The address of an image that was kept. */
 export function imageSrc(blob: string): string {
-  return `/api/blob/${encodeURIComponent(blob)}`;
+  return `${currentBase()}/api/blob/${encodeURIComponent(blob)}`;
 }

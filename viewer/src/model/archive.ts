@@ -1,4 +1,5 @@
 /** What a shared file holds: answers of the server, as they were when it was made. Written by `rolltrace/view/archive.py`. */
+import { baseOf } from "../base";
 import { comparePath, stepPath, trajectoryPath } from "./route";
 
 type Scalar = string | number | boolean | null;
@@ -47,7 +48,8 @@ const ARGUMENTS: readonly (readonly [RegExp, readonly string[]])[] = [
 
 /** A question in one spelling: its path, then the arguments that matter. */
 export function questionOf(href: string): string {
-  const { pathname, searchParams } = new URL(href, "http://localhost");
+  const { pathname: whole, searchParams } = new URL(href, "http://localhost");
+  const pathname = whole.slice(baseOf(whole).length); // a file may lie in a folder `/s/...`
   const names = ARGUMENTS.find(([path]) => path.test(pathname))?.[1] ?? [];
   return [pathname, ...names.map((name) => spelled(name, searchParams.get(name) ?? ""))].join(" ");
 }

@@ -1,6 +1,6 @@
 import type { AnchorHTMLAttributes, MouseEvent } from "react";
 import { isThere } from "./place";
-import { navigate } from "./url";
+import { navigate, within } from "./url";
 
 type Props = AnchorHTMLAttributes<HTMLAnchorElement> & { href: string; replace?: boolean };
 
@@ -12,5 +12,5 @@ export function Link({ href, replace, onClick, ...rest }: Props) {
     event.preventDefault();
     navigate(href, { replace });
   };
-  return isThere(href) ? <a href={href} onClick={follow} {...rest} /> : <span {...rest} />;
+  return isThere(href) ? <a href={within(href)} onClick={follow} {...rest} /> : <span {...rest} />;
 }
