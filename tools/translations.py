@@ -50,7 +50,9 @@ def main() -> int:
     behind = [page for page in translations() if is_behind(page)]
     for page in behind:
         name = page.relative_to(DOCS.parent)
-        print(f"{name} is behind docs/{english_of(page).relative_to(DOCS)}; then: python tools/translations.py --accept {name}")
+        print(
+            f"{name} is behind docs/{english_of(page).relative_to(DOCS)}; then: python tools/translations.py --accept {name}"
+        )
     return 1 if behind else 0
 
 

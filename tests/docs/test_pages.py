@@ -133,7 +133,9 @@ def test_every_make_command_that_the_docs_name_exists() -> None:
         for name in re.findall(r"(?:`|^    )make ([a-z-]+)", page.read_text(encoding="utf-8"), re.MULTILINE)
     }
     assert named
-    assert [name for name in sorted(named) if not re.search(rf"^{name}:|^\S.* {name}(?: .*)?:", makefile, re.MULTILINE)] == []
+    assert [
+        name for name in sorted(named) if not re.search(rf"^{name}:|^\S.* {name}(?: .*)?:", makefile, re.MULTILINE)
+    ] == []
 
 
 def test_the_generated_pages_are_up_to_date() -> None:

@@ -148,8 +148,6 @@ class _Server:
             home = self._meant(request, arguments)
         opened = (home or self._stores.homes[0]).opened(slow=slow)
         name = home.name if home is not None and self._stores.several else None
-        from rolltrace.view import api
-
         asked = api.Asked(
             opened.store, opened.loaded, arguments, request.path_params, self._writing, self._stores, name
         )
