@@ -1,4 +1,4 @@
-"""The docs are true: their examples run alone, the files, anchors and commands they name exist, generated pages are new."""
+"""The docs are true: examples run alone; files, headings and commands exist; generated pages are up to date."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every warning that rolltrace logs or gives, every error and every reason for a loss is explained in troubleshooting.md."""
+"""Every warning that rolltrace logs or gives, every error and every loss is explained in troubleshooting.md."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Keep: a folder of Parquet parts that any tool can read."""
 
-from rolltrace.store.arrow import SCHEMAS, arrow_column, pc, pq
+from rolltrace.store.arrow import SCHEMAS, arrow_column
 from rolltrace.store.compact import Compacted, compact, dropped_in, finished_steps, without_dropped
 from rolltrace.store.layout import (
     OnUnreadable,
@@ -70,8 +70,6 @@ __all__ = [
     "outboxes",
     "part_entries",
     "parts_in",
-    "pc",
-    "pq",
     "prepare",
     "prunable",
     "prune",

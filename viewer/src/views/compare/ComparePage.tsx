@@ -8,6 +8,7 @@ import { useText } from "../../text";
 import { useKeys } from "../../ui/keys";
 import { Segments } from "../../ui/Segments";
 import { navigate, setQuery, useUrl } from "../../ui/url";
+import { Waiting } from "../../ui/Waiting";
 import { CopyAs } from "../parts/CopyAs";
 import { ProblemPanel } from "../parts/Problem";
 import { ColumnHead } from "./ColumnHead";
@@ -49,7 +50,7 @@ export default function ComparePage() {
     );
   if (answer.error && !answer.data)
     return <ProblemPanel problem={answer.error} onRetry={() => void answer.refetch()} />;
-  if (!answer.data) return null;
+  if (!answer.data) return <Waiting columns={ids.map(() => "1fr")} />;
   const data = answer.data;
   const baseline = Math.max(
     0,

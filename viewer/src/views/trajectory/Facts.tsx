@@ -64,7 +64,7 @@ export function Facts({ head, range, onShut }: { head: TrajectoryHead; range: Ra
         )}
         {fate && fate.history.length > 1 && <History score={fate} />}
         {reward && reward.history.length > 1 && <History score={reward} />}
-        <Labels head={head} />
+        {!head.is_group && <Labels head={head} />}
         {others.length > 0 && (
           <Section title={f.scores}>
             {others.map((score) => (

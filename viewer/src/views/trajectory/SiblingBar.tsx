@@ -1,3 +1,4 @@
+import { Fragment } from "react";
 import { numberOf } from "../../api/number";
 import type { Elsewhere as Other, TrajectoryHead } from "../../api/types.gen";
 import { baseOfStore } from "../../base";
@@ -81,6 +82,9 @@ export function SiblingBar({ head, range }: { head: TrajectoryHead; range: Range
           />
           <StepLink label={t.trajectory.previousStep} sign="[" id={before?.same_rollout} />
           <StepLink label={t.trajectory.nextStep} sign="]" id={after?.same_rollout} />
+          {(before ?? after) && (
+            <CompareLink head={head} id={(before ?? after)!.same_rollout} step={(before ?? after)!.step} />
+          )}
         </span>
       )}
       <Elsewhere head={head} />
@@ -99,7 +103,7 @@ function Elsewhere({ head }: { head: TrajectoryHead }) {
     <nav className="pills elsewhere" aria-label={t.trajectory.elsewhere}>
       <span className="dim wide-only">{t.trajectory.elsewhere}</span>
       {beside.map((each) => (
-        <span key={placeName(each)} className="pill-pair">
+        <Fragment key={placeName(each)}>
           <Link
             className="pill"
             href={baseOfStore(each.store) + sameTab(each.trajectory_id)}
@@ -107,14 +111,8 @@ function Elsewhere({ head }: { head: TrajectoryHead }) {
           >
             <span className="cut">{placeName(each)}</span>
           </Link>
-          <Link
-            href={comparePath([head.row.trajectory_id, qualified(each)])}
-            aria-label={t.trajectory.compareWith(placeName(each))}
-            title={t.trajectory.compareWith(placeName(each))}
-          >
-            ⇄
-          </Link>
-        </span>
+          <CompareLink head={head} id={qualified(each)} step={each.step} experiment={placeName(each)} />
+        </Fragment>
       ))}
       {others.length > 0 && (
         <Menu
@@ -138,6 +136,29 @@ function placeName({ store, experiment }: Other): string {
 /** An id that means the same on the page of any store. */
 function qualified({ store, trajectory_id }: Other): string {
   return store === null ? trajectory_id : `${store}:${trajectory_id}`;
+}
+
+/** This trajectory beside the same sample elsewhere. */
+function CompareLink({ head, id, step, experiment }: CompareLinkProps) {
+  const t = useText();
+  const label = t.trajectory.compareWith(experiment ?? t.trajectory.stepShort(step));
+  return (
+    <Link
+      className="button small bare icon"
+      href={comparePath([head.row.trajectory_id, id])}
+      aria-label={label}
+      title={label}
+    >
+      ⇄
+    </Link>
+  );
+}
+
+interface CompareLinkProps {
+  head: TrajectoryHead;
+  id: string;
+  step: number | null;
+  experiment?: string;
 }
 
 function StepLink({ label, sign, id }: { label: string; sign: string; id: string | undefined }) {

@@ -8,6 +8,7 @@ import { Link } from "../../ui/Link";
 import { later } from "../../ui/later";
 import { useStored } from "../../ui/stored";
 import { hrefWith, setQuery, useUrl } from "../../ui/url";
+import { Waiting } from "../../ui/Waiting";
 import { TABS as SCRIPTS } from "../pages";
 import { Banner } from "../parts/Banner";
 import { ProblemPanel } from "../parts/Problem";
@@ -40,7 +41,7 @@ export default function TrajectoryPage({ id }: { id: string }) {
   const tab = (TABS.find((each) => each === query.get("tab")) ?? "conversation") satisfies Tab;
   if (answer.error && !answer.data)
     return <ProblemPanel problem={answer.error} onRetry={() => void answer.refetch()} />;
-  if (!answer.data) return <div className="trajectory late" aria-busy />;
+  if (!answer.data) return <Waiting columns={["2fr", "7fr", "2fr"]} />;
   return <Loaded head={answer.data} tab={tab} stale={answer.isPlaceholderData} />;
 }
 
