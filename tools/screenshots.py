@@ -157,7 +157,8 @@ def label_some(store: Path) -> None:
 def pages_of_two(first: str, second: str) -> dict[str, Shown]:
     """The rewards of an experiment of each of two stores."""
     chosen = ",".join((f"{first}/maths/grpo-7b", f"{second}/demo/calculator"))
-    return {"stores": Shown(f"/?sel={quote(chosen, safe='/,')}", f".overlay-chart:has-text('{first}'):has-text('{second}') canvas")}
+    both = f".overlay-chart:has-text('{first}'):has-text('{second}') canvas"
+    return {"stores": Shown(f"/?sel={quote(chosen, safe='/,')}", both)}
 
 
 _TABS = {
