@@ -27,7 +27,7 @@ export function ColumnHead({ column, range, isBase, many, turnsDiffer, others, o
       <Link href={trajectoryPath(row.trajectory_id)} className="compare-name" title={row.trajectory_id}>
         <bdi>{nameOf(row, others, t)}</bdi>
       </Link>
-      <span className="mono cut dim">
+      <span className={`cut dim${many ? "" : " mono"}`}>
         {many ? measure(numberOf(row.reward)) : t.compare.reward(measure(numberOf(row.reward)))} ·{" "}
         <span className={turnsDiffer ? "strong" : ""}>{t.compare.turns(column.turns)}</span>
         {row.response_tokens === null
