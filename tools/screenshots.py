@@ -1,8 +1,8 @@
 """Pictures of the viewer's pages: `make screenshots`, `python tools/screenshots.py [--every-page FOLDER [STORE ...]]`.
 
 Without arguments, those that the README and the docs show are written to docs/images, of a store that is recorded for
-them, and of a run of `rolltrace demo`. With --every-page, every page of each store is written to FOLDER/STORE, in both themes and two widths, for whoever
-looks at them as a designer would; the stores are named, or a new one is recorded.
+them, and of a run of `rolltrace demo`. With --every-page, every page of each store is written to FOLDER/STORE, in both
+themes and two widths, for whoever looks at them as a designer would; the stores are named, or a new one is recorded.
 """
 
 import argparse
@@ -123,7 +123,13 @@ def every_page(address: str) -> dict[str, Shown]:
 def pages_of_demo(address: str) -> dict[str, Shown]:
     """The last step of `rolltrace demo`, and a rollout in it that found the fault of the reward."""
     home, step = "/e/demo/calculator", 30
-    asked = {"project": "demo", "experiment": "calculator", "step": step, "order": "-reward", "limit": 1}
+    asked: dict[str, str | int] = {
+        "project": "demo",
+        "experiment": "calculator",
+        "step": step,
+        "order": "-reward",
+        "limit": 1,
+    }
     rows = httpx.get(f"{address}/api/trajectories", params=asked, timeout=60).raise_for_status().json()["rows"]
     return {
         "experiment": Shown(home, ".charts canvas"),

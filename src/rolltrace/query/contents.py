@@ -18,9 +18,10 @@ from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 import msgspec
-import pyarrow as pa
 
+from rolltrace._arrow import pa
 from rolltrace.flags import UNREADABLE
+from rolltrace.query.plain import PlainTable
 from rolltrace.query.values import Row
 from rolltrace.record import SPANS
 from rolltrace.store import PRUNED
@@ -45,8 +46,8 @@ class OpKey(NamedTuple):
     start_ns: int
 
 
-ReadColumns = Callable[[Sequence[OpKey], Sequence[str]], pa.Table]
-"""Reads these columns of these ops, and `op_id`."""
+ReadColumns = Callable[[Sequence[OpKey], Sequence[str]], "pa.Table | PlainTable"]
+"""Reads these columns of these ops, and `op_id`. Lists come as Arrow, all else as plain rows where that is possible."""
 
 
 class Pace:
@@ -70,13 +71,13 @@ class _Window:
         self._pace = pace
         self._place = {key.op_id: at for at, key in enumerate(keys)}
         self._rows: dict[int, int] = {}
-        self._table: pa.Table | None = None
+        self._table: pa.Table | PlainTable | None = None
         self._python: dict[str, list[Any]] = {}
 
     def scalar(self, op_id: int, column: str) -> pa.Scalar | None:
         """The value of an op, as Arrow has it; None if its row is gone."""
         row = self._row(op_id)
-        return None if row < 0 or self._table is None else self._table[column][row]
+        return None if row < 0 or self._table is None else self._table.column(column)[row]
 
     def value(self, op_id: int, column: str) -> Any:
         """The same as a Python value. Texts and numbers of a window are converted at once: one by one takes ten times
@@ -85,9 +86,9 @@ class _Window:
         if row < 0 or self._table is None:
             return None
         if column in _LISTS:
-            return self._table[column][row].as_py()
+            return self._table.column(column)[row].as_py()
         if column not in self._python:
-            self._python[column] = self._table[column].to_pylist()
+            self._python[column] = _values(self._table, column)
         return self._python[column][row]
 
     def _row(self, op_id: int) -> int:
@@ -96,9 +97,14 @@ class _Window:
             keys = self._keys[first : first + self._pace.ops]
             self._table, self._python = self._read(keys, self._columns), {}
             self._rows = dict.fromkeys((key.op_id for key in keys), -1)  # pruned since they were listed
-            self._rows.update((each, row) for row, each in enumerate(self._table["op_id"].to_pylist()))
+            self._rows.update((each, row) for row, each in enumerate(_values(self._table, "op_id")))
             self._pace.learn(len(keys), self._table.nbytes)
         return self._rows[op_id]
+
+
+def _values(table: pa.Table | PlainTable, column: str) -> list[Any]:
+    values = table.column(column)
+    return values if isinstance(values, list) else values.to_pylist()
 
 
 class Contents:

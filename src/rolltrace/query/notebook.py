@@ -11,12 +11,12 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from rolltrace.errors import RolltraceError
-from rolltrace.query.bounded import bounded
+from rolltrace.query.bounds import bounded
 from rolltrace.query.columns import COLUMNS
 from rolltrace.record import plain_text
 
 if TYPE_CHECKING:
-    from rolltrace.query.compare import Comparison
+    from rolltrace.query.comparison import Comparison
     from rolltrace.query.dataset import Store
     from rolltrace.query.op import Op
     from rolltrace.query.trajectory import Trajectory

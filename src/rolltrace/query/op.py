@@ -77,13 +77,13 @@ class Op:
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
             if name in ("prompt_text", "response_text"):
                 return content.texts[name == "response_text"]
-            pruned = None if content.has_payload else self.__dict__["_pruning"]
             if name == "pruned":
-                return pruned
-            if pruned is not None:
-                return None if name == "outputs" and self.error is not None else pruned.mark
+                return None if content.has_payload else self.__dict__["_pruning"]
             payload = _payload(content)
-            return None if payload is None else payload.get(name)
+            if payload is not None:
+                return payload.get(name)
+            pruned = self.__dict__["_pruning"]
+            return None if pruned is None or (name == "outputs" and self.error is not None) else pruned.mark
 
     @property
     def content(self) -> OpContent | None:

@@ -17,11 +17,12 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import xxhash
 
+from rolltrace._arrow import pq
 from rolltrace.files import file_mode, make_folder, open_private, replace_file, replacing
 from rolltrace.store import (
     OnUnreadable,
@@ -29,7 +30,6 @@ from rolltrace.store import (
     leave_out,
     part_entries,
     parts_in,
-    pq,
     replaced_by,
     source_of,
     step_folders,
@@ -37,7 +37,7 @@ from rolltrace.store import (
     visible_parts,
 )
 
-VERSION = 5
+VERSION = 6
 """To be raised when the listing or `Summary` changes: older summaries are then not looked at."""
 _NAME = re.compile(r"(step=(?:none|-?\d+))--([0-9a-f]{32})\.(parquet|summary)")
 _DIGEST_BYTES = 16
@@ -60,8 +60,8 @@ class Summary(msgspec.Struct):
     """There are rows of trajectories that are not among those of this folder, but perhaps of another experiment."""
     late: list[str]
     """The parts of late scores, by path below the data folder, that are in `steps`."""
-    steps: bytes
-    """The rows of `_steps`, as an Arrow stream."""
+    steps: list[tuple[Any, ...]]
+    """The rows of `_steps`: the values of its columns, in their order."""
 
 
 class Folder(NamedTuple):

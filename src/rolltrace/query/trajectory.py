@@ -22,7 +22,7 @@ from rolltrace.record import Message
 from rolltrace.store import PRUNED
 
 if TYPE_CHECKING:
-    from rolltrace.query.token_sequence import TokenSequence
+    from rolltrace.query.sequence import TokenSequence
 
 _LARGE = ("ops", "tokens")
 _COORDINATES = ("step", "sample_index", "rollout_n", "validate", "run")
@@ -160,7 +160,7 @@ class Trajectory:
     def to_dict(self) -> dict[str, Any]:
         """Its attributes without `ops` and `tokens`, which may be large: scores, transitions, notes and findings as
         dicts, `pruned` as text."""
-        attributes = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in _LARGE}
+        attributes = {name: getattr(self, name) for name in _SMALL}
         return {
             **attributes,
             **{name: [dict(each) for each in attributes[name]] for name in _EVENTS},
@@ -169,9 +169,12 @@ class Trajectory:
 
     def token_sequence(self) -> TokenSequence:
         """All tokens as one sequence, each prompt without what the turn before had: see `query.token_sequence`."""
-        from rolltrace.query.token_sequence import token_sequence
+        from rolltrace.query.sequence import token_sequence
 
         return token_sequence(self)
+
+
+_SMALL = tuple(each.name for each in fields(Trajectory) if each.name not in _LARGE)
 
 
 def build(

@@ -18,6 +18,7 @@ from rolltrace.query import (
     QueryError,
     Scope,
     Store,
+    TrajectoryOutline,
     bounded,
     branch_of,
     changes_between,
@@ -199,10 +200,7 @@ def trajectory(asked: Asked) -> Answer:
                 "siblings": outline.siblings,
                 "group_records": [shapes.group_record(each) for each in outline.group_records],
                 "over_steps": outline.over_steps,
-                "elsewhere": [
-                    *({**each, "store": None} for each in outline.elsewhere),
-                    *_in_other_stores(asked, outline.row),
-                ],
+                "elsewhere": _elsewhere(asked, outline),
                 "outline": [shapes.op(each) for each in outline.ops],
                 "scores": scores,
                 "labels": outline.labels,
@@ -215,14 +213,18 @@ def trajectory(asked: Asked) -> Answer:
                 "has_transitions": outline.has_transitions,
                 "token_total": outline.token_total,
                 "reward_range": outline.reward_range,
+                "links": outline.links,
             },
         )
     )
 
 
-def _in_other_stores(asked: Asked, row: dict[str, Any]) -> list[dict[str, Any]]:
+def _elsewhere(asked: Asked, outline: TrajectoryOutline) -> list[dict[str, Any]]:
+    here = [{**each, "store": None} for each in outline.elsewhere]
     others = [home for home in asked.stores.homes if asked.stores.several and home.name != asked.name]
-    return [{**each, "store": home.name} for home in others for each in same_sample(home.opened().store, row)]
+    for home in others:
+        here += [{**each, "store": home.name} for each in same_sample(home.opened().store, outline.row)]
+    return here
 
 
 def _score(score: dict[str, Any]) -> dict[str, Any]:
@@ -318,8 +320,14 @@ def raw(asked: Asked) -> Answer:
 
 
 def blob(asked: Asked) -> Answer:
-    image = read_image(asked.store.path, asked.path["hash"])
-    return Answer(image.data, image.media_type)
+    problem: NotFoundError | None = None
+    for _, opened in asked.every():
+        try:
+            image = read_image(opened.store.path, asked.path["hash"])
+            return Answer(image.data, image.media_type)
+        except NotFoundError as fault:
+            problem = problem or fault
+    raise problem or NotFoundError("there is no such image")
 
 
 def compare(asked: Asked) -> Answer:

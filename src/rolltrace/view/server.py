@@ -31,7 +31,10 @@ from rolltrace.view.security import Access, Guard
 from rolltrace.view.static import INDEX, StaticFile, static_files
 from rolltrace.view.stores import PREFIX, Home, Stores
 from rolltrace.view.wire import Problem, Written
-from rolltrace.view.writes import WRITES, Write, WriteRefused, Writing, body_of, write_labels
+from rolltrace.view.writes import USUAL, WRITES, Write, WriteRefused, Writing, body_of, write_labels
+
+if TYPE_CHECKING:
+    from rolltrace.view import api
 
 if TYPE_CHECKING:
     from rolltrace.view import api
@@ -57,7 +60,7 @@ class _Reply(NamedTuple):
     headers: dict[str, str]
 
 
-def application(stores: Path | Sequence[Path], access: Access, writing: Writing = Writing()) -> ASGIApp:
+def application(stores: Path | Sequence[Path], access: Access, writing: Writing = USUAL) -> ASGIApp:
     """The viewer of a store, or of several, as an ASGI application."""
     server = _Server(Stores([stores] if isinstance(stores, Path) else stores), writing)
     return Guard(server.app, access)
@@ -145,6 +148,7 @@ class _Server:
             home = self._meant(request, arguments)
         opened = (home or self._stores.homes[0]).opened(slow=slow)
         name = home.name if home is not None and self._stores.several else None
+
         asked = api.Asked(
             opened.store, opened.loaded, arguments, request.path_params, self._writing, self._stores, name
         )

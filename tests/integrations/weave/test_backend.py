@@ -35,6 +35,18 @@ def test_everything_is_in_weave_as_it_is_in_the_store(tmp_path: Path, project: s
     }
 
 
+def test_weave_shows_a_call_where_the_viewer_says(
+    tmp_path: Path, project: str, client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WANDB_RUN_ID", "run 7")
+    trajectories = traced(tmp_path, workers=1, count=1)
+    backend = WeaveBackend()
+    backend.send(trajectories)
+    links = backend.links(trajectories[0])
+    assert links["Weave call"].endswith(f"/{project}/r/call/{{uuid}}")
+    assert links["W&B run"].endswith(f"/{project}/runs/run%207")
+
+
 def test_what_is_sent_again_is_there_once(tmp_path: Path, client: Any) -> None:
     trajectories = traced(tmp_path)
     WeaveBackend().send(trajectories[:5])

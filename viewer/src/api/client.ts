@@ -1,4 +1,5 @@
 /** The one way to the server: typed by its OpenAPI document, so a path, an argument or a field that is gone is a type error. */
+import { currentBase } from "../base";
 import { takeEarly } from "./early";
 import type { Problem, paths } from "./types.gen";
 
@@ -24,7 +25,12 @@ export class ServerProblem extends Error {
   }
 }
 
-export function hrefOf(path: string, pathArguments: object | undefined, query: object | undefined): string {
+export function hrefOf(
+  path: string,
+  pathArguments: object | undefined,
+  query: object | undefined,
+  base = currentBase(),
+): string {
   const filled = path.replace(/\{(\w+)\}/g, (_, name: string) =>
     encodeURIComponent(String((pathArguments as Record<string, unknown> | undefined)?.[name] ?? "")),
   );
@@ -32,7 +38,7 @@ export function hrefOf(path: string, pathArguments: object | undefined, query: o
   for (const [name, value] of Object.entries(query ?? {}))
     if (value !== null && value !== undefined && value !== "") params.set(name, String(value));
   const text = params.toString();
-  return text ? `${filled}?${text}` : filled;
+  return base + (text ? `${filled}?${text}` : filled);
 }
 
 export async function ask<P extends Path>(
@@ -40,8 +46,9 @@ export async function ask<P extends Path>(
   pathArguments: PathArguments<P> | undefined,
   query: Query<P> | undefined,
   signal?: AbortSignal,
+  base?: string,
 ): Promise<Answer<P>> {
-  return (await fetchJson(hrefOf(path, pathArguments as object, query as object), signal)) as Answer<P>;
+  return (await fetchJson(hrefOf(path, pathArguments as object, query as object, base), signal)) as Answer<P>;
 }
 
 export function fetchJson(href: string, signal?: AbortSignal): Promise<unknown> {

@@ -907,6 +907,8 @@ export interface components {
             token_total: number;
             /** @description Smallest and largest finite reward of the experiment: one colour scale. None without rewards. */
             reward_range: number[] | null;
+            /** @description Where it, or its run, is shown elsewhere: MLflow, Weave, W&B. */
+            links: components["schemas"]["Link"][];
         };
         /**
          * SampleStep
@@ -1043,6 +1045,14 @@ export interface components {
             /** @description From 1, the oldest first. */
             index: number;
             count: number;
+        };
+        /**
+         * Link
+         * @description A page of a vendor about it or its run.
+         */
+        Link: {
+            name: string;
+            url: string;
         };
         /**
          * Conversation
@@ -1559,6 +1569,7 @@ export type Finding = components['schemas']['Finding'];
 export type Note = components['schemas']['Note'];
 export type Loss = components['schemas']['Loss'];
 export type RunPosition = components['schemas']['RunPosition'];
+export type Link = components['schemas']['Link'];
 export type Conversation = components['schemas']['Conversation'];
 export type Message = components['schemas']['Message'];
 export type Part = components['schemas']['Part'];

@@ -373,6 +373,7 @@ export const en = {
     parent: "inside of",
     children: "begun inside",
     tags: "Tags",
+    links: "Elsewhere",
     losses: "Lost in this step",
     error: "Error",
     traceback: "Traceback",

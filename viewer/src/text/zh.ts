@@ -352,6 +352,7 @@ export const zh: Catalogue = {
     staleness: "滞后",
     parent: "所属轨迹",
     children: "内部轨迹",
+    links: "其他页面",
     tags: "标签",
     losses: "这一步的丢失",
     error: "错误",

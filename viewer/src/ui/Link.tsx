@@ -1,5 +1,5 @@
 import type { AnchorHTMLAttributes, MouseEvent } from "react";
-import { navigate } from "./url";
+import { navigate, within } from "./url";
 
 type Props = AnchorHTMLAttributes<HTMLAnchorElement> & { href: string; replace?: boolean };
 
@@ -11,5 +11,5 @@ export function Link({ href, replace, onClick, ...rest }: Props) {
     event.preventDefault();
     navigate(href, { replace });
   };
-  return <a href={href} onClick={follow} {...rest} />;
+  return <a href={within(href)} onClick={follow} {...rest} />;
 }

@@ -56,7 +56,8 @@ export default function ComparePage() {
     0,
     data.columns.findIndex((column) => column.row.trajectory_id === query.get("base")),
   );
-  const remove = (id: string) => navigate(comparePath(ids.filter((each) => !id.startsWith(each))), { replace: true });
+  const remove = (id: string) =>
+    navigate(comparePath(ids.filter((each) => !id.startsWith(each.replace(/^.*:/, "")))), { replace: true });
   return (
     <div className="compare" ref={body} style={{ "--columns": data.columns.length } as React.CSSProperties}>
       <div className="compare-heads">

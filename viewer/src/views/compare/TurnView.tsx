@@ -1,5 +1,6 @@
 import { type ReactNode, useState } from "react";
 import type { CompareTurn, Message, Part, ToolCall } from "../../api/types.gen";
+import { currentBase } from "../../base";
 import { type DiffPiece, knownDiff } from "../../model/diff";
 import { seconds } from "../../model/format";
 import { prettyJson } from "../../model/json";
@@ -117,7 +118,7 @@ function ImageMark({ part }: { part: Part }) {
   return (
     <img
       className="image"
-      src={`/api/blob/${encodeURIComponent(part.blob)}`}
+      src={`${currentBase()}/api/blob/${encodeURIComponent(part.blob)}`}
       alt={`${t.trajectory.image} ${part.detail ?? ""}`}
     />
   );

@@ -1,6 +1,7 @@
 import { Fragment } from "react";
 import { numberOf } from "../../api/number";
-import type { TrajectoryHead } from "../../api/types.gen";
+import type { Elsewhere as Other, TrajectoryHead } from "../../api/types.gen";
+import { baseOfStore } from "../../base";
 import { measure } from "../../model/format";
 import { comparePath } from "../../model/route";
 import type { Range } from "../../model/scale";
@@ -102,15 +103,15 @@ function Elsewhere({ head }: { head: TrajectoryHead }) {
     <nav className="pills elsewhere" aria-label={t.trajectory.elsewhere}>
       <span className="dim wide-only">{t.trajectory.elsewhere}</span>
       {beside.map((each) => (
-        <Fragment key={each.experiment}>
+        <Fragment key={placeName(each)}>
           <Link
             className="pill"
-            href={sameTab(each.trajectory_id)}
-            title={`${each.experiment} · ${t.trajectory.stepShort(each.step)}`}
+            href={baseOfStore(each.store) + sameTab(each.trajectory_id)}
+            title={`${placeName(each)} · ${t.trajectory.stepShort(each.step)}`}
           >
-            <span className="cut">{each.experiment}</span>
+            <span className="cut">{placeName(each)}</span>
           </Link>
-          <CompareLink head={head} id={each.trajectory_id} step={each.step} experiment={each.experiment} />
+          <CompareLink head={head} id={qualified(each)} step={each.step} experiment={placeName(each)} />
         </Fragment>
       ))}
       {others.length > 0 && (
@@ -118,14 +119,23 @@ function Elsewhere({ head }: { head: TrajectoryHead }) {
           label={`+${others.length}`}
           title={t.trajectory.elsewhere}
           choices={others.map((each) => ({
-            label: each.experiment,
+            label: placeName(each),
             detail: t.trajectory.stepShort(each.step),
-            run: () => navigate(sameTab(each.trajectory_id)),
+            run: () => navigate(baseOfStore(each.store) + sameTab(each.trajectory_id)),
           }))}
         />
       )}
     </nav>
   );
+}
+
+function placeName({ store, experiment }: Other): string {
+  return store === null ? experiment : `${store}: ${experiment}`;
+}
+
+/** An id that means the same on the page of any store. */
+function qualified({ store, trajectory_id }: Other): string {
+  return store === null ? trajectory_id : `${store}:${trajectory_id}`;
 }
 
 /** This trajectory beside the same sample elsewhere. */
