@@ -110,7 +110,7 @@ def _png_of(image: dict[str, Any], store: Path) -> bytes | None:
         blob = decode_record(blob_path(store, name).read_bytes())
         info = msgspec.msgpack.decode(blob.info) if isinstance(blob, Blob) else {}
         return png(info["mode"], info["size"], blob.data, info.get("palette", b""))  # type: ignore[union-attr]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, msgspec.MsgspecError, KeyError, TypeError, AttributeError):
         return None
 
 
