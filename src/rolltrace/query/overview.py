@@ -6,12 +6,11 @@ import json
 import time
 from collections import Counter, defaultdict
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from rolltrace.query.incomplete import Incomplete
 from rolltrace.query.questions import LOST
-from rolltrace.store import Partition, list_parts
+from rolltrace.store import Partition
 
 if TYPE_CHECKING:
     from rolltrace.query.dataset import Store
@@ -81,7 +80,7 @@ def experiment_overview(store: Store) -> list[Row]:
     runs: dict[Key, list[Row]] = defaultdict(list)
     for row in store.runs():
         runs[_key(row)].append(row)
-    sizes = _sizes(store)
+    sizes = store._engine.sizes()
     rows = [
         {
             **row,
@@ -108,14 +107,3 @@ def thinned(points: list[float], most: int = MOST_POINTS) -> list[float]:
 
 def _key(row: Row) -> Key:
     return row["project"], row["experiment"]
-
-
-def _sizes(store: Store) -> Counter[Path]:
-    """How large the parts are, by the folder of their experiment."""
-    sizes: Counter[Path] = Counter()
-    for part in list_parts(store.path):
-        try:
-            sizes[part.parents[1]] += part.stat().st_size
-        except FileNotFoundError:  # compacted or pruned meanwhile
-            pass
-    return sizes
