@@ -47,7 +47,7 @@ _MOST_STREAMS = 32
 _SMALLEST_COMPRESSED = 1_000
 _ALWAYS_NEW = frozenset({"status", "live"})
 """What depends on the time of day has no ETag."""
-_OF_ALL = frozenset({"status", "experiments", "live", "compare", "jump", "filter_check", "blob"})
+_OF_ALL = frozenset({"status", "experiments", "live", "compare", "jump", "sql", "filter_check", "blob"})
 """What a server of several stores answers for all of them, where the address names none."""
 _NO_PAGE = re.compile(r"(?:/s/[^/]+)?/(?:api(?:/|$)|assets/)")
 logger = logging.getLogger("rolltrace.view")
@@ -148,7 +148,6 @@ class _Server:
             home = self._meant(request, arguments)
         opened = (home or self._stores.homes[0]).opened(slow=slow)
         name = home.name if home is not None and self._stores.several else None
-
         asked = api.Asked(
             opened.store, opened.loaded, arguments, request.path_params, self._writing, self._stores, name
         )
@@ -258,7 +257,7 @@ def _is_slow(endpoint: Endpoint, arguments: Any) -> bool:
         needs = compile_where(api.written(where)).needs
     except FilterError:  # whoever asks is told so
         return False
-    return endpoint.name == "search" or "text" in needs
+    return endpoint.name in ("search", "share") or "text" in needs
 
 
 def _reply(endpoint: Endpoint, request: Request, asked: api.Asked, opened: Opened) -> _Reply:

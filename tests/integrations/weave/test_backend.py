@@ -7,6 +7,7 @@ import re
 import textwrap
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -43,8 +44,8 @@ def test_weave_shows_a_call_where_the_viewer_says(
     backend = WeaveBackend()
     backend.send(trajectories)
     links = backend.links(trajectories[0])
-    assert links["Weave call"].endswith(f"/{project}/r/call/{{uuid}}")
-    assert links["W&B run"].endswith(f"/{project}/runs/run%207")
+    assert links["Weave call"].endswith(f"/{quote(project)}/r/call/{{uuid}}")
+    assert links["W&B run"].endswith(f"/{quote(project)}/runs/run%207")
 
 
 def test_what_is_sent_again_is_there_once(tmp_path: Path, client: Any) -> None:
