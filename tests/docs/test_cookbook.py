@@ -8,6 +8,7 @@ import pytest
 
 from tools.gen_cookbook import PAGE, answers, run
 
+pytestmark = pytest.mark.timeout(600)  # the first that asks for the demo waits for it
 ANSWERS = answers(PAGE.read_text(encoding="utf-8"))
 
 

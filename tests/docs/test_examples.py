@@ -16,6 +16,7 @@ import pytest
 import rolltrace
 from tests.docs.pages import ROOT
 
+pytestmark = pytest.mark.timeout(600)  # the first that asks for the demo waits for it
 EXAMPLES = ROOT / "examples"
 NOTEBOOK = EXAMPLES / "find_the_hack.ipynb"
 

@@ -19,6 +19,7 @@ PYTHON = [
 ]
 
 
+@pytest.mark.timeout(600)  # the first that asks for the demo waits for it
 @pytest.mark.parametrize(("page", "block"), PYTHON, ids=[f"{name_of(page)}:{block.line}" for page, block in PYTHON])
 def test_an_example_runs_alone_as_pasted(
     page: Path, block: Block, tmp_path: Path, request: pytest.FixtureRequest
