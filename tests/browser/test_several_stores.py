@@ -30,7 +30,7 @@ def test_experiments_of_two_stores_are_laid_over_each_other_and_a_sample_is_comp
         page.goto(f"{address}/s/copy/e/maths/grpo-7b/step/3/sample/0")
         page.locator(".list-row a").first.click()
         page.wait_for_url("**/s/copy/t/**")
-        page.get_by_role("link", name=re.compile(f"Compare with {demo_store.name}: grpo-7b")).click()
+        page.get_by_role("link", name=f"Compare with the same sample: {demo_store.name}: grpo-7b").click()
         page.wait_for_url("**/s/copy/compare?ids=**")
         heads = page.locator(".compare-head")
         expect(heads).to_have_count(2)
