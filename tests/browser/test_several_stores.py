@@ -26,7 +26,7 @@ def test_experiments_of_two_stores_are_laid_over_each_other_and_a_sample_is_comp
         page.get_by_role("row").filter(has_text="copy").get_by_role("link", name=re.compile("grpo-7b")).click()
         page.wait_for_url("**/s/copy/e/maths/grpo-7b")
         expect(page.locator(".charts canvas").first).to_be_visible()
-        expect(page.get_by_role("navigation", name="Breadcrumb")).to_contain_text("copy")
+        expect(page.get_by_role("navigation", name="Where you are")).to_contain_text("copy")
         page.goto(f"{address}/s/copy/e/maths/grpo-7b/step/3/sample/0")
         page.locator(".list-row a").first.click()
         page.wait_for_url("**/s/copy/t/**")
