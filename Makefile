@@ -61,12 +61,14 @@ check: $(READY) check-viewer ## formatting, lint, types, layers, spelling, and t
 	$(BIN)/lint-imports
 	$(BIN)/codespell src tests docs benchmarks examples README.md CONTRIBUTING.md CHANGELOG.md
 
-# What is committed under view/static must be what the source builds, so that an installation needs no Node.
+# What is committed under view/static and view/shared_page must be what the source builds, so that an installation needs no Node.
 check-viewer: $(NODE_READY)
 	cd viewer && npm run --silent types -- --check
 	cd viewer && npm run --silent check
 	cd viewer && VIEWER_OUT=build/static npm run --silent build -- --logLevel warn
+	cd viewer && SHARED_OUT=build/shared npm run --silent build-shared -- --logLevel warn
 	diff -r viewer/build/static src/rolltrace/view/static || { echo "run: make viewer"; exit 1; }
+	diff -r viewer/build/shared src/rolltrace/view/shared_page || { echo "run: make viewer"; exit 1; }
 
 $(NODE_READY): viewer/package.json viewer/package-lock.json
 	@node -e 'process.exit(+(process.versions.node.split(".")[0] < 20))' || { echo "the viewer is built with Node 20 or newer"; exit 1; }
@@ -76,6 +78,7 @@ $(NODE_READY): viewer/package.json viewer/package-lock.json
 
 viewer: $(NODE_READY) ## build the viewer's pages into the package
 	cd viewer && npm run --silent build -- --logLevel warn
+	cd viewer && npm run --silent build-shared -- --logLevel warn
 
 test-viewer: $(READY) $(NODE_READY) .venvs/chromium ## test the viewer in a real browser
 	$(BIN)/python -m pip install --quiet --group browser

@@ -95,10 +95,10 @@ def try_out(name: str, wheel: Path, folder: Path) -> None:
     started = time.monotonic()
     subprocess.run([python, "-m", "pip", "install", "--quiet", str(wheel)], check=True, env=plain)
     installed = time.monotonic() - started
-    demo = [str(environment / "bin" / "rolltrace"), "demo", "--steps", "2", "--no-view"]
-    run(demo, plain, folder)  # the first run compiles modules
+    demo = [str(environment / "bin" / "rolltrace"), "demo", "--steps", "2", "--no-view", "--store"]
+    run([*demo, f"first-{name}"], plain, folder)  # the first run compiles modules
     started = time.monotonic()
-    printed = run([*demo, "--store", f"again-{name}"], plain, folder)
+    printed = run([*demo, f"again-{name}"], plain, folder)
     took = time.monotonic() - started
     if ", 0 lost" not in printed:
         raise SystemExit(f"the demo on Python {name} lost records:\n{printed}")

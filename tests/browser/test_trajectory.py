@@ -37,8 +37,9 @@ def test_keys_walk_through_the_siblings_and_over_the_steps(address: str, ask: As
 
 def test_the_same_sample_in_another_experiment_is_a_click_away(address: str, ask: Ask, page: Page) -> None:
     page.goto(f"{address}/t/{of_sample(ask, '0')[0]}?tab=ops")
-    page.get_by_role("navigation", name="Same sample in").get_by_role("link", name="interrupted").click()
-    expect(page.get_by_role("navigation", name="Same sample in").get_by_role("link", name="grpo-7b")).to_be_visible()
+    others = page.get_by_role("navigation", name="Same sample in")
+    others.get_by_role("link", name="interrupted", exact=True).click()
+    expect(others.get_by_role("link", name="grpo-7b", exact=True)).to_be_visible()
 
 
 def test_a_token_tells_what_it_is_when_hovered_and_by_arrow_keys(address: str, ask: Ask, page: Page) -> None:

@@ -122,7 +122,8 @@ class Contents:
         self._payload = _Window(keys, PAYLOAD, read, of_payload)
         self._tokens = _Window(keys, TOKENS, read, of_tokens)
         self._find_tokens = find_tokens
-        self._made: dict[int, Any] = {}
+        self.made: dict[int, Any] = {}
+        """What `once` has made and still keeps, by op."""
         self._made_chars = 0
 
     @cached_property
@@ -132,15 +133,15 @@ class Contents:
 
     def once(self, content: OpContent, op_id: int, make: Callable[[OpContent, str | None], Any]) -> Any:
         """What is made of the payload of an op, kept for a while: whoever looks at an op looks at all of it."""
-        if op_id not in self._made:
+        if op_id not in self.made:
             text = content.column("payload")
             size = len(text or "")
             if self._made_chars + size > _MOST_MADE_CHARS:
-                self._made.clear()
+                self.made.clear()
                 self._made_chars = 0
-            self._made[op_id] = make(content, text)
+            self.made[op_id] = make(content, text)
             self._made_chars += size
-        return self._made[op_id]
+        return self.made[op_id]
 
     def value(self, op_id: int, column: str) -> Any:
         """One column of an op, as a Python value."""
@@ -178,7 +179,8 @@ class OpContent:
 
     def once(self, make: Callable[[OpContent, str | None], Any]) -> Any:
         """What is made of its payload, and not made again right away."""
-        return self._contents.once(self, self._op_id, make)
+        made = self._contents.made  # looked at here first: many times for each op
+        return made[self._op_id] if self._op_id in made else self._contents.once(self, self._op_id, make)
 
     def array(self, name: str) -> pa.Array | None:
         """A list of its row as an Arrow array: `prompt_ids`, `response_ids`, or a column. None if there is none."""

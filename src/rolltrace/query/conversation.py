@@ -42,18 +42,25 @@ class Told(NamedTuple):
     op: Op | None = None
 
 
-def told_by(ops: Sequence[Op]) -> list[Told]:
+GivenMessages = dict[int, list[Message] | None]
+"""What some model calls were given, by the id of their op: reading it again takes as long as all the rest."""
+
+
+def told_by(ops: Sequence[Op], known: GivenMessages | None = None) -> list[Told]:
     """The messages of these ops, which stand in the order they began; of pruned ones nothing is known."""
     if sum(op.kind == "llm" for op in ops) > _MANY_CALLS and (told := _told_by_last(ops)) is not None:
         return told
     told = []
+    given = known or {}
     called: list[Op] = []
     kept: list[Op] = []
     for op in ops:  # all of an op at once: the payloads of a long trajectory are read in windows
         if op.kind == "aux_llm" or op.pruned is not None:
             continue
         kept.append(op)
-        messages = messages_of(op.inputs) if op.kind == "llm" else None
+        messages = None
+        if op.kind == "llm":
+            messages = given[op.op_id] if op.op_id in given else messages_of(op.inputs)
         if messages is not None:
             again = not told or messages[0] == told[0].message
             told = [*(_recognised(messages, told, called) if again else [*told, *map(Told, messages)]), *_reply(op)]
@@ -95,20 +102,24 @@ def _told_by_last(ops: Sequence[Op]) -> list[Told] | None:
     return [*told, *_reply(calls[-1]), *map(_tool, after)]
 
 
-def from_last_telling(ops: Sequence[Op]) -> Sequence[Op]:
+def from_last_telling(ops: Sequence[Op], known: GivenMessages | None = None) -> Sequence[Op]:
     """The last of these ops, from which the conversation is the same as from all.
 
     What a conversation begins with never changes, and a model call whose messages begin so tells all of it again. Only
     the first of them and the last few are looked at: the payloads of a long trajectory are many times its text.
+    What the first and the last call were given is noted in `known`.
     """
     calls = [at for at, op in enumerate(ops) if op.kind == "llm"]
-    opening = next(((at, messages[0]) for at in calls if (messages := messages_of(ops[at].inputs)) is not None), None)
+    given = {} if known is None else known
+    opening = next(((at, messages) for at in calls if (messages := messages_of(ops[at].inputs)) is not None), None)
     if opening is None:
         return ops
-    first, message = opening
+    first, beginning = opening
     for at in reversed(calls):
-        messages = messages_of(ops[at].inputs) if at > first else None
-        if at == first or (messages is not None and messages[0] == message):
+        messages = messages_of(ops[at].inputs) if at > first else beginning
+        if at in (first, calls[-1]):
+            given[ops[at].op_id] = messages
+        if messages is not None and messages[0] == beginning[0]:
             return ops[at:]
     return ops
 

@@ -79,7 +79,7 @@ class Op:
                 return content.texts[name == "response_text"]
             if name == "pruned":
                 return None if content.has_payload else self.__dict__["_pruning"]
-            payload = _payload(content)
+            payload = content.once(_read_payload)
             if payload is not None:
                 return payload.get(name)
             pruned = self.__dict__["_pruning"]
@@ -244,13 +244,8 @@ def op_of(span: Row, contents: Contents, pruned: Pruning | None, unreadable: set
     return op
 
 
-def _payload(content: OpContent) -> Row | None:
-    """Inputs and outputs; None if there is no payload, or none any more."""
-    payload: Row | None = content.once(_read_payload)
-    return payload
-
-
 def _read_payload(content: OpContent, text: str | None) -> Row | None:
+    """Inputs and outputs; None if there is no payload, or none any more."""
     if text is None:
         return None
     payload = as_value(text, _Columns(content) if '"$column"' in text else {})

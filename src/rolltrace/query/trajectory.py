@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from rolltrace.flags import UNREADABLE
 from rolltrace.query.contents import Contents, Pruning, pruning_of
-from rolltrace.query.conversation import from_last_telling
+from rolltrace.query.conversation import GivenMessages, from_last_telling
 from rolltrace.query.events import Finding, Note, Score, Transition, human_notes, labels_of
 from rolltrace.query.op import Op, OpTokens, TokensOfOps, TokenUsage, first_difference, op_of, total_usage
 from rolltrace.query.step_conversation import conversation_of
@@ -36,6 +37,8 @@ _MOST_OPS_DEEP = 100
 class Trajectory:
     """What `Store.trajectory(id)` gives: the columns of `trajectories`, and what is inside."""
 
+    _store_path: ClassVar[Path | None] = None
+    """Of the store that it was read from, which `rolltrace.view` asks for the rest."""
     trajectory_id: str
     project: str
     experiment: str
@@ -148,8 +151,9 @@ class Trajectory:
     @property
     def conversation(self) -> list[Message]:
         """The messages between model, tools and user: see `query.conversation`."""
-        ops = from_last_telling(sorted(self.walk(), key=lambda op: op.start_ns))
-        return conversation_of(ops, self.transitions)
+        known: GivenMessages = {}
+        ops = from_last_telling(sorted(self.walk(), key=lambda op: op.start_ns), known)
+        return conversation_of(ops, self.transitions, known)
 
     @property
     def human_notes(self) -> list[Note]:
@@ -160,11 +164,12 @@ class Trajectory:
     def to_dict(self) -> dict[str, Any]:
         """Its attributes without `ops` and `tokens`, which may be large: scores, transitions, notes and findings as
         dicts, `pruned` as text."""
-        attributes = {name: getattr(self, name) for name in _SMALL}
+        pruned = None if self.pruned is None else str(self.pruned)
+        attributes = {name: self.__dict__[name] for name in _SMALL}
         return {
             **attributes,
             **{name: [dict(each) for each in attributes[name]] for name in _EVENTS},
-            "pruned": None if self.pruned is None else str(self.pruned),
+            "pruned": pruned,
         }
 
     def token_sequence(self) -> TokenSequence:

@@ -257,7 +257,7 @@ def _is_slow(endpoint: Endpoint, arguments: Any) -> bool:
         needs = compile_where(api.written(where)).needs
     except FilterError:  # whoever asks is told so
         return False
-    return endpoint.name == "search" or "text" in needs
+    return endpoint.name in ("search", "share") or "text" in needs
 
 
 def _reply(endpoint: Endpoint, request: Request, asked: api.Asked, opened: Opened) -> _Reply:

@@ -1,6 +1,7 @@
 /** The one way to the server: typed by its OpenAPI document, so a path, an argument or a field that is gone is a type error. */
 import { currentBase } from "../base";
 import { takeEarly } from "./early";
+import { get } from "./source";
 import type { Problem, paths } from "./types.gen";
 
 export type Path = { [P in keyof paths]: paths[P] extends { get: object } ? P : never }[keyof paths];
@@ -56,9 +57,9 @@ export function fetchJson(href: string, signal?: AbortSignal): Promise<unknown> 
 }
 
 export async function request(href: string, signal?: AbortSignal): Promise<unknown> {
-  let response: Response;
+  let response: Awaited<ReturnType<typeof get>>;
   try {
-    response = await fetch(href, { signal, headers: { accept: "application/json" }, credentials: "same-origin" });
+    response = await get(href, signal);
   } catch (error) {
     if (signal?.aborted) throw error;
     throw new ServerProblem(0, { error: "unreachable", detail: "the server does not answer" });
@@ -67,7 +68,7 @@ export async function request(href: string, signal?: AbortSignal): Promise<unkno
 }
 
 /** What the server answered; a problem if it is none. */
-export async function answerOf(response: Response): Promise<unknown> {
+export async function answerOf(response: Awaited<ReturnType<typeof get>>): Promise<unknown> {
   if (response.ok) return response.json();
   const body = (await response.json().catch(() => null)) as Problem | null;
   throw new ServerProblem(response.status, body ?? { error: "http", detail: `HTTP ${response.status}` });

@@ -60,6 +60,10 @@ export const en = {
     details: "Details",
     dismiss: "Dismiss",
   },
+  share: {
+    share: "Share",
+    shareTitle: "One HTML file of this page with all its data, which opens without a server",
+  },
   copy: {
     menu: "Copy as",
     filter: "Filter",

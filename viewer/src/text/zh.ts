@@ -55,6 +55,10 @@ export const zh: Catalogue = {
     details: "详情",
     dismiss: "忽略",
   },
+  share: {
+    share: "分享",
+    shareTitle: "把本页及其全部数据存为一个 HTML 文件,无需服务器即可打开",
+  },
   copy: {
     menu: "复制为",
     filter: "筛选条件",

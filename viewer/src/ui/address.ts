@@ -1,6 +1,6 @@
 /** The address is the state: it is read here and changed with `navigate`; pages follow it with `useUrl`. */
-
 import { baseOf } from "../base";
+import { isThere, readPlace, writePlace } from "./place";
 
 export interface Url {
   readonly href: string;
@@ -17,7 +17,7 @@ type Changes = Record<string, string | null>;
 /** Browsers refuse addresses that change too often, as they do while a key is held down. */
 const REPLACE_AFTER_MS = 120;
 
-let current = parse(typeof location === "undefined" ? "/" : location.pathname + location.search + location.hash);
+let current = parse(readPlace());
 let replacing: ReturnType<typeof setTimeout> | undefined;
 const listeners = new Set<() => void>();
 
@@ -42,14 +42,14 @@ function settle(): void {
   if (replacing === undefined) return;
   clearTimeout(replacing);
   replacing = undefined;
-  history.replaceState(null, "", current.href);
+  writePlace(current.href, { replace: true });
 }
 
 if (typeof window !== "undefined") {
   const follow = () => {
     clearTimeout(replacing);
     replacing = undefined;
-    adopt(parse(location.pathname + location.search + location.hash));
+    adopt(parse(readPlace()));
   };
   window.addEventListener("popstate", follow);
   window.addEventListener("hashchange", follow);
@@ -73,14 +73,14 @@ export function within(href: string): string {
 
 export function navigate(href: string, { replace = false }: { replace?: boolean } = {}): void {
   const url = parse(within(href));
-  if (url.href === current.href) return;
+  if (url.href === current.href || !isThere(href)) return;
   if (replace) {
     adopt(url);
     clearTimeout(replacing);
     replacing = setTimeout(settle, REPLACE_AFTER_MS);
   } else {
     settle();
-    history.pushState(null, "", url.href);
+    writePlace(url.href, { replace: false });
     adopt(url);
   }
 }

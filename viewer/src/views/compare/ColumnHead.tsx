@@ -32,7 +32,7 @@ export function ColumnHead({ column, range, isBase, many, turnsDiffer, others, o
       >
         <bdi>{column.store === null ? nameOf(row, others, t) : `${column.store}: ${nameOf(row, others, t)}`}</bdi>
       </Link>
-      <span className="mono cut dim">
+      <span className={`cut dim${many ? "" : " mono"}`}>
         {many ? measure(numberOf(row.reward)) : t.compare.reward(measure(numberOf(row.reward)))} ·{" "}
         <span className={turnsDiffer ? "strong" : ""}>{t.compare.turns(column.turns)}</span>
         {row.response_tokens === null

@@ -11,6 +11,7 @@ import { navigate, setQuery, useUrl } from "../../ui/url";
 import { Waiting } from "../../ui/Waiting";
 import { CopyAs } from "../parts/CopyAs";
 import { ProblemPanel } from "../parts/Problem";
+import { ShareLink } from "../parts/ShareLink";
 import { ColumnHead } from "./ColumnHead";
 import { CompareRow, DIFF_MODES } from "./CompareRow";
 import "./compare.css";
@@ -88,6 +89,7 @@ export default function ComparePage() {
           ]}
           onChange={(next) => setQuery({ diff: next === "words" ? null : next }, { replace: true })}
         />
+        <ShareLink query={{ ids: ids.join(",") }} />
         <CopyAs listing="trajectories" scope={scopeOfIds(data.columns.map((column) => column.row.trajectory_id))} />
         <span className="key-pair" aria-hidden>
           <kbd>j</kbd>

@@ -42,7 +42,7 @@ export function CallView({ call, onLoad }: { call: ToolCall; onLoad: () => Promi
       </div>
       <div className="call-result mono">
         {results.map((part, index) =>
-          part.kind === "text" ? (
+          part.kind === "text" || part.kind === "json" ? (
             <LongText
               key={index}
               part={part}

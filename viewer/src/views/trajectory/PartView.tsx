@@ -1,6 +1,6 @@
 import { type ReactNode, useState } from "react";
+import { imageSrc } from "../../api/source";
 import type { Part } from "../../api/types.gen";
-import { currentBase } from "../../base";
 import { codePieces, withFences } from "../../model/code";
 import { jsonPieces, prettyJson } from "../../model/json";
 import { FOLD_AT, folded } from "../../model/messages";
@@ -133,7 +133,7 @@ function ImagePart({ part }: { part: Part }) {
   return (
     <img
       className="image"
-      src={`${currentBase()}/api/blob/${encodeURIComponent(part.blob)}`}
+      src={imageSrc(part.blob)}
       alt={`${t.trajectory.image} ${part.detail ?? ""}`}
       onError={() => setFailed(true)}
     />

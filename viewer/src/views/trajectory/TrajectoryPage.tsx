@@ -12,6 +12,7 @@ import { Waiting } from "../../ui/Waiting";
 import { TABS as SCRIPTS } from "../pages";
 import { Banner } from "../parts/Banner";
 import { ProblemPanel } from "../parts/Problem";
+import { ShareLink } from "../parts/ShareLink";
 import { Conversation } from "./Conversation";
 import { Facts } from "./Facts";
 import { useTrajectoryKeys } from "./keys";
@@ -172,6 +173,7 @@ function Tabs({ tab, head, outlineShut, factsShut, onOutline, onFacts }: TabsPro
           </Link>
         ))}
       </div>
+      <ShareLink query={{ ids: head.row.trajectory_id }} />
       {factsShut && (
         <button
           type="button"
