@@ -160,7 +160,7 @@ def test_small_inputs_are_in_the_start_and_large_ones_only_in_the_end(traced: Re
 
 
 def test_a_large_end_says_where_its_payloads_are(traced: Recording) -> None:
-    rollout_trace_op(lambda text: text[:100])("x" * 10_000)
+    rollout_trace_op(lambda text: text[:100])("x" * 20_000)
     end = next(each for each in traced.records if isinstance(each, OpEnd))
     assert end.payload_at
     plain = msgspec.msgpack.decode(traced.sink.bodies[-1], type=OpEnd)  # without a look at the offsets

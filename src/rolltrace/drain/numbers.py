@@ -93,7 +93,7 @@ class NumberLists:
             pass
         try:
             parts = _fields_decoder.decode(body)
-        except (ValueError, RecursionError):
+        except (ValueError, msgspec.MsgspecError, RecursionError):
             return None
         return {name: _field(seen, name, part) for name, part in parts.items()}
 

@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import pyarrow as pa
-
 from rolltrace.errors import NotFoundError
 from rolltrace.flags import FLAGS
 from rolltrace.query.contents import Pruning, pruning_of
@@ -23,6 +21,8 @@ from rolltrace.query.values import as_object, as_value
 from rolltrace.store import PRUNED, links_of
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from rolltrace.query.dataset import Store
 
 _OPS = """
