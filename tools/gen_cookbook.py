@@ -1,4 +1,4 @@
-"""Run the answers of docs/howto/cookbook.md against a demo's store and write what they print below each: `make cookbook`.
+"""Run the answers of docs/howto/cookbook.md against a demo's store and write below what they print: `make cookbook`.
 
 Each ```sql or ```python block runs alone, in a folder that has the store `rolltrace-demo`. What it prints stands in the
 ```text block after it. The tests run the blocks too, and compare the heads of the tables.

@@ -1,4 +1,4 @@
-"""Draw the diagrams of docs/how-it-works.md as SVG: `make gen`. Text stays text, so that search and screen readers find it."""
+"""Draw the diagrams of docs/how-it-works.md as SVG: `make gen`. Text stays text, for search and screen readers."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ _LINE = 17
 _STYLE = (
     "text{font:13px system-ui,-apple-system,'Segoe UI',sans-serif;fill:#1f2933}"
     ".title{font-weight:600}.note{fill:#52606d;font-size:12px}"
-    ".box{fill:#f5f7fa;stroke:#7b8794}.kept{fill:#e3f8f1;stroke:#0f766e}.place{fill:none;stroke:#cbd2d9;stroke-dasharray:5 4}"
+    ".box{fill:#f5f7fa;stroke:#7b8794}.kept{fill:#e3f8f1;stroke:#0f766e}"
+    ".place{fill:none;stroke:#cbd2d9;stroke-dasharray:5 4}"
     ".arrow{stroke:#0f766e;stroke-width:1.6;fill:none;marker-end:url(#tip)}"
 )
 
 
 class Box(NamedTuple):
-    """A rectangle with a title and lines below it. `kept` is what is on disk, `place` a process or machine around others."""
+    """A rectangle with a title and lines below it. `kept` is what is on disk, `place` what is around others."""
 
     x: int
     y: int
@@ -48,10 +49,12 @@ class Arrow(NamedTuple):
 
 def diagram(width: int, height: int, title: str, parts: list[Box | Arrow]) -> str:
     tip = '<marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img"><title>{escape(title)}</title>'
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img">'
     defs = f'<defs><style>{_STYLE}</style>{tip}<path d="M0 0 L8 4 L0 8 z" fill="#0f766e"/></marker></defs>'
     paper = f'<rect width="{width}" height="{height}" rx="12" fill="#ffffff"/>'  # readable on dark pages too
-    return "\n".join([head, defs, paper, *(part.svg() for part in parts), "</svg>", ""])
+    return "\n".join(
+        [head, f"<title>{escape(title)}</title>", defs, paper, *(part.svg() for part in parts), "</svg>", ""]
+    )
 
 
 DATA_FLOW = diagram(
@@ -131,12 +134,27 @@ AFTER_A_KILL = diagram(
         Box(32, 56, 120, 64, "generate", ("returned",)),
         Box(162, 56, 120, 64, "search", ("returned",)),
         Box(292, 56, 148, 64, "generate", ("running when killed",)),
-        Box(32, 160, 408, 56, "journal in the page cache", ("start, end, start, end, start: committed one by one, length last",), "kept"),
+        Box(
+            32,
+            160,
+            408,
+            56,
+            "journal in the page cache",
+            ("start, end, start, end, start: committed one by one, length last",),
+            "kept",
+        ),
         Arrow(((92, 120), (92, 158))),
         Arrow(((222, 120), (222, 158))),
         Arrow(((352, 120), (352, 158))),
         Box(506, 16, 438, 218, "the next drainer, or any reader", (), "place"),
-        Box(522, 56, 406, 64, "the lock of the journal is free: its writer is gone", ("every committed record is read and checked by its checksum",)),
+        Box(
+            522,
+            56,
+            406,
+            64,
+            "the lock of the journal is free: its writer is gone",
+            ("every committed record is read and checked by its checksum",),
+        ),
         Box(522, 160, 130, 56, "generate", ("ok, complete",), "kept"),
         Box(660, 160, 130, 56, "search", ("ok, complete",), "kept"),
         Box(798, 160, 130, 56, "generate", ("interrupted",), "kept"),
@@ -145,7 +163,7 @@ AFTER_A_KILL = diagram(
         Arrow(((725, 120), (725, 158))),
         Arrow(((863, 120), (863, 158))),
     ],
-)  # fmt: skip
+)
 
 DIAGRAMS = {"data-flow.svg": DATA_FLOW, "after-a-kill.svg": AFTER_A_KILL}
 

@@ -1,7 +1,7 @@
 """Which translations are behind their English page: `python tools/translations.py [--accept PAGE ...]`.
 
-The last line of a page under docs/zh names the English text that it was translated from, by its hash. When the English page
-changes, that no longer fits and the tests fail: change the translation too, and then accept it.
+The last line of a page under docs/zh names the English text that it was translated from, by its hash. When the English
+page changes, that no longer fits and the tests fail: change the translation too, and then accept it.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ def main() -> int:
     behind = [page for page in translations() if is_behind(page)]
     for page in behind:
         name = page.relative_to(DOCS.parent)
-        print(f"{name} is behind docs/{english_of(page).relative_to(DOCS)}; then: python tools/translations.py --accept {name}")
+        english = english_of(page).relative_to(DOCS.parent)
+        print(f"{name} is behind {english}; then: python tools/translations.py --accept {name}")
     return 1 if behind else 0
 
 

@@ -41,6 +41,9 @@ if _TYPE_CHECKING:
         use_context,
     )
     from rolltrace.config import RolloutTraceConfig
+    from rolltrace.view import _Callable
+
+    view: _Callable
 
 _LATER, _load = _load_later(
     __name__,
@@ -77,12 +80,15 @@ __all__ = [
     "stats",
     "trace_env",
     "use_context",
+    "view",
 ]
 
 
 def __getattr__(name: str) -> _Any:
     if name == "__version__":  # asked for rarely; importlib.metadata is slow to load
         return _import_module("importlib.metadata").version("rolltrace")
+    if name == "view":  # a package that can be called
+        return _import_module("rolltrace.view")
     if name in _LATER or name == "backends":
         _import_module("rolltrace._entry")  # all that records, whichever of it is used first
     return globals()[name] if name in globals() else _load(name)

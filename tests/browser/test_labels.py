@@ -1,4 +1,4 @@
-"""Labels and notes: by keys, on a trajectory and on a turn, in lists, by two people, and on a store that is only read."""
+"""Labels and notes: by keys, on a trajectory and on a turn, in lists, by two people, on a store that is only read."""
 
 from __future__ import annotations
 

@@ -10,7 +10,6 @@ import pytest
 import rolltrace
 from rolltrace.cli import main
 from rolltrace.query import open_store
-from tests.another_user import run_as_another
 
 
 @pytest.fixture(scope="module")
@@ -85,18 +84,3 @@ def test_what_people_marked_becomes_training_data(
     assert (pair["chosen"][0]["content"], pair["rejected"][0]["content"]) == ("answer 0", "answer 2")
     assert run("export", "dpo", store, *pairs[:2], "-o", tmp_path / "none.jsonl") == 1
     assert "need both filters" in capsys.readouterr().err
-
-
-def test_somebody_elses_store_can_be_read_and_not_labelled(store: Path) -> None:
-    for folder in (store, *store.parents):
-        if folder.stat().st_uid == store.stat().st_uid and folder != Path("/"):
-            folder.chmod(folder.stat().st_mode | 0o055)
-    for path in store.rglob("*"):
-        path.chmod(0o755 if path.is_dir() else 0o644)
-    trajectory_id = open_store(store).trajectories().rows()[0]["trajectory_id"]
-    listed, refused = run_as_another(
-        [["ls", str(store), "--where", "label.good"], ["label", trajectory_id, "hack", "--store", str(store)]]
-    )
-    assert listed.code == 0
-    assert refused.code == 1
-    assert "can only be read" in refused.err

@@ -1,4 +1,4 @@
-"""Twenty questions with their answers: each runs alone against the demo's store and prints the table that the page shows."""
+"""Twenty questions with their answers: each runs alone against the demo's store and prints what the page shows."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_an_answer_shows_rows_as_on_the_page(number: int, demo: Path) -> None:
 
 
 def test_the_answers_point_at_the_planted_hack(demo: Path) -> None:
-    """Of those that are about it: the sums are the same on every machine that has the same NumPy, the finding on all."""
+    """The sums are the same on every machine that has the same NumPy, the finding on all."""
     terms = run(*ANSWERS[7][:2], demo).splitlines()
     assert "'verified': 0.0}" in terms[0]
     assert float(terms[-1].rpartition(" ")[2].rstrip("}")) > 0.5

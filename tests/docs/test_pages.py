@@ -1,4 +1,4 @@
-"""The docs are true: their examples run alone, the files, anchors and commands they name exist, generated pages are new."""
+"""The docs are true: examples run alone; files, headings and commands exist; generated pages are up to date."""
 
 from __future__ import annotations
 
@@ -133,7 +133,9 @@ def test_every_make_command_that_the_docs_name_exists() -> None:
         for name in re.findall(r"(?:`|^    )make ([a-z-]+)", page.read_text(encoding="utf-8"), re.MULTILINE)
     }
     assert named
-    assert [name for name in sorted(named) if not re.search(rf"^{name}:|^\S.* {name}(?: .*)?:", makefile, re.MULTILINE)] == []
+    assert [
+        name for name in sorted(named) if not re.search(rf"^{name}:|^\S.* {name}(?: .*)?:", makefile, re.MULTILINE)
+    ] == []
 
 
 def test_the_generated_pages_are_up_to_date() -> None:

@@ -1,4 +1,4 @@
-"""Chinese pages follow the English ones: one that was changed alone is noticed, and both have the same code and sections."""
+"""Chinese pages follow the English ones: a change of one alone is noticed, and both have the same sections."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every warning that rolltrace logs or gives, every error and every reason for a loss is explained in troubleshooting.md."""
+"""Every warning that rolltrace logs or gives, every error and every loss is explained in troubleshooting.md."""
 
 from __future__ import annotations
 
@@ -67,7 +67,9 @@ def test_every_error_is_explained() -> None:
 def test_every_reason_for_a_loss_is_explained() -> None:
     journal = (ROOT / "docs" / "reference" / "journal.md").read_text(encoding="utf-8")
     documented = journal.partition("Reasons among the losses:")[2].partition("\n\n")[0]
-    advised = (SOURCE / "doctor" / "contents.py").read_text(encoding="utf-8").partition("_ADVICE = {")[2].partition("\n}")[0]
+    advised = (
+        (SOURCE / "doctor" / "contents.py").read_text(encoding="utf-8").partition("_ADVICE = {")[2].partition("\n}")[0]
+    )
     reasons = set(re.findall(r"`([a-z_]+)`", documented)) | set(re.findall(r'^    "(\w+)":', advised, re.MULTILINE))
     assert "disk_full" in reasons
     losses = PAGE.partition("## Losses")[2].partition("\n## ")[0]

@@ -177,7 +177,7 @@ def test_what_is_not_there_is_named(store: Store) -> None:
     with pytest.raises(QueryError):
         store.label("ffffffffffff", "hack", project="p", experiment="e")
     store.label(trajectory_id, "hack", author="ann")
-    with pytest.raises(NotFoundError, match="bob gave .* no label 'hack'; it was given by ann: name the author"):
+    with pytest.raises(NotFoundError, match=r"bob gave .* no label 'hack'; it was given by ann: name the author"):
         store.label(trajectory_id, "hack", None, author="bob")
 
 

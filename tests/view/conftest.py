@@ -20,7 +20,7 @@ Ask = Callable[..., Any]
 
 @contextmanager
 def serving(
-    store: Path, *, host: str = "127.0.0.1", token: str | None = None, writing: Writing | None = None
+    store: Path | list[Path], *, host: str = "127.0.0.1", token: str | None = None, writing: Writing | None = None
 ) -> Iterator[httpx.Client]:
     """A server of a store, and a client of it."""
     listening = listen(host, 0)

@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from rolltrace.view.endpoints import ENDPOINTS
+from rolltrace.view.writes import WRITES
 from tests.view.stores import EXPERIMENT, PROJECT
 from tests.view.texts import HOSTILE
 
@@ -359,7 +360,7 @@ def test_hostile_text_passes_as_text(ask: Ask) -> None:
 
 def test_every_endpoint_is_listed_and_described(client: httpx.Client) -> None:
     paths = client.get("/api/openapi.json").json()["paths"]
-    assert set(paths) == {endpoint.path for endpoint in ENDPOINTS}
+    assert set(paths) == {each.path for each in (*ENDPOINTS, *WRITES)}
 
 
 GAMES = {"project": "games", "experiment": "gridworld"}

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 _ID = re.compile(r"[0-9a-f]{4,32}")
 _EXAMPLES = """examples:
   rolltrace label 3f2a1b2c hack --author me --note "prints the expected output"
-  rolltrace label 3f2a1b2c style=terse --turn 2     a value, on the third model call
+  rolltrace label 3f2a1b2c style=terse --turn 2    of the third model call
   rolltrace label --step 12 --sample 3 --rollout 0 good
-  rolltrace label 3f2a1b2c hack --remove            take it back
-  rolltrace label 3f2a1b2c                          what people say of it
-  rolltrace label                                   everything that people marked
+  rolltrace label 3f2a1b2c hack --remove           take it back
+  rolltrace label 3f2a1b2c                         what people say of it
+  rolltrace label                                  all that people marked
   rolltrace export sft --where label.good
 
 What an author says last counts; what others say stays, and so does the history."""

@@ -29,8 +29,8 @@ def add(commands: Any) -> None:
         "link.",
         epilog="""examples:
   rolltrace view --port 8000
-  rolltrace view runs/a runs/b                                  two stores side by side
-  ssh -L 7655:127.0.0.1:7655 HOST rolltrace view --no-browser   through SSH""",
+  rolltrace view runs/a runs/b    two stores side by side
+  ssh -L 7655:127.0.0.1:7655 HOST rolltrace view --no-browser""",
     )
     parser.add_argument(
         "stores", nargs="*", metavar="STORE",

@@ -17,6 +17,7 @@ class ExportFormat(NamedTuple):
     """A format to export to; its module has a function `write`."""
 
     module: str
+    """Beside this one, or by its whole name."""
     help: str
     is_folder: bool = False
 
@@ -48,7 +49,7 @@ class ImportFormat(NamedTuple):
 
 
 def _module(name: str) -> ModuleType:
-    return import_module(f"rolltrace.exchange.{name}")
+    return import_module(name if "." in name else f"rolltrace.exchange.{name}")
 
 
 EXPORTS = {
@@ -58,7 +59,8 @@ EXPORTS = {
     "sft": ExportFormat("export_sft", "chat-format JSON lines for supervised fine-tuning"),
     "dpo": ExportFormat("export_dpo", "preference pairs: the best against the worst of each group, or as labelled"),
     "chrome": ExportFormat("export_chrome", "a timeline for ui.perfetto.dev and chrome://tracing"),
-    "html": ExportFormat("export_html", "one HTML page of a trajectory, or a comparison of several"),
+    # The viewer's pages, which are above this layer: loaded by name, when somebody asks for them.
+    "html": ExportFormat("rolltrace.view.export_html", "one HTML file of a trajectory, a group or a comparison"),
 }
 
 IMPORTS = {

@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from rolltrace.query.messages import MessagePart, PairedCall, ShownMessage, messages_of_trajectory
     from rolltrace.query.op import Op, OpTokens, TokenUsage
     from rolltrace.query.outline import Place, find_trajectory, ops_of, outline_of, tokens_of
+    from rolltrace.query.outline import TrajectoryOutline as TrajectoryOutline
     from rolltrace.query.outline import same_sample as same_sample
     from rolltrace.query.overview import experiment_overview, experiment_states, store_status
     from rolltrace.query.paging import Page, group_page, trajectory_page
@@ -112,7 +113,7 @@ _LATER, __getattr__ = load_later(
         "limits": "Limit",
         "messages": "MessagePart PairedCall ShownMessage messages_of_trajectory",
         "op": "Op OpTokens TokenUsage",
-        "outline": "Place find_trajectory ops_of outline_of same_sample tokens_of",
+        "outline": "Place TrajectoryOutline find_trajectory ops_of outline_of same_sample tokens_of",
         "overview": "experiment_overview experiment_states store_status",
         "paging": "Page group_page trajectory_page",
         "pulse": "Pulse pulse_of",

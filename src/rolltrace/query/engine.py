@@ -16,7 +16,9 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -281,6 +283,17 @@ class Engine:
         scope = frozenset(place.folder(self._store) for place in places)
         present = self._folders.keys() | self._live_folders()
         return scope if self._listings.is_regular and scope <= present else None
+
+    def sizes(self) -> Counter[Path]:
+        """How many bytes the parts have, by the folder of their experiment."""
+        with taken(self._lock):
+            self.refresh()
+            sizes: Counter[Path] = Counter()
+            for folder in self._folders.values():
+                for part in folder.parts:
+                    with suppress(FileNotFoundError):  # compacted or pruned meanwhile
+                        sizes[folder.path.parent] += part.stat().st_size
+            return sizes
 
     def may_have_terms(self, project: str, experiment: str) -> bool:
         """Whether scores of this experiment may have terms: no summary says that none has."""

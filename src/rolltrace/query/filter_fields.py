@@ -99,7 +99,7 @@ _OPS = "EXISTS (SELECT 1 FROM spans s WHERE s.trajectory_id = t.trajectory_id AN
 _STEPS = "EXISTS (SELECT 1 FROM _transitions e WHERE e.trajectory_id = t.trajectory_id AND "
 _SCORES = "EXISTS (SELECT 1 FROM latest_scores x WHERE x.trajectory_id = t.trajectory_id AND x.name = ? AND "
 _LOOKUPS = {
-    "flag": "len(list_filter(t.flags, lambda one_flag: {})) > 0",
+    "flag": "len([one_flag FOR one_flag IN t.flags IF {}]) > 0",
     "tool": _OPS + "s.kind = 'tool' AND {})",
     "op": _OPS + "{})",
     "kind": _OPS + "{})",
@@ -107,7 +107,7 @@ _LOOKUPS = {
     "score": _SCORES + "{})",
     "term": _SCORES.replace("?", "'reward'") + "{})",
     "label.NAME": _SCORES + "{})",
-    "label": "len(list_filter(t.labels, lambda one_label: {})) > 0",
+    "label": "len([one_label FOR one_label IN t.labels IF {}]) > 0",
     "author.NAME": _SCORES + "x.label IS NOT NULL AND {})",
     "author": _SCORES.replace("x.name = ?", "x.label IS NOT NULL") + "{})",
     "group": f"EXISTS (SELECT 1 FROM groups g WHERE {SAME_GROUP} AND {{}})",

@@ -9,12 +9,11 @@ from __future__ import annotations
 import getpass
 from typing import TYPE_CHECKING, Any
 
-from rolltrace.drain import Addressee, write_score
 from rolltrace.errors import ConfigError, NotFoundError
-from rolltrace.query.scoring import addressee, newest_score_ns
 from rolltrace.record import clean_text, score_body
 
 if TYPE_CHECKING:
+    from rolltrace.drain import Addressee
     from rolltrace.query.sql_store import SqlStore
 
 NOTE = "note"
@@ -97,6 +96,9 @@ def write_label(
         QueryError: several trajectories may be meant.
         StoreError: the store cannot be written.
     """
+    from rolltrace.drain import write_score  # who only looks does not load it
+    from rolltrace.query.scoring import newest_score_ns
+
     body = label_body(name, value, author=author, reason=reason)
     about = _trajectory(store, target, project, experiment, run)
     body["op_id"] = _op(store, about, turn, op_id)
@@ -109,6 +111,8 @@ def _trajectory(
     store: SqlStore, target: str | tuple[Any, ...], project: str | None, experiment: str | None, run: str | None
 ) -> Addressee:
     """The trajectory with its id and its coordinates: a label lies with what it is about, and is found by either."""
+    from rolltrace.query.scoring import addressee
+
     if isinstance(target, str):
         return addressee(store, store.full_id(target), None, None, None)
     about = addressee(store, target, project, experiment, run)

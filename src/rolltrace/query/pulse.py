@@ -87,7 +87,7 @@ def pulse_of(store: Store, *, now_ns: int | None = None) -> Pulse:
 
 def _ask_moving(store: Store, sql: str, parameters: list[Any], moving: str) -> list[Row]:
     """The rows of a question, asked of the steps of which this condition is true, and not of all there are."""
-    steps = store._ask(f"SELECT DISTINCT project, experiment, step FROM _steps WHERE {moving}").rows()
+    steps = store._ask(f"SELECT DISTINCT project, experiment, step FROM _steps WHERE {moving}", plain=True).rows()
     if not steps:
         return []
     places = (Partition(row["project"], row["experiment"], row["step"]) for row in steps)

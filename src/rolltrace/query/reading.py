@@ -88,6 +88,7 @@ def read_whole(
                 raise
             on_fault(each, fault)
             continue
+        built.__dict__["_store_path"] = store.path
         yield Whole(built, spans[each])
 
 

@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from rolltrace._arrow import pa
@@ -47,6 +48,8 @@ class Result(Sequence[dict[str, Any]]):
     incomplete: Incomplete = COMPLETE
     """What the store has and this answer lacks, because it could not be read; false if nothing."""
     _explain: Callable[[], str] | None = None
+    _store_path: Path | None = None
+    """Of the store that was asked, which `rolltrace.view` asks for the rest."""
 
     def __init__(self, table: pa.Table | PlainTable) -> None:
         self._count: Callable[[], int] = lambda: len(self)

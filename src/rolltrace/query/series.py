@@ -113,7 +113,7 @@ def step_series(
     for row in steps:
         for flag, count in row["flags"].items():
             flags.setdefault(flag, {})[_key(row)] = count
-    lost = {_key(row): row["n"] for row in store._ask(_LOST, [project, experiment])}
+    lost = {_key(row): row["n"] for row in store._ask(_LOST, [project, experiment], plain=True)}
     least = [row["reward_min"] for row in steps if row["reward_min"] is not None]
     most = [row["reward_max"] for row in steps if row["reward_max"] is not None]
 
@@ -135,7 +135,7 @@ def _steps(store: Store, scope: Scope) -> list[dict[str, Any]]:
     """A row for each step, training and validation apart: those of `_steps`, if each is of one run alone."""
     runs = choose_runs("t", scope.run, scope.all_runs)
     place = [scope.project, scope.experiment]
-    rows = store._ask(_STEPS.format(runs=runs.sql), [*place, *runs.parameters]).rows()
+    rows = store._ask(_STEPS.format(runs=runs.sql), [*place, *runs.parameters], plain=True).rows()
     if len({_key(row) for row in rows}) == len(rows):
         return [{**row, "flags": json.loads(row["flags"] or "{}")} for row in rows]
     selected = scope.selected()

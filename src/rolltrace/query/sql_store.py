@@ -152,6 +152,7 @@ class SqlStore:
         """The answer to a question of ours; `plain`: its rows are few, or all wanted as dicts: without Arrow."""
         ask = self._engine.plain_rows if plain else self._engine.query
         answer = Result(ask(sql, parameters, scope))
+        answer._store_path = self.path
         answer.incomplete = self._engine.incomplete()
         self._teller.tell(answer.incomplete)
         return answer

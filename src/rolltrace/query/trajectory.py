@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from rolltrace.flags import UNREADABLE
 from rolltrace.query.contents import Contents, Pruning, pruning_of
@@ -36,6 +37,8 @@ _MOST_OPS_DEEP = 100
 class Trajectory:
     """What `Store.trajectory(id)` gives: the columns of `trajectories`, and what is inside."""
 
+    _store_path: ClassVar[Path | None] = None
+    """Of the store that it was read from, which `rolltrace.view` asks for the rest."""
     trajectory_id: str
     project: str
     experiment: str

@@ -20,6 +20,7 @@ from rolltrace.store.layout import (
     step_of,
     table_of,
 )
+from rolltrace.store.links import links_of, save_links
 from rolltrace.store.merge import GRACE_SEC, remove_leftovers, remove_replaced
 from rolltrace.store.owners import Owned, busy_hosts, is_abandoned, other_hosts, remove_abandoned, unfinished_files
 from rolltrace.store.parts import (
@@ -61,6 +62,7 @@ __all__ = [
     "hidden_parts",
     "is_abandoned",
     "leave_out",
+    "links_of",
     "list_parts",
     "note_routes",
     "other_hosts",
@@ -78,6 +80,7 @@ __all__ = [
     "replaced_by",
     "routes",
     "row_count",
+    "save_links",
     "sender_folder",
     "source_of",
     "step_folder",

@@ -23,7 +23,7 @@ _ARROW: dict[ColumnType, str] = {
 """The Arrow type of a column, or of the items of a column of lists."""
 BULKY = frozenset({"long text", "json", "int32[]", "float32[]", "int8[]"})
 """The types of columns that hold payloads."""
-_REPEATED = frozenset({str, int, bool})
+_REPEATED = frozenset({str, int, bool, type(None)})
 
 
 class _Schemas(Mapping[str, "pa.Schema"]):
@@ -62,12 +62,10 @@ SCHEMAS: Mapping[str, pa.Schema] = _Schemas()
 
 def arrow_column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     """The values of one column. Most columns of a part hold the same everywhere, which is soon told."""
-    if values and values.count(values[0]) == len(values):
-        first = values[0]
-        if first is None:
+    if values and type(values[0]) in _REPEATED and values.count(values[0]) == len(values):
+        if values[0] is None:
             return pa.nulls(len(values), kind)
-        if type(first) in _REPEATED:
-            return pa.repeat(pa.scalar(first, type=kind), len(values))
+        return pa.repeat(pa.scalar(values[0], type=kind), len(values))
     if not pa.types.is_list(kind):
         return pa.array(values, type=kind)
     # Lists come as Arrow arrays already: they are put behind each other without a look at their items.

@@ -7,17 +7,21 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import rolltrace
+from rolltrace.exchange import select
 from rolltrace.query import (
+    Comparison,
     FilterError,
     NotFoundError,
+    Op,
     QueryError,
     Scope,
     Store,
+    TrajectoryOutline,
     bounded,
     branch_of,
     changes_between,
@@ -52,8 +56,10 @@ from rolltrace.view.merged import merged_pulse, merged_status
 from rolltrace.view.stores import Home, Stores
 from rolltrace.view.writes import Writing
 
-_MOST_TOKENS = 50_000
-_MOST_COMPARED = 8
+MOST_TOKENS = 50_000
+"""How many tokens are sent at once."""
+MOST_COMPARED = 8
+_MOST_RAW_OPS = 100
 
 
 class Asked(NamedTuple):
@@ -86,11 +92,12 @@ def status(asked: Asked) -> Answer:
 
 def _status(asked: Asked) -> dict[str, Any]:
     names = [home.name for home in asked.stores.homes] if asked.stores.several else []
-    each = [_status_of(opened.store, asked.writing) for _, opened in asked.every()]
+    each = [status_of(opened.store, asked.writing) for _, opened in asked.every()]
     return {**merged_status(each), "stores": names}
 
 
-def _status_of(store: Store, writing: Writing) -> dict[str, Any]:
+def status_of(store: Store, writing: Writing) -> dict[str, Any]:
+    """The status of one store."""
     status = store_status(store)
     return {
         "store_name": store.path.name,
@@ -199,10 +206,7 @@ def trajectory(asked: Asked) -> Answer:
                 "siblings": outline.siblings,
                 "group_records": [shapes.group_record(each) for each in outline.group_records],
                 "over_steps": outline.over_steps,
-                "elsewhere": [
-                    *({**each, "store": None} for each in outline.elsewhere),
-                    *_in_other_stores(asked, outline.row),
-                ],
+                "elsewhere": _elsewhere(asked, outline),
                 "outline": [shapes.op(each) for each in outline.ops],
                 "scores": scores,
                 "labels": outline.labels,
@@ -215,14 +219,18 @@ def trajectory(asked: Asked) -> Answer:
                 "has_transitions": outline.has_transitions,
                 "token_total": outline.token_total,
                 "reward_range": outline.reward_range,
+                "links": outline.links,
             },
         )
     )
 
 
-def _in_other_stores(asked: Asked, row: dict[str, Any]) -> list[dict[str, Any]]:
+def _elsewhere(asked: Asked, outline: TrajectoryOutline) -> list[dict[str, Any]]:
+    here = [{**each, "store": None} for each in outline.elsewhere]
     others = [home for home in asked.stores.homes if asked.stores.several and home.name != asked.name]
-    return [{**each, "store": home.name} for home in others for each in same_sample(home.opened().store, row)]
+    for home in others:
+        here += [{**each, "store": home.name} for each in same_sample(home.opened().store, outline.row)]
+    return here
 
 
 def _score(score: dict[str, Any]) -> dict[str, Any]:
@@ -232,6 +240,11 @@ def _score(score: dict[str, Any]) -> dict[str, Any]:
 def conversation(asked: Asked) -> Answer:
     messages = _messages(asked, shapes.LONGEST_TEXT)
     return Answer(encoded(wire.Conversation, {"messages": messages, "total": len(messages)}))
+
+
+def whole_messages(asked: Asked) -> list[Answer]:
+    """What `message` answers, for each message."""
+    return [Answer(encoded(wire.Message, each)) for each in _messages(asked, None)]
 
 
 def message(asked: Asked) -> Answer:
@@ -253,13 +266,18 @@ def tokens(asked: Asked) -> Answer:
     wanted: requests.TokensRequest = asked.arguments
     sequence = asked.loaded.tokens(asked.path["trajectory_id"])
     end = len(sequence) if wanted.end is None else wanted.end
-    end = min(end, wanted.start + _MOST_TOKENS)
+    end = min(end, wanted.start + MOST_TOKENS)
     return Answer(encoded(wire.TokenRange, shapes.token_range(sequence, wanted.start, end)))
 
 
 def op(asked: Asked) -> Answer:
     op = _op(asked)
     outline = next(each for each in asked.loaded.ops(asked.path["trajectory_id"]) if each["op_id"] == op.op_id)
+    return op_detail(op, outline)
+
+
+def op_detail(op: Op, outline: dict[str, Any]) -> Answer:
+    """An op and its line of the outline."""
     payload = {"inputs": recorded(op.inputs), "outputs": recorded(op.outputs)}
     return Answer(encoded(wire.OpDetail, {**outline, **payload, "op": shapes.op(outline), "traceback": op.traceback}))
 
@@ -272,8 +290,13 @@ def branch(asked: Asked) -> Answer:
         path = None
     if not isinstance(path, list) or not all(isinstance(key, str | int) for key in path):
         raise QueryError(f"path must be a JSON list of keys and indexes, not {wanted.path[:100]!r}")
-    value = branch_of(getattr(_op(asked), wanted.part), path, offset=wanted.offset)
-    return Answer(encoded(wire.Branch, {"part": wanted.part, "path": path, "value": recorded_whole(value)}))
+    return op_branch(_op(asked), wanted.part, path, wanted.offset)
+
+
+def op_branch(op: Op, part: str, path: list[str | int], offset: int = 0) -> Answer:
+    """What stands at a path of an op's inputs or outputs."""
+    value = branch_of(getattr(op, part), path, offset=offset)
+    return Answer(encoded(wire.Branch, {"part": part, "path": path, "value": recorded_whole(value)}))
 
 
 def op_raw(asked: Asked) -> Answer:
@@ -282,7 +305,7 @@ def op_raw(asked: Asked) -> Answer:
     return Answer(body, filename=f"op-{op.op_id}.json")
 
 
-def _op(asked: Asked) -> Any:
+def _op(asked: Asked) -> Op:
     op_id = _whole(asked.path["op_id"])
     op = next(
         (each for each in asked.loaded.trajectory(asked.path["trajectory_id"]).walk() if each.op_id == op_id), None
@@ -313,33 +336,46 @@ def transitions(asked: Asked) -> Answer:
 def raw(asked: Asked) -> Answer:
     trajectory = asked.loaded.trajectory(asked.path["trajectory_id"])
     plain = trajectory.to_dict()
-    plain["ops"] = [shapes.op_record(each) for each in trajectory.walk()]
+    # Of a list, `bounded` shows the first ones and counts the others: their payloads need not be read.
+    plain["ops"] = [shapes.op_record(each) if at < _MOST_RAW_OPS else None for at, each in enumerate(trajectory.walk())]
     return Answer(json.dumps(bounded(plain, total=1_000_000), ensure_ascii=False).encode())
 
 
 def blob(asked: Asked) -> Answer:
-    image = read_image(asked.store.path, asked.path["hash"])
-    return Answer(image.data, image.media_type)
+    problem: NotFoundError | None = None
+    for _, opened in asked.every():
+        try:
+            image = read_image(opened.store.path, asked.path["hash"])
+            return Answer(image.data, image.media_type)
+        except NotFoundError as fault:
+            problem = problem or fault
+    raise problem or NotFoundError("there is no such image")
 
 
 def compare(asked: Asked) -> Answer:
     wanted: requests.CompareRequest = asked.arguments
     ids = [each for each in wanted.ids.split(",") if each.strip()]
-    if not 2 <= len(ids) <= _MOST_COMPARED:
-        raise QueryError(f"compare two to {_MOST_COMPARED} trajectories, not {len(ids)}")
+    if not 2 <= len(ids) <= MOST_COMPARED:
+        raise QueryError(f"compare two to {MOST_COMPARED} trajectories, not {len(ids)}")
     homes = [_home_of(asked, each) for each in ids]
     comparison = compare_trajectories(
         [home.opened().loaded.trajectory(each.rpartition(":")[2]) for home, each in zip(homes, ids)]
     )
-    read = [(home.opened().loaded, each.trajectory_id) for home, each in zip(homes, comparison.trajectories)]
-    shown = side_by_side(comparison, [loaded.tokens(each) for loaded, each in read])
-    figures = {op["op_id"]: op for loaded, each in read for op in loaded.ops(each)}
+    names = [home.name if asked.stores.several else None for home in homes]
+    return comparison_of(comparison, [home.opened().loaded for home in homes], names)
+
+
+def comparison_of(comparison: Comparison, loaded: Sequence[Loaded], names: Sequence[str | None]) -> Answer:
+    """What `compare` answers: each trajectory with what was read of its store, and its name."""
+    read = [(of, each.trajectory_id) for of, each in zip(loaded, comparison.trajectories)]
+    shown = side_by_side(comparison, [of.tokens(each) for of, each in read])
+    figures = {op["op_id"]: op for of, each in read for op in of.ops(each)}
     difference = shown.first_difference
     rows = [{**vars(row), "turns": [_turn(turn, figures) for turn in row.turns]} for row in shown.rows]
     columns = [
         {
             "row": shapes.listing_row(each.to_dict()),
-            "store": homes[at].name if asked.stores.several else None,
+            "store": names[at],
             "turns": each.turns,
             "parts_at_turn": comparison.partings[at].turn,
         }
@@ -380,6 +416,23 @@ def _turn(turn: Any, figures: dict[int, Any]) -> dict[str, Any] | None:
 
 def _differing(name: str, values: list[Any]) -> dict[str, Any]:
     return {"name": name, "values": [recorded(value) for value in values]}
+
+
+def share(asked: Asked) -> Answer:
+    from rolltrace.view.page_file import html_of  # they ask the functions above
+    from rolltrace.view.share import MOST_OF_A_GROUP, share_trajectories
+
+    wanted: requests.ShareRequest = asked.arguments
+    ids = [each for each in (wanted.ids or "").split(",") if each.strip()]
+    stores = {home.name: home for home in (_home_of(asked, each) for each in ids)}
+    if len(stores) > 1:
+        raise QueryError(f"a file is about one store, and these trajectories are of {', '.join(stores)}")
+    store = next(iter(stores.values())).opened().store if stores else asked.store
+    plain_ids = [each.rpartition(":")[2] for each in ids]
+    selection = select(store, trajectory_ids=plain_ids, limit=MOST_OF_A_GROUP + 1, **vars(_scope(wanted)))
+    shared = share_trajectories(store, selection.rows, named=bool(ids))
+    name = f"rolltrace-{shared.kind}-{shared.trajectory_ids[0][:8]}.html"
+    return Answer(html_of(shared).encode(), "text/html; charset=utf-8", filename=name)
 
 
 def live(asked: Asked) -> Answer:
@@ -432,7 +485,7 @@ HANDLERS: dict[str, Callable[[Asked], Answer]] = {
     for each in (
         status, experiments, experiment, groups, group_records, trajectories, sql, facets, filter_check,
         filter_complete, trajectory, conversation, message, tokens, op, branch, op_raw, transitions, raw, blob, compare,
-        live, search, jump,
+        share, live, search, jump,
     )
 }  # fmt: skip
 """By the name of their endpoint."""

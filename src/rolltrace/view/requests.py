@@ -98,6 +98,13 @@ class CompareRequest(Struct, forbid_unknown_fields=True, kw_only=True):
     """Two to eight ids, with commas between them."""
 
 
+class ShareRequest(Scope, kw_only=True):
+    """What a shared file is about: trajectories by their ids, or a group by its place."""
+
+    ids: str | None = None
+    """One id, or two to eight with commas between them."""
+
+
 class SearchRequest(Scope, kw_only=True):
     """A text to search for."""
 

@@ -31,7 +31,10 @@ from rolltrace.view.security import Access, Guard
 from rolltrace.view.static import INDEX, StaticFile, static_files
 from rolltrace.view.stores import PREFIX, Home, Stores
 from rolltrace.view.wire import Problem, Written
-from rolltrace.view.writes import WRITES, Write, WriteRefused, Writing, body_of, write_labels
+from rolltrace.view.writes import USUAL, WRITES, Write, WriteRefused, Writing, body_of, write_labels
+
+if TYPE_CHECKING:
+    from rolltrace.view import api
 
 if TYPE_CHECKING:
     from rolltrace.view import api
@@ -44,7 +47,7 @@ _MOST_STREAMS = 32
 _SMALLEST_COMPRESSED = 1_000
 _ALWAYS_NEW = frozenset({"status", "live"})
 """What depends on the time of day has no ETag."""
-_OF_ALL = frozenset({"status", "experiments", "live", "compare", "jump", "filter_check", "blob"})
+_OF_ALL = frozenset({"status", "experiments", "live", "compare", "jump", "sql", "filter_check", "blob"})
 """What a server of several stores answers for all of them, where the address names none."""
 _NO_PAGE = re.compile(r"(?:/s/[^/]+)?/(?:api(?:/|$)|assets/)")
 logger = logging.getLogger("rolltrace.view")
@@ -57,7 +60,7 @@ class _Reply(NamedTuple):
     headers: dict[str, str]
 
 
-def application(stores: Path | Sequence[Path], access: Access, writing: Writing = Writing()) -> ASGIApp:
+def application(stores: Path | Sequence[Path], access: Access, writing: Writing = USUAL) -> ASGIApp:
     """The viewer of a store, or of several, as an ASGI application."""
     server = _Server(Stores([stores] if isinstance(stores, Path) else stores), writing)
     return Guard(server.app, access)
@@ -254,7 +257,7 @@ def _is_slow(endpoint: Endpoint, arguments: Any) -> bool:
         needs = compile_where(api.written(where)).needs
     except FilterError:  # whoever asks is told so
         return False
-    return endpoint.name == "search" or "text" in needs
+    return endpoint.name in ("search", "share") or "text" in needs
 
 
 def _reply(endpoint: Endpoint, request: Request, asked: api.Asked, opened: Opened) -> _Reply:

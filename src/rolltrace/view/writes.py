@@ -38,7 +38,7 @@ class Write(NamedTuple):
 
     name: str
     path: str
-    request: type[Struct]
+    request: type[requests.LabelRequest]
     """Of its body."""
     answer: type[Struct]
     summary: str
@@ -64,6 +64,9 @@ class Writing(NamedTuple):
             return "this server only reads (--read-only)"
         problem = write_problem(store)
         return None if problem is None else f"the store {store.name!r} can only be read: {problem}"
+
+
+USUAL = Writing()
 
 
 def is_write(method: str, path: str) -> bool:

@@ -361,6 +361,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/share": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Pages with their data in one file, to download */
+        get: operations["share"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/live": {
         parameters: {
             query?: never;
@@ -907,6 +924,8 @@ export interface components {
             token_total: number;
             /** @description Smallest and largest finite reward of the experiment: one colour scale. None without rewards. */
             reward_range: number[] | null;
+            /** @description Where it, or its run, is shown elsewhere: MLflow, Weave, W&B. */
+            links: components["schemas"]["Link"][];
         };
         /**
          * SampleStep
@@ -1043,6 +1062,14 @@ export interface components {
             /** @description From 1, the oldest first. */
             index: number;
             count: number;
+        };
+        /**
+         * Link
+         * @description A page of a vendor about it or its run.
+         */
+        Link: {
+            name: string;
+            url: string;
         };
         /**
          * Conversation
@@ -1559,6 +1586,7 @@ export type Finding = components['schemas']['Finding'];
 export type Note = components['schemas']['Note'];
 export type Loss = components['schemas']['Loss'];
 export type RunPosition = components['schemas']['RunPosition'];
+export type Link = components['schemas']['Link'];
 export type Conversation = components['schemas']['Conversation'];
 export type Message = components['schemas']['Message'];
 export type Part = components['schemas']['Part'];
@@ -2300,6 +2328,45 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Comparison"];
+                };
+            };
+            /** @description why there is none */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    share: {
+        parameters: {
+            query?: {
+                project?: string | null;
+                experiment?: string | null;
+                step?: number | null;
+                sample_index?: string | null;
+                validate?: boolean | null;
+                run?: string | null;
+                all_runs?: boolean;
+                where?: string | null;
+                ids?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description the answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/html": unknown;
                 };
             };
             /** @description why there is none */

@@ -136,6 +136,13 @@ class Note(Struct):
     body: Json
 
 
+class Link(Struct):
+    """A page of a vendor about it or its run."""
+
+    name: str
+    url: str
+
+
 class TrajectoryHead(Struct):
     """A trajectory without its payloads."""
 
@@ -171,6 +178,8 @@ class TrajectoryHead(Struct):
     """How many tokens its last model call saw and produced: the sequence has as many, and more where it breaks."""
     reward_range: list[float] | None
     """Smallest and largest finite reward of the experiment: one colour scale. None without rewards."""
+    links: list[Link]
+    """Where it, or its run, is shown elsewhere: MLflow, Weave, W&B."""
 
 
 class Part(Struct, omit_defaults=True):

@@ -1,5 +1,6 @@
 import { numbersOf } from "../../api/number";
 import type { ExperimentRow } from "../../api/types.gen";
+import { baseOfStore } from "../../base";
 import { bytes, coarse, count, MISSING, measure, seconds } from "../../model/format";
 import { experimentPath, stepPath } from "../../model/route";
 import { useText } from "../../text";
@@ -23,14 +24,22 @@ export function ExperimentLine({ row, reward, here, selected, nowNs, onSelect }:
   const t = useText();
   const flags = Object.entries(row.flags).sort(([, a], [, b]) => b - a);
   const since = Math.max(0, (nowNs - row.end_ns) / 1e9);
-  const name = `${row.project} / ${row.experiment}`;
+  const base = baseOfStore(row.store);
+  const name = [row.store, row.project, row.experiment].filter((part) => part !== null).join(" / ");
   return (
     <tr className={here ? "here" : undefined} aria-selected={selected}>
       <td className="check">
         <input type="checkbox" checked={selected} onChange={onSelect} aria-label={t.experiments.select(name)} />
       </td>
       <td className="name-cell">
-        <Link href={experimentPath(row.project, row.experiment)} title={name}>
+        <Link href={base + experimentPath(row.project, row.experiment)} title={name}>
+          {row.store !== null && (
+            <>
+              <span className="chip quiet">
+                <bdi>{row.store}</bdi>
+              </span>{" "}
+            </>
+          )}
           <span className="dim">
             <bdi>{row.project}</bdi> /{" "}
           </span>
@@ -54,7 +63,7 @@ export function ExperimentLine({ row, reward, here, selected, nowNs, onSelect }:
           count(row.steps)
         ) : (
           <Link
-            href={stepPath(row.project, row.experiment, row.last_step)}
+            href={base + stepPath(row.project, row.experiment, row.last_step)}
             title={t.experiments.openLast(row.last_step)}
           >
             {count(row.steps)}

@@ -23,7 +23,7 @@ export function Labels({ head }: { head: TrajectoryHead }) {
   const opId = whole || !op ? null : op.op_id;
   const ids = [head.row.trajectory_id];
   const mine = (name: string) => saidBy(head.labels, writing.author, opId, name);
-  const canWrite = writing.refusal === null;
+  const canWrite = writing.refusal === null && !head.is_group;
   const toggle = (name: string) => canWrite && void writing.write(ids, opId, name, mine(name) ? null : undefined);
   const said = counting(head.labels);
   useKeys(

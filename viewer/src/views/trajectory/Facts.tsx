@@ -64,7 +64,7 @@ export function Facts({ head, range, onShut }: { head: TrajectoryHead; range: Ra
         )}
         {fate && fate.history.length > 1 && <History score={fate} />}
         {reward && reward.history.length > 1 && <History score={reward} />}
-        <Labels head={head} />
+        {!head.is_group && <Labels head={head} />}
         {others.length > 0 && (
           <Section title={f.scores}>
             {others.map((score) => (
@@ -92,6 +92,17 @@ export function Facts({ head, range, onShut }: { head: TrajectoryHead; range: Ra
           </Section>
         )}
         <Where head={head} />
+        {head.links.length > 0 && (
+          <Section title={f.links}>
+            {head.links.map((link) => (
+              <div key={link.name}>
+                <a href={link.url} target="_blank" rel="noopener noreferrer" title={link.url}>
+                  <bdi>{link.name}</bdi> ↗
+                </a>
+              </div>
+            ))}
+          </Section>
+        )}
         <Tags tags={row.tags as Record<string, unknown>} title={f.tags} />
         {head.notes.length > 0 && (
           <Section title={f.notes}>

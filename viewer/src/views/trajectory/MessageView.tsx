@@ -1,6 +1,7 @@
 import { useState } from "react";
 import { ask } from "../../api/client";
 import { numberOf } from "../../api/number";
+import { IS_FILE } from "../../api/source";
 import type { Message, Part } from "../../api/types.gen";
 import { measure, seconds } from "../../model/format";
 import { isOddEnd, plainText } from "../../model/messages";
@@ -60,7 +61,7 @@ export function MessageView({ message: bounded, trajectoryId, here, labels = [] 
             label={t.copy.copy}
             done={t.copy.copied}
           />
-          {message.op_id && (
+          {message.op_id && !IS_FILE && (
             <CopyButton
               text={() => location.origin + hrefWith({}, { op: message.op_id })}
               label={t.copy.link}
