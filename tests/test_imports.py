@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -57,7 +58,9 @@ def test_looking_at_a_store_loads_neither_columns_nor_the_drainer(command: str, 
     done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=True)
     *_, modules = done.stdout.splitlines()
     assert "rolltrace.query.engine" in modules.split()
-    heavy = {"numpy", "pandas", "pyarrow", "rolltrace.capture", "rolltrace.drain.drainer"}
+    heavy = {"pandas", "rolltrace.capture", "rolltrace.drain.drainer"}
+    if not version("duckdb").startswith("1."):  # which needs Arrow to say what types an answer has
+        heavy |= {"duckdb", "numpy", "pyarrow"}
     assert heavy & set(modules.split()) == set()
 
 

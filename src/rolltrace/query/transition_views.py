@@ -7,7 +7,7 @@ fields that are objects, SQL replaces those keys that are given, as of metrics a
 
 from __future__ import annotations
 
-import duckdb
+from rolltrace.query.database import duckdb
 
 _COLUMNS = ("reward", "episode_done", "stop_reason")
 
