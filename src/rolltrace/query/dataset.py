@@ -439,7 +439,9 @@ class Store(SqlStore):
             QueryError: there is no such trajectory, turn or op, several may be meant, or nothing is to be taken back.
             StoreError: the store cannot be written.
         """
+        from rolltrace.capture import TrajectoryHandle  # none is needed by those who only read
         from rolltrace.query.labelling import write_label
+        from rolltrace.query.trajectory import Trajectory
 
         if isinstance(target, Trajectory | TrajectoryHandle):
             target = target.trajectory_id
