@@ -4,7 +4,13 @@
   let chosen = null;
   try {
     chosen = localStorage.getItem("rolltrace.theme");
-  } catch {}
+  } catch {
+    // A notebook's frame has no storage: what is chosen there lasts until it is closed.
+    const kept = new Map();
+    const getItem = (name) => kept.get(name) ?? null;
+    const storage = { getItem, setItem: (name, text) => kept.set(name, text), removeItem: (name) => kept.delete(name) };
+    Object.defineProperty(window, "localStorage", { value: storage });
+  }
   const dark = chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
   const page = document.documentElement.classList;
   page.toggle("dark", dark);
