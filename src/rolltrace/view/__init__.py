@@ -3,7 +3,16 @@
 from typing import TYPE_CHECKING
 
 from rolltrace._later import load_later
-from rolltrace.view.listen import Listening, is_loopback, listen, serve
+from rolltrace.view.listen import (
+    Certificate,
+    Listening,
+    checked_certificate,
+    checked_root_path,
+    is_loopback,
+    listen,
+    serve,
+    server_of,
+)
 
 if TYPE_CHECKING:
     from rolltrace.view.security import access_for
@@ -11,4 +20,15 @@ if TYPE_CHECKING:
 
 _LATER, __getattr__ = load_later(__name__, {"security": "access_for", "server": "application"})
 
-__all__ = ["Listening", "access_for", "application", "is_loopback", "listen", "serve"]
+__all__ = [
+    "Certificate",
+    "Listening",
+    "access_for",
+    "application",
+    "checked_certificate",
+    "checked_root_path",
+    "is_loopback",
+    "listen",
+    "serve",
+    "server_of",
+]

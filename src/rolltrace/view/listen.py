@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import ipaddress
 import socket
+import ssl
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from rolltrace.errors import ConfigError
 
 if TYPE_CHECKING:
+    import uvicorn
+
     from rolltrace.view.security import Access
 
 DEFAULT_PORT = 7655
@@ -23,11 +26,34 @@ class Listening(NamedTuple):
     host: str
     port: int
 
-    @property
-    def url(self) -> str:
+    def url(self, scheme: str = "http", root_path: str = "") -> str:
         """The address to open on this machine."""
         name = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)
-        return f"http://{f'[{name}]' if ':' in name else name}:{self.port}/"
+        return f"{scheme}://{f'[{name}]' if ':' in name else name}:{self.port}{root_path}/"
+
+
+class Certificate(NamedTuple):
+    """What TLS needs: the server's certificate with those above it, and its key."""
+
+    certfile: Path
+    keyfile: Path | None
+    """None if the key is in the same file."""
+
+
+def checked_certificate(certfile: Path, keyfile: Path | None) -> Certificate:
+    """The two files, after a look into them.
+
+    Raises:
+        ConfigError: they cannot be read, or do not belong together.
+    """
+    names = " and ".join(repr(str(file)) for file in (certfile, keyfile) if file is not None)
+    try:
+        # An empty password: without one, OpenSSL would ask for it on the terminal.
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certfile, keyfile, "")
+    except (OSError, ValueError) as fault:
+        reason = getattr(fault, "reason", None) or getattr(fault, "strerror", None) or str(fault)
+        raise ConfigError(f"no certificate and key without a password could be read from {names}: {reason}") from None
+    return Certificate(certfile, keyfile)
 
 
 def is_loopback(host: str) -> bool:
@@ -72,16 +98,37 @@ def _bound(host: str, port: int) -> Listening:
     return Listening(opened, host, opened.getsockname()[1])
 
 
-def serve(store: Path, listening: Listening, access: Access) -> None:
-    """Answer until a signal ends it."""
+def server_of(
+    store: Path, access: Access, *, root_path: str = "", certificate: Certificate | None = None
+) -> uvicorn.Server:
+    """The server of a store, not started."""
     # Here, since the socket waits for a browser already: it can start while this loads.
     import uvicorn
 
+    from rolltrace.view.connection import Connection
+    from rolltrace.view.limits import KEEP_ALIVE_SEC, MOST_HEAD_BYTES
     from rolltrace.view.server import application
 
     config = uvicorn.Config(
-        application(store, access), log_level="warning", access_log=False, server_header=False, lifespan="on",
+        application(store, access, root_path),
+        # A client's malformed request is not worth a line; our own faults have a logger of their own.
+        log_level="error", access_log=False, server_header=False, lifespan="on", http=Connection, ws="none",
+        h11_max_incomplete_event_size=MOST_HEAD_BYTES,
+        timeout_keep_alive=KEEP_ALIVE_SEC,
         timeout_graceful_shutdown=1,  # pages that wait for live updates never end by themselves
-        ws="none",
+        ssl_certfile=None if certificate is None else certificate.certfile,
+        ssl_keyfile=None if certificate is None or certificate.keyfile is None else certificate.keyfile,
     )  # fmt: skip
-    uvicorn.Server(config).run(sockets=[listening.socket])
+    return uvicorn.Server(config)
+
+
+def serve(
+    store: Path,
+    listening: Listening,
+    access: Access,
+    *,
+    root_path: str = "",
+    certificate: Certificate | None = None,
+) -> None:
+    """Answer until a signal ends it."""
+    server_of(store, access, root_path=root_path, certificate=certificate).run(sockets=[listening.socket])

@@ -1,4 +1,5 @@
 /** The one way to the server: typed by its OpenAPI document, so a path, an argument or a field that is gone is a type error. */
+import { fromRoot } from "../root";
 import { takeEarly } from "./early";
 import type { Problem, paths } from "./types.gen";
 
@@ -51,7 +52,7 @@ export function fetchJson(href: string, signal?: AbortSignal): Promise<unknown> 
 export async function request(href: string, signal?: AbortSignal): Promise<unknown> {
   let response: Response;
   try {
-    response = await fetch(href, { signal, headers: { accept: "application/json" }, credentials: "same-origin" });
+    response = await fetch(fromRoot(href), { signal, headers: { accept: "application/json" }, credentials: "same-origin" });
   } catch (error) {
     if (signal?.aborted) throw error;
     throw new ServerProblem(0, { error: "unreachable", detail: "the server does not answer" });

@@ -1,4 +1,5 @@
 import type { AnchorHTMLAttributes, MouseEvent } from "react";
+import { fromRoot } from "../root";
 import { navigate } from "./url";
 
 type Props = AnchorHTMLAttributes<HTMLAnchorElement> & { href: string; replace?: boolean };
@@ -11,5 +12,5 @@ export function Link({ href, replace, onClick, ...rest }: Props) {
     event.preventDefault();
     navigate(href, { replace });
   };
-  return <a href={href} onClick={follow} {...rest} />;
+  return <a href={fromRoot(href)} onClick={follow} {...rest} />;
 }

@@ -1,4 +1,5 @@
 /** The address is the state: it is read here and changed with `navigate`; pages follow it with `useUrl`. */
+import { belowRoot, fromRoot } from "../root";
 
 export interface Url {
   readonly href: string;
@@ -13,9 +14,14 @@ type Changes = Record<string, string | null>;
 /** Browsers refuse addresses that change too often, as they do while a key is held down. */
 const REPLACE_AFTER_MS = 120;
 
-let current = parse(typeof location === "undefined" ? "/" : location.pathname + location.search + location.hash);
+let current = parse(typeof location === "undefined" ? "/" : shown());
 let replacing: ReturnType<typeof setTimeout> | undefined;
 const listeners = new Set<() => void>();
+
+/** What the browser shows, as an address of ours. */
+function shown(): string {
+  return belowRoot(location.pathname) + location.search + location.hash;
+}
 
 function parse(href: string): Url {
   const { pathname, search, hash } = new URL(href, "http://localhost");
@@ -36,14 +42,14 @@ function settle(): void {
   if (replacing === undefined) return;
   clearTimeout(replacing);
   replacing = undefined;
-  history.replaceState(null, "", current.href);
+  history.replaceState(null, "", fromRoot(current.href));
 }
 
 if (typeof window !== "undefined") {
   const follow = () => {
     clearTimeout(replacing);
     replacing = undefined;
-    adopt(parse(location.pathname + location.search + location.hash));
+    adopt(parse(shown()));
   };
   window.addEventListener("popstate", follow);
   window.addEventListener("hashchange", follow);
@@ -68,7 +74,7 @@ export function navigate(href: string, { replace = false }: { replace?: boolean 
     replacing = setTimeout(settle, REPLACE_AFTER_MS);
   } else {
     settle();
-    history.pushState(null, "", url.href);
+    history.pushState(null, "", fromRoot(url.href));
     adopt(url);
   }
 }

@@ -3,6 +3,7 @@ import type { CompareTurn, Message, Part, ToolCall } from "../../api/types.gen";
 import { type DiffPiece, knownDiff } from "../../model/diff";
 import { seconds } from "../../model/format";
 import { prettyJson } from "../../model/json";
+import { fromRoot } from "../../root";
 import { useText } from "../../text";
 import { Json } from "../trajectory/PartView";
 import "../trajectory/trajectory.css";
@@ -117,7 +118,7 @@ function ImageMark({ part }: { part: Part }) {
   return (
     <img
       className="image"
-      src={`/api/blob/${encodeURIComponent(part.blob)}`}
+      src={fromRoot(`/api/blob/${encodeURIComponent(part.blob)}`)}
       alt={`${t.trajectory.image} ${part.detail ?? ""}`}
     />
   );

@@ -4,6 +4,7 @@ import { numberOf } from "../../api/number";
 import type { Message, Part } from "../../api/types.gen";
 import { measure, seconds } from "../../model/format";
 import { isOddEnd, plainText } from "../../model/messages";
+import { fromRoot } from "../../root";
 import { useText } from "../../text";
 import { CopyButton } from "../../ui/CopyButton";
 import { hrefWith } from "../../ui/url";
@@ -58,7 +59,7 @@ export function MessageView({ message: bounded, trajectoryId, here }: Props) {
           />
           {message.op_id && (
             <CopyButton
-              text={() => location.origin + hrefWith({}, { op: message.op_id })}
+              text={() => location.origin + fromRoot(hrefWith({}, { op: message.op_id }))}
               label={t.copy.link}
               done={t.copy.copied}
             />

@@ -2,6 +2,7 @@ import { type ReactNode, useState } from "react";
 import type { Part } from "../../api/types.gen";
 import { jsonPieces, prettyJson } from "../../model/json";
 import { FOLD_AT, folded } from "../../model/messages";
+import { fromRoot } from "../../root";
 import { useText } from "../../text";
 import { later } from "../../ui/later";
 import { script } from "../../ui/script";
@@ -110,7 +111,7 @@ function ImagePart({ part }: { part: Part }) {
   return (
     <img
       className="image"
-      src={`/api/blob/${encodeURIComponent(part.blob)}`}
+      src={fromRoot(`/api/blob/${encodeURIComponent(part.blob)}`)}
       alt={`${t.trajectory.image} ${part.detail ?? ""}`}
       onError={() => setFailed(true)}
     />

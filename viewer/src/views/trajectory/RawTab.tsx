@@ -1,6 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { fetchJson, hrefOf, type ServerProblem } from "../../api/client";
 import type { TrajectoryHead } from "../../api/types.gen";
+import { fromRoot } from "../../root";
 import { useText } from "../../text";
 import { CopyButton } from "../../ui/CopyButton";
 import { JsonTree } from "../../ui/JsonTree";
@@ -21,7 +22,7 @@ export default function RawTab({ head }: { head: TrajectoryHead }) {
       <div className="row raw-bar">
         <span className="dim grow">{t.trajectory.raw}</span>
         <CopyButton text={() => JSON.stringify(answer.data, null, 2)} label={t.copy.copy} done={t.copy.copied} />
-        <a className="button small bare" href={href} download={`${head.row.trajectory_id}.json`}>
+        <a className="button small bare" href={fromRoot(href)} download={`${head.row.trajectory_id}.json`}>
           {t.trajectory.download}
         </a>
       </div>

@@ -3,6 +3,7 @@ import { useAnswer } from "../../../api/hooks";
 import { numberOf } from "../../../api/number";
 import { bytes, clock, measure, seconds } from "../../../model/format";
 import type { Path } from "../../../model/json";
+import { fromRoot } from "../../../root";
 import { useText } from "../../../text";
 import { JsonTree } from "../../../ui/JsonTree";
 import { FlagChips } from "../../parts/Flags";
@@ -44,7 +45,7 @@ export function OpDetail({ trajectoryId, opId }: { trajectoryId: string; opId: s
         <span className="grow" />
         <a
           className="button small bare"
-          href={hrefOf("/api/trajectory/{trajectory_id}/op/{op_id}/raw", path, undefined)}
+          href={fromRoot(hrefOf("/api/trajectory/{trajectory_id}/op/{op_id}/raw", path, undefined))}
           download
         >
           {t.trajectory.download}

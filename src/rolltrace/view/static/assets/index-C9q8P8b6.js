@@ -1,2 +1,0 @@
-const __vite__mapDeps=(i,m=__vite__mapDeps,d=(m.f||(m.f=["assets/start-DL49FyD0.js","assets/base-CPyg4tW4.js","assets/first-Chcv38zY.js","assets/base-D6oBmcsL.css","assets/start-BFD_FywA.css"])))=>i.map(i=>d[i]);
-import{c as o,g as s,h as t,l as _,_ as i}from"./first-Chcv38zY.js";const{path:r,query:a,anchor:e}=o();s(t(r,a,e));_(r,a);i(()=>import("./start-DL49FyD0.js"),__vite__mapDeps([0,1,2,3,4]));
