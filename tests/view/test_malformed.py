@@ -19,7 +19,7 @@ def sent(client: httpx.Client, data: bytes) -> bytes:
             received = b""
             while piece := connection.recv(65536):
                 received += piece
-        except ConnectionError:  # closed while we wrote
+        except OSError:  # closed while we wrote
             return b""
         return received
 
@@ -91,9 +91,9 @@ def test_a_body_is_bounded_and_refused_before_it_is_read(
 @pytest.mark.parametrize(
     "query",
     [
-        "where=%00", "where=%ff%fe", "where=" + "(" * 3000, "where=" + "not+" * 3000 + "error", "where=reward%3D1e999999",
+        "where=%00", "where=%ff%fe", "where=" + "(" * 3000, "where=" + "not+" * 3000 + "error", "where=reward%3D1e9999",
         "where=" + "reward%3D1+or+" * 2000 + "error", "step=" + "9" * 5000, "step=1e3", "step=-9223372036854775809",
-        "limit=9999999999999999999999", "after=" + "A" * 3000, "after=%5B%5B%5B", "order=" + ",".join(["reward"] * 2000),
+        "limit=9999999999999999999999", "after=" + "A" * 3000, "after=%5B%5B%5B", "order=" + "reward," * 2000,
         "project=%F0%9F%98%80%00&experiment=" + "e" * 5000, "project=a&project=b", "&&&&====", "%", "validate=maybe",
         "=" * 30_000, "&".join(f"a{number}=b" for number in range(3000)), "where=tag.%22%3B+DROP--%22+%3D+1",
         "sample_index=%ED%A0%80", "where=sample+~+'" + "(a*)*" * 100 + "b'",
@@ -101,7 +101,7 @@ def test_a_body_is_bounded_and_refused_before_it_is_read(
     ids=lambda query: query[:30],
 )  # fmt: skip
 def test_no_query_string_is_a_fault_of_the_server(client: httpx.Client, query: str) -> None:
+    more = {"search": "&q=a", "sql": "&listing=groups"}
     for path in ("groups", "trajectories", "facets", "filter/check", "filter/complete", "search", "jump", "sql"):
-        for more in ("", "&q=a", "&listing=groups"):
-            answer = client.get(f"/api/{path}?{query}{more}")
-            assert answer.status_code in (200, 400, 404, 431), (path, answer.text[:300])
+        answer = client.get(f"/api/{path}?{query}{more.get(path, '')}")
+        assert answer.status_code in (200, 400, 404, 431), (path, answer.text[:300])

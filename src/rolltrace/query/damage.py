@@ -68,6 +68,17 @@ def is_interrupt(fault: Exception) -> bool:
     return isinstance(fault, duckdb.InterruptException) or str(fault) == "Query interrupted" or _CTRL_C in str(fault)
 
 
+def passed_on(fault: Exception) -> duckdb.Error:
+    """The error of DuckDB that Arrow passes on as one of its own, while an answer is read piece by piece."""
+    text = str(fault)
+    kinds = {
+        "INTERRUPT": duckdb.InterruptException,
+        "IO Error": duckdb.IOException,
+        "INTERNAL": duckdb.InternalException,
+    }
+    return next((kind for begin, kind in kinds.items() if text.startswith(begin)), duckdb.InvalidInputException)(text)
+
+
 def is_of_files(fault: duckdb.Error) -> bool:
     """Whether a file may be the reason, and not the question. DuckDB has no type of its own for that."""
     if isinstance(fault, _OF_THE_QUESTION):

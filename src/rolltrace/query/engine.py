@@ -25,6 +25,7 @@ import duckdb
 import pyarrow as pa
 from xxhash import xxh3_64_hexdigest
 
+from rolltrace._amounts import size, size_of
 from rolltrace.errors import QueryError, StoreError
 from rolltrace.files import read_problem
 from rolltrace.journal import hidden_journals, journal_files, journal_folder, start_drainer
@@ -43,6 +44,7 @@ from rolltrace.query.damage import (
     count_rows,
     is_interrupt,
     is_of_files,
+    passed_on,
     problem_of,
     problem_of_listing,
 )
@@ -85,6 +87,8 @@ _FOR_OLDER_VERSIONS = ["disabled_optimizers = 'join_filter_pushdown'"] if duckdb
 """DuckDB 1.5 passes Bloom filters on to Arrow tables, which do not take them: `Pushdown Filter Type BLOOM_FILTER`."""
 _MOST_CURSORS = 16
 _TRIES = 8
+_BATCH_ROWS = 2048
+"""Of an answer that may be too large: as few as DuckDB gives at once."""
 
 
 class Engine:
@@ -95,7 +99,7 @@ class Engine:
     ) -> None:
         """Without `live`, journals are left alone; `threads`: as many as there are cores, if not given."""
         self._store = store
-        self._memory_limit = memory_limit
+        self._most_bytes = None if memory_limit is None else size_of("memory_limit", memory_limit)
         self._threads = threads
         self._lock = threading.RLock()
         self._reads_journals = live
@@ -137,7 +141,7 @@ class Engine:
         connection = duckdb.connect(":memory:")
         for setting in (
             "temp_directory = ''",
-            *([] if self._memory_limit is None else [f"memory_limit = '{self._memory_limit}'"]),
+            *([] if self._most_bytes is None else [f"memory_limit = '{self._most_bytes}B'"]),
             *([] if self._threads is None else [f"threads = {self._threads}"]),
             "parquet_metadata_cache = true",
             "autoinstall_known_extensions = false",
@@ -158,6 +162,8 @@ class Engine:
         sql: str,
         parameters: Sequence[Any] | dict[str, Any] = (),
         scope: int | frozenset[Path] | None = None,
+        *,
+        bounded: bool = False,
     ) -> pa.Table:
         """The answer to one statement, over data that is at most a second old.
 
@@ -165,7 +171,9 @@ class Engine:
             sql: The statement.
             parameters: The values of its `?`, or by name of its `$name`.
             scope: Look at one step alone, or at these folders of steps; at all if not given.
+            bounded: Refuse an answer that is larger than the memory limit, which DuckDB applies to its own work only.
         """
+        most_bytes = self._most_bytes if bounded else None
         with taken(self._lock):
             self.refresh()
             for _ in range(_TRIES):
@@ -174,7 +182,7 @@ class Engine:
                     cursor = self._cursor(scope)
                     cursor.make_views(sql)
                     connection = cursor.connection
-                    answer = partial(_answer, connection, sql, parameters)
+                    answer = partial(_answer, connection, sql, parameters, most_bytes)
                     with running(connection):
                         try:
                             return interruptible(answer, connection.interrupt)
@@ -493,5 +501,24 @@ def _quoted(path: Path) -> str:
     return "'" + str(path).replace("'", "''") + "'"
 
 
-def _answer(cursor: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[Any] | dict[str, Any]) -> pa.Table:
-    return cursor.sql(sql, params=parameters).to_arrow_table()
+def _answer(
+    cursor: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[Any] | dict[str, Any], most_bytes: int | None
+) -> pa.Table:
+    answer = cursor.sql(sql, params=parameters)
+    if most_bytes is None:
+        return answer.to_arrow_table()
+    batches, size_bytes = [], 0
+    try:
+        to_reader = getattr(answer, "to_arrow_reader", None) or answer.fetch_arrow_reader  # its name before 2.0
+        with to_reader(_BATCH_ROWS) as reader:
+            for batch in reader:
+                batches.append(batch)
+                size_bytes += batch.nbytes
+                if size_bytes > most_bytes:
+                    raise QueryError(
+                        f"the answer is larger than {size(most_bytes)}; ask for less: aggregate, add a LIMIT, "
+                        "name the columns, or allow more memory"
+                    )
+            return pa.Table.from_batches(batches, reader.schema)
+    except (OSError, pa.ArrowException) as fault:
+        raise passed_on(fault) from None

@@ -78,7 +78,7 @@ class SqlStore:
                 f"sql() is read-only: pass one SELECT, WITH, FROM, DESCRIBE or SUMMARIZE, not {what}; "
                 f"there are {', '.join(VIEWS)}"
             )
-        return self._ask(text, parameters or (), step)
+        return self._ask(text, parameters or (), step, bounded=True)
 
     def refresh(self) -> None:
         """Look for new data now, and not only when the last look is a second old, and at all of it, however much."""
@@ -146,8 +146,10 @@ class SqlStore:
         sql: str,
         parameters: Sequence[Any] | dict[str, Any] = (),
         scope: int | frozenset[Path] | None = None,
+        *,
+        bounded: bool = False,
     ) -> Result:
-        answer = Result(self._engine.query(sql, parameters, scope))
+        answer = Result(self._engine.query(sql, parameters, scope, bounded=bounded))
         answer.incomplete = self._engine.incomplete()
         self._teller.tell(answer.incomplete)
         return answer

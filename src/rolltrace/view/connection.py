@@ -13,7 +13,7 @@ from typing import Any
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from rolltrace.view.limits import MOST_CONNECTIONS, RECEIVE_SEC, UNREAD_SEC
+from rolltrace.view.limits import KEEP_ALIVE_SEC, MOST_CONNECTIONS, RECEIVE_SEC, UNREAD_SEC
 
 
 class Connection(H11Protocol):
@@ -21,10 +21,12 @@ class Connection(H11Protocol):
 
     receive_sec = RECEIVE_SEC
     unread_sec = UNREAD_SEC
+    keep_alive_sec = KEEP_ALIVE_SEC
     most_connections = MOST_CONNECTIONS
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
+        self.timeout_keep_alive = self.keep_alive_sec
         self._receiving: asyncio.TimerHandle | None = None
         self._unread: asyncio.TimerHandle | None = None
 
@@ -40,7 +42,7 @@ class Connection(H11Protocol):
             self._receiving = self.loop.call_later(self.receive_sec, self._give_up)
         super().data_received(data)
         if self._receiving is not None and not self._awaits_request():
-            self._receiving = _cancelled(self._receiving)
+            self._receiving = _stopped(self._receiving)
 
     def _awaits_request(self) -> bool:
         """Whether the head or the body of a request is not whole."""
@@ -52,16 +54,18 @@ class Connection(H11Protocol):
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        self._unread = _cancelled(self._unread)
+        self._unread = _stopped(self._unread)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._receiving, self._unread = _cancelled(self._receiving), _cancelled(self._unread)
+        self._receiving, self._unread = _stopped(self._receiving), _stopped(self._unread)
         super().connection_lost(exc)
 
     def _give_up(self) -> None:
         self.transport.abort()
 
 
-def _cancelled(timer: asyncio.TimerHandle | None) -> None:
+def _stopped(timer: asyncio.TimerHandle | None) -> asyncio.TimerHandle | None:
+    """No timer any more."""
     if timer is not None:
         timer.cancel()
+    return None

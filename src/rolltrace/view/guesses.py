@@ -1,8 +1,8 @@
 """Wrong tokens, by the address that showed them: whoever guesses is slowed down, and nobody else is.
 
-After `FREE_GUESSES` wrong tokens within a minute, every request of that address waits before its token is looked at, and
-only a few may wait at once. So an address can try a handful of tokens a second, however many connections it opens; a
-person behind the same address who has the right token still comes in.
+After `FREE_GUESSES` wrong tokens within a minute, every request of that address waits before its token is looked at,
+and only a few may wait at once. So an address can try a handful of tokens a second, however many connections it opens;
+a person behind the same address who has the right token still comes in.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Guesses:
             self._wrong.popitem(last=False)
 
     def is_slowed(self, client: str) -> bool:
-        times = self._wrong.get(_network(client), ())
+        times = self._wrong.get(_network(client), [])
         return len(times) == FREE_GUESSES and self._clock() - times[0] < GUESSES_SEC
 
     async def may_try(self, client: str) -> bool:

@@ -21,7 +21,7 @@ RECEIVE_SEC = 20.0
 """Until a request has arrived whole, counted from the connection, or from its first byte on a connection kept alive."""
 UNREAD_SEC = 60.0
 """How long a client may leave what was sent to it unread."""
-KEEP_ALIVE_SEC = 15
+KEEP_ALIVE_SEC = 5
 """How long an idle connection stays open after an answer."""
 FREE_GUESSES = 10
 """Wrong tokens that one address may show within `GUESSES_SEC` before its requests are slowed down."""

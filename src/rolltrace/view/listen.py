@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 import socket
 import ssl
 from pathlib import Path
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 DEFAULT_PORT = 7655
 """ROLL on the keys of a telephone."""
+_PART = re.compile(r"[\w.~!$&()*+,;=:@-]+", re.ASCII)
+"""Of a path that a proxy has before ours."""
 
 
 class Listening(NamedTuple):
@@ -54,6 +57,18 @@ def checked_certificate(certfile: Path, keyfile: Path | None) -> Certificate:
         reason = getattr(fault, "reason", None) or getattr(fault, "strerror", None) or str(fault)
         raise ConfigError(f"no certificate and key without a password could be read from {names}: {reason}") from None
     return Certificate(certfile, keyfile)
+
+
+def checked_root_path(text: str) -> str:
+    """A prefix as it stands before paths: "" or `/some/prefix`.
+
+    Raises:
+        ConfigError: it cannot be a path.
+    """
+    parts = text.strip("/").split("/") if text.strip("/") else []
+    if not all(_PART.fullmatch(part) and part.strip(".") for part in parts):
+        raise ConfigError(f"--root-path is a path such as /tools/rolltrace, not {text!r}")
+    return "".join(f"/{part}" for part in parts)
 
 
 def is_loopback(host: str) -> bool:
@@ -106,7 +121,7 @@ def server_of(
     import uvicorn
 
     from rolltrace.view.connection import Connection
-    from rolltrace.view.limits import KEEP_ALIVE_SEC, MOST_HEAD_BYTES
+    from rolltrace.view.limits import MOST_HEAD_BYTES
     from rolltrace.view.server import application
 
     config = uvicorn.Config(
@@ -114,7 +129,6 @@ def server_of(
         # A client's malformed request is not worth a line; our own faults have a logger of their own.
         log_level="error", access_log=False, server_header=False, lifespan="on", http=Connection, ws="none",
         h11_max_incomplete_event_size=MOST_HEAD_BYTES,
-        timeout_keep_alive=KEEP_ALIVE_SEC,
         timeout_graceful_shutdown=1,  # pages that wait for live updates never end by themselves
         ssl_certfile=None if certificate is None else certificate.certfile,
         ssl_keyfile=None if certificate is None or certificate.keyfile is None else certificate.keyfile,

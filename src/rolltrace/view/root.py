@@ -1,9 +1,9 @@
 """Where the viewer is in the address space of a proxy.
 
-Most proxies (JupyterHub's, code-server's, nginx with a slash at the end) take their prefix off before they pass a request
-on, and do not say what it was. So pages name everything relative to themselves: a page that is asked for as `/t/abcd`
-finds its files and the API one folder up, whatever stands before that in the browser. A proxy that leaves its prefix on
-needs `--root-path`.
+Most proxies (JupyterHub's, code-server's, nginx with a slash at the end) take their prefix off before they pass on a
+request, and do not say what it was. So pages name everything relative to themselves: a page that is asked for as
+`/t/abcd` finds its files and the API one folder up, whatever stands before that in the browser. A proxy that leaves its
+prefix on needs `--root-path`.
 """
 
 from __future__ import annotations
@@ -11,24 +11,8 @@ from __future__ import annotations
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from rolltrace.errors import ConfigError
-
 _HERE = b'="./'
 """How the built page names what is in its root."""
-
-
-def checked_root_path(text: str) -> str:
-    """A prefix as it stands before paths: "" or `/some/prefix`.
-
-    Raises:
-        ConfigError: it cannot be a path.
-    """
-    parts = text.strip("/").split("/") if text.strip("/") else []
-    if not all(part.isprintable() and part.isascii() and part not in (".", "..") for part in parts) or any(
-        character in text for character in "?#\\\"'<> %"
-    ):
-        raise ConfigError(f"--root-path is a path such as /tools/rolltrace, not {text!r}")
-    return "".join(f"/{part}" for part in parts)
 
 
 class WithoutPrefix:

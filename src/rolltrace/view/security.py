@@ -137,8 +137,8 @@ class Guard:
     def _with_cookie(self, scope: Scope, arguments: list[tuple[str, str]]) -> Response:
         """Give the client its cookie, and send it to where it wanted to go, without the token.
 
-        The cookie is for this viewer alone, whatever prefix a proxy puts before it: with no path of its own, a cookie is
-        for the folder of the page. So a link to a page below leads to the root first, which hands out the cookie.
+        The cookie is for this viewer alone, whatever prefix a proxy puts before it: with no path of its own, a cookie
+        is for the folder of the page. So a link to a page below leads to the root first, which hands out the cookie.
         """
         token, root = self._access.token or "", relative_root(scope)
         if root != "./":
