@@ -27,9 +27,9 @@ import xxhash
 SECRET = "a-secret-outside-the-store"
 CODES = "\x1b]0;owned\x07\x1b[2J\x9b31m\r\nrolltrace: all is well\u202e"
 READING = (
-    ("ls",), ("ls", "--where", "text ~ 'a'"), ("show", "{id}"), ("show", "{id}", "--full"), ("groups",), ("plot", "reward"),
+    ("ls",), ("ls", "--where", "text ~ 'a'"), ("show", "{id}"), ("show", "{id}", "--full"), ("groups",), ("plot",),
     ("diff", "{id}", "{other}"), ("live",), ("sql", "from spans"), ("sql", "from trajectories"), ("sql", "from scores"),
-    ("stats",), ("journal", "ls"), ("journal", "dump"), ("sync", "--list"), ("retain",), ("doctor",),
+    ("stats",), ("journal", "status"), ("journal", "dump"), ("sync", "--to", "otlp", "--dry-run"), ("retain",), ("doctor",),
     ("export", "jsonl", "--output", "{out}/a.jsonl"), ("export", "csv", "--output", "{out}/a.csv"),
     ("export", "sft", "--output", "{out}/a.sft"),
 )  # fmt: skip
@@ -75,8 +75,8 @@ def linked_pages(store: Path, outside: Path) -> str:
 def pipes(store: Path, outside: Path) -> str:
     folder = _parts(store, "spans")[0].parent
     os.mkfifo(folder / "spans--pipe.parquet")
-    os.mkfifo(store / "retention.json")
-    os.mkfifo(next((store / "journal").iterdir()) / "20261116T000000-1-00000000-000000.seg")
+    os.mkfifo(_instead(store / "retention.json"))
+    os.mkfifo(next((store / "journal").iterdir()) / "20261116T000000-8-00000000-000000.seg")
     for lock in (store / "journal").glob("*/drainer.*"):
         os.mkfifo(_instead(lock))
     return "spans--pipe.parquet"
@@ -95,8 +95,8 @@ def device_as_part(store: Path, outside: Path) -> str:
 
 def folders_as_files(store: Path, outside: Path) -> str:
     (_parts(store, "spans")[0].parent / "spans--folder.parquet").mkdir()
-    (store / "retention.json").mkdir()
-    (next((store / "journal").iterdir()) / "20261116T000000-1-00000000-000000.seg").mkdir()
+    _instead(store / "retention.json").mkdir()
+    (next((store / "journal").iterdir()) / "20261116T000000-9-00000000-000000.seg").mkdir()
     return "spans--folder.parquet"
 
 
@@ -160,13 +160,15 @@ def expanding_part(store: Path, outside: Path, times: int = 3000) -> str:
     """A part of some kilobytes whose payloads are gigabytes: one value of 1 MB, so many times, in a dictionary."""
     part = _parts(store, "spans")[0]
     table = pq.read_table(part, partitioning=None)
-    (at,) = [table.schema.get_field_index("inputs")]
+    at = table.schema.get_field_index("payload")
     one = table.slice(0, 1)
     rows = pa.concat_tables([one] * times)
-    value = pa.array(['{"query": "' + "a" * (1 << 20) + '"}'])
+    value = pa.array(['{"inputs": {"query": "' + "a" * (1 << 20) + '"}, "outputs": null}'])
     payload = pa.DictionaryArray.from_arrays(pa.array([0] * times, pa.int32()), value)
-    rows = rows.set_column(at, "inputs", payload.cast(pa.dictionary(pa.int32(), pa.string())))
-    rows = rows.set_column(rows.schema.get_field_index("op_id"), "op_id", pa.array(range(10**9, 10**9 + times), pa.int64()))
+    rows = rows.set_column(at, "payload", payload.cast(pa.dictionary(pa.int32(), pa.string())))
+    rows = rows.set_column(
+        rows.schema.get_field_index("op_id"), "op_id", pa.array(range(10**9, 10**9 + times), pa.int64())
+    )
     pq.write_table(rows, part.parent / "spans--bomb.parquet", compression="zstd", use_dictionary=True)
     assert (part.parent / "spans--bomb.parquet").stat().st_size < 1_000_000
     return "spans--bomb.parquet"
@@ -193,7 +195,9 @@ def absurd_journals(store: Path, outside: Path) -> str:
 
     write_segment(store, [b"\xc1" * 100, b"\x91" * 100_000, b""], name="20261116T000000-1-00000000")
     write_segment(store, [b"x"], meta=b"\xdf\xff\xff\xff\xff", name="20261116T000000-2-00000000")
-    write_segment(store, [b"x"], meta={**META, "project": CODES, "experiment": "../../.."}, name="20261116T000000-3-00000000")
+    write_segment(
+        store, [b"x"], meta={**META, "project": CODES, "experiment": "../../.."}, name="20261116T000000-3-00000000"
+    )
     folder = write_segment(store, [b"x" * 1000], name="20261116T000000-4-00000000").parent
     segment = folder / "20261116T000000-4-00000000-000000.seg"
     data = bytearray(segment.read_bytes())
@@ -227,6 +231,13 @@ CRAFTED: dict[str, Callable[[Path, Path], str]] = {
     )
 }  # fmt: skip
 """Each gives what `rolltrace doctor` must name; an empty text if there is nothing to name."""
+TOGETHER = {
+    "links": ("linked_part", "linked_folders", "linked_summaries", "linked_pages", "odd_names", "logs_elsewhere"),
+    "kinds": ("pipes", "device_as_part", "folders_as_files", "files_as_folders", "unreadable_files"),
+    "lies": ("wrong_schema", "lying_footers", "huge_sparse_part", "expanding_part", "absurd_journals", "lying_summary"),
+    "version": ("pipe_as_version",),
+}
+"""What one store can have at once."""
 
 
 def _commands(store: Path, ids: list[str], out: Path) -> dict[str, dict[str, Any]]:
@@ -255,13 +266,22 @@ def _endpoints(store: Path, ids: list[str]) -> dict[str, dict[str, Any]]:
     from rolltrace.view.openapi import document
 
     report = {}
-    needed = {"project": "p", "experiment": "e", "ids": ",".join(ids[:2]), "q": "question", "listing": "groups", "part": "inputs"}
+    needed = {
+        "project": "p",
+        "experiment": "e",
+        "ids": ",".join(ids[:2]),
+        "q": "question",
+        "listing": "groups",
+        "part": "inputs",
+    }
     with TestClient(application(store, access_for("127.0.0.1", 1, None)), base_url="http://127.0.0.1") as client:
         op_ids = ["0"]
         for path, operations in document()["paths"].items():
             if path == "/api/events" or "get" not in operations:
                 continue
-            wanted = {each["name"] for each in operations["get"]["parameters"] if each["in"] == "query" and each["required"]}
+            wanted = {
+                each["name"] for each in operations["get"]["parameters"] if each["in"] == "query" and each["required"]
+            }
             values = {"trajectory_id": ids[0], "op_id": op_ids[0], "index": "0", "hash": "0" * 32}
             filled = re.sub(r"{(\w+)}", lambda found: values[found[1]], path)  # noqa: B023
             answer = client.get(filled, params={name: needed[name] for name in wanted})
