@@ -53,7 +53,7 @@ def proxied(address: str, prefix: str, *, keep_prefix: bool = False, decode: boo
                 upstream.close()
                 self.close_connection = True
 
-        do_POST = do_PUT = do_DELETE = do_HEAD = do_GET  # noqa: N815 - names of the library
+        do_POST = do_PUT = do_DELETE = do_HEAD = do_GET
 
         def _pass_on(self, answer: http.client.HTTPResponse) -> None:
             self.send_response(answer.status)
@@ -69,7 +69,7 @@ def proxied(address: str, prefix: str, *, keep_prefix: bool = False, decode: boo
             except OSError:  # the browser has left an event stream
                 pass
 
-        def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002 - a name of the library
+        def log_message(self, format: str, *arguments: object) -> None:
             pass
 
     class Proxy(ThreadingHTTPServer):

@@ -29,8 +29,8 @@ CODES = "\x1b]0;owned\x07\x1b[2J\x9b31m\r\nrolltrace: all is well\u202e"
 READING = (
     ("ls",), ("ls", "--where", "text ~ 'a'"), ("show", "{id}"), ("show", "{id}", "--full"), ("groups",), ("plot",),
     ("diff", "{id}", "{other}"), ("live",), ("sql", "from spans"), ("sql", "from trajectories"), ("sql", "from scores"),
-    ("stats",), ("journal", "status"), ("journal", "dump"), ("sync", "--to", "otlp", "--dry-run"), ("retain",), ("doctor",),
-    ("export", "jsonl", "--output", "{out}/a.jsonl"), ("export", "csv", "--output", "{out}/a.csv"),
+    ("stats",), ("journal", "status"), ("journal", "dump"), ("sync", "--to", "otlp", "--dry-run"), ("retain",),
+    ("doctor",), ("export", "jsonl", "--output", "{out}/a.jsonl"), ("export", "csv", "--output", "{out}/a.csv"),
     ("export", "sft", "--output", "{out}/a.sft"),
 )  # fmt: skip
 
@@ -225,8 +225,8 @@ def logs_elsewhere(store: Path, outside: Path) -> str:
 CRAFTED: dict[str, Callable[[Path, Path], str]] = {
     each.__name__: each
     for each in (
-        linked_part, linked_folders, linked_summaries, linked_pages, pipes, pipe_as_version, device_as_part, folders_as_files,
-        files_as_folders, odd_names, wrong_schema, lying_footers, huge_sparse_part, expanding_part, lying_summary,
+        linked_part, linked_folders, linked_summaries, linked_pages, pipes, pipe_as_version, device_as_part,
+        folders_as_files, files_as_folders, odd_names, wrong_schema, lying_footers, huge_sparse_part, expanding_part, lying_summary,
         absurd_journals, unreadable_files, logs_elsewhere,
     )
 }  # fmt: skip

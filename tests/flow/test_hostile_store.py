@@ -1,7 +1,7 @@
-"""A store that somebody made up to do harm: no command and no page hangs, grows, reads or writes outside it; it is named.
+"""A store that somebody made up to do harm: nothing hangs, grows, reads or writes outside it, and the files are named.
 
-Every attack of `hostile_store.CRAFTED` is tried on a good store, and then every command that reads and every endpoint of
-the viewer is asked, in a process of its own.
+Every attack of `hostile_store.CRAFTED` is tried on a good store, and then every command that reads and every endpoint
+of the viewer is asked, in a process of its own.
 """
 
 from __future__ import annotations

@@ -62,18 +62,48 @@ def _rows(table: Any, trajectory_id: str, step: int, sample: int, rollout: int, 
                 {hostile(f"{table.name}.{column.name} key"): hostile(f"{table.name}.{column.name}")}
             )
     row |= {
-        "trajectory_id": trajectory_id, "project": PROJECT, "experiment": EXPERIMENT, "step": step, "rollout_n": rollout,
-        "sample_index": SAMPLE if sample else "1", "sample_is_int": False, "validate": False, "run": hostile("run"),
-        "worker": hostile("worker"), "run_ns": START_NS, "start_ns": at, "end_ns": at + 10**9, "time_ns": at, "op_id": number + 1,
-    }  # fmt: skip
+        "trajectory_id": trajectory_id,
+        "project": PROJECT,
+        "experiment": EXPERIMENT,
+        "step": step,
+        "rollout_n": rollout,
+        "sample_index": SAMPLE if sample else "1",
+        "sample_is_int": False,
+        "validate": False,
+        "run": hostile("run"),
+        "worker": hostile("worker"),
+        "run_ns": START_NS,
+        "start_ns": at,
+        "end_ns": at + 10**9,
+        "time_ns": at,
+        "op_id": number + 1,
+    }
     if table.name == "trajectories":
         row |= {"status": "error" if rollout else "ok", "is_group": False, "op_id": None}
     if table.name == "spans":
         names = ("llm", "tool", "other")
-        rows = [{**row, "kind": kind, "status": "error" if rollout else "ok", "op_id": 10 * number + at, "start_ns": row["start_ns"] + at,
-                 "name": hostile(f"{kind} name"), "payload": _payload(kind)} for at, kind in enumerate(names, 1)]  # fmt: skip
-        tokens = {"tokens": [1, 2, 3, 4], "prompt_tokens": 2, "response_tokens": 2, "logprobs": [-0.5, -1.0],
-                  "response_mask": [1, 1], "text": "<b>p</b><i>r</i>", "prompt_chars": 8, "piece_chars": [4, 4, 4, 4]}  # fmt: skip
+        rows = [
+            {
+                **row,
+                "kind": kind,
+                "status": "error" if rollout else "ok",
+                "op_id": 10 * number + at,
+                "start_ns": row["start_ns"] + at,
+                "name": hostile(f"{kind} name"),
+                "payload": _payload(kind),
+            }
+            for at, kind in enumerate(names, 1)
+        ]
+        tokens = {
+            "tokens": [1, 2, 3, 4],
+            "prompt_tokens": 2,
+            "response_tokens": 2,
+            "logprobs": [-0.5, -1.0],
+            "response_mask": [1, 1],
+            "text": "<b>p</b><i>r</i>",
+            "prompt_chars": 8,
+            "piece_chars": [4, 4, 4, 4],
+        }
         rows[0] |= tokens
         return [{name: value for name, value in each.items() if name in _names(table)} for each in rows]
     if table.name == "scores":
@@ -101,8 +131,19 @@ def _payload(kind: str) -> str:
     }
     messages = [
         {"role": hostile("role"), "content": hostile("content"), "name": hostile("author")},
-        {"role": "user", "content": [{"type": "text", "text": hostile("part")}, {"type": "image_url", "image_url": {"url": "javascript:alert(1)"}}]},
-        {"role": "assistant", "content": hostile("answer"), "reasoning_content": hostile("reasoning"), "tool_calls": [call]},
+        {
+            "role": "user",
+            "content": [
+                {"type": "text", "text": hostile("part")},
+                {"type": "image_url", "image_url": {"url": "javascript:alert(1)"}},
+            ],
+        },
+        {
+            "role": "assistant",
+            "content": hostile("answer"),
+            "reasoning_content": hostile("reasoning"),
+            "tool_calls": [call],
+        },
         {"role": "tool", "tool_call_id": "c1", "content": hostile("tool result")},
-    ]  # fmt: skip
+    ]
     return json.dumps({"inputs": {"messages": messages}, "outputs": {"role": "assistant", "content": hostile("reply")}})

@@ -55,10 +55,10 @@ if TYPE_CHECKING:
     from rolltrace.query.finished import read_finished as read_finished
     from rolltrace.query.finished import sizes as sizes
     from rolltrace.query.finished import survey as survey
+    from rolltrace.query.group_records import group_record_list
     from rolltrace.query.group_views import GROUP_COLUMNS as GROUP_COLUMNS
     from rolltrace.query.group_views import GROUP_KEY as GROUP_KEY
     from rolltrace.query.group_views import SAME_GROUP as SAME_GROUP
-    from rolltrace.query.group_records import group_record_list
     from rolltrace.query.groups import record_rows as record_rows
     from rolltrace.query.images import read_image
     from rolltrace.query.jump import JumpTarget, jump_targets
