@@ -226,8 +226,8 @@ CRAFTED: dict[str, Callable[[Path, Path], str]] = {
     each.__name__: each
     for each in (
         linked_part, linked_folders, linked_summaries, linked_pages, pipes, pipe_as_version, device_as_part,
-        folders_as_files, files_as_folders, odd_names, wrong_schema, lying_footers, huge_sparse_part, expanding_part, lying_summary,
-        absurd_journals, unreadable_files, logs_elsewhere,
+        folders_as_files, files_as_folders, odd_names, wrong_schema, lying_footers, huge_sparse_part, expanding_part,
+        lying_summary, absurd_journals, unreadable_files, logs_elsewhere,
     )
 }  # fmt: skip
 """Each gives what `rolltrace doctor` must name; an empty text if there is nothing to name."""

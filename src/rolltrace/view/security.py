@@ -2,7 +2,7 @@
 
 - On loopback, the name of the host must be a loopback name: a page of another site that has its own name resolved to
   127.0.0.1 is refused (DNS rebinding). On any other address a token is needed too.
-- A request that another site's page makes is refused: `Origin` must be the host itself, `Sec-Fetch-Site` this site.
+- A request that another site's page makes is refused: `Sec-Fetch-Site` must be this site, or `Origin` the host itself.
 - A request that may change something (all but GET and HEAD) must besides be JSON, which no form of another site can
   send, and a link to it is none. No route needs a check of its own.
 - A request has a bounded head, and a body only if it may change something.
@@ -107,10 +107,12 @@ class Guard:
                 421, "forbidden", f"this server does not answer for the host {host[:100]!r}",
                 f"rolltrace view --allow-host {_name_of(host)[:100]}",
             )  # fmt: skip
-        origin = headers.get("origin")
-        if origin is not None and _address_of(origin) not in {host.lower(), *self._access.proxies}:
-            return _problem(403, "forbidden", f"a page of {origin[:100]!r} may not ask this server")
         site, mode = headers.get("sec-fetch-site", "none"), headers.get("sec-fetch-mode")
+        origin = headers.get("origin")
+        # What a browser says of itself counts first: a proxy may have put another name into Host.
+        is_own = site == "same-origin" or origin is None
+        if not is_own and _address_of(origin or "") not in {host.lower(), *self._access.proxies}:
+            return _problem(403, "forbidden", f"a page of {(origin or '')[:100]!r} may not ask this server")
         if site in ("cross-site", "same-site") and not (mode == "navigate" and method in _READS):
             return _problem(403, "forbidden", "a page of another site may not ask this server")
         return None
