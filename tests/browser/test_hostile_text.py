@@ -52,13 +52,14 @@ def everywhere(ids: list[str]) -> dict[str, str]:
             "": ".message", "?tab=tokens": ".token-block", "?tab=ops": ".op-track i", "?tab=transitions": ".transition",
             "?tab=raw": ".json",
         }.items()},
-        f"/compare?ids={','.join(ids[:4])}": ".compare-row",
+        f"/compare?ids={','.join(ids[:4])}": "main table",
         "/live": ".figures",
         "/search?q=onerror": ".hit",
         f"/nothing/{part(PROJECT)}": ".empty, .problem, main a",
     }  # fmt: skip
 
 
+@pytest.mark.timeout(600)  # many pages
 def test_no_field_becomes_html_on_any_page(served: Served, page: Page, watch: Watch) -> None:
     for path, ready in everywhere(served.ids).items():
         page.goto(served.address + path)
@@ -74,6 +75,7 @@ def test_no_field_becomes_html_on_any_page(served: Served, page: Page, watch: Wa
 
 def test_markdown_of_hostile_text_makes_no_links_that_run(served: Served, page: Page) -> None:
     page.goto(f"{served.address}/t/{served.ids[0]}")
+    page.locator(".message").first.wait_for()
     for message in page.locator(".message").all():
         message.hover()
         button = message.get_by_role("button", name="Markdown")
@@ -83,17 +85,19 @@ def test_markdown_of_hostile_text_makes_no_links_that_run(served: Served, page: 
     assert page.locator("main").locator(ALIVE).count() == 0
 
 
-def test_the_jump_box_and_the_filter_bar_show_hostile_text_as_text(served: Served, page: Page) -> None:
+def test_the_jump_box_shows_hostile_text_as_text(served: Served, page: Page) -> None:
     page.goto(served.address)
+    page.locator("tbody tr").first.wait_for()
     page.keyboard.press("/")
     page.keyboard.type("<img src=x onerror=alert(1)>")
-    page.locator("[role=option]").first.wait_for()
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/search?q=*")
     assert page.locator("#root").locator(ALIVE).count() == 0
 
 
 def test_names_with_slashes_and_dots_are_found_behind_a_proxy_that_decodes_them(served: Served, page: Page) -> None:
     with proxied(served.address, "/user/me/proxy/7655", decode=True) as address:
-        page.goto(address)
+        page.goto(f"{address}/")
         page.locator("tbody tr a").first.click()
         page.locator(".charts canvas").first.wait_for()
         page.reload()

@@ -33,13 +33,17 @@ PROXIES = {
 }
 
 
+PAGES = ("experiments", "experiment", "groups", "conversation", "tokens", "compare", "live", "search")
+
+
+@pytest.mark.timeout(600)  # many pages
 @pytest.mark.parametrize("name", PROXIES)
 def test_every_page_works_behind_a_proxy(name: str, demo_store: Path, ask: Ask, page: Page) -> None:
     proxy = PROXIES[name]
     requested: list[str] = []
     page.context.on("request", lambda request: requested.append(request.url))
     with viewing(demo_store, *proxy.options) as server, proxied(server, proxy.prefix, **proxy.how) as address:
-        for path in READY if name == "jupyterhub" else ("experiments", "groups", "conversation", "live"):
+        for path in PAGES:
             page.goto(address + pages(ask)[path])
             page.wait_for_selector(READY[path])
         page.goto(address + pages(ask)["conversation"])
