@@ -11,8 +11,8 @@ ENVIRONMENTS := verl tinker $(VERL_RELEASES:%=verl-%) weave weave-server mlflow 
 WITH_VERL := torch ray verl $(VERL_RELEASES:%=verl-%)
 WITH_VENDORS := weave mlflow otlp trackio tinker
 MATRIX ?= 3.10 3.12 3.13 oldest
-# How many trajectories the viewer is measured with.
-VIEWED ?= 2000
+# What the viewer is measured with: benchmarks/view.py says how large it can be.
+VIEWED ?= --quick
 # The tests start hundreds of processes: without their compiled modules each would take twice as long to start.
 unexport PYTHONDONTWRITEBYTECODE
 CHECK_PYTHON = $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' \
@@ -22,7 +22,7 @@ TIMEOUT := --timeout 300
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo viewer test test-viewer test-matrix nightly check check-viewer bench bench-verl bench-tinker bench-view screenshots gen test-integrations environments build clean \
+.PHONY: help demo viewer test test-viewer test-matrix nightly check check-viewer bench bench-verl bench-tinker bench-view screenshots docs test-docs examples test-examples cookbook gen test-integrations environments build release-check clean \
   $(ENVIRONMENTS:%=environment-%)
 
 help: ## list the commands
@@ -63,12 +63,14 @@ check: $(READY) check-viewer ## formatting, lint, types, layers, spelling, and t
 	$(BIN)/lint-imports
 	$(BIN)/codespell src tests docs benchmarks examples README.md CONTRIBUTING.md CHANGELOG.md
 
-# What is committed under view/static must be what the source builds, so that an installation needs no Node.
+# What is committed under view/static and view/shared_page must be what the source builds, so that an installation needs no Node.
 check-viewer: $(NODE_READY)
 	cd viewer && npm run --silent types -- --check
 	cd viewer && npm run --silent check
 	cd viewer && VIEWER_OUT=build/static npm run --silent build -- --logLevel warn
+	cd viewer && SHARED_OUT=build/shared npm run --silent build-shared -- --logLevel warn
 	diff -r viewer/build/static src/rolltrace/view/static || { echo "run: make viewer"; exit 1; }
+	diff -r viewer/build/shared src/rolltrace/view/shared_page || { echo "run: make viewer"; exit 1; }
 
 $(NODE_READY): viewer/package.json viewer/package-lock.json
 	@node -e 'process.exit(+(process.versions.node.split(".")[0] < 20))' || { echo "the viewer is built with Node 20 or newer"; exit 1; }
@@ -78,6 +80,7 @@ $(NODE_READY): viewer/package.json viewer/package-lock.json
 
 viewer: $(NODE_READY) ## build the viewer's pages into the package
 	cd viewer && npm run --silent build -- --logLevel warn
+	cd viewer && npm run --silent build-shared -- --logLevel warn
 
 test-viewer: $(READY) $(NODE_READY) .venvs/chromium ## test the viewer in a real browser
 	$(BIN)/python -m pip install --quiet --group browser
@@ -104,17 +107,50 @@ bench-verl: environment-verl ## the same rollouts of verl with each tracing back
 bench-tinker: environment-tinker ## what recording rollouts of tinker-cookbook costs, and a deepcopy at each step for comparison
 	.venvs/tinker/bin/python -m benchmarks.tinker_cost
 
-bench-view: $(READY) .venvs/chromium ## what the viewer's pages take in a real browser (VIEWED=20000 trajectories: several minutes)
+bench-view: $(READY) .venvs/chromium ## what the viewer's pages take in a real browser (a minute; larger with VIEWED="--trajectories 20000 --wide 1000000 --odd 1 --readers 10")
 	$(BIN)/python -m pip install --quiet --group browser
-	$(BIN)/python -m benchmarks.view --trajectories $(VIEWED)
+	$(BIN)/python -m benchmarks.view $(VIEWED)
 
 screenshots: $(READY) .venvs/chromium ## take the pictures of the viewer that the docs show
 	$(BIN)/python -m pip install --quiet --group browser
 	$(BIN)/python tools/screenshots.py
 
+docs: .venvs/docs/.ready ## build the documentation as a site, in site/ (opens from the folder, with search)
+	NO_MKDOCS_2_WARNING=1 .venvs/docs/bin/mkdocs build --quiet
+	@echo "open site/index.html"
+
+test-docs: docs $(READY) .venvs/chromium ## search the built site in a real browser, from the folder
+	$(BIN)/python -m pip install --quiet --group browser
+	$(BIN)/python -m pytest tests/site
+
+.venvs/docs/.ready: pyproject.toml
+	@$(CHECK_PYTHON)
+	$(PYTHON) -m venv .venvs/docs
+	.venvs/docs/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	.venvs/docs/bin/python -m pip install --quiet --group docs
+	@touch $@
+
+examples: .venvs/examples/.ready ## run the notebook in Jupyter and keep what it shows
+	cd examples && ../.venvs/examples/bin/jupyter-execute --inplace find_the_hack.ipynb && rm -rf rolltrace-demo
+
+test-examples: .venvs/examples/.ready ## run the notebook in Jupyter
+	mkdir -p .venvs/examples/run && rm -rf .venvs/examples/run/rolltrace-demo && cp examples/find_the_hack.ipynb .venvs/examples/run
+	cd .venvs/examples/run && ../bin/jupyter-execute find_the_hack.ipynb
+
+.venvs/examples/.ready: pyproject.toml
+	@$(CHECK_PYTHON)
+	$(PYTHON) -m venv .venvs/examples
+	.venvs/examples/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	.venvs/examples/bin/python -m pip install --quiet --editable . --group examples
+	@touch $@
+
+cookbook: $(READY) ## run the answers of the cookbook and write what they print
+	$(BIN)/python tools/gen_cookbook.py
+
 gen: $(READY) $(NODE_READY) ## write what is derived from code: docs, the viewer's API
 	$(BIN)/python tools/gen_docs.py
 	$(BIN)/python tools/gen_api.py
+	$(BIN)/python tools/gen_diagrams.py
 	$(BIN)/python tools/gen_openapi.py
 	cd viewer && npm run --silent types
 
@@ -156,5 +192,8 @@ build: $(READY) ## build the wheel and the source archive
 	$(BIN)/python -m pip install --quiet build
 	$(BIN)/python -m build
 
+release-check: ## build, install on every supported Python and run the demo there (RELEASE_PYTHONS="3.12" for fewer)
+	$(PYTHON) tools/release_check.py $(RELEASE_PYTHONS)
+
 clean: ## remove the environments and caches
-	rm -rf $(VENV) .venvs viewer/node_modules viewer/build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venvs viewer/node_modules viewer/build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis

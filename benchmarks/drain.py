@@ -22,6 +22,7 @@ from benchmarks.store import DRAIN_AND_TELL
 from benchmarks.table import Row, at_least, at_most, render, write_json
 from benchmarks.workload import generate
 from rolltrace.drain import Drainer
+from rolltrace.keeper import collect_rarely
 
 OPS_PER_TRAJECTORY = 10
 TRAJECTORIES_PER_STEP = 1000
@@ -56,6 +57,7 @@ def small_ops(store: Path, ops: int) -> None:
 
 def drain(write: Callable[[Path], None], rounds: int) -> Cost:
     """The median over some rounds, each with a store of its own."""
+    collect_rarely()  # as a drainer does in its own process
     seconds = []
     with tempfile.TemporaryDirectory() as folder:
         for number in range(rounds):

@@ -131,13 +131,13 @@ def _wide_step(rng: random.Random, experiment: str, step: int, count: int) -> It
         "status": ["ok" if rng.random() < 0.97 else "error" for _ in ids],
         "tags": ["{}"] * count,
     }
-    yield TRAJECTORIES, _table(TRAJECTORIES, {**where(1), **own})
+    yield TRAJECTORIES, arrow_table(TRAJECTORIES, {**where(1), **own})
     rewards: dict[str, Sequence[object]] = {
         "name": ["reward"] * count,
         "value": [float(rng.random() > 0.5) for _ in ids],
         "time_ns": starts,
     }
-    yield SCORES, _table(SCORES, {**where(1), **rewards})
+    yield SCORES, arrow_table(SCORES, {**where(1), **rewards})
     total = count * len(OPS)
     ops: dict[str, Sequence[object]] = {
         "op_id": [rng.getrandbits(62) for _ in range(total)],
@@ -151,7 +151,7 @@ def _wide_step(rng: random.Random, experiment: str, step: int, count: int) -> It
         "policy_version": [step if kind == "llm" else None for _ in ids for _, kind in OPS],
         "payload": [_small_payload(rng, kind) for _ in ids for _, kind in OPS],
     }
-    yield SPANS, _table(SPANS, {**where(len(OPS)), **ops})
+    yield SPANS, arrow_table(SPANS, {**where(len(OPS)), **ops})
 
 
 def _small_payload(rng: random.Random, kind: str) -> str:
@@ -170,6 +170,25 @@ def build_long(store: Path, turns: int) -> str:
         "trajectory_id": trajectory_id, "project": "scale", "experiment": "long", "step": 1, "sample_index": "0",
         "sample_is_int": True, "rollout_n": 0, "validate": False, "worker": "host-1",
     }  # fmt: skip
+    place = Partition("scale", "long", 1)
+    write_table(
+        store,
+        place,
+        SPANS,
+        "w-000001",
+        arrow_table(SPANS, {**{k: [v] * turns for k, v in where.items()}, **long_ops(rng, turns)}),
+        level=9,
+    )
+    own = {"name": "rollout", "start_ns": 0, "end_ns": turns * 10**9, "status": "ok", "tags": "{}"}
+    write_table(
+        store, place, TRAJECTORIES, "w-000001", arrow_table(TRAJECTORIES, {k: [v] for k, v in {**where, **own}.items()})
+    )
+    (store / "complete").touch()
+    return trajectory_id
+
+
+def long_ops(rng: random.Random, turns: int) -> dict[str, list[object]]:
+    """Model calls whose prompt grows by 100 tokens and two messages each turn."""
     messages = ['{"role":"system","content":"You are an agent."}']
     tokens: list[int] = []
     ops: dict[str, list[object]] = {
@@ -197,19 +216,10 @@ def build_long(store: Path, turns: int) -> str:
             ops[name].append(value)
         tokens += reply
         messages.append(f'{{"role":"assistant","content":"{said}"}}')
-    place = Partition("scale", "long", 1)
-    write_table(
-        store, place, SPANS, "w-000001", _table(SPANS, {**{k: [v] * turns for k, v in where.items()}, **ops}), level=9
-    )
-    own = {"name": "rollout", "start_ns": 0, "end_ns": turns * 10**9, "status": "ok", "tags": "{}"}
-    write_table(
-        store, place, TRAJECTORIES, "w-000001", _table(TRAJECTORIES, {k: [v] for k, v in {**where, **own}.items()})
-    )
-    (store / "complete").touch()
-    return trajectory_id
+    return ops
 
 
-def _table(table: Table, columns: Mapping[str, Sequence[object]]) -> pa.Table:
+def arrow_table(table: Table, columns: Mapping[str, Sequence[object]]) -> pa.Table:
     from rolltrace.store import arrow_column
 
     schema = SCHEMAS[table.name]

@@ -22,7 +22,8 @@ from rolltrace.store import compact
 # Not ru_maxrss: a child process begins with that of its parent, here the whole workload.
 DRAIN_AND_TELL = """
 import pathlib, re, sys
-from rolltrace.keeper.process import run_once
+from rolltrace.keeper import collect_rarely, run_once
+collect_rarely()
 run_once(pathlib.Path(sys.argv[1]))
 print(re.search("VmHWM: *([0-9]+)", pathlib.Path("/proc/self/status").read_text().replace("\\t", " "))[1])
 """

@@ -44,8 +44,8 @@ class Agent:
             if not reply.get("tool_calls"):
                 return str(reply["content"])
             for call in reply["tool_calls"]:
-                found = await self.distance(**json.loads(call["function"]["arguments"]))
-                messages.append({"role": "tool", "tool_call_id": call["id"], "content": str(found)})
+                kilometres = await self.distance(**json.loads(call["function"]["arguments"]))
+                messages.append({"role": "tool", "tool_call_id": call["id"], "content": str(kilometres)})
 
 
 async def rollout(agent: Agent, sample_index: int, rollout_n: int) -> None:

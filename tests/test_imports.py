@@ -44,15 +44,35 @@ def test_the_public_names_are_there() -> None:
         rolltrace.missing  # noqa: B018
 
 
-def test_a_listing_loads_neither_pandas_nor_the_drainer(tmp_path: Path) -> None:
-    """Arrow loads pandas, where it is installed, to look at any Python list: a quarter of a second for nothing."""
+@pytest.mark.parametrize("command", ["ls", "ls --steps", "ls --experiments", "groups --step 1", "show"])
+def test_looking_at_a_store_loads_neither_columns_nor_the_drainer(command: str, tmp_path: Path) -> None:
+    """Each of them takes longer to load than the answer takes."""
     rolltrace.init("p", "e", store=tmp_path, drain="off", quiet=True)
-    with rolltrace.rollout_trace_attr(sample_index=1, step=1):
+    with rolltrace.rollout_trace_attr(sample_index=1, step=1) as handle:
         pass
     rolltrace.shutdown()
     drain(tmp_path)
-    code = "import sys; from rolltrace.cli import main; main(['ls', sys.argv[1]]); print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True)
+    code = "import sys; from rolltrace.cli import main; main(sys.argv[1:]); print(*sys.modules)"
+    words = [*command.split(), *([handle.trajectory_id] if command == "show" else []), "--store", str(tmp_path)]
+    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=True)
     *_, modules = done.stdout.splitlines()
     assert "rolltrace.query.engine" in modules.split()
-    assert {"pandas", "rolltrace.drain.drainer"} & set(modules.split()) == set()
+    heavy = {"numpy", "pandas", "pyarrow", "rolltrace.capture", "rolltrace.drain.drainer"}
+    assert heavy & set(modules.split()) == set()
+
+
+def test_what_a_program_records_as_it_exits_is_kept(tmp_path: Path) -> None:
+    """Its handler is registered after the import, so it runs before ours, whenever tracing was turned on."""
+    code = """
+import atexit, sys
+import rolltrace
+
+def at_the_end():
+    with rolltrace.rollout_trace_attr(sample_index=1, step=1):
+        pass
+
+atexit.register(at_the_end)
+rolltrace.init("p", "e", store=sys.argv[1], drain="off", quiet=True)
+"""
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True)
+    assert len(rolltrace.open(tmp_path).trajectories(step=1)) == 1

@@ -76,6 +76,8 @@ def _module(name: str) -> Iterator[str]:
     yield f"\n## {name}\n\n{_text(module)}\n"
     for public in sorted(_public(module)):
         value = getattr(module, public)
+        if inspect.ismodule(value):  # a package that has the name of its function
+            value = value.__call__
         if inspect.isclass(value):
             yield from _class(public, value)
         elif callable(value):

@@ -29,7 +29,8 @@ Each setting can be given in three ways. The first that is there wins:
 
 With `ROLLTRACE_BACKEND` set, a program is traced without a call of `init`; an `init` in the program takes its place.
 Sizes may be written as `64MiB` or `8GiB`. `ROLLTRACE_STRICT=1` makes rolltrace raise its own faults instead of
-counting them: for tests, not for training.
+counting them: for tests, not for training. `ROLLTRACE_VIEW_URL` says where the viewer runs, for
+[links in other tools' pages](../howto/view.md#in-other-tools-pages).
 
 | setting | environment variable | default | meaning |
 |---|---|---|---|
@@ -128,6 +129,7 @@ lower-case words with underscores.
 from collections.abc import Iterator
 from typing import Any
 
+import rolltrace
 from rolltrace.query import Trajectory
 
 
@@ -135,11 +137,12 @@ def many_searches(trajectory: Trajectory) -> Iterator[tuple[str, dict[str, Any]]
     searches = [op for op in trajectory.walk() if op.kind == "tool" and op.name == "search"]
     if len(searches) > 2:
         yield "many_searches", {{"searches": len(searches)}}
-```
 
-Try it on what is in a store:
 
-```python
+# Try it on what is in a store.
+rolltrace.init("my-project", "my-experiment")
+
+
 @rolltrace.rollout_trace_op(kind="tool")
 def search(query: str) -> str:
     return "nothing found"

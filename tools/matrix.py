@@ -54,7 +54,7 @@ def _environment(name: str) -> Path:
     made_of = hashlib.sha256("\n".join([pyproject, *exact]).encode()).hexdigest()
     if not stamp.exists() or stamp.read_text() != made_of:
         shutil.rmtree(folder, ignore_errors=True)
-        subprocess.run([_interpreter(name), "-m", "venv", folder], check=True)
+        subprocess.run([interpreter(name), "-m", "venv", folder], check=True)
         pip = [str(python), "-m", "pip", "install", "--quiet"]
         subprocess.run([*pip, "--upgrade", "pip>=25.1"], check=True)
         subprocess.run([*pip, "--editable", ".", "--group", "test", *exact], cwd=ROOT, check=True)
@@ -62,7 +62,7 @@ def _environment(name: str) -> Path:
     return python
 
 
-def _interpreter(name: str) -> str:
+def interpreter(name: str) -> str:
     if name == OLDEST:
         return sys.executable
     installed = sorted(Path.home().glob(f".pyenv/versions/{name}.*/bin/python"))

@@ -1,11 +1,12 @@
 """Pictures of the viewer's pages: `make screenshots`, `python tools/screenshots.py [--every-page FOLDER [STORE ...]]`.
 
 Without arguments, those that the README and the docs show are written to docs/images, of a store that is recorded for
-them. With --every-page, every page of each store is written to FOLDER/STORE, in both themes and two widths, for whoever
-looks at them as a designer would; the stores are named, or a new one is recorded.
+them, and of a run of `rolltrace demo`. With --every-page, every page of each store is written to FOLDER/STORE, in both
+themes and two widths, for whoever looks at them as a designer would; the stores are named, or a new one is recorded.
 """
 
 import argparse
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
+import rolltrace  # noqa: E402 - of this checkout
 from tests.browser.processes import launched, viewing  # noqa: E402 - of this checkout
 from tests.view.stores import write_demo  # noqa: E402
 
@@ -50,7 +52,12 @@ KEPT = (
     Kept("view-compare", "compare 2"),
     Kept("view-compare-tokens-dark", "compare tokens", "dark"),
     Kept("view-search", "search"),
+    Kept("view-labels", "labels"),
 )
+
+
+KEPT_OF_DEMO = (Kept("demo-experiment", "experiment"), Kept("demo-step", "step"), Kept("demo-trajectory", "hack"))
+"""Of `rolltrace demo`: where its reward hack is seen."""
 
 
 class Shown(NamedTuple):
@@ -95,6 +102,9 @@ def every_page(address: str) -> dict[str, Shown]:
     with_steps = ask("trajectories", project="games", limit=1)["rows"]
     if with_steps:
         found["transitions"] = Shown(f"/t/{with_steps[0]['trajectory_id']}?tab=transitions", _TABS["transitions"])
+    labelled = ask("trajectories", **at_step, where="label is not null", limit=1)["rows"]
+    if labelled:
+        found["labels"] = Shown(f"/t/{labelled[0]['trajectory_id']}", ".said")
     found["tokens advantage"] = Shown(
         f"/t/{listed[0]['trajectory_id']}?tab=tokens&fill=advantage", ".tokens, .empty h1"
     )
@@ -113,6 +123,42 @@ def every_page(address: str) -> dict[str, Shown]:
     scope = f"&project={quote(place['project'])}&experiment={quote(place['experiment'])}"
     found["search"] = Shown(f"/search?q={word}{scope}&step={step}", ".hit, .empty h1")
     return found
+
+
+def pages_of_demo(address: str) -> dict[str, Shown]:
+    """The last step of `rolltrace demo`, and a rollout in it that found the fault of the reward."""
+    home, step = "/e/demo/calculator", 30
+    asked: dict[str, str | int] = {
+        "project": "demo",
+        "experiment": "calculator",
+        "step": step,
+        "order": "-reward",
+        "limit": 1,
+    }
+    rows = httpx.get(f"{address}/api/trajectories", params=asked, timeout=60).raise_for_status().json()["rows"]
+    return {
+        "experiment": Shown(home, ".charts canvas"),
+        "step": Shown(f"{home}/step/{step}", ".cell"),
+        "hack": Shown(f"/t/{rows[0]['trajectory_id']}", ".message"),
+    }
+
+
+def label_some(store: Path) -> None:
+    """What two people say of a rollout with several turns, in the step that most pictures show."""
+    asked = rolltrace.open(store)
+    place = max(asked.steps(project="maths", experiment="grpo-7b"), key=lambda row: row["trajectories"])
+    rows = asked.trajectories(experiment="grpo-7b", step=place["step"], where="turns > 2 and reward > 0.5").rows()
+    trajectory_id = rows[0]["trajectory_id"]
+    asked.label(trajectory_id, "good", author="ann")
+    asked.label(trajectory_id, "hack", author="bob", turn=1, reason="promises a refund before it looked")
+    asked.label(trajectory_id, "note", "The second turn is worth a look: the fare is guessed.", author="ann")
+
+
+def pages_of_two(first: str, second: str) -> dict[str, Shown]:
+    """The rewards of an experiment of each of two stores."""
+    chosen = ",".join((f"{first}/maths/grpo-7b", f"{second}/demo/calculator"))
+    both = f".overlay-chart:has-text('{first}'):has-text('{second}') canvas"
+    return {"stores": Shown(f"/?sel={quote(chosen, safe='/,')}", both)}
 
 
 _TABS = {
@@ -153,14 +199,13 @@ def take(page: Page, address: str, shown: Shown, file: Path) -> None:
     flat.save(file, optimize=True)
 
 
-def take_kept(browser: Browser, address: str) -> None:
-    """The pictures of the docs."""
-    pages = every_page(address)
-    for kept in KEPT:
+def take_kept(browser: Browser, address: str, pages: dict[str, Shown], pictures: tuple[Kept, ...]) -> None:
+    """Pictures of the docs."""
+    for kept in pictures:
         with opened(browser, WIDE, kept.theme) as page:
             take(page, address, pages[kept.page], IMAGES / f"{kept.name}.png")
     sizes = {file.name: file.stat().st_size for file in IMAGES.glob("*.png")}
-    print(f"{len(KEPT)} pictures in {IMAGES}; all there: {sum(sizes.values()) / 1e6:.2f} MB")
+    print(f"{len(pictures)} pictures in {IMAGES}; all there: {sum(sizes.values()) / 1e6:.2f} MB")
 
 
 def take_every_page(browser: Browser, address: str, folder: Path) -> None:
@@ -186,8 +231,21 @@ def main() -> None:
                 if options.every_page:
                     take_every_page(browser, address, options.every_page / store.name)
                 else:
-                    take_kept(browser, address)
+                    label_some(store)
+                    take_kept(browser, address, every_page(address), KEPT)
+        if not options.every_page:
+            demo = record_demo(Path(temporary))
+            with viewing(demo) as address:
+                take_kept(browser, address, pages_of_demo(address), KEPT_OF_DEMO)
+            with viewing(stores[0], str(demo)) as address:
+                take_kept(browser, address, pages_of_two(stores[0].name, demo.name), (Kept("view-stores", "stores"),))
         browser.close()
+
+
+def record_demo(folder: Path) -> Path:
+    command = [sys.executable, "-m", "rolltrace", "demo", "--no-view", "--store", str(folder / "rolltrace-demo")]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return folder / "rolltrace-demo"
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ const outDir = process.env.VIEWER_OUT ?? "../src/rolltrace/view/static";
 
 /** What the first script needs, and nothing of React: it asks for data while the rest loads. */
 const FIRST =
-  /vite\/preload-helper|\/src\/(main|api\/(client|early|number)|model\/(first|route|scope|tokens|where)|ui\/(address|script)|views\/pages|root)\.ts/;
+  /vite\/preload-helper|\/src\/(main|api\/(client|early|number|source)|model\/(first|route|scope|tokens|where)|ui\/(address|place|script)|views\/pages|root|base)\.ts/;
 const LOADED_LATER = /node_modules\/(uplot|diff|react-resizable-panels)\//;
 const SHARED =
   /\/src\/(start|api\/|text\/|views\/(App|frame\/(?!Help)|parts\/)|model\/(?!charts|diff|markdown)|ui\/(?!Chart|chart|HistogramBrush|JsonTree|MenuList))/;

@@ -11,29 +11,51 @@ with rolltrace.rollout_trace_attr(sample_index=7, step=1, rollout_n=0):
     await call_tool("search", {"query": "..."})
 """
 
+import atexit as _atexit
+import os as _os
+import sys as _sys
 from importlib import import_module as _import_module
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
-from rolltrace._entry import flush, init, init_from_environment, open
-from rolltrace._runtime import Stats, shutdown, stats
-from rolltrace.capture import (
-    RolloutTrace,
-    TraceGroup,
-    TrajectoryHandle,
-    amend_transition,
-    backfill,
-    choose_samples,
-    current_context,
-    next_rollout_n,
-    rollout_trace_attr,
-    rollout_trace_group,
-    rollout_trace_op,
-    score,
-    trace_env,
-    use_context,
-)
-from rolltrace.config import RolloutTraceConfig
+from rolltrace._later import load_later as _load_later
 from rolltrace.errors import RolltraceError
+
+if _TYPE_CHECKING:
+    from rolltrace._entry import flush, init, open
+    from rolltrace._runtime import Stats, shutdown, stats
+    from rolltrace.capture import (
+        RolloutTrace,
+        TraceGroup,
+        TrajectoryHandle,
+        amend_transition,
+        backfill,
+        choose_samples,
+        current_context,
+        next_rollout_n,
+        rollout_trace_attr,
+        rollout_trace_group,
+        rollout_trace_op,
+        score,
+        trace_env,
+        use_context,
+    )
+    from rolltrace.config import RolloutTraceConfig
+    from rolltrace.view import _Callable
+
+    view: _Callable
+
+_LATER, _load = _load_later(
+    __name__,
+    {
+        "_entry": "flush init open",
+        "_runtime": "Stats shutdown stats",
+        "capture": "RolloutTrace TraceGroup TrajectoryHandle amend_transition backfill choose_samples current_context "
+        "next_rollout_n rollout_trace_attr rollout_trace_group rollout_trace_op score trace_env use_context",
+        "config": "RolloutTraceConfig",
+    },
+)
+"""Name -> its module, loaded when it is asked for: the command line, which imports this too, records nothing."""
 
 __all__ = [
     "RolloutTrace",
@@ -58,14 +80,34 @@ __all__ = [
     "stats",
     "trace_env",
     "use_context",
+    "view",
 ]
 
 
 def __getattr__(name: str) -> _Any:
     if name == "__version__":  # asked for rarely; importlib.metadata is slow to load
         return _import_module("importlib.metadata").version("rolltrace")
-    raise AttributeError(f"module 'rolltrace' has no attribute {name!r}")
+    if name == "view":  # a package that can be called
+        return _import_module("rolltrace.view")
+    if name in _LATER or name == "backends":
+        _import_module("rolltrace._entry")  # all that records, whichever of it is used first
+    return globals()[name] if name in globals() else _load(name)
 
 
-init_from_environment()
-del init_from_environment
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+@_atexit.register
+def _shutdown_at_exit() -> None:
+    # Registered at the import and not at the first use, so that a program's own handlers, which may still record, run
+    # before it.
+    runtime = _sys.modules.get("rolltrace._runtime")
+    if runtime is not None:
+        runtime.shutdown()
+
+
+if any(name.startswith("ROLLTRACE_") for name in _os.environ) and (
+    _os.environ.get("ROLLTRACE_BACKEND") or _import_module("rolltrace.settings").unknown_variables()
+):
+    _import_module("rolltrace._entry").init_from_environment()

@@ -5,7 +5,6 @@ One `Runtime` at a time, in `_active`. A forked child keeps it, with a journal o
 
 from __future__ import annotations
 
-import atexit
 import os
 import threading
 import time
@@ -230,4 +229,3 @@ def _start_over_in_child() -> None:
 
 scope.turn_on = _turn_on
 os.register_at_fork(after_in_child=_start_over_in_child)
-atexit.register(shutdown)

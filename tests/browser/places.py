@@ -38,12 +38,15 @@ def pages(ask: Ask) -> dict[str, str]:
     ids = of_sample(ask, "0")
     episode = ask("trajectories", project="games", limit=1)["rows"][0]["trajectory_id"]
     broken = with_flag(ask, "prefix_break")
+    (record, *_) = ask("group_records", project="games", experiment="gridworld", step=1)["records"]
     return {
         "experiments": "/",
         "experiment": EXPERIMENT,
         "groups": STEP,
         "list": f"{STEP}?view=list",
         "sample": f"{STEP}/sample/0",
+        "sample with group records": "/e/games/gridworld/step/1/sample/0",
+        "group record": f"/t/{record['trajectory_id']}?tab=ops",
         "filter that is wrong": f"{STEP}?where={quote('rewrd < 1')}",
         "filter without a match": f"{STEP}?where={quote('reward > 99')}",
         "conversation": f"/t/{broken}",
@@ -63,6 +66,8 @@ READY = {
     "groups": ".cell",
     "list": ".list-row a",
     "sample": ".list-row a",
+    "sample with group records": ".group-record",
+    "group record": ".op-track i",
     "filter that is wrong": ".where-problem",
     "filter without a match": ".empty h1",
     "conversation": ".message",

@@ -30,9 +30,9 @@ _ARGUMENTS = (
 
 
 @contextmanager
-def viewing(store: Path, *options: str) -> Iterator[str]:
-    """The address of a `rolltrace view` of the store."""
-    command = [sys.executable, "-m", "rolltrace", "view", str(store), "--port", "0", "--no-browser", *options]
+def viewing(store: Path, *more: str) -> Iterator[str]:
+    """The address of a `rolltrace view` of the store; `more` are further arguments."""
+    command = [sys.executable, "-m", "rolltrace", "view", str(store), *more, "--port", "0", "--no-browser"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as server:
         try:
             assert server.stdout is not None

@@ -3,28 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.browser.axe import serious
 from tests.browser.places import EXPERIMENT, READY, STEP, pages, with_flag
 
-AXE = Path(__file__).parents[2] / "viewer" / "node_modules" / "axe-core" / "axe.min.js"
 Ask = Callable[..., Any]
-
-
-def serious(page: Page) -> list[str]:
-    """What axe finds that keeps people out."""
-    page.evaluate(AXE.read_text())  # not add_script_tag: the content security policy forbids inline scripts
-    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
-    return [
-        f"{each['id']}: {node['html'][:200]} {node['failureSummary'][:300]}"
-        for each in found["violations"]
-        if each["impact"] in ("serious", "critical")
-        for node in each["nodes"]
-    ]
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -92,6 +79,11 @@ def test_the_jump_box_goes_to_a_step_an_id_and_a_filter(address: str, ask: Ask, 
         page.wait_for_url(lands)
     page.keyboard.press("Control+k")
     expect(page.get_by_role("combobox", name="Jump to")).to_be_focused()
+    page.keyboard.type("liv")
+    expect(page.get_by_role("option").first).to_contain_text("/live")
+    assert serious(page) == []
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/live")
 
 
 def test_the_list_of_keys_shows_those_of_the_page(address: str, page: Page) -> None:
@@ -99,6 +91,7 @@ def test_the_list_of_keys_shows_those_of_the_page(address: str, page: Page) -> N
     page.wait_for_selector(READY["groups"])
     page.keyboard.press("?")
     expect(page.get_by_role("dialog")).to_contain_text("compare what is selected")
+    assert serious(page) == []
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_have_count(0)
 
@@ -106,3 +99,11 @@ def test_the_list_of_keys_shows_those_of_the_page(address: str, page: Page) -> N
 def test_an_unknown_page_says_so(address: str, page: Page) -> None:
     page.goto(f"{address}/no/such/page")
     expect(page.get_by_role("heading", name="There is no such page")).to_be_visible()
+
+
+def test_rewards_of_selected_experiments_are_laid_over_each_other(address: str, page: Page) -> None:
+    page.goto(address)
+    for name in ("verl / tool-agent", "maths / grpo-7b"):
+        page.get_by_role("checkbox", name=f"Select {name}").check()
+    expect(page.get_by_role("img", name="Reward of 2 experiments")).to_be_visible()
+    assert serious(page) == []

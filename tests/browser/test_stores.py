@@ -12,6 +12,7 @@ from pathlib import Path
 
 from playwright.sync_api import Page, expect
 
+from tests.browser.axe import serious
 from tests.browser.conftest import NO_ANSWER, Watch
 from tests.browser.places import EXPERIMENT, LAST_STEP, READY, STEP
 from tests.browser.processes import viewing
@@ -65,6 +66,7 @@ def test_the_live_page_follows_a_process_until_it_is_killed(view: View, tmp_path
         row = page.locator("tbody tr", has_text="sample 0")
         expect(row).to_contain_text("search")
         expect(page.get_by_text("updates as it happens")).to_be_visible()
+        assert serious(page) == []
         assert process.stdin is not None
         process.stdin.write("found\n")
         process.stdin.flush()
@@ -108,6 +110,7 @@ def test_an_empty_store_says_what_to_type(view: View, tmp_path: Path, page: Page
     page.goto(address)
     expect(page.get_by_role("heading", name="Nothing is recorded yet")).to_be_visible()
     expect(page.get_by_text("rolltrace.init(")).to_be_visible()
+    assert serious(page) == []
     page.goto(f"{address}/live")
     expect(page.get_by_role("heading", name="Nothing is running")).to_be_visible()
     page.goto(f"{address}/compare")

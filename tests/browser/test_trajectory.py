@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
 
+import rolltrace
 from tests.browser.conftest import Watch
 from tests.browser.places import LAST_STEP, of_sample, with_flag
 from tests.view.texts import HOSTILE
@@ -34,8 +37,9 @@ def test_keys_walk_through_the_siblings_and_over_the_steps(address: str, ask: As
 
 def test_the_same_sample_in_another_experiment_is_a_click_away(address: str, ask: Ask, page: Page) -> None:
     page.goto(f"{address}/t/{of_sample(ask, '0')[0]}?tab=ops")
-    page.get_by_role("navigation", name="Same sample in").get_by_role("link", name="interrupted").click()
-    expect(page.get_by_role("navigation", name="Same sample in").get_by_role("link", name="grpo-7b")).to_be_visible()
+    others = page.get_by_role("navigation", name="Same sample in")
+    others.get_by_role("link", name="interrupted", exact=True).click()
+    expect(others.get_by_role("link", name="grpo-7b", exact=True)).to_be_visible()
 
 
 def test_a_token_tells_what_it_is_when_hovered_and_by_arrow_keys(address: str, ask: Ask, page: Page) -> None:
@@ -159,3 +163,64 @@ def test_markdown_is_drawn_on_demand_and_its_links_do_nothing(address: str, ask:
     message.get_by_role("button", name="Markdown").click()
     expect(message.locator(".markdown")).to_contain_text("javascript:alert(1)")
     assert message.locator(".markdown a").count() == 0
+
+
+def test_the_same_sample_at_another_step_and_elsewhere_is_compared_with_one_click(
+    address: str, ask: Ask, page: Page
+) -> None:
+    here = of_sample(ask, "0")[0]
+    before = of_sample(ask, "0", LAST_STEP - 1)[0]
+    page.goto(f"{address}/t/{here}")
+    page.get_by_role("link", name=f"Compare with the same sample: step {LAST_STEP - 1}").click()
+    page.wait_for_url(f"**/compare?ids={here},{before}")
+    page.go_back()
+    page.get_by_role("link", name="Compare with the same sample: interrupted").click()
+    page.wait_for_url(f"**/compare?ids={here},*")
+    page.wait_for_selector(".compare-row")
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.get_by_role("button", name="Copy as").click()
+    page.get_by_role("menuitem", name="Filter").click()
+    page.get_by_text("Copied").wait_for()
+    assert here in page.evaluate("navigator.clipboard.readText()")
+
+
+def test_code_is_coloured_and_results_of_tools_are_tables(
+    view: Callable[[Path], str], tmp_path: Path, page: Page
+) -> None:
+    record_tables(tmp_path / "store")
+    page.goto(f"{view(tmp_path / 'store')}/e/a/b/step/0")
+    page.locator(".cell").first.click()
+    said = page.locator(".message", has_text="Here it is").first
+    expect(said.locator(".c-word").first).to_have_text("for")
+    expect(said).to_contain_text("```python\nfor x in rows:")
+    table = page.get_by_role("table").filter(has_text="HAT136")
+    expect(table.get_by_role("columnheader")).to_have_text(["id", "seats"])
+    expect(table.get_by_role("row")).to_have_count(3)
+    page.get_by_role("button", name="JSON").click()
+    expect(table).to_have_count(0)
+    page.get_by_role("button", name="Table of 2 rows").click()
+    expect(table).to_be_visible()
+    assert page.locator("main").locator(ALIVE).count() == 0
+
+
+def record_tables(store: Path) -> None:
+    """One rollout: a reply with code in it, and a tool that gives a table."""
+    rolltrace.init("a", "b", "rolltrace", store=store, drain="off", quiet=True)
+
+    @rolltrace.rollout_trace_op(name="generate", kind="llm")
+    def generate(messages: list[dict[str, str]]) -> dict[str, object]:
+        call = {"id": "1", "type": "function", "function": {"name": "flights", "arguments": "{}"}}
+        return {
+            "role": "assistant",
+            "content": "Here it is:\n```python\nfor x in rows: pass\n```",
+            "tool_calls": [call],
+        }
+
+    @rolltrace.rollout_trace_op(name="flights", kind="tool")
+    def flights() -> str:
+        return json.dumps([{"id": "HAT136", "seats": 4}, {"id": "<script>alert(1)</script>", "seats": 0}])
+
+    with rolltrace.rollout_trace_attr(0, 0, 0):
+        generate([{"role": "user", "content": "?"}])
+        flights()
+    rolltrace.shutdown()

@@ -19,7 +19,7 @@ from tests.cli.conftest import write
 
 Asked = tuple[str, ...]
 READING: list[Asked] = [
-    ("ls",), ("ls", "--steps"), ("ls", "--experiments"), ("groups",), ("show", "ID"),
+    ("label",), ("ls",), ("ls", "--steps"), ("ls", "--experiments"), ("groups",), ("show", "ID"),
     ("diff", "--step", "1", "--sample", "1"), ("tail", "--once"), ("live",),
     ("sql", "select count(*) from spans"), ("stats",), ("export", "sft"),
     ("export", "jsonl"), ("export", "chrome"), ("journal", "status"), ("journal", "dump"), ("retain",),
@@ -27,7 +27,7 @@ READING: list[Asked] = [
     ("sync", "--to", "otlp", "--dry-run"),
 ]  # fmt: skip
 WRITING: list[Asked] = [
-    ("score", "ID", "note", "hello"), ("drain",), ("drain", "--once"), ("compact",),
+    ("score", "ID", "note", "hello"), ("label", "ID", "hack"), ("drain",), ("drain", "--once"), ("compact",),
     ("prune", "--older-than", "1m", "--yes"),
     ("retain", "--share", "0.5"), ("retain", "--off"), ("retain", "--now"), ("import", "jsonl", "/dev/null"),
     ("sync", "--to", "otlp"), ("sync", "--to", "otlp", "--save"),

@@ -9,6 +9,7 @@ import pytest
 
 import rolltrace
 from rolltrace.cli import main
+from tests.shared_pages import SharedPage
 
 
 @rolltrace.rollout_trace_op(kind="llm")
@@ -147,8 +148,11 @@ def test_turns_are_counted_as_on_the_html_page(
     assert "first turn that differs: 1\n" in capsys.readouterr().out
     page = tmp_path / "page.html"
     main(["export", "html", str(store), "-o", str(page), "--trajectory", ids[0], ids[1]])
-    assert "They diverge in turn 1." in page.read_text()
-    assert "turn 0: the same" in page.read_text()
+    shared = SharedPage(page.read_text())
+    assert "They diverge in turn 1." in shared.plain
+    compared = shared.answers[f"/api/compare {','.join(sorted(ids[:2]))}"]
+    assert compared["first_diverging_turn"] == 1
+    assert [(row["first_turn"], row["equal"]) for row in compared["rows"][:2]] == [(0, True), (1, False)]
 
 
 def test_a_group_is_compared_by_its_place(store: Path, ids: list[str], capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 import sys
+from typing import Any
 
 import msgspec
 import numpy
@@ -59,3 +60,55 @@ def test_logprobs_are_32_bits_wide_with_numpy_and_without(has_numpy: bool, monke
     assert logprobs is not None
     assert logprobs.equals(pa.array(values, pa.float64()).cast(pa.float32()))
     assert math.isnan(NumberLists().read("logprobs", b"x" * 16, packed([math.nan] * 100))[99].as_py())
+
+
+def opened(lists: NumberLists, trajectory_id: bytes, payload: dict[str, Any]) -> dict[str, Any]:
+    fields = lists.fields(trajectory_id, packed(payload))
+    assert fields is not None
+    return {
+        name: field.to_pylist() if isinstance(field, pa.Array) else msgspec.msgpack.decode(field)
+        for name, field in fields.items()
+    }
+
+
+def test_the_fields_of_an_agent_loop_are_what_was_given_and_in_its_order() -> None:
+    chance = random.Random(2)
+    lists, name = NumberLists(), b"x" * 16
+    first = [chance.randrange(150_000) for _ in range(400)]
+    ids, mask, logprobs = first, [], []
+    for turn in range(5):
+        messages = [{"role": "user", "content": "so " * 200}] * turn
+        given = {"request_id": f"r{turn}", "best_of": 1, "prompt_ids": ids, "messages": messages, "stop": None}
+        response = [chance.randrange(150_000) for _ in range(300)]
+        scores = [-chance.random() for _ in response]
+        answer = {"response_ids": response, "logprobs": scores, "finish_reason": "stop"}
+        for payload in (given, answer, {"token_ids": response}):
+            expected = payload | ({"logprobs": narrow(scores)} if "logprobs" in payload else {})
+            read = opened(lists, name, payload)
+            assert (read, list(read)) == (expected, list(expected))
+        ids = ids + response
+        mask, logprobs = mask + [1] * len(response), logprobs + scores
+    whole = {"prompt_ids": first, "response_ids": ids[400:], "response_mask": mask, "logprobs": logprobs, "turns": 5}
+    assert opened(lists, name, whole) == whole | {"logprobs": narrow(logprobs)}
+
+
+def narrow(values: list[float]) -> list[float]:
+    return pa.array(values, pa.float32()).to_pylist()
+
+
+def test_fields_that_follow_a_known_list_are_found_whatever_they_are() -> None:
+    lists, name = NumberLists(), b"x" * 16
+    ids = list(range(1000))
+    for after in (["text"], {"deep": [1, {"a": None}]}, "x" * 70_000, b"bytes", 1 << 40, -1, 0.5, True, [], ids, "ü"):
+        payload = {"prompt_ids": ids, "after": after, "token_ids": ids[:500], "ö" * 20: 1}
+        assert opened(lists, name, payload) == payload
+    longer = {"prompt_ids": [*ids, "no id"], "after": 1}
+    assert opened(lists, name, longer) == longer
+    assert opened(lists, name, {"prompt_ids": ids[:999]}) == {"prompt_ids": ids[:999]}
+
+
+def test_what_is_no_dict_with_names_has_no_fields() -> None:
+    for value in ([1, 2], "text", {1: 2}, {"a": 1, 2: 3}, None):
+        assert NumberLists().fields(b"x" * 16, packed(value)) is None
+    assert NumberLists().fields(b"x" * 16, packed({"prompt_ids": list(range(1000)), "a": "b"})[:-1]) is None
+    assert NumberLists().fields(b"x" * 16, b"") is None

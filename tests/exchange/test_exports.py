@@ -6,7 +6,6 @@ import asyncio
 import io
 import json
 import threading
-from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from rolltrace.exchange import EXPORTS, IMPORTS
 from rolltrace.exchange.importer import Target, import_files
 from rolltrace.exchange.selection import Exported, select
 from rolltrace.query import open_store
+from tests.shared_pages import SharedPage
 
 from .conftest import HOSTILE, generate, search, start, wait
 
@@ -188,47 +188,24 @@ def test_chrome_shows_what_never_ended(tmp_path: Path) -> None:
     assert running["args"]["status"] == "running"
 
 
-class Page(HTMLParser):
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.tags: set[str] = set()
-        self.attributes: set[str] = set()
-        self.text = ""
-        self.policy = ""
-        self.open: list[str] = []
-        self.feed(text)
-        self.close()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.add(tag)
-        self.attributes.update(name for name, _ in attrs)
-        found = dict(attrs)
-        if found.get("http-equiv") == "Content-Security-Policy":
-            self.policy = found["content"] or ""
-        if tag != "meta":
-            self.open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
-
-
 @pytest.mark.parametrize("count", [1, 2, 4])
 def test_html_shows_hostile_text_and_obeys_none_of_it(count: int, run: Path) -> None:
     rows = open_store(run).trajectories(step=1).rows()
-    page = Page(export(run, "html", trajectory_ids=[row["trajectory_id"] for row in rows[:count]])[0])
-    assert page.open == []
-    allowed = "html head meta title style body h1 h2 table tr th td pre div span details summary p"
-    assert page.tags <= set(allowed.split())
-    assert page.attributes <= {"lang", "charset", "http-equiv", "content", "name", "class", "colspan"}
+    ids = [row["trajectory_id"] for row in rows[:count]]
+    page = SharedPage(export(run, "html", trajectory_ids=ids)[0])
+    assert (page.tags["script"], page.tags["style"]) == (3, 1)
+    assert not {"img", "iframe", "svg", "a", "link", "object", "form"} & set(page.tags)
+    assert page.attributes <= {"lang", "charset", "http-equiv", "content", "name", "class", "id", "type"}
     assert page.policy.startswith("default-src 'none'")
-    assert "script-src" not in page.policy
-    assert "<script>alert(1)</script>" in page.text
-    assert "北京 👩‍💻" in page.text
-    assert not {"\x1b", "\x9b", "\u202e"} & set(page.text)
-    assert ("They diverge in turn 0" in page.text) == (count > 1)
+    assert page.may_run()
+    assert not {"\x1b", "\x9b", "\u202e"} & set(page.plain)
+    assert ("<script>alert(1)</script>" in page.plain) == (count == 1)
+    assert page.about["trajectories"] == ids
+    assert page.about["kind"] == ("trajectory" if count == 1 else "comparison")
+    head = page.answers[f"/api/trajectory/{ids[0]}"]
+    assert head["row"]["tags"]["difficulty"] == HOSTILE
+    if count > 1:
+        assert page.answers[f"/api/compare {','.join(sorted(ids))}"]["first_diverging_turn"] == 0
 
 
 def test_html_of_nothing_or_too_much_is_an_error(tmp_path: Path) -> None:

@@ -184,8 +184,8 @@ def lying_summary(store: Path, outside: Path) -> str:
         name = f"{folder.name}--{fingerprint_of(folder)}"
         (place / f"{name}.parquet").write_bytes(b"PAR1")
         parts = ["../../../../../outside/secret.parquet", str(outside / "secret.parquet")]
-        for steps in (b"\xff\xff\xff\xff\xff\xff\xff\x7f" * 10, b""):
-            body = msgspec.msgpack.encode(Summary(parts, [], {"spans": -1}, ["x"] * 5, True, ["../.."], steps))
+        for names, steps in ((parts, []), ([], [(1, 2)]), ([], [("x",) * 40])):
+            body = msgspec.msgpack.encode(Summary(names, [], {"spans": -1}, 0, ["x"] * 5, True, ["../.."], steps))
             (place / f"{name}.summary").write_bytes(xxhash.xxh3_128_digest(body) + body)
     return ""
 

@@ -336,7 +336,7 @@ def export_everything(store: Store, folder: Path) -> None:
             assert form.write_folder(select(store), folder / name).written == len(chosen.rows)
         elif name != "html":
             assert not any("cannot" in reason for reason in form.write(select(store), io.StringIO()).skipped)
-    few = [row["trajectory_id"] for row in chosen.rows[:: max(1, len(chosen.rows) // 6)]][:12]
+    few = [row["trajectory_id"] for row in chosen.rows[:: max(1, len(chosen.rows) // 6)]][:8]
     for ids in (few, few[:1]):
         done = EXPORTS["html"].write(select(store, trajectory_ids=ids), io.StringIO())
         assert (done.written, dict(done.skipped)) == (len(ids), {})

@@ -13,11 +13,9 @@ from typing import Any
 import pytest
 
 import rolltrace
-from rolltrace.exchange.html_images import png
 from tests.draining import drain
 from tests.replies import CALL
-
-from .values_rollouts import PIXEL
+from tests.shared_pages import SharedPage
 
 ROOT = Path(__file__).parents[2]
 SYSTEM, USER = {"role": "system", "content": "Be brief."}, {"role": "user", "content": "1+2?"}
@@ -130,34 +128,16 @@ def test_a_reward_that_is_no_number_is_told_at_its_line_and_shown_by_stats_and_d
     assert rolltrace.open(store).trajectory(row["trajectory_id"]).scores == []
 
 
-def test_images_are_drawn_or_linked_in_html_and_nothing_else_is(store: Path, tmp_path: Path) -> None:
+def test_images_that_were_kept_are_in_a_shared_page_and_others_stay_text(store: Path, tmp_path: Path) -> None:
     (row,) = rolltrace.open(store).trajectories(where="sample_index = 'images'").rows()
     page = tmp_path / "page.html"
     written = command("export", "html", str(store), "--trajectory", row["trajectory_id"], "--out", str(page))
     assert written.returncode == 0, written.stderr
-    text = page.read_text()
-    assert text.count("<img ") == 2
-    assert f'<img alt="" src="data:image/png;base64,{PIXEL}">' in text
-    assert '<img alt="" src="data:image/png;base64,iVBOR' in text
-    assert '<a rel="noreferrer noopener" href="https://host/cat.png?a=1&amp;b=2">' in text
-    assert "image, not shown: javascript:alert(1)" in text
-    assert 'href="javascript' not in text
-    assert "svg+xml;base64" not in text
-    assert "what &lt;is&gt; this?" in text
-
-
-@pytest.mark.parametrize("mode", ["RGB", "RGBA", "L", "LA", "P", "1"])
-def test_pixels_become_a_png_that_others_read(mode: str, tmp_path: Path) -> None:
-    from PIL import Image
-
-    image = Image.radial_gradient("L").resize((13, 7)).convert(mode)
-    made = png(mode, image.size, image.tobytes(), bytes(image.getpalette() or b""))
-    assert made is not None
-    (tmp_path / "made.png").write_bytes(made)
-    with Image.open(tmp_path / "made.png") as read:
-        assert read.convert("RGBA").tobytes() == image.convert("RGBA").tobytes()
-
-
-def test_pixels_that_do_not_fit_their_size_are_no_png() -> None:
-    assert png("RGB", (10, 10), b"x") is None
-    assert png("CMYK", (1, 1), b"xxxx") is None
+    shared = SharedPage(page.read_text())
+    (image,) = shared.images.values()
+    assert image.startswith("data:image/png;base64,iVBOR")
+    (message, *_) = shared.answers[f"/api/trajectory/{row['trajectory_id']}/conversation"]["messages"]
+    assert message["parts"][0]["text"] == "what <is> this?"
+    assert [part["kind"] for part in message["parts"]] == ["text", "json", "json", "json", "json", "image"]
+    assert message["parts"][-1]["blob"] in shared.images
+    assert not {"img", "a"} & set(shared.tags)

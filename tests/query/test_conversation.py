@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rolltrace.query import Op
-from rolltrace.query.conversation import reply_of
+from rolltrace.query.conversation import reply_of, told_by
 from rolltrace.query.step_conversation import conversation_of
 
 
@@ -187,3 +187,44 @@ def test_the_system_prompt_that_stands_beside_the_messages_comes_first() -> None
 def test_the_prompt_that_vllm_repeats_is_taken_where_only_its_tokens_were_given() -> None:
     output = {"prompt": "1+2?", "prompt_token_ids": [1], "outputs": [{"text": "3", "token_ids": [2]}]}
     assert conversation_of([op("llm", {"prompt_ids": [1]}, [output])])[0] == {"role": "user", "content": "1+2?"}
+
+
+def long_rollout(turns: int) -> list[Op]:
+    """Model calls and tools in turn; each call is given all that was said before."""
+    messages: list[dict[str, Any]] = [{"role": "user", "content": "go"}]
+    ops = []
+    for turn in range(turns):
+        reply = {"role": "assistant", "content": f"reply {turn}"}
+        ops.append(Op(2 * turn, "generate", "llm", "ok", 2 * turn, 2 * turn + 1, {"messages": [*messages]}, reply))
+        ops.append(Op(2 * turn + 1, "search", "tool", "ok", 2 * turn + 1, 2 * turn + 2, {}, f"result {turn}"))
+        messages += [reply, {"role": "tool", "name": "search", "content": f"result {turn}"}]
+    return ops
+
+
+@pytest.mark.parametrize("turns", [3, 300])
+def test_each_message_of_a_long_conversation_knows_the_op_that_produced_it(turns: int) -> None:
+    ops = long_rollout(turns)
+    told = told_by(ops)
+    assert [each.message["content"] for each in told] == [
+        "go", *(text for turn in range(turns) for text in (f"reply {turn}", f"result {turn}"))
+    ]  # fmt: skip
+    assert [each.op and each.op.op_id for each in told] == [None, *(each.op_id for each in ops)]
+
+
+def test_a_long_conversation_whose_history_was_rewritten_is_read_call_by_call() -> None:
+    ops = long_rollout(300)
+    for op in ops[400::2]:
+        op.inputs["messages"][1:3] = []  # the first turn was cut off
+    told = told_by(ops)
+    assert told[1].message["content"] == "reply 1"
+    assert told[-1].message["content"] == "result 299"
+    assert len(told) == 1 + 2 * 299
+
+
+def test_a_long_conversation_begun_anew_keeps_what_was_said_before() -> None:
+    ops = [*long_rollout(150), *long_rollout(150)]
+    for op in ops[300::2]:
+        op.inputs["messages"][0] = {"role": "user", "content": "go again"}
+    contents = [each.message["content"] for each in told_by(ops)]
+    assert contents.count("go") == 1
+    assert "go again" in contents

@@ -19,6 +19,7 @@ from rolltrace.query import Pruning, compare
 from rolltrace.query.finished import survey
 from rolltrace.store import PRUNED, compact, list_parts, prune
 from tests.draining import drain
+from tests.shared_pages import SharedPage
 
 TEXT = f"payload pruned on {time.strftime('%Y-%m-%d')} by prune --where 'step = 1'"
 
@@ -92,7 +93,14 @@ def test_diff_says_so_and_does_not_call_them_alike(store: Path, capsys: pytest.C
     assert (mixed.identical, mixed.first_diverging_turn, mixed.first_diverging_token) == (False, None, None)
 
 
-@pytest.mark.parametrize("form", ["jsonl", "chrome", "html"])
+def test_a_shared_page_says_so(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (one, *_) = ids(store, 1)
+    assert main(["export", "html", "--trajectory", one, "--store", str(store)]) == 0
+    page = SharedPage(capsys.readouterr().out)
+    assert page.answers[f"/api/trajectory/{one}"]["pruned"] == TEXT
+
+
+@pytest.mark.parametrize("form", ["jsonl", "chrome"])
 def test_exports_say_so(store: Path, capsys: pytest.CaptureFixture[str], form: str) -> None:
     assert main(["export", form, "--step", "1", "--store", str(store)]) == 0
     out = capsys.readouterr().out.replace("&#x27;", "'")

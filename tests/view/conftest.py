@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from rolltrace.view import access_for, listen, server_of
+from rolltrace.view import Writing, access_for, listen, server_of
 from tests.view.fixtures import demo, demo_store  # noqa: F401 - fixtures, with their own file
 
 Ask = Callable[..., Any]
@@ -19,16 +19,17 @@ Ask = Callable[..., Any]
 
 @contextmanager
 def serving(
-    store: Path,
+    store: Path | list[Path],
     *,
     host: str = "127.0.0.1",
     token: str | None = None,
+    writing: Writing | None = None,
     allow_hosts: Iterable[str] = (),
     root_path: str = "",
 ) -> Iterator[httpx.Client]:
     """A server of a store, and a client of it."""
     listening = listen(host, 0)
-    server = server_of(store, access_for(host, listening.port, token, allow_hosts), root_path=root_path)
+    server = server_of(store, access_for(host, listening.port, token, allow_hosts), writing, root_path=root_path)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening.socket]})
     thread.start()
     try:

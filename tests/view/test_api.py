@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from rolltrace.view.endpoints import ENDPOINTS
+from rolltrace.view.writes import WRITES
 from tests.view.stores import EXPERIMENT, PROJECT
 from tests.view.texts import HOSTILE
 
@@ -359,4 +360,62 @@ def test_hostile_text_passes_as_text(ask: Ask) -> None:
 
 def test_every_endpoint_is_listed_and_described(client: httpx.Client) -> None:
     paths = client.get("/api/openapi.json").json()["paths"]
-    assert set(paths) == {endpoint.path for endpoint in ENDPOINTS}
+    assert set(paths) == {each.path for each in (*ENDPOINTS, *WRITES)}
+
+
+GAMES = {"project": "games", "experiment": "gridworld"}
+
+
+def test_records_of_groups_are_listed_and_stand_beside_their_rollouts(ask: Ask) -> None:
+    records = ask("group_records", **GAMES, step=1)["records"]
+    assert [(each["name"], each["sample_index"], each["ops"]) for each in records] == [
+        ("preferences", "0", 2),
+        ("preferences", "1", 2),
+    ]
+    (own,) = ask("group_records", **GAMES, step=1, sample_index="1")["records"]
+    assert own == records[1]
+    assert ask("group_records", **MATHS, step=1)["records"] == []
+    rollout = ask("trajectory/" + one(ask, "sample_index = 1", **GAMES, step=1))
+    assert rollout["group_records"] == [own]
+    assert not rollout["is_group"]
+
+
+def test_a_record_of_a_group_is_opened_as_a_trajectory_is(ask: Ask) -> None:
+    record = ask("group_records", **GAMES, step=1, sample_index="0")["records"][0]
+    head = ask("trajectory/" + record["trajectory_id"][:10])
+    assert head["is_group"]
+    assert head["row"]["trajectory_id"] == record["trajectory_id"]
+    assert [op["name"] for op in head["outline"]] == ["prefer", "prefer"]
+    assert len(head["siblings"]) == 2
+    assert head["row"]["tags"] == {"judge": "pairwise"}
+    op = ask(f"trajectory/{record['trajectory_id']}/op/{head['outline'][0]['op_id']}")
+    assert op["outputs"]["margin"] == 0.25
+    assert ask(f"trajectory/{record['trajectory_id']}/raw")["is_group"] is True
+
+
+def test_amended_steps_have_what_they_were_and_until_when(ask: Ask) -> None:
+    trajectory = one(ask, "sample_index = 0 and rollout_n = 0", **GAMES, step=1)
+    *others, last = ask(f"trajectory/{trajectory}/transitions")["transitions"]
+    assert all(step["earlier"] == [] for step in others)
+    assert last["reward"] == 0.75
+    first, second = last["earlier"]
+    assert second["values"] == {"reward": 0.5, "logs": {"judge": "first reading"}}
+    assert first["values"]["logs"] is None
+    assert first["time_ns"] < second["time_ns"]
+    assert not last["amends"]
+
+
+def test_the_step_that_trained_on_a_rollout_is_told_and_filtered_by(ask: Ask) -> None:
+    rows = ask("trajectories", **GAMES, where="trained_step = 3")["rows"]
+    assert {(row["step"], row["trained_step"]) for row in rows} == {(1, 3)}
+    head = ask("trajectory/" + rows[0]["trajectory_id"])
+    (fate,) = (score for score in head["scores"] if score["name"] == "fate")
+    assert fate["newest"]["trained_step"] == 3
+
+
+def test_the_mean_of_a_step_is_that_of_training(ask: Ask) -> None:
+    rows = ask("groups", **MATHS, step=2)["rows"]
+    assert {row["validate"] for row in rows} == {True, False}
+    training = ask("groups", **MATHS, step=2, validate=False)["totals"]
+    assert ask("groups", **MATHS, step=2)["totals"]["reward_mean"] == training["reward_mean"]
+    assert ask("groups", **MATHS, step=2, validate=True)["totals"]["reward_mean"] != training["reward_mean"]

@@ -69,7 +69,8 @@ def test_no_page_of_another_site_can_make_a_request_that_changes_something(clien
             method, path, headers={**JSON, "Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
         )
         statuses = [each.status_code for each in (foreign_page, old_form, own_form, navigation)]
-        assert statuses == [403, 415, 415, 403], method
+        assert statuses[0] == statuses[3] == 403, method
+        assert set(statuses) <= {403, 405}, method
 
 
 def test_a_preflight_of_another_site_is_refused(client: httpx.Client) -> None:

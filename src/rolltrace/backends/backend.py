@@ -66,3 +66,7 @@ class Backend(Protocol):
     def close(self) -> None:
         """No more calls will come."""
         ...
+
+    # A backend may also have `links(trajectory) -> dict[str, str]`: where its vendor shows a trajectory that it was
+    # given, and its run, by name. The viewer links there. `{id}` in an address stands for our id, `{uuid}` for the same
+    # with dashes: they are kept once per run.

@@ -17,6 +17,7 @@ from trackio import Trace
 from trackio.sqlite_storage import SQLiteStorage
 
 from rolltrace.backends.backend import Refused, convert_each
+from rolltrace.backends.links import view_link
 from rolltrace.backends.values import iso_time, word
 from rolltrace.errors import BackendError
 from rolltrace.query import Op, Trajectory
@@ -117,6 +118,7 @@ def _metadata(trajectory: Trajectory) -> dict[str, Any]:
     reward = scores.get("reward")
     metadata = {
         "trajectory_id": trajectory.trajectory_id,
+        "url": view_link(trajectory.trajectory_id),
         "project_name": trajectory.project,
         "experiment_name": trajectory.experiment,
         **trajectory.coordinates,

@@ -26,4 +26,5 @@ def run(options: argparse.Namespace) -> int:
     from rolltrace import keeper
 
     store = store_of(options, to_write=True)
+    keeper.collect_rarely()
     return keeper.run_once(store, progress("draining")) if options.once else keeper.run(store)

@@ -46,6 +46,10 @@ def add(commands: Any) -> None:
             "--trajectory", metavar="ID", nargs="+", action="extend", default=[],
             help="only these; a prefix of an id is enough",
         )  # fmt: skip
+        if name == "dpo":
+            of_pairs = one.add_argument_group("pairs by label, instead of by reward")
+            of_pairs.add_argument("--chosen", metavar="FILTER", help="such as label.good")
+            of_pairs.add_argument("--rejected", metavar="FILTER", help="such as label.bad; of the same group")
         add_json(one)
         one.set_defaults(run=run, format=name)
 
@@ -55,6 +59,7 @@ def run(options: argparse.Namespace) -> int:
     from rolltrace.query import open_store
 
     chosen = EXPORTS[options.format]
+    pairing = {name: getattr(options, name) for name in ("chosen", "rejected") if hasattr(options, name)}
     to_stdout = options.output == "-"
     if to_stdout and chosen.is_folder:
         raise ConfigError(f"the format {options.format} writes a folder; name it with -o FOLDER")
@@ -71,10 +76,10 @@ def run(options: argparse.Namespace) -> int:
     elif to_stdout:
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(encoding="utf-8")  # as a file would be
-        done = chosen.write(selection, sys.stdout)
+        done = chosen.write(selection, sys.stdout, **pairing)
     else:
         with _file(Path(options.output)) as out:
-            done = chosen.write(selection, out)
+            done = chosen.write(selection, out, **pairing)
     if not selection.rows and not options.trajectory:
         tell_of_nothing(store.trajectories(**filters_of(options)), as_json=True)
     report = sys.stderr if to_stdout else sys.stdout

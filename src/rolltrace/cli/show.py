@@ -166,6 +166,7 @@ def _print_header(t: Trajectory, full: bool, *, transitions_follow: bool) -> Non
         work.append(f"policy {both[0]}" if both[0] == both[1] else f"policies {both[0]} to {both[1]}")
     print("  " + ", ".join(work))
     _print_scores(t)
+    _print_labels(t)
     if t.flags:
         print(f"  flags {paint(plain(', '.join(t.flags)), 'yellow')}")
         _print_findings(t, full)
@@ -186,7 +187,7 @@ def _print_scores(t: Trajectory) -> None:
     """The newest of each name; what was said before it stands behind it."""
     history: dict[str, list[Score]] = {}
     for score in t.scores:
-        if score.name != "note":
+        if score.name != "note" and score.author is None:
             history.setdefault(score.name, []).append(score)
     for name, (*before, newest) in history.items():
         terms = ", ".join(f"{plain(key)} {plain(value)}" for key, value in (newest.terms or {}).items())
@@ -201,6 +202,17 @@ def _print_scores(t: Trajectory) -> None:
         print(line)
     if t.staleness is not None:
         print(f"  staleness {t.staleness}")
+
+
+def _print_labels(t: Trajectory) -> None:
+    names = {op.op_id: op.name for op in t.walk()}
+    for label in t.given_labels:
+        if label.name != "note":
+            value = "" if label.label == "yes" else f" = {plain(label.label)}"
+            place = "" if label.op_id is None else f"  on {plain(names.get(label.op_id, label.op_id))}"
+            why = "" if label.reason is None else f"  because: {plain(label.reason)}"
+            by = f"by {plain(label.author)}, {ago(label.time_ns)}"
+            print(f"  label {paint(f'{plain(label.name)}{value}', 'bold')}  {by}{place}{why}")
 
 
 def _score_text(score: Score) -> str:

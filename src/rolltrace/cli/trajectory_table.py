@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rolltrace.query import Store
 
 Row = dict[str, Any]
-_KEYED = ("tag.", "score.", "term.", "label.", "group.")
+_KEYED = ("tag.", "score.", "term.", "label.", "author.", "group.")
 """Fields that have no column of their own in `trajectories`."""
 _OF_OPS = {"tool": "name", "op": "name", "kind": "kind"}
 """Fields about some op of a trajectory -> the column of `spans` that tells."""
@@ -30,7 +30,7 @@ def usual_columns(rows: Sequence[Row]) -> list[Column]:
     if any(row["validate"] for row in rows):
         titles.insert(4, "val")
     titles[1:1] = differing_places(rows)
-    titles += [name for name in ("flags", "error") if any(row[name] for row in rows)]
+    titles += [name for name in ("flags", "labels", "error") if any(row[name] for row in rows)]
     return [_column(title, rows) for title in titles]
 
 
@@ -72,14 +72,14 @@ def fields_of(names: str) -> list[str]:
         raise QueryError("--columns needs names, such as id,step,reward")
     return [
         word
-        if word.startswith(_KEYED) or word in _OF_OPS
+        if word.startswith(_KEYED) or word in (*_OF_OPS, "author")
         else column_of(word, TRAJECTORY_COLUMNS, TRAJECTORY_HEADERS, "trajectories have no column")
         for word in words
     ]
 
 
 def _any_column(store: Store, rows: Sequence[Row], name: str) -> Column:
-    if name.startswith(_KEYED) or name in _OF_OPS:
+    if name.startswith(_KEYED) or name in (*_OF_OPS, "author"):
         values = _values(store, rows, name)
         is_number = all(value is None or isinstance(value, int | float) for value in values)
         return Column(name, [_text(value) for value in values], right=is_number, stretch=not is_number)
@@ -117,6 +117,7 @@ _CELLS: Mapping[str, Callable[[Row], str]] = {
     "start_ns": lambda row: ago(row["start_ns"]),
     "end_ns": lambda row: ago(row["end_ns"]),
     "flags": lambda row: plain(", ".join(row["flags"] or ())),
+    "labels": lambda row: plain(", ".join(row["labels"] or ())),
 }
 """How people read a column; the others are numbers or text."""
 
@@ -132,7 +133,7 @@ def _values(store: Store, rows: Sequence[Row], name: str) -> list[Any]:
     kind, _, key = name.partition(".")
     if kind == "tag":
         return [row["tags"].get(key) for row in rows]
-    if kind not in ("score", "term", "label", "group", *_OF_OPS):
+    if kind not in ("score", "term", "label", "author", "group", *_OF_OPS):
         return [row[name] for row in rows]
     from rolltrace.query import GROUP_COLUMNS, GROUP_HEADERS, SAME_GROUP, TERM, pointers
 
@@ -150,12 +151,13 @@ def _values(store: Store, rows: Sequence[Row], name: str) -> list[Any]:
         question = f"SELECT trajectory_id, {TERM} AS found FROM latest_scores x WHERE name = 'reward' AND"
         parameters = [*pointers(key)]
     else:
-        column = "value" if kind == "score" else "label"
-        question = f"SELECT trajectory_id, {column} AS found FROM latest_scores WHERE name = ? AND"
-        parameters = [key]
+        column = "value" if kind == "score" else f"string_agg(DISTINCT {kind}, ', ' ORDER BY {kind})"
+        which = f"{'name = ? AND ' * bool(key)}{'value' if kind == 'score' else 'label'} IS NOT NULL AND"
+        question = f"SELECT trajectory_id, {column} AS found FROM latest_scores WHERE {which}"
+        parameters = [key] if key else []
     ids = [row["trajectory_id"] for row in rows]
     question += f" trajectory_id IN ({', '.join('?' * len(ids))})"
-    if kind in _OF_OPS:
-        question += " GROUP BY s.trajectory_id"
+    if kind in (*_OF_OPS, "label", "author"):
+        question += " GROUP BY trajectory_id"
     values = {row["trajectory_id"]: row["found"] for row in store.sql(question, parameters + ids)} if ids else {}
     return [values.get(each) for each in ids]

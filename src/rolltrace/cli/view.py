@@ -16,6 +16,7 @@ from rolltrace.cli.output import plain
 from rolltrace.errors import ConfigError
 
 _SHORTEST_TOKEN = 16
+_MOST_LABELS = 9
 
 
 def add(commands: Any) -> None:
@@ -23,12 +24,20 @@ def add(commands: Any) -> None:
     parser = commands.add_parser(
         "view",
         help="look at a store in a browser",
-        description="A local web application for a store: experiments, steps, groups, trajectories, tokens, and what "
-        "is running now. It is read-only and sends nothing anywhere. When it listens on more than this machine's own "
-        "address, it requires a token, which is part of the printed link.",
-        epilog="example: rolltrace view --port 8000; through SSH: ssh -L 7655:127.0.0.1:7655 HOST rolltrace view",
+        description="A local web application for stores: experiments, steps, groups, trajectories, tokens, and what "
+        "is running now. It sends nothing anywhere, and writes nothing but the labels and notes that people give. "
+        "When it listens on more than this machine's own address, it requires a token, which is part of the printed "
+        "link.",
+        epilog="""examples:
+  rolltrace view --port 8000
+  rolltrace view runs/a runs/b    two stores side by side
+  ssh -L 7655:127.0.0.1:7655 HOST rolltrace view --no-browser""",
     )
-    add_store(parser)
+    parser.add_argument(
+        "stores", nargs="*", metavar="STORE",
+        help="the store folder, or several to see side by side (default: ROLLTRACE_STORE, or ~/.rolltrace)",
+    )  # fmt: skip
+    add_store(parser, last=False)
     parser.add_argument("--port", type=int, help="port to listen on (default: 7655, or any free one)")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1)")
     parser.add_argument("--token", help="token to require (default: none on 127.0.0.1, else a random one)")
@@ -47,13 +56,20 @@ def add(commands: Any) -> None:
     )
     parser.add_argument("--certfile", type=Path, metavar="FILE", help="certificate for HTTPS, in PEM format")
     parser.add_argument("--keyfile", type=Path, metavar="FILE", help="its private key (default: also in --certfile)")
+    parser.add_argument("--read-only", action="store_true", help="no labels and notes can be written in the pages")
+    parser.add_argument(
+        "--labels",
+        default="good,bad,hack",
+        metavar="NAMES",
+        help="labels that the keys 1 to 9 give (default: good,bad,hack); a browser may have others set up",
+    )
     parser.add_argument("--no-browser", action="store_true", help="only print the address")
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
-    store = store_of(options, may_be_empty=True)
-    token = _token(options)
+    stores = _stores(options)
+    token, labels = _token(options), _labels(options.labels)
 
     if options.keyfile is not None and options.certfile is None:
         raise ConfigError("--keyfile needs the certificate too: --certfile FILE")
@@ -63,21 +79,32 @@ def run(options: argparse.Namespace) -> int:
 
     root_path = checked_root_path(options.root_path)
     certificate = None if options.certfile is None else checked_certificate(options.certfile, options.keyfile)
-    check_version(store)  # an error of the store is told here, not in the browser
+    for store in stores:
+        check_version(store)  # an error of the store is told here, not in the browser
     listening = listen(options.host, options.port)
     address = listening.url("http" if certificate is None else "https", root_path)
     url = address + (f"?token={quote(token, safe='')}" if token else "")
-    print(f"rolltrace view of {plain(str(store))}\n  {url}\npress Ctrl-C to stop", flush=True)
+    print(f"rolltrace view of {plain(', '.join(map(str, stores)))}\n  {url}\npress Ctrl-C to stop", flush=True)
     if not options.no_browser and has_browser():
         threading.Thread(target=_open_browser, args=(url,), daemon=True).start()
-    from rolltrace.view import access_for  # brings the web server's libraries: a browser can start meanwhile
+    from rolltrace.view import Writing, access_for  # brings the web server's libraries: a browser can start meanwhile
 
     try:
         access = access_for(options.host, listening.port, token, options.allow_host)
-        serve(store, listening, access, root_path=root_path, certificate=certificate)
+        writing = Writing(options.read_only, labels)
+        serve(stores, listening, access, writing, root_path=root_path, certificate=certificate)
     except KeyboardInterrupt:  # the usual end
         pass
     return 0
+
+
+def _stores(options: argparse.Namespace) -> list[Path]:
+    named = options.stores or [None]
+    if options.stores and options.store_option is not None:
+        named = [*options.stores, options.store_option]
+        options.store_option = None
+    stores = [store_of(argparse.Namespace(**{**vars(options), "store": each}), may_be_empty=True) for each in named]
+    return list(dict.fromkeys(store.resolve() for store in stores)) if len(stores) > 1 else stores
 
 
 def _token(options: argparse.Namespace) -> str | None:
@@ -89,6 +116,17 @@ def _token(options: argparse.Namespace) -> str | None:
     from rolltrace.view import is_loopback
 
     return None if is_loopback(options.host) else secrets.token_urlsafe(24)
+
+
+def _labels(names: str) -> tuple[str, ...]:
+    from rolltrace.query import label_body
+
+    labels = tuple(name.strip() for name in names.split(",") if name.strip())
+    if len(labels) > _MOST_LABELS:
+        raise ConfigError(f"there are keys for {_MOST_LABELS} labels, not for {len(labels)}")
+    for name in labels:
+        label_body(name, "yes")  # raises if it is none
+    return labels
 
 
 def has_browser() -> bool:

@@ -43,7 +43,7 @@ class Attempts(msgspec.Struct, array_like=True):
     def of(cls, segment: Path) -> Attempts:
         try:
             return msgspec.msgpack.decode(read_page(_marker(segment)), type=cls)
-        except (OSError, ValueError):  # never tried, or the marker is damaged
+        except (OSError, ValueError, msgspec.MsgspecError):  # never tried, or the marker is damaged
             return cls()
 
     @property

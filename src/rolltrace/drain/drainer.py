@@ -395,7 +395,7 @@ def read_carried(path: Path) -> Carried:
         records = [decode_record(body) for body in saved.records]
     except FileNotFoundError:
         return Carried({}, Past())
-    except (OSError, RecursionError) as fault:
+    except (OSError, RecursionError, msgspec.MsgspecError) as fault:
         raise ValueError(str(fault)) from fault
     still_open: OpenRecords = {}
     for each in records:

@@ -3,6 +3,9 @@
 A model call sees everything said before: its token ids begin with the bytes that the call before had. Comparing bytes,
 which is fast, saves decoding them, which would be most of the drainer's work. The same holds for an agent loop that
 returns what its last model call saw, and for a parser that is given what a model answered.
+
+Even to step over a list of numbers is to look at each of them. So the fields of a payload are found by hand as long as
+it can be told by comparing bytes where their lists end; msgspec steps over the rest.
 """
 
 from __future__ import annotations
@@ -10,16 +13,35 @@ from __future__ import annotations
 import struct
 import sys
 from collections import OrderedDict
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 import pyarrow as pa
 
+from rolltrace.record import COLUMN_OF
+
 _MOST_TRAJECTORIES = 512
 _SHORTEST_BYTES = 512
 _FLOAT64 = b"\xcb"
+_ITEM_BYTES = {"logprobs": 9, "response_mask": 1}
+"""What a number of these columns takes, if it is as msgspec writes it."""
+_LIST_WIDTHS = {0xDC: 2, 0xDD: 4}
+"""How a long list begins, and how many bytes its length takes."""
+_TEXT_WIDTHS = {0xD9: 1, 0xDA: 2, 0xDB: 4}
+_SCALAR_BYTES = {
+    **dict.fromkeys((*range(0x80), *range(0xE0, 0x100), 0xC0, 0xC2, 0xC3), 1),
+    **{0xA0 + length: 1 + length for length in range(32)},
+    0xCA: 5, 0xCB: 9, 0xCC: 2, 0xCD: 3, 0xCE: 5, 0xCF: 9, 0xD0: 2, 0xD1: 3, 0xD2: 5, 0xD3: 9,
+}  # fmt: skip
+"""How a number or a short text begins, and how many bytes it takes."""
 _ids_decoder = msgspec.msgpack.Decoder(list[int])
-_NO_IDS = (struct.error, msgspec.DecodeError, TypeError, OverflowError, ValueError, RecursionError)
+_fields_decoder = msgspec.msgpack.Decoder(dict[str, msgspec.Raw])
+_NOT_AS_EXPECTED = (
+    struct.error, msgspec.DecodeError, TypeError, OverflowError, ValueError, RecursionError, IndexError,
+)  # fmt: skip
+
+Field: TypeAlias = pa.Array | bytes | msgspec.Raw
+"""The numbers of a token column, or any other value in msgpack."""
 
 
 class _Ids(NamedTuple):
@@ -37,71 +59,206 @@ _NONE = _Ids(0, b"", pa.nulls(0, pa.int32()))
 class _Seen:
     """What is remembered of a trajectory."""
 
-    __slots__ = ("prompt", "response", "rest")
+    __slots__ = ("ends", "prompt", "response", "rest")
 
     def __init__(self) -> None:
         self.prompt = self.response = self.rest = _NONE
         """The longest prompt, the newest response, and what followed in the longest prompt after the newest."""
+        self.ends: dict[int, int] = {}
+        """Of the prompts that the longest one extends, their length and how many bytes they take."""
+
+
+class _Begin(NamedTuple):
+    """As much of a list of ids as was seen before."""
+
+    length: int
+    end: int
+    """Where its bytes end."""
+    arrays: tuple[pa.Array, ...]
 
 
 class NumberLists:
     """Reads lists of numbers, and remembers what may come again."""
 
     def __init__(self) -> None:
-        self._seen: OrderedDict[bytes, _Seen] = OrderedDict()
+        self._trajectories: OrderedDict[bytes, _Seen] = OrderedDict()
 
-    def read(self, column: str, trajectory_id: bytes, raw: bytes | memoryview) -> pa.Array | None:
-        """The values of a token column in a whole msgpack item; None if it is short or anything else than expected."""
-        if len(raw) < _SHORTEST_BYTES or raw[0] not in (0xDC, 0xDD):
-            return None
-        width = 2 if raw[0] == 0xDC else 4
-        count, body = int.from_bytes(raw[1 : 1 + width], "big"), bytes(raw[1 + width :])
-        if column == "logprobs":
-            return _floats(count, body)
-        if column == "response_mask":
-            return _small(count, body)
-        seen = self._seen.get(trajectory_id)
-        if seen is None:
-            seen = self._seen[trajectory_id] = _Seen()
-            if len(self._seen) > _MOST_TRAJECTORIES:
-                self._seen.popitem(last=False)
-        else:
-            self._seen.move_to_end(trajectory_id)
+    def fields(self, trajectory_id: bytes, raw: bytes | msgspec.Raw) -> dict[str, Field] | None:
+        """The fields of a payload; None if it is no dict with names."""
+        body = bytes(raw)
+        seen = self._seen(trajectory_id)
         try:
-            return _prompt(seen, count, body) if column == "prompt_ids" else _response(seen, count, body)
-        except _NO_IDS:
+            return _fields(seen, body)
+        except _NOT_AS_EXPECTED:
+            pass
+        try:
+            parts = _fields_decoder.decode(body)
+        except (ValueError, msgspec.MsgspecError, RecursionError):
             return None
+        return {name: _field(seen, name, part) for name, part in parts.items()}
+
+    def read(self, column: str, trajectory_id: bytes, raw: bytes) -> pa.Array | None:
+        """The values of a token column in a whole msgpack item; None if it is short or anything else than expected."""
+        return _read(self._seen(trajectory_id), column, raw)
+
+    def _seen(self, trajectory_id: bytes) -> _Seen:
+        seen = self._trajectories.get(trajectory_id)
+        if seen is None:
+            seen = self._trajectories[trajectory_id] = _Seen()
+            if len(self._trajectories) > _MOST_TRAJECTORIES:
+                self._trajectories.popitem(last=False)
+        else:
+            self._trajectories.move_to_end(trajectory_id)
+        return seen
 
 
-def _prompt(seen: _Seen, count: int, body: bytes) -> pa.Array:
+def _fields(seen: _Seen, body: bytes) -> dict[str, Field]:
+    """As `NumberLists.fields`, by hand as far as that goes.
+
+    Raises:
+        Exception: one of `_NOT_AS_EXPECTED`.
+    """
+    left, at = _map_head(body)
+    fields: dict[str, Field] = {}
+    while left:
+        value_at = _end_of_key(body, at)
+        name = body[at + 1 : value_at].decode()
+        column = COLUMN_OF.get(name)
+        begin = None
+        if column is None:
+            end = _end_of_scalar(body, value_at)
+        else:
+            length, start = _list_head(body, value_at)
+            if column in _ITEM_BYTES:
+                end = start + length * _ITEM_BYTES[column]
+            else:
+                begin = _known_begin(seen, column, length, body, start)
+                end = begin.end if begin.length == length else 0
+        field = _field(seen, name, body[value_at:end]) if end else None
+        if field is None or (column is not None and not isinstance(field, pa.Array)):
+            break
+        fields[name] = field
+        at, left = end, left - 1
+    else:
+        if at != len(body):
+            raise ValueError("bytes after the end")
+        return fields
+    if begin is None or not begin.length:
+        parts = _fields_decoder.decode(_map(left) + body[at:])
+    else:  # only those ids are stepped over that are new
+        head = _list(length - begin.length)
+        parts = _fields_decoder.decode(b"".join((_map(left), body[at:value_at], head, body[begin.end :])))
+        rest = bytes(parts[name])[len(head) :]
+        ids = pa.concat_arrays([*begin.arrays, _decode(length - begin.length, rest)])
+        fields[name] = _remembered(seen, column, _Ids(length, body[start : begin.end + len(rest)], ids), begin)
+        del parts[name]
+    fields.update((name, _field(seen, name, part)) for name, part in parts.items())
+    return fields
+
+
+def _field(seen: _Seen, name: str, part: bytes | msgspec.Raw) -> Field:
+    column = COLUMN_OF.get(name)
+    numbers = None if column is None else _read(seen, column, bytes(part))
+    return part if numbers is None else numbers
+
+
+def _read(seen: _Seen, column: str, raw: bytes) -> pa.Array | None:
+    """As `NumberLists.read`."""
+    if len(raw) < _SHORTEST_BYTES or raw[0] not in _LIST_WIDTHS:
+        return None
+    count, start = _list_head(raw, 0)
+    if column == "logprobs":
+        return _floats(count, raw[start:])
+    if column == "response_mask":
+        return _small(count, raw[start:])
+    begin = _known_begin(seen, column, count, raw, start)
+    try:
+        rest = _decode(count - begin.length, raw[begin.end :]) if begin.length < count or begin.end < len(raw) else None
+    except _NOT_AS_EXPECTED:
+        return None
+    arrays = begin.arrays if rest is None else (*begin.arrays, rest)
+    ids = arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
+    return _remembered(seen, column, _Ids(count, raw[start:], ids), begin)
+
+
+def _known_begin(seen: _Seen, column: str, count: int, body: bytes, at: int) -> _Begin:
+    """As much of a list of `count` ids, whose items begin here, as was seen before."""
     before = seen.prompt
-    if count < before.length and before.body.startswith(body):
-        seen.rest = _Ids(before.length - count, before.body[len(body) :], before.ids.slice(count))
-        return before.ids.slice(0, count)
-    seen.rest = _NONE
-    found = _extended(before, count, body)
-    seen.prompt = _Ids(count, body, found)
-    return found
+    if column == "prompt_ids" and count < before.length:
+        size = seen.ends.get(count)
+        if size is None or not body.startswith(before.body[:size], at):
+            return _Begin(0, at, ())
+        return _Begin(count, at + size, (before.ids.slice(0, count),))
+    length, arrays = 0, []
+    for each in (before if column == "prompt_ids" else seen.rest, seen.response):
+        if each.length and length + each.length <= count and body.startswith(each.body, at):
+            length += each.length
+            at += len(each.body)
+            arrays.append(each.ids)
+    return _Begin(length, at, tuple(arrays))
 
 
-def _response(seen: _Seen, count: int, body: bytes) -> pa.Array:
-    if count == seen.response.length and body == seen.response.body:
-        return seen.response.ids
-    found = _extended(seen.rest, count, body)
-    seen.response = _Ids(count, body, found)
-    return found
+def _remembered(seen: _Seen, column: str | None, read: _Ids, begin: _Begin) -> pa.Array:
+    """The ids that were read, which may come again."""
+    before = seen.prompt
+    if column != "prompt_ids":
+        seen.response = read
+    elif read.length < before.length and before.body.startswith(read.body):
+        seen.rest = _Ids(before.length - read.length, before.body[len(read.body) :], before.ids.slice(read.length))
+        return before.ids.slice(0, read.length)
+    else:
+        if not begin.length:
+            seen.ends.clear()
+        seen.ends[read.length] = len(read.body)
+        seen.prompt, seen.rest = read, _NONE
+    return read.ids
 
 
-def _extended(before: _Ids, count: int, body: bytes) -> pa.Array:
-    """The ids, of which only those are decoded that were not known before."""
-    if before.length and count >= before.length and body.startswith(before.body):
-        rest = _decode(count - before.length, body[len(before.body) :])
-        return pa.concat_arrays([before.ids, rest])
-    return _decode(count, body)
+def _map_head(body: bytes) -> tuple[int, int]:
+    """How many pairs a map has, and where the first begins."""
+    if body[0] == 0xDE:
+        return int.from_bytes(body[1:3], "big"), 3
+    if not 0x80 <= body[0] <= 0x8F:
+        raise ValueError("no map")
+    return body[0] & 0x0F, 1
+
+
+def _list_head(body: bytes, at: int) -> tuple[int, int]:
+    """How many items a list has, and where the first begins; none, and nowhere, if it is no long list."""
+    width = _LIST_WIDTHS.get(body[at])
+    if width is None:
+        return 0, 0
+    start = at + 1 + width
+    return int.from_bytes(body[at + 1 : start], "big"), start
+
+
+def _map(count: int) -> bytes:
+    return b"\xdf" + count.to_bytes(4, "big")
+
+
+def _list(count: int) -> bytes:
+    return b"\xdd" + count.to_bytes(4, "big")
+
+
+def _end_of_key(body: bytes, at: int) -> int:
+    if not 0xA0 <= body[at] <= 0xBF:
+        raise ValueError("no short name")
+    return at + _SCALAR_BYTES[body[at]]
+
+
+def _end_of_scalar(body: bytes, at: int) -> int:
+    """Where a value that is no container ends; 0 for all others."""
+    size = _SCALAR_BYTES.get(body[at])
+    if size is None:
+        width = _TEXT_WIDTHS.get(body[at])
+        if width is None:
+            return 0
+        size = 1 + width + int.from_bytes(body[at + 1 : at + 1 + width], "big")
+    return at + size if at + size <= len(body) else 0
 
 
 def _decode(count: int, body: bytes) -> pa.Array:
-    ids = _ids_decoder.decode(b"\xdd" + count.to_bytes(4, "big") + body)
+    ids = _ids_decoder.decode(_list(count) + body)
     packed = struct.pack(f"={count}i", *ids)  # in a third of the time that Arrow takes
     return pa.Array.from_buffers(pa.int32(), count, [None, pa.py_buffer(packed)])
 

@@ -324,17 +324,15 @@ class RowMaker:
         """A payload as values; lists of numbers under the names of token columns come as Arrow arrays."""
         if len(raw) < _SHORTEST_TAKEN_APART or self._quick is None:
             return decode_value(raw)
-        try:
-            parts = _parts_decoder.decode(raw)
-        except (ValueError, RecursionError):  # no dict with names
+        parts = self._numbers.fields(trajectory_id, raw)
+        if parts is None:
             return decode_value(raw)
         fields: dict[str, Any] = {}
         are_spelt_out = False
         for name, part in parts.items():
-            column = COLUMN_OF.get(name)
-            numbers = None if column is None else self._numbers.read(column, trajectory_id, memoryview(part))
-            fields[name] = decode_value(part) if numbers is None else numbers
-            are_spelt_out |= column == "logprobs" and numbers is None
+            is_numbers = isinstance(part, pa.Array)
+            fields[name] = part if is_numbers else decode_value(part)
+            are_spelt_out |= not is_numbers and COLUMN_OF.get(name) == "logprobs"
         if are_spelt_out:  # perhaps a dict for each token: which of them is meant is told by the ids
             _put_back(fields, raw)
         return fields
@@ -383,6 +381,8 @@ class RowMaker:
                 terms=self._terms(body.get("terms")),
                 reason=optional_text(body.get("reason")),
                 trained_step=body.get("trained_step"),
+                author=optional_text(body.get("author")),
+                op_id=body.get("op_id"),  # what it is about, not the op in which it was given
             )
             yield from self._row(SCORES, where, fields)
         elif record.event == "text" and isinstance(body, dict):

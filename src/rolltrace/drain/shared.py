@@ -161,7 +161,7 @@ def _items(raw: Raw) -> Iterator[tuple[str | int, Raw]]:
             items = _list_decoder.decode(raw)
             first = max(0, len(items) - _NEWEST_ITEMS)
             yield from enumerate(items[first:], first)
-        except (ValueError, RecursionError):  # bytes that the user called msgpack
+        except (ValueError, msgspec.MsgspecError, RecursionError):  # bytes that the user called msgpack
             return
 
 
@@ -171,7 +171,7 @@ def _map(raw: Raw) -> dict[str, Raw] | None:
         return None
     try:
         return _map_decoder.decode(raw)
-    except (ValueError, RecursionError):  # no names, no UTF-8, or deeper than the stack
+    except (ValueError, msgspec.MsgspecError, RecursionError):  # no names, no UTF-8, or deeper than the stack
         return None
 
 

@@ -16,6 +16,12 @@ from rolltrace.query import TRAJECTORY_COLUMNS
 _OWN_COLUMN = ("reward", "advantage", "fate")
 """Scores that are columns of `trajectories`."""
 
+_NEWEST = """
+SELECT trajectory_id, name, value, label, terms FROM latest_scores
+WHERE author IS NULL OR label IS NOT NULL ORDER BY time_ns
+"""
+"""Of the labels, those that nobody took back."""
+
 
 def write(selection: Selection, out: TextIO) -> Exported:
     """Write a line of names, and a line per trajectory."""
@@ -28,7 +34,7 @@ def write(selection: Selection, out: TextIO) -> Exported:
 
     def cells(row: Mapping[str, Any]) -> Iterator[Any]:
         for name in columns:
-            yield ", ".join(row[name] or ()) if name == "flags" else row[name]
+            yield ", ".join(row[name] or ()) if name in ("flags", "labels") else row[name]
         own = extra[row["trajectory_id"]]
         yield from (own.get(name) for name in more)
 
@@ -39,7 +45,7 @@ def _scores(selection: Selection) -> dict[str, dict[str, Any]]:
     """By trajectory: its scores and labels, and the terms of its reward."""
     scores: dict[str, dict[str, Any]] = {}
     wanted = {row["trajectory_id"] for row in selection.rows}
-    for score in selection.store.sql("SELECT trajectory_id, name, value, label, terms FROM latest_scores"):
+    for score in selection.store.sql(_NEWEST):
         if score["trajectory_id"] not in wanted:
             continue
         fields = scores.setdefault(score["trajectory_id"], {})

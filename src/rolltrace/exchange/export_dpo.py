@@ -1,4 +1,5 @@
-"""Preference pairs for DPO: the best against the worst rollout of each group, where their rewards differ.
+"""Preference pairs for DPO: the best against the worst rollout of each group, where their rewards differ; or those that
+people chose against those that they rejected, as two filters say: `label.good` and `label.bad`.
 
 `prompt` is what comes before the model's first reply, `chosen` and `rejected` are the rest of the two conversations.
 Groups without a pair are left out, and counted by reason.
@@ -12,6 +13,7 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import Any, NamedTuple, TextIO
 
+from rolltrace.errors import ConfigError
 from rolltrace.exchange.export_sft import finite
 from rolltrace.exchange.selection import Exported, Selection
 from rolltrace.exchange.text import json_text
@@ -23,10 +25,21 @@ class _Split(NamedTuple):
     rest: list[dict[str, Any]]
 
 
-def write(selection: Selection, out: TextIO) -> Exported:
-    """Write a line per group that has a best and a worst."""
+def write(selection: Selection, out: TextIO, *, chosen: str | None = None, rejected: str | None = None) -> Exported:
+    """Write a line per group that has a best and a worst; with filters, a line per two rollouts of a group that they
+    name.
+
+    Raises:
+        ConfigError: only one of the filters was given.
+        FilterError: a filter cannot be understood.
+    """
+    if (chosen is None) != (rejected is None):
+        raise ConfigError("pairs by label need both filters: --chosen label.good --rejected label.bad")
     count, skipped = 0, Counter[str]()
-    ends = list(_best_and_worst(selection.rows, skipped))
+    if chosen is None:
+        ends = list(_best_and_worst(selection.rows, skipped))
+    else:
+        ends = list(_as_labelled(selection, chosen, rejected, skipped))
     worst_of = {best["trajectory_id"]: worst["trajectory_id"] for best, worst in ends}
     best: Trajectory | None = None
     for full in selection.read([row for pair in ends for row in pair]):
@@ -48,7 +61,7 @@ def write(selection: Selection, out: TextIO) -> Exported:
     return Exported(count, skipped)
 
 
-def _best_and_worst(rows: list[Row], skipped: Counter[str]) -> Iterator[tuple[Row, Row]]:
+def _groups(rows: list[Row], skipped: Counter[str]) -> Iterator[list[Row]]:
     def key(row: Row) -> tuple[str, ...]:
         return tuple(repr(row[name]) for name in GROUP_KEY)
 
@@ -56,7 +69,35 @@ def _best_and_worst(rows: list[Row], skipped: Counter[str]) -> Iterator[tuple[Ro
         members = list(group)
         if members[0]["sample_index"] is None:
             skipped["no sample_index"] += 1
-            continue
+        else:
+            yield members
+
+
+def _as_labelled(
+    selection: Selection, chosen: str, rejected: str | None, skipped: Counter[str]
+) -> Iterator[tuple[Row, Row]]:
+    """The best of those chosen against the worst of those rejected, and so on: each stands in one pair at most."""
+    better, worse = (
+        {row["trajectory_id"] for row in selection.store.trajectories(where=where, all_runs=True)}
+        for where in (chosen, rejected)
+    )
+    for members in _groups(selection.rows, skipped):
+        both = [row for row in members if row["trajectory_id"] in better & worse]
+        skipped.update({"both chosen and rejected": len(both)} if both else {})
+        ended = [row for row in members if row not in both and row["status"] != "running"]
+        best = sorted((row for row in ended if row["trajectory_id"] in better), key=_reward, reverse=True)
+        worst = sorted((row for row in ended if row["trajectory_id"] in worse), key=_reward)
+        unpaired = abs(len(best) - len(worst))
+        skipped.update({"no counterpart in its group": unpaired} if unpaired else {})
+        yield from zip(best, worst)
+
+
+def _reward(row: Row) -> float:
+    return 0.0 if row["reward"] is None or math.isnan(row["reward"]) else float(row["reward"])
+
+
+def _best_and_worst(rows: list[Row], skipped: Counter[str]) -> Iterator[tuple[Row, Row]]:
+    for members in _groups(rows, skipped):
         rated = [
             row
             for row in members

@@ -28,7 +28,7 @@ OP_COLUMNS = tuple(
 def write(selection: Selection, out: TextIO) -> Exported:
     """Write a line per trajectory."""
     count = 0
-    for line in selection.each(lambda full: json_text(record_of(full))):
+    for line in selection.each(lambda full: json_text(record_of(full), was_json=True)):
         out.write(line + "\n")
         count += 1
     return Exported(count)

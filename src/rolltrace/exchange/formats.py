@@ -17,12 +17,13 @@ class ExportFormat(NamedTuple):
     """A format to export to; its module has a function `write`."""
 
     module: str
+    """Beside this one, or by its whole name."""
     help: str
     is_folder: bool = False
 
-    def write(self, selection: Selection, out: TextIO) -> Exported:
-        """Write the chosen trajectories as text."""
-        done = cast("Callable[[Selection, TextIO], Exported]", _module(self.module).write)(selection, out)
+    def write(self, selection: Selection, out: TextIO, **pairing: str | None) -> Exported:
+        """Write the chosen trajectories as text; `pairing` are arguments that one format alone has."""
+        done = cast("Callable[..., Exported]", _module(self.module).write)(selection, out, **pairing)
         return done._replace(skipped={**done.skipped, **selection.left_out})
 
     def write_folder(self, selection: Selection, folder: Path) -> Exported:
@@ -48,7 +49,7 @@ class ImportFormat(NamedTuple):
 
 
 def _module(name: str) -> ModuleType:
-    return import_module(f"rolltrace.exchange.{name}")
+    return import_module(name if "." in name else f"rolltrace.exchange.{name}")
 
 
 EXPORTS = {
@@ -56,9 +57,10 @@ EXPORTS = {
     "csv": ExportFormat("export_csv", "a table, one line per trajectory, with rewards, scores and tags"),
     "parquet": ExportFormat("export_parquet", "the tables of the store, as a folder of Parquet files", is_folder=True),
     "sft": ExportFormat("export_sft", "chat-format JSON lines for supervised fine-tuning"),
-    "dpo": ExportFormat("export_dpo", "preference pairs: the best against the worst of each group"),
+    "dpo": ExportFormat("export_dpo", "preference pairs: the best against the worst of each group, or as labelled"),
     "chrome": ExportFormat("export_chrome", "a timeline for ui.perfetto.dev and chrome://tracing"),
-    "html": ExportFormat("export_html", "one HTML page of a trajectory, or a comparison of several"),
+    # The viewer's pages, which are above this layer: loaded by name, when somebody asks for them.
+    "html": ExportFormat("rolltrace.view.export_html", "one HTML file of a trajectory, a group or a comparison"),
 }
 
 IMPORTS = {

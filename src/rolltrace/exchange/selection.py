@@ -40,9 +40,13 @@ class Selection:
         rows: list[Row],
         progress: Callable[[int, int], None],
         older_runs: OlderRuns = NO_OLDER_RUNS,
+        *,
+        named: bool = False,
     ) -> None:
         self.store = store
         self.rows = rows
+        self.named = named
+        """Each was asked for by its id."""
         self.older_runs = older_runs
         """What meets the conditions, but belongs to a run that a newer one took the place of."""
         self._progress = progress
@@ -113,7 +117,7 @@ def select(
     if trajectory_ids:
         by_id = {row["trajectory_id"]: row for row in rows}
         rows = [by_id[each] for each in wanted if each in by_id]
-    return Selection(store, rows, progress, listing.older_runs)
+    return Selection(store, rows, progress, listing.older_runs, named=bool(trajectory_ids))
 
 
 def batches(rows: list[Row], size: int) -> Iterator[list[Row]]:

@@ -19,16 +19,36 @@ from rolltrace.record import plain_text, to_json
 _FORMULA = ("=", "+", "-", "@")
 _NOT_NUMBERS = {"nan": float("nan"), "inf": float("inf"), "-inf": float("-inf")}
 _encode = msgspec.json.Encoder().encode
+_find_faults = json.JSONEncoder(allow_nan=False, check_circular=False).encode
 
 
-def json_text(value: Any) -> str:
-    """A value as one line of strict JSON. Readable text stays so, unless a terminal could obey some of it."""
-    strict = _strict(value)
-    text = _encode(strict).decode()
+def json_text(value: Any, *, was_json: bool = False) -> str:
+    """A value as one line of strict JSON. Readable text stays so, unless a terminal could obey some of it.
+
+    Args:
+        value: Made of what Python makes of JSON, or of what `to_json` takes.
+        was_json: It is of the first kind, so every key is text. NaN, infinity and large integers may be in it.
+    """
+    if was_json and (encoded := _encode_plain(value)) is not None:
+        strict, text = value, encoded.decode()
+    else:
+        strict = _strict(value)
+        text = _encode(strict).decode()
     # Of ASCII only DEL is left that is not printable, which is sooner told than by a look at each character.
     if "\x7f" not in text if text.isascii() else text.isprintable():
         return text
     return json.dumps(strict, separators=(",", ":"), allow_nan=False).replace("\x7f", "\\u007f")
+
+
+def _encode_plain(value: Any) -> bytes | None:
+    """What was JSON, encoded as it is; None if there is anything in it that strict JSON does not have.
+
+    The library that writes it is quick and takes NaN for null, so another one, as quick, is asked whether there is any.
+    """
+    try:
+        return None if "\\ud" in _find_faults(value) else _encode(value)  # perhaps half of a pair of surrogates
+    except (ValueError, OverflowError, TypeError, RecursionError):
+        return None
 
 
 def _strict(value: Any) -> Any:

@@ -153,12 +153,14 @@ class MappedSegment(Segment):
     """
 
     _map: mmap.mmap
+    _view: memoryview
 
     def _reserve(self, *, is_ready: bool) -> None:
         if not is_ready:
             os.posix_fallocate(self._fd, 0, self.capacity)
         self._ready = self.capacity if is_ready else 0
         self._map = mmap.mmap(self._fd, self.capacity)
+        self._view = memoryview(self._map)
         if not sigbus.guard(self._map, self._on_cut):
             raise OSError(errno.ENOTSUP, "a mapped file cannot be guarded here")
         self._prepare(HEADER_BYTES)
@@ -175,19 +177,22 @@ class MappedSegment(Segment):
 
     def append(self, body: bytes, rest: tuple[Payload, ...] = ()) -> bool:
         start = self.offset
-        end = start + 16 + len(body)
-        if rest:
-            end += sum(map(len, rest))
+        at = start + 16
+        end = at + len(body)
+        for part in rest:
+            end += len(part)
         if end > self._ready:
             if end > self.capacity:
                 return False
             self._prepare(end)
         if rest:
-            self._copy(start + 16, body, *rest)
-            with memoryview(self._map) as mapped, mapped[start + 16 : end] as written:
-                checksum = xxh3_64_intdigest(written, self.salt + start)
+            mapped = self._map
+            for part in (body, *rest):
+                begin, at = at, at + len(part)
+                mapped[begin:at] = part
+            checksum = xxh3_64_intdigest(self._view[start + 16 : end], self.salt + start)
         else:
-            self._map[start + 16 : end] = body
+            self._map[at:end] = body
             checksum = xxh3_64_intdigest(body, self.salt + start)
         _commit(self._map, start, FRAME_MAGIC, checksum, end - start - 16)
         if end > self._ready:  # the file was cut short just now
@@ -195,15 +200,10 @@ class MappedSegment(Segment):
         self.offset = (end + 7) & ~7
         return True
 
-    def _copy(self, at: int, *parts: Payload) -> None:
-        for part in parts:
-            end = at + len(part)
-            self._map[at:end] = part
-            at = end
-
     def _release(self) -> None:
         if hasattr(self, "_map") and not self._map.closed:
             sigbus.release(self._map)
+            self._view.release()
             self._map.close()
         super()._release()
 

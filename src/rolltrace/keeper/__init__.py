@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from rolltrace.keeper.plugin_checks import installed_checks
     from rolltrace.keeper.policy import RetentionPolicy, check_policy, read_policy, write_policy
     from rolltrace.keeper.position import SentBy
-    from rolltrace.keeper.process import follow, run, run_once
+    from rolltrace.keeper.process import collect_rarely, follow, run, run_once
     from rolltrace.keeper.pruning import Foreseen, Plan, foresee, plan_pruning, undisturbed
     from rolltrace.keeper.report import Report, reports
     from rolltrace.keeper.retention import Decision, decide, retain
@@ -26,7 +26,7 @@ _LATER, __getattr__ = load_later(
         "plugin_checks": "installed_checks",
         "policy": "RetentionPolicy check_policy read_policy write_policy",
         "position": "SentBy",
-        "process": "follow run run_once",
+        "process": "collect_rarely follow run run_once",
         "pruning": "Foreseen Plan foresee plan_pruning undisturbed",
         "report": "Report reports",
         "retention": "Decision decide retain",
@@ -51,6 +51,7 @@ __all__ = [
     "SentBy",
     "asked_for",
     "check_policy",
+    "collect_rarely",
     "decide",
     "follow",
     "foresee",

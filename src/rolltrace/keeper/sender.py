@@ -18,7 +18,8 @@ from rolltrace.errors import BackendError, MissingExtraError
 from rolltrace.keeper.outbox import Outbox
 from rolltrace.keeper.pending import Item, Pending
 from rolltrace.keeper.position import HELD, REFUSED, SENT, Entry
-from rolltrace.query import Read, Store, read_finished
+from rolltrace.query import Read, Store, Trajectory, read_finished
+from rolltrace.store import save_links
 
 MOST_TRAJECTORIES = 32
 """In one batch."""
@@ -38,6 +39,7 @@ class Sender:
     def __init__(self, store: Store, outbox: Outbox, backend: Backend, *, by_hand: bool = False) -> None:
         self._by_hand = by_hand
         self._store = store
+        self._outbox = outbox
         self._position = outbox.position
         self._backend = backend
         self._most = MOST_TRAJECTORIES
@@ -155,8 +157,20 @@ class Sender:
             for item, each in zip(batch, reads)
         ]
         self._position.add(entries)
+        self._save_links([each.trajectory for each in reads if each.trajectory.trajectory_id not in refused])
         self.refused += len(refused)
         self.sent += len(batch) - len(refused)
+
+    def _save_links(self, trajectories: list[Trajectory]) -> None:
+        """Remember where the vendor shows them. That they were sent does not depend on it."""
+        links = getattr(self._backend, "links", None)
+        if links is None:
+            return
+        for key, first in {(each.project, each.experiment, each.run): each for each in trajectories}.items():
+            try:
+                save_links(self._store.path, self._outbox.backend, *key, links(first))
+            except Exception:
+                logger.warning("where %s shows %s is not known", self._outbox.backend, key[1], exc_info=True)
 
     def _sent(self, item: Item, each: Read, size: int = 0) -> Entry:
         # At least the score that we knew of, perhaps one that came since.

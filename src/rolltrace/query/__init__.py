@@ -7,73 +7,78 @@ from typing import TYPE_CHECKING
 
 from rolltrace._later import load_later
 from rolltrace.errors import FilterError, IncompleteWarning, NotFoundError, QueryError, StoppedError
-from rolltrace.query.bounded import bounded, branch_of, whole_value
-from rolltrace.query.compare import (
-    Comparison,
-    Parting,
-    TokenDivergence,
-    ToolCall,
-    ToolDivergence,
-    Turn,
-    TurnRow,
-    compare,
-)
-from rolltrace.query.contents import PRUNED_KEY, Pruning
-from rolltrace.query.dataset import Store, open_store
-from rolltrace.query.events import Finding, Note, Score, Transition
-from rolltrace.query.filters import compile_where
-from rolltrace.query.incomplete import Incomplete, Missing
-from rolltrace.query.limits import Limit
-from rolltrace.query.op import Op, OpTokens, TokenUsage
-from rolltrace.query.result import Result
-from rolltrace.query.runs import OlderRuns
-from rolltrace.query.side_by_side import side_by_side
-from rolltrace.query.token_sequence import TokenSequence, token_sequence
-from rolltrace.query.trajectory import Trajectory
 
 if TYPE_CHECKING:
+    from rolltrace.query.aligned import side_by_side
     from rolltrace.query.arguments import column_of as column_of
     from rolltrace.query.arguments import sorted_by as sorted_by
     from rolltrace.query.as_sql import listing_sql
+    from rolltrace.query.bounds import bounded, branch_of, whole_value
     from rolltrace.query.columns import COLUMNS as COLUMNS
     from rolltrace.query.columns import FILTER_HEADERS as FILTER_HEADERS
     from rolltrace.query.columns import GROUP_FILTER_HEADERS as GROUP_FILTER_HEADERS
     from rolltrace.query.columns import GROUP_HEADERS as GROUP_HEADERS
     from rolltrace.query.columns import TRAJECTORY_COLUMNS as TRAJECTORY_COLUMNS
     from rolltrace.query.columns import TRAJECTORY_HEADERS as TRAJECTORY_HEADERS
+    from rolltrace.query.comparison import (
+        Comparison,
+        Parting,
+        TokenDivergence,
+        ToolCall,
+        ToolDivergence,
+        Turn,
+        TurnRow,
+        compare,
+    )
     from rolltrace.query.completion import complete_filter
+    from rolltrace.query.contents import PRUNED_KEY, Pruning
     from rolltrace.query.contents import Pace as Pace
     from rolltrace.query.conversation import messages_of as messages_of
     from rolltrace.query.conversation import reply_of_op as reply_of_op
     from rolltrace.query.curves import Curve as Curve
     from rolltrace.query.curves import curves_of as curves_of
+    from rolltrace.query.dataset import Store, open_store
+    from rolltrace.query.events import Finding, Note, Score, Transition
     from rolltrace.query.facets import facets_of
     from rolltrace.query.filter_fields import TERM as TERM
     from rolltrace.query.filter_fields import pointers as pointers
     from rolltrace.query.filters import MOST_ITEMS as MOST_ITEMS
+    from rolltrace.query.filters import compile_where
     from rolltrace.query.finished import Read as Read
     from rolltrace.query.finished import read_finished as read_finished
     from rolltrace.query.finished import sizes as sizes
     from rolltrace.query.finished import survey as survey
-    from rolltrace.query.group_records import group_record_list
+    from rolltrace.query.group_records import group_record_list as group_record_list
     from rolltrace.query.group_views import GROUP_COLUMNS as GROUP_COLUMNS
     from rolltrace.query.group_views import GROUP_KEY as GROUP_KEY
     from rolltrace.query.group_views import SAME_GROUP as SAME_GROUP
     from rolltrace.query.groups import record_rows as record_rows
     from rolltrace.query.images import read_image
+    from rolltrace.query.incomplete import Incomplete, Missing
     from rolltrace.query.jump import JumpTarget, jump_targets
+    from rolltrace.query.labelling import label_body as label_body
+    from rolltrace.query.labelling import login_name as login_name
+    from rolltrace.query.limits import Limit
     from rolltrace.query.messages import MessagePart, PairedCall, ShownMessage, messages_of_trajectory
+    from rolltrace.query.op import Op, OpTokens, TokenUsage
     from rolltrace.query.outline import Place, find_trajectory, ops_of, outline_of, tokens_of
+    from rolltrace.query.outline import TrajectoryOutline as TrajectoryOutline
+    from rolltrace.query.outline import same_sample as same_sample
     from rolltrace.query.overview import experiment_overview, experiment_states, store_status
     from rolltrace.query.paging import Page, group_page, trajectory_page
+    from rolltrace.query.pulse import Pulse as Pulse
     from rolltrace.query.pulse import pulse_of
     from rolltrace.query.questions import BY_CHOICE as BY_CHOICE
     from rolltrace.query.reading import read_whole as read_whole
+    from rolltrace.query.result import Result
     from rolltrace.query.runs import NO_OLDER_RUNS as NO_OLDER_RUNS
+    from rolltrace.query.runs import OlderRuns
     from rolltrace.query.scope import Scope
     from rolltrace.query.search import search_text
+    from rolltrace.query.sequence import TokenSequence, token_sequence
     from rolltrace.query.series import step_series
     from rolltrace.query.summarise import summarise_steps as summarise_steps
+    from rolltrace.query.trajectory import Trajectory
     from rolltrace.query.transitions import amendments_of as amendments_of
     from rolltrace.query.values import Row as Row
     from rolltrace.query.values import changes_between
@@ -82,35 +87,47 @@ if TYPE_CHECKING:
 _LATER, __getattr__ = load_later(
     __name__,
     {
+        "aligned": "side_by_side",
         "arguments": "column_of sorted_by",
         "as_sql": "listing_sql",
+        "bounds": "bounded branch_of whole_value",
         "columns": "COLUMNS FILTER_HEADERS GROUP_FILTER_HEADERS GROUP_HEADERS TRAJECTORY_COLUMNS TRAJECTORY_HEADERS",
+        "comparison": "Comparison Parting TokenDivergence ToolCall ToolDivergence Turn TurnRow compare",
         "completion": "complete_filter",
-        "contents": "Pace",
+        "contents": "PRUNED_KEY Pace Pruning",
         "conversation": "messages_of reply_of_op",
         "curves": "Curve curves_of",
+        "dataset": "Store open_store",
+        "events": "Finding Note Score Transition",
         "facets": "facets_of",
         "filter_fields": "TERM pointers",
-        "filters": "MOST_ITEMS",
+        "filters": "MOST_ITEMS compile_where",
         "finished": "Read read_finished sizes survey",
         "group_views": "GROUP_COLUMNS GROUP_KEY SAME_GROUP",
         "group_records": "group_record_list",
         "groups": "record_rows",
         "images": "read_image",
+        "incomplete": "Incomplete Missing",
         "jump": "JumpTarget jump_targets",
+        "labelling": "label_body login_name",
+        "limits": "Limit",
         "messages": "MessagePart PairedCall ShownMessage messages_of_trajectory",
-        "outline": "Place find_trajectory ops_of outline_of tokens_of",
+        "op": "Op OpTokens TokenUsage",
+        "outline": "Place TrajectoryOutline find_trajectory ops_of outline_of same_sample tokens_of",
         "overview": "experiment_overview experiment_states store_status",
         "paging": "Page group_page trajectory_page",
-        "pulse": "pulse_of",
+        "pulse": "Pulse pulse_of",
         "questions": "BY_CHOICE",
         "reading": "read_whole",
-        "runs": "NO_OLDER_RUNS",
+        "result": "Result",
+        "runs": "NO_OLDER_RUNS OlderRuns",
         "scope": "Scope",
         "search": "search_text",
+        "sequence": "TokenSequence token_sequence",
         "series": "step_series",
-        "transitions": "amendments_of",
         "summarise": "summarise_steps",
+        "trajectory": "Trajectory",
+        "transitions": "amendments_of",
         "values": "Row changes_between",
         "views": "stored_name",
     },

@@ -33,7 +33,7 @@ def listing_sql(listing: Listing, scope: Scope, order: str | None = None) -> str
         FROM trajectories t
         WHERE t.step = 3
           AND NOT t.superseded
-          AND (t.reward < 0.5 AND len(list_filter(t.flags, lambda one_flag: one_flag = 'truncated')) > 0)
+          AND (t.reward < 0.5 AND len([one_flag FOR one_flag IN t.flags IF one_flag = 'truncated']) > 0)
         ORDER BY t."reward" DESC NULLS LAST
 
     Raises:

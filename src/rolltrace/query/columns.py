@@ -4,7 +4,7 @@ The headers of `rolltrace ls` and `rolltrace groups` may be typed too: each is a
 for a column to sort by or to choose.
 
 The SQL stands in the listing (query/views.py), over `every` (the trajectories), `calls` (sums over their ops), `found`
-(their flags) and the newest of their scores. `Trajectory` has an attribute of each name.
+(their flags), `marked` (their labels) and the newest of their scores. `Trajectory` has an attribute of each name.
 """
 
 from __future__ import annotations
@@ -65,6 +65,10 @@ COLUMNS = (
         "policy_version_max", "integer", "calls.policy_version_max", "newest weights that produced its tokens"
     ),
     _Column("flags", "texts", "coalesce(found.flags, []::VARCHAR[])", "the flags that rolltrace set"),
+    _Column(
+        "labels", "texts", "coalesce(marked.labels, []::VARCHAR[])", "the labels that people gave it or a turn of it",
+        comparable=False,
+    ),
     _plain("tags", "tags", "its tags; JSON text in SQL, a dict in Python"),
     _plain("worker", "text", "host and process that wrote it"),
     _Column("advantage", "number", "advantage", "newest advantage", comparable=False, on_page=False),
@@ -116,7 +120,7 @@ GROUP_HEADERS: Mapping[str, str] = {
 }
 """Header of `rolltrace groups` -> column of `groups`."""
 
-FILTER_HEADERS: Mapping[str, str] = {**TRAJECTORY_HEADERS, "flags": "flag"}
+FILTER_HEADERS: Mapping[str, str] = {**TRAJECTORY_HEADERS, "flags": "flag", "labels": "label"}
 """Header -> field of a filter on trajectories."""
 
 GROUP_FILTER_HEADERS: Mapping[str, str] = {

@@ -26,6 +26,9 @@ ORDER BY n DESC, value LIMIT ?
 _OF_OPS = "SELECT DISTINCT s.trajectory_id, s.{column} AS value FROM _spans s SEMI JOIN selected USING (trajectory_id)"
 _SOURCES = {
     "flag": "SELECT unnest(flags) AS value FROM selected",
+    "label": "SELECT unnest(labels) AS value FROM selected",
+    "author": "SELECT DISTINCT trajectory_id, author AS value FROM latest_scores SEMI JOIN selected "
+    "USING (trajectory_id) WHERE label IS NOT NULL",
     "tool": _OF_OPS.format(column="name") + " WHERE s.kind = 'tool'",
     "op": _OF_OPS.format(column="name"),
     "kind": _OF_OPS.format(column="kind"),
@@ -35,9 +38,12 @@ _KEYED = {
     "score": "SELECT name AS value FROM latest_scores SEMI JOIN selected USING (trajectory_id) WHERE value IS NOT NULL",
     "term": "SELECT unnest(json_keys(terms)) AS value FROM latest_scores SEMI JOIN selected USING (trajectory_id) "
     "WHERE name = 'reward' AND terms IS NOT NULL",
-    "label": "SELECT name AS value FROM latest_scores SEMI JOIN selected USING (trajectory_id) WHERE label IS NOT NULL",
+    "label": "SELECT DISTINCT trajectory_id, name AS value FROM latest_scores SEMI JOIN selected USING (trajectory_id) "
+    "WHERE label IS NOT NULL",
+    "author": "SELECT DISTINCT trajectory_id, name AS value FROM latest_scores SEMI JOIN selected "
+    "USING (trajectory_id) WHERE author IS NOT NULL AND label IS NOT NULL",
 }
-"""Where the names are found that come after `tag.`, `score.`, `term.` and `label.`."""
+"""Where the names are found that come after `tag.`, `score.`, `term.`, `label.` and `author.`."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +102,7 @@ def _split(text: str) -> tuple[list[Token], int] | None:
 def _options(store: Store, before: list[Token], scope: Scope, begun: str) -> list[Option]:
     expects, field, key = _expected(before)
     if expects == "field":
-        keyed = re.match(r"(tag|score|term|label)\.", begun)
+        keyed = re.match(r"(tag|score|term|label|author)\.", begun)
         if keyed:
             return _keys(store, scope, keyed[1])
         plain = [Option(each.name.replace("NAME", ""), "field", each.meaning) for each in FIELDS.values()]
@@ -105,7 +111,8 @@ def _options(store: Store, before: list[Token], scope: Scope, begun: str) -> lis
         return [Option("and", "keyword"), Option("or", "keyword")]
     if expects == "operator":
         usable = [each for each in _OPERATORS if operator_problem(field, field.name, _operator(each)) is None]
-        return [Option(each, "operator") for each in usable]
+        after = [Option("and", "keyword"), Option("or", "keyword")] if field.name == "label.NAME" else []
+        return [*(Option(each, "operator") for each in usable), *after]
     return _values(store, scope, field, key)
 
 
@@ -160,8 +167,9 @@ def _values(store: Store, scope: Scope, field: Field, key: str) -> list[Option]:
         own = next((each for each in facets if each["field"] in (f"tag.{key}", f"tag.{full_quote(key)}")), None)
         conditions = own["values"] if own else []
         return [Option(each["where"].partition(" = ")[2], "value", count=each["count"]) for each in conditions]
-    if field.name == "label.NAME":
-        source = "SELECT label AS value FROM latest_scores SEMI JOIN selected USING (trajectory_id) WHERE name = ?"
+    if field.name in ("label.NAME", "author.NAME"):
+        column = field.name.partition(".")[0]
+        source = f"SELECT {column} AS value FROM latest_scores SEMI JOIN selected USING (trajectory_id) WHERE name = ?"
         more = [key]
     elif field.name in _SOURCES:
         source, more = _SOURCES[field.name], []

@@ -18,9 +18,10 @@ from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 import msgspec
-import pyarrow as pa
 
+from rolltrace._arrow import pa
 from rolltrace.flags import UNREADABLE
+from rolltrace.query.plain import PlainTable
 from rolltrace.query.values import Row
 from rolltrace.record import SPANS
 from rolltrace.store import PRUNED
@@ -45,8 +46,8 @@ class OpKey(NamedTuple):
     start_ns: int
 
 
-ReadColumns = Callable[[Sequence[OpKey], Sequence[str]], pa.Table]
-"""Reads these columns of these ops, and `op_id`."""
+ReadColumns = Callable[[Sequence[OpKey], Sequence[str]], "pa.Table | PlainTable"]
+"""Reads these columns of these ops, and `op_id`. Lists come as Arrow, all else as plain rows where that is possible."""
 
 
 class Pace:
@@ -70,13 +71,13 @@ class _Window:
         self._pace = pace
         self._place = {key.op_id: at for at, key in enumerate(keys)}
         self._rows: dict[int, int] = {}
-        self._table: pa.Table | None = None
+        self._table: pa.Table | PlainTable | None = None
         self._python: dict[str, list[Any]] = {}
 
     def scalar(self, op_id: int, column: str) -> pa.Scalar | None:
         """The value of an op, as Arrow has it; None if its row is gone."""
         row = self._row(op_id)
-        return None if row < 0 or self._table is None else self._table[column][row]
+        return None if row < 0 or self._table is None else self._table.column(column)[row]
 
     def value(self, op_id: int, column: str) -> Any:
         """The same as a Python value. Texts and numbers of a window are converted at once: one by one takes ten times
@@ -85,9 +86,9 @@ class _Window:
         if row < 0 or self._table is None:
             return None
         if column in _LISTS:
-            return self._table[column][row].as_py()
+            return self._table.column(column)[row].as_py()
         if column not in self._python:
-            self._python[column] = self._table[column].to_pylist()
+            self._python[column] = _values(self._table, column)
         return self._python[column][row]
 
     def _row(self, op_id: int) -> int:
@@ -96,9 +97,14 @@ class _Window:
             keys = self._keys[first : first + self._pace.ops]
             self._table, self._python = self._read(keys, self._columns), {}
             self._rows = dict.fromkeys((key.op_id for key in keys), -1)  # pruned since they were listed
-            self._rows.update((each, row) for row, each in enumerate(self._table["op_id"].to_pylist()))
+            self._rows.update((each, row) for row, each in enumerate(_values(self._table, "op_id")))
             self._pace.learn(len(keys), self._table.nbytes)
         return self._rows[op_id]
+
+
+def _values(table: pa.Table | PlainTable, column: str) -> list[Any]:
+    values = table.column(column)
+    return values if isinstance(values, list) else values.to_pylist()
 
 
 class Contents:
@@ -116,7 +122,8 @@ class Contents:
         self._payload = _Window(keys, PAYLOAD, read, of_payload)
         self._tokens = _Window(keys, TOKENS, read, of_tokens)
         self._find_tokens = find_tokens
-        self._made: dict[int, Any] = {}
+        self.made: dict[int, Any] = {}
+        """What `once` has made and still keeps, by op."""
         self._made_chars = 0
 
     @cached_property
@@ -126,15 +133,15 @@ class Contents:
 
     def once(self, content: OpContent, op_id: int, make: Callable[[OpContent, str | None], Any]) -> Any:
         """What is made of the payload of an op, kept for a while: whoever looks at an op looks at all of it."""
-        if op_id not in self._made:
+        if op_id not in self.made:
             text = content.column("payload")
             size = len(text or "")
             if self._made_chars + size > _MOST_MADE_CHARS:
-                self._made.clear()
+                self.made.clear()
                 self._made_chars = 0
-            self._made[op_id] = make(content, text)
+            self.made[op_id] = make(content, text)
             self._made_chars += size
-        return self._made[op_id]
+        return self.made[op_id]
 
     def value(self, op_id: int, column: str) -> Any:
         """One column of an op, as a Python value."""
@@ -172,7 +179,8 @@ class OpContent:
 
     def once(self, make: Callable[[OpContent, str | None], Any]) -> Any:
         """What is made of its payload, and not made again right away."""
-        return self._contents.once(self, self._op_id, make)
+        made = self._contents.made  # looked at here first: many times for each op
+        return made[self._op_id] if self._op_id in made else self._contents.once(self, self._op_id, make)
 
     def array(self, name: str) -> pa.Array | None:
         """A list of its row as an Arrow array: `prompt_ids`, `response_ids`, or a column. None if there is none."""

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 PROMPT_KEYS = ("prompt", "prompt_text", "prompt_str", "input_text", "input", "inputs", "query", "text", "question")
 _MESSAGES_KEYS = ("messages", "raw_prompt", "input", "prompt", "inputs", "prompts", "state", "chat_history", "history")
 """Where messages are looked for first; then any argument that is nothing but messages is taken."""
+_MANY_CALLS = 100
+"""From how many model calls on not all of them are read."""
 _SYSTEM_KEYS = ("system", "instructions")
 """What Anthropic's messages and OpenAI's responses have the system's message in."""
 
@@ -40,16 +42,25 @@ class Told(NamedTuple):
     op: Op | None = None
 
 
-def told_by(ops: Sequence[Op]) -> list[Told]:
+GivenMessages = dict[int, list[Message] | None]
+"""What some model calls were given, by the id of their op: reading it again takes as long as all the rest."""
+
+
+def told_by(ops: Sequence[Op], known: GivenMessages | None = None) -> list[Told]:
     """The messages of these ops, which stand in the order they began; of pruned ones nothing is known."""
-    told: list[Told] = []
+    if sum(op.kind == "llm" for op in ops) > _MANY_CALLS and (told := _told_by_last(ops)) is not None:
+        return told
+    told = []
+    given = known or {}
     called: list[Op] = []
     kept: list[Op] = []
     for op in ops:  # all of an op at once: the payloads of a long trajectory are read in windows
         if op.kind == "aux_llm" or op.pruned is not None:
             continue
         kept.append(op)
-        messages = messages_of(op.inputs) if op.kind == "llm" else None
+        messages = None
+        if op.kind == "llm":
+            messages = given[op.op_id] if op.op_id in given else messages_of(op.inputs)
         if messages is not None:
             again = not told or messages[0] == told[0].message
             told = [*(_recognised(messages, told, called) if again else [*told, *map(Told, messages)]), *_reply(op)]
@@ -62,19 +73,53 @@ def told_by(ops: Sequence[Op]) -> list[Told]:
     return told or list(_from_texts(kept)) or list(_from_tokens(kept))
 
 
-def from_last_telling(ops: Sequence[Op]) -> Sequence[Op]:
+def _told_by_last(ops: Sequence[Op]) -> list[Told] | None:
+    """The same for a conversation that only grows, from its first model call and the last: each adds one reply and what
+    its tools said. None if it is not known to be such a one.
+
+    That is looked up in a few calls between. The payloads of all are read otherwise, and together these are hundreds of
+    times the conversation, since each tells it from its beginning.
+    """
+    kept = [op for op in ops if op.kind != "aux_llm" and op.pruned is None]
+    calls = [op for op in kept if op.kind == "llm"]
+    first, last = messages_of(calls[0].inputs), messages_of(calls[-1].inputs)
+    if first is None or last is None or last[: len(first)] != first:
+        return None
+    added = last[len(first) :]
+    places = [at for at, message in enumerate(added, len(first)) if message.get("role") == "assistant"]
+    if len(places) != len(calls) - 1 or places[:1] != [len(first)]:
+        return None
+    for number in (len(calls) // 3, 2 * len(calls) // 3):
+        if messages_of(calls[number].inputs) != last[: places[number]]:
+            return None
+    op_at: dict[int, Op] = dict(zip(places, calls))
+    tools = [at for at, message in enumerate(added, len(first)) if message.get("role") == "tool"]
+    called = [op for op in kept if op.kind == "tool" and op.start_ns < calls[-1].start_ns]
+    if len(tools) == len(called):
+        op_at.update(zip(tools, called))
+    told = [Told(message, op_at.get(at)) for at, message in enumerate(last)]
+    after = [op for op in kept if op.kind == "tool" and op.start_ns >= calls[-1].start_ns]
+    return [*told, *_reply(calls[-1]), *map(_tool, after)]
+
+
+def from_last_telling(ops: Sequence[Op], known: GivenMessages | None = None) -> Sequence[Op]:
     """The last of these ops, from which the conversation is the same as from all.
 
     What a conversation begins with never changes, and a model call whose messages begin so tells all of it again. Only
     the first of them and the last few are looked at: the payloads of a long trajectory are many times its text.
+    What the first and the last call were given is noted in `known`.
     """
     calls = [at for at, op in enumerate(ops) if op.kind == "llm"]
-    opening = next(((at, messages[0]) for at in calls if (messages := messages_of(ops[at].inputs)) is not None), None)
+    given = {} if known is None else known
+    opening = next(((at, messages) for at in calls if (messages := messages_of(ops[at].inputs)) is not None), None)
     if opening is None:
         return ops
+    first, beginning = opening
     for at in reversed(calls):
-        messages = messages_of(ops[at].inputs)
-        if messages is not None and messages[0] == opening[1]:
+        messages = messages_of(ops[at].inputs) if at > first else beginning
+        if at in (first, calls[-1]):
+            given[ops[at].op_id] = messages
+        if messages is not None and messages[0] == beginning[0]:
             return ops[at:]
     return ops
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-import pyarrow as pa
-
+from rolltrace._arrow import pa, pc
 from rolltrace.query.listing import PartKey
 from rolltrace.query.summary import Folder
 from rolltrace.query.views import LISTED
 from rolltrace.record import FLAGS, LOSSES, SCORES, TRANSITIONS
-from rolltrace.store import SCHEMAS, dropped_in, pc, replaced_by, source_of, step_folder, table_of
+from rolltrace.store import dropped_in, replaced_by, source_of, step_folder, table_of
 
 WITHOUT_STEP = frozenset({SCORES.name, TRANSITIONS.name, FLAGS.name})
 """The tables whose rows may be given by id alone, long after: those lie in `step=none`, whatever their trajectory's."""
@@ -20,7 +19,7 @@ Scope = Callable[[Path], bool]
 """Which folders of steps a question is about."""
 
 FoldersOfSteps = Mapping[Path, Folder]
-LiveRows = Mapping[str, Mapping[Path, list[pa.Table]]]
+LiveRows = Mapping[str, Mapping[Path, "list[pa.Table]"]]
 """The rows of journals, by table and by the folder of their step."""
 
 
@@ -35,28 +34,24 @@ def parts_for(folders: FoldersOfSteps, scope: Scope) -> list[Path]:
     ]
 
 
-def no_rows() -> dict[str, pa.Table]:
-    """Each table without rows. Not `empty_table()`: it imports pandas, if that is there."""
-    return {name: pa.Table.from_batches([], schema) for name, schema in SCHEMAS.items()}
-
-
 def live_rows(live: LiveRows, scope: Scope) -> dict[str, pa.Table]:
-    """The rows of journals for some steps, and those without coordinates that may belong to them."""
-    late, empty = step_folder(None), no_rows()
-    return {
-        name: pa.concat_tables(
-            [
-                empty[name],
-                *(
-                    chunk
-                    for path, chunks in by_folder.items()
-                    if scope(path) or (path.name == late and name in WITHOUT_STEP)
-                    for chunk in chunks
-                ),
-            ]
-        )
-        for name, by_folder in live.items()
-    }
+    """The rows of journals for some steps, and those without coordinates that may belong to them, by table.
+
+    Tables without any are left out.
+    """
+    late = step_folder(None)
+    rows = {}
+    for name, by_folder in live.items():
+        chunks = [
+            chunk
+            for path, chunks in by_folder.items()
+            if scope(path) or (path.name == late and name in WITHOUT_STEP)
+            for chunk in chunks
+            if len(chunk)
+        ]
+        if chunks:
+            rows[name] = pa.concat_tables(chunks)
+    return rows
 
 
 def has_live_strays(folders: FoldersOfSteps, live: LiveRows, path: Path) -> bool:
@@ -75,7 +70,8 @@ def has_live_strays(folders: FoldersOfSteps, live: LiveRows, path: Path) -> bool
 
 def dropped_ids(folders: FoldersOfSteps, scope: Scope, live: Mapping[str, pa.Table]) -> list[str]:
     """The ids of trajectories that were begun and then not kept."""
-    ids: list[str] = [each for each in live[LOSSES.name]["trajectory_id"].to_pylist() if each is not None]
+    losses_now = live[LOSSES.name]["trajectory_id"].to_pylist() if LOSSES.name in live else []
+    ids: list[str] = [each for each in losses_now if each is not None]
     for path, folder in folders.items():
         if scope(path):
             if folder.summary is not None:

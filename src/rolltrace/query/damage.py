@@ -7,11 +7,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-import duckdb
-import pyarrow as pa
-
+from rolltrace._arrow import pa, pq
 from rolltrace.files import read_problem
-from rolltrace.store import SCHEMAS, checksum_problem, pq, table_of
+from rolltrace.query.database import duckdb
+from rolltrace.store import SCHEMAS, checksum_problem, table_of
 
 _OF_THE_QUESTION = (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException, duckdb.PermissionException)
 _OF_FILES = (duckdb.IOException, duckdb.InternalException)
@@ -52,6 +51,15 @@ def count_rows(parts: Iterable[Path]) -> Counted:
     return counted
 
 
+def count_values(parts: Iterable[Path], column: str) -> int:
+    """How many rows of some parts have a value in this column."""
+    total = 0
+    for part in parts:
+        values = pq.read_table(part, columns=[column])[column]
+        total += len(values) - values.null_count
+    return total
+
+
 def problem_of_listing(file: Path) -> str | None:
     """What is wrong with the listing of a summary; None if it can be read."""
     try:
@@ -66,17 +74,6 @@ def problem_of_listing(file: Path) -> str | None:
 def is_interrupt(fault: Exception) -> bool:
     """Whether Ctrl-C is the reason: DuckDB says so in three ways, by what it did when it was pressed."""
     return isinstance(fault, duckdb.InterruptException) or str(fault) == "Query interrupted" or _CTRL_C in str(fault)
-
-
-def passed_on(fault: Exception) -> duckdb.Error:
-    """The error of DuckDB that Arrow passes on as one of its own, while an answer is read piece by piece."""
-    text = str(fault)
-    kinds = {
-        "INTERRUPT": duckdb.InterruptException,
-        "IO Error": duckdb.IOException,
-        "INTERNAL": duckdb.InternalException,
-    }
-    return next((kind for begin, kind in kinds.items() if text.startswith(begin)), duckdb.InvalidInputException)(text)
 
 
 def is_of_files(fault: duckdb.Error) -> bool:

@@ -7,14 +7,12 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rolltrace.capture import TrajectoryHandle
 from rolltrace.errors import ConfigError, NotFoundError, QueryError
 from rolltrace.files import check_store
 from rolltrace.query.arguments import conditions_of, order_of, whole
 from rolltrace.query.columns import TRAJECTORY_COLUMNS, TRAJECTORY_HEADERS
-from rolltrace.query.compare import Comparison, compare
 from rolltrace.query.filters import compile_where
 from rolltrace.query.group_views import GROUP_COLUMNS
 from rolltrace.query.groups import group_question, record_with_prefix, records_of, records_where
@@ -29,14 +27,17 @@ from rolltrace.query.pages import (
     steps_question,
 )
 from rolltrace.query.questions import EXPERIMENTS, LIVE, LOSSES, RUNS, STEPS, UNMATCHED_SCORES
-from rolltrace.query.reading import read_whole, summaries
 from rolltrace.query.result import IS_INT, Result
 from rolltrace.query.runs import choose_runs
 from rolltrace.query.sql_store import SqlStore
-from rolltrace.query.trajectory import Trajectory
 from rolltrace.query.views import NEWEST, chosen
 from rolltrace.record import SampleIndex, score_body
 from rolltrace.store import check_version
+
+if TYPE_CHECKING:
+    from rolltrace.capture import TrajectoryHandle
+    from rolltrace.query.comparison import Comparison
+    from rolltrace.query.trajectory import Trajectory
 
 
 def open_store(path: str | os.PathLike[str], *, memory_limit: str | None = None) -> Store:
@@ -71,7 +72,7 @@ class Store(SqlStore):
 
         `trajectories` counts those of the newest run that reached each step, `superseded` the others.
         """
-        return self._ask(EXPERIMENTS)
+        return self._ask(EXPERIMENTS, plain=True)
 
     def runs(self, *, experiment: str | None = None, project: str | None = None) -> Result:
         """One row per run of each experiment, the oldest first: how many trajectories and steps, from when to when.
@@ -80,7 +81,9 @@ class Store(SqlStore):
         """
         where, values = conditions_of(experiment=experiment, project=project)
         return self._explained(
-            self._ask(RUNS.format(where=where), values), "runs", {"experiment": experiment, "project": project}
+            self._ask(RUNS.format(where=where), values, plain=True),
+            "runs",
+            {"experiment": experiment, "project": project},
         )
 
     def steps(
@@ -99,7 +102,7 @@ class Store(SqlStore):
         """
         where, values = conditions_of(experiment=experiment, project=project)
         runs = choose_runs("t", run, all_runs)
-        answer = self._ask(STEPS.format(where=f"{where} AND {runs.sql}"), values + runs.parameters)
+        answer = self._ask(STEPS.format(where=f"{where} AND {runs.sql}"), values + runs.parameters, plain=True)
         asked = {"experiment": experiment, "project": project, "run": run}
         older = f"(SELECT *, unnest(range(trajectories)) FROM _steps) t WHERE {where}"
         return self._explained(self._with_older_runs(answer, runs, older, values), "steps", asked)
@@ -160,7 +163,7 @@ class Store(SqlStore):
         if is_plain and order is None and (limit is not None or last is not None):
             answer = self._ask_page(wanted, page)
         else:
-            answer = self._ask(*listing_question(wanted, page), only)
+            answer = self._ask(*listing_question(wanted, page), only, plain=page.is_short)
         answer._has_tags = True
         answer._count = lambda: self._count(wanted, is_plain=is_plain)
         before, matching = chosen(conditions, predicate.sql)
@@ -175,16 +178,16 @@ class Store(SqlStore):
 
     def _ask_page(self, wanted: Wanted, page: Page) -> Result:
         """Some rows in the usual order, from the steps that have them; the others are only counted."""
-        steps = self._ask(*steps_question(wanted), wanted.step).rows()
+        steps = self._ask(*steps_question(wanted), wanted.step, plain=True).rows()
         cut = cut_steps(steps, page)
         scope = self.scope_of(cut.steps)
         if scope is None:
-            return self._ask(*listing_question(wanted, page), wanted.step)
-        return self._ask(*listing_question(wanted, cut.page, cut.newest), scope)
+            return self._ask(*listing_question(wanted, page), wanted.step, plain=page.is_short)
+        return self._ask(*listing_question(wanted, cut.page, cut.newest), scope, plain=page.is_short)
 
     def _count(self, wanted: Wanted, *, is_plain: bool) -> int:
         sql, values = count_question(wanted, is_plain=is_plain)
-        (row,) = self._ask(sql, values, wanted.step).rows()
+        (row,) = self._ask(sql, values, wanted.step, plain=True).rows()
         return int(row["n"] or 0)
 
     def trajectory(self, trajectory_id: str) -> Trajectory:
@@ -195,6 +198,8 @@ class Store(SqlStore):
         Raises:
             QueryError: no trajectory has this id, or several begin with it.
         """
+        from rolltrace.query.reading import read_whole, summaries  # whoever lists needs no trajectory
+
         try:
             full_id, step = self._find(trajectory_id)
         except NotFoundError:
@@ -287,7 +292,7 @@ class Store(SqlStore):
             all_runs=all_runs,
         )  # fmt: skip
         only = None if step is None else whole("step", step)
-        answer = self._ask(question.sql, question.parameters, only)
+        answer = self._ask(question.sql, question.parameters, only, plain=only is not None)
         answer = self._with_older_runs(
             answer, question.runs, question.older, question.older_parameters, question.before, only
         )
@@ -319,6 +324,8 @@ class Store(SqlStore):
 
     def compare(self, trajectory_ids: Sequence[str]) -> Comparison:
         """Two or more trajectories side by side, and where they diverge."""
+        from rolltrace.query.comparison import compare
+
         if isinstance(trajectory_ids, str):
             raise ConfigError("compare needs a list of trajectory ids, not one")
         return compare([self.trajectory(each) for each in trajectory_ids])
@@ -387,8 +394,10 @@ class Store(SqlStore):
             QueryError: no trajectory has this id, several begin with it, or several experiments have these coordinates.
             StoreError: the store cannot be written.
         """
-        from rolltrace.drain import write_score  # neither is needed by those who only read
+        from rolltrace.capture import TrajectoryHandle  # none is needed by those who only read
+        from rolltrace.drain import write_score
         from rolltrace.query.scoring import addressee, newest_score_ns
+        from rolltrace.query.trajectory import Trajectory
 
         body = score_body(value, terms, reason, name=name, trained_step=trained_step)
         if isinstance(target, Trajectory | TrajectoryHandle):
@@ -396,6 +405,56 @@ class Store(SqlStore):
         about = addressee(self, target, project, experiment, run)
         write_score(self.path, about, name, body, after_ns=newest_score_ns(self._ask, about, name))
         self._engine.refresh(now=True)
+
+    def label(
+        self,
+        target: str | TrajectoryHandle | Trajectory | tuple[Any, ...],
+        name: str,
+        value: str | None = "yes",
+        *,
+        author: str | None = None,
+        turn: int | None = None,
+        op_id: int | None = None,
+        reason: str | None = None,
+        project: str | None = None,
+        experiment: str | None = None,
+        run: str | None = None,
+    ) -> None:
+        """Mark a trajectory, or one of its turns, for everybody to see: `store.label(id, "hack", author="me")`.
+
+        A label is a score with an author. What an author says last of a name and place counts; what others say of the
+        same stays, and so does the history (`Trajectory.scores`). Filters ask for `label.hack`.
+
+        Args:
+            target: As in `score`; the store must have this trajectory.
+            name: Of the label. `note` is a note: its value is any text.
+            value: What it says, if it is more than that it is there. None takes back what the author said.
+            author: Who says so; whoever runs this process if not given.
+            turn: The model call it is about, counted from 0; the whole trajectory if not given.
+            op_id: The same for any op.
+            reason: Why.
+            project, experiment, run: As in `score`.
+
+        Raises:
+            ConfigError: name, value or author make no sense.
+            QueryError: there is no such trajectory, turn or op, several may be meant, or nothing is to be taken back.
+            StoreError: the store cannot be written.
+        """
+        from rolltrace.query.labelling import write_label
+
+        if isinstance(target, Trajectory | TrajectoryHandle):
+            target = target.trajectory_id
+        write_label(
+            self, target, name, value, author=author, turn=turn, op_id=op_id, reason=reason, project=project,
+            experiment=experiment, run=run,
+        )  # fmt: skip
+        self._engine.refresh(now=True)
+
+    def labels(self, *, experiment: str | None = None, project: str | None = None, step: int | None = None) -> Result:
+        """What people say now, one row per label and note: about which trajectory and op, who and when. The oldest
+        comes first."""
+        where, values = conditions_of(experiment=experiment, project=project, step=step)
+        return self._ask(f"SELECT * FROM labels t WHERE {where} ORDER BY time_ns, trajectory_id, name", values)
 
     def unmatched_scores(self) -> Result:
         """Scores of trajectories that this store does not have: not traced, or not here yet. The oldest comes first."""

@@ -16,16 +16,18 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
+from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import duckdb
-import pyarrow as pa
 from xxhash import xxh3_64_hexdigest
 
-from rolltrace._amounts import size, size_of
+from rolltrace._amounts import size_of
+from rolltrace._arrow import pa
 from rolltrace.errors import QueryError, StoreError
 from rolltrace.files import read_problem
 from rolltrace.journal import hidden_journals, journal_files, journal_folder, start_drainer
@@ -35,7 +37,6 @@ from rolltrace.query.coverage import (
     dropped_ids,
     has_live_strays,
     live_rows,
-    no_rows,
     parts_for,
 )
 from rolltrace.query.damage import (
@@ -44,17 +45,17 @@ from rolltrace.query.damage import (
     count_rows,
     is_interrupt,
     is_of_files,
-    passed_on,
     problem_of,
     problem_of_listing,
 )
+from rolltrace.query.database import IS_OLDER, Parameters, arrow_answer, bounded_answer, duckdb, plain_answer, register
 from rolltrace.query.incomplete import COMPLETE, Incomplete, Missing
 from rolltrace.query.limits import check_limit, interruptible, running, taken
-from rolltrace.query.listing import Division, Listed, Listings
-from rolltrace.query.step_rows import unpack
+from rolltrace.query.listing import PLACE, Division, Listed, Listings, Range, rows_of
+from rolltrace.query.plain import PlainTable
+from rolltrace.query.step_rows import given_rows
 from rolltrace.query.summary import Folder, Folders, is_among, listing_file, summary_folder
 from rolltrace.query.views import (
-    COMPUTED,
     DROPPED,
     LATE,
     LISTED,
@@ -81,14 +82,13 @@ from rolltrace.store import (
 if TYPE_CHECKING:
     from rolltrace.query.live import LiveJournals
 
+T = TypeVar("T")
 FRESH_SEC = 0.9
 """A query sees data that is at most this old."""
-_FOR_OLDER_VERSIONS = ["disabled_optimizers = 'join_filter_pushdown'"] if duckdb.__version__.startswith("1.") else []
+_FOR_OLDER_VERSIONS = ["disabled_optimizers = 'join_filter_pushdown'"] if IS_OLDER else []
 """DuckDB 1.5 passes Bloom filters on to Arrow tables, which do not take them: `Pushdown Filter Type BLOOM_FILTER`."""
 _MOST_CURSORS = 16
 _TRIES = 8
-_BATCH_ROWS = 2048
-"""Of an answer that may be too large: as few as DuckDB gives at once."""
 
 
 class Engine:
@@ -120,13 +120,18 @@ class Engine:
         self._listings = Listings(store)
         self._late: tuple[list[Path], pa.Table | None] = ([], None)
         """Late scores, and the parts that they are from."""
+        self._numbers = count()
+        """Of the tables that listings are in."""
         self._cursors: dict[object, Cursor] = {}
         self._database: duckdb.DuckDBPyConnection | None = None
 
     def close(self) -> None:
         """Give back memory and files. The next question opens them again."""
         with self._lock:
-            self._forget()
+            for cursor in self._cursors.values():
+                cursor.connection.close()
+            self._cursors.clear()
+            self._listings.forget()
             if self._database is not None:
                 self._database.close()
             self._database = None
@@ -173,7 +178,25 @@ class Engine:
             scope: Look at one step alone, or at these folders of steps; at all if not given.
             bounded: Refuse an answer that is larger than the memory limit, which DuckDB applies to its own work only.
         """
-        most_bytes = self._most_bytes if bounded else None
+        ask = partial(bounded_answer, self._most_bytes) if bounded and self._most_bytes is not None else arrow_answer
+        return self._query(ask, sql, parameters, scope)
+
+    def plain_rows(
+        self,
+        sql: str,
+        parameters: Sequence[Any] | dict[str, Any] = (),
+        scope: int | frozenset[Path] | None = None,
+    ) -> pa.Table | PlainTable:
+        """As `query`, for an answer that has few rows, or whose rows are all wanted as dicts: these need no Arrow."""
+        return self._query(plain_answer, sql, parameters, scope)
+
+    def _query(
+        self,
+        ask: Callable[[duckdb.DuckDBPyConnection, str, Parameters], T],
+        sql: str,
+        parameters: Parameters,
+        scope: int | frozenset[Path] | None,
+    ) -> T:
         with taken(self._lock):
             self.refresh()
             for _ in range(_TRIES):
@@ -182,7 +205,7 @@ class Engine:
                     cursor = self._cursor(scope)
                     cursor.make_views(sql)
                     connection = cursor.connection
-                    answer = partial(_answer, connection, sql, parameters, most_bytes)
+                    answer = partial(ask, connection, sql, parameters)
                     with running(connection):
                         try:
                             return interruptible(answer, connection.interrupt)
@@ -266,6 +289,27 @@ class Engine:
         present = self._folders.keys() | self._live_folders()
         return scope if self._listings.is_regular and scope <= present else None
 
+    def sizes(self) -> Counter[Path]:
+        """How many bytes the parts have, by the folder of their experiment."""
+        with taken(self._lock):
+            self.refresh()
+            sizes: Counter[Path] = Counter()
+            for folder in self._folders.values():
+                for part in folder.parts:
+                    with suppress(FileNotFoundError):  # compacted or pruned meanwhile
+                        sizes[folder.path.parent] += part.stat().st_size
+            return sizes
+
+    def may_have_terms(self, project: str, experiment: str) -> bool:
+        """Whether scores of this experiment may have terms: no summary says that none has."""
+        with taken(self._lock):
+            self.refresh()
+            folder = Partition(project, experiment, None).folder(self._store).parent
+            settled = {
+                path for path, each in self._folders.items() if each.summary is not None and not each.summary.terms
+            }
+            return any(path.parent == folder for path in (self._folders.keys() | self._live_folders()) - settled)
+
     def _live_folders(self) -> set[Path]:
         return {path for folders in self._live.values() for path in folders}
 
@@ -327,7 +371,7 @@ class Engine:
         cursor = self._cursors.get(scope)
         if cursor is None:
             if len(self._cursors) >= _MOST_CURSORS:
-                self._cursors.pop(next(iter(self._cursors))).connection.close()
+                self._close_cursor(next(iter(self._cursors)))
             cursor = self._cursors[scope] = self._open_cursor(self._scope(scope))
         return cursor
 
@@ -335,33 +379,33 @@ class Engine:
         divided, late = self._divide(scope), self._late_scores()
         parts, live = parts_for(self._folders, scope), live_rows(self._live, scope)
         connection = self._with_live_rows(live)
-        if divided.computed is not None:
-            connection.register(COMPUTED, divided.computed)
-        late_live = live[SCORES.name]["step"].null_count > 0
+        late_live = SCORES.name in live and live[SCORES.name]["step"].null_count > 0
         touched = self._touched(divided.summarised, late, live[SCORES.name] if late_live else None)
-        summed = (
-            folder.summary.steps
+        summed = given_rows(
+            row
             for folder in divided.summarised
             if folder.path not in touched and folder.summary is not None
+            for row in folder.summary.steps
         )
-        connection.register(SUMMED, unpack(summed))
+        connection.execute(f"CREATE TEMP TABLE {SUMMED} AS {summed.sql}", summed.parameters)
         if late is not None:
-            connection.register(LATE, late)
+            register(connection, LATE, late)
         dropped = dropped_ids(self._folders, scope, live)
         if dropped:
-            connection.register(DROPPED, pa.table({"trajectory_id": pa.array(dropped, type=pa.string())}))
+            ids = "SELECT unnest(?::VARCHAR[]) AS trajectory_id"
+            connection.execute(f"CREATE TEMP TABLE {DROPPED} AS {ids}", [dropped])
         listings = {folder.path: listing_file(self._store, folder) for folder in divided.summarised}
         sources = Sources(
             parts,
-            computed=divided.computed is not None,
+            computed=rows_of(divided.computed),
             listings=list(listings.values()),
             touched=[file for path, file in listings.items() if path in touched],
             late=late is not None,
             late_live=late_live,
-            texts=len(live[TEXTS.name]) > 0,
+            texts=TEXTS.name in live,
             dropped=bool(dropped),
         )
-        return Cursor(connection, views(sources), set())
+        return Cursor(connection, views(sources), set(), divided.moving)
 
     def _divide(self, scope: Scope) -> Division:
         """How the steps of a scope are listed."""
@@ -374,11 +418,13 @@ class Engine:
         live = live_rows(self._live, lambda path: scope(path) or path.name in names)
 
         def make(parts: Sequence[Path], with_live: bool) -> Listed:
-            with_rows = live if with_live else {name: rows.slice(0, 0) for name, rows in live.items()}
-            return self._list(parts, with_rows, look_for_strays=has_namesakes)
+            return self._list(parts, live if with_live else {}, look_for_strays=has_namesakes)
 
         in_scope = {path for path in moving if scope(path) or path.name in names}
-        return self._listings.divide(self._folders, wanted, in_scope, make)
+        before = self._listings.tables()
+        divided = self._listings.divide(self._folders, wanted, in_scope, make)
+        self._drop(before - self._listings.tables())
+        return divided
 
     def _touched(self, folders: list[Folder], late: pa.Table | None, live_scores: pa.Table | None) -> set[Path]:
         """The summarised steps that have late scores which are not in the numbers of their summary."""
@@ -400,9 +446,9 @@ class Engine:
         )
         connection = self._connected().cursor()
         try:
-            connection.register("_ids", pa.table({"trajectory_id": ids}))
+            register(connection, "_ids", pa.table({"trajectory_id": ids}))
             files = ", ".join(_quoted(listing_file(self._store, folder)) for folder in behind)
-            places = connection.sql(
+            places = connection.execute(
                 f"SELECT DISTINCT project, experiment, step FROM read_parquet([{files}], hive_partitioning=false) "
                 "SEMI JOIN _ids USING (trajectory_id)"
             ).fetchall()
@@ -419,42 +465,51 @@ class Engine:
             if table_of(part) == SCORES.name
         ]
         if parts != self._late[0]:
-            scores = self._ask(late_statement(parts), no_rows()) if parts else None
+            scores = arrow_answer(self._connected().cursor(), late_statement(parts)) if parts else None
             self._late = (parts, scores if scores is not None and len(scores) else None)
         return self._late[1]
 
     def _with_live_rows(self, live: Mapping[str, pa.Table]) -> duckdb.DuckDBPyConnection:
         cursor = self._connected().cursor()
         for table, rows in live.items():
-            if len(rows):
-                cursor.register(live_name(table), rows)
+            register(cursor, live_name(table), rows)
         return cursor
 
     def _list(self, parts: Sequence[Path], live: Mapping[str, pa.Table], *, look_for_strays: bool = True) -> Listed:
         """The listing of these parts and live rows, by folder."""
         cursor = self._with_live_rows(live)
+        table = f"_listed_{next(self._numbers)}"
         try:
-            rows = cursor.sql(listing_question(parts)).to_arrow_table()
+            cursor.execute(f"CREATE TABLE {table} AS {listing_question(parts)}")
+            places = cursor.execute(
+                f"SELECT DISTINCT {PLACE}, {', '.join(Partition._fields)} FROM {table} ORDER BY {PLACE}"
+            ).fetchall()
             strays = cursor.execute(strays_question(parts)).fetchall() if look_for_strays else []
-            placed = (place for place in strays if None not in place[:2])
-            return Listed(rows, [Partition(*place).folder(self._store) for place in placed])
         finally:
             cursor.close()
-
-    def _ask(self, question: str, live: Mapping[str, pa.Table], statements: Iterable[str] = ()) -> pa.Table:
-        """The answer to a question of our own, over views of its own."""
-        cursor = self._with_live_rows(live)
-        try:
-            for statement in statements:
-                cursor.execute(statement)
-            return cursor.sql(question).to_arrow_table()
-        finally:
-            cursor.close()
+        placed = (place for place in strays if None not in place[:2])
+        return Listed(
+            Range(table, 1, len(places)),
+            [
+                # A part that is not ours has no project.
+                (Partition(project or "unknown", experiment or "unknown", step), Range(table, number, number))
+                for number, project, experiment, step in places
+            ],
+            [Partition(*place).folder(self._store) for place in placed],
+        )
 
     def _forget(self) -> None:
-        for cursor in self._cursors.values():
-            cursor.connection.close()
-        self._cursors.clear()
+        while self._cursors:
+            self._close_cursor(next(iter(self._cursors)))
+
+    def _close_cursor(self, scope: object) -> None:
+        cursor = self._cursors.pop(scope)
+        cursor.connection.close()
+        self._drop(cursor.tables)
+
+    def _drop(self, tables: Iterable[str]) -> None:
+        for table in tables:
+            self._connected().execute(f"DROP TABLE IF EXISTS {table}")
 
     def _recover(self, scope: int | frozenset[Path] | None) -> bool:
         """After a failed query: whether something is different now, so that trying again makes sense."""
@@ -499,26 +554,3 @@ def _sizes(unread: Mapping[Path, int]) -> list[tuple[Path, str]]:
 
 def _quoted(path: Path) -> str:
     return "'" + str(path).replace("'", "''") + "'"
-
-
-def _answer(
-    cursor: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[Any] | dict[str, Any], most_bytes: int | None
-) -> pa.Table:
-    answer = cursor.sql(sql, params=parameters)
-    if most_bytes is None:
-        return answer.to_arrow_table()
-    batches, size_bytes = [], 0
-    try:
-        to_reader = getattr(answer, "to_arrow_reader", None) or answer.fetch_arrow_reader  # its name before 2.0
-        with to_reader(_BATCH_ROWS) as reader:
-            for batch in reader:
-                batches.append(batch)
-                size_bytes += batch.nbytes
-                if size_bytes > most_bytes:
-                    raise QueryError(
-                        f"the answer is larger than {size(most_bytes)}; ask for less: aggregate, add a LIMIT, "
-                        "name the columns, or allow more memory"
-                    )
-            return pa.Table.from_batches(batches, reader.schema)
-    except (OSError, pa.ArrowException) as fault:
-        raise passed_on(fault) from None

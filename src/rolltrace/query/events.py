@@ -45,6 +45,10 @@ class Score(_Fields):
     reason: str | None = None
     trained_step: int | None = None
     """Of a fate: the step that trained on the trajectory."""
+    author: str | None = None
+    """Of a label or note: who gave it."""
+    op_id: int | None = None
+    """Of a label or note on a turn: its op."""
 
     @property
     def shown(self) -> float | str | None:
@@ -117,12 +121,26 @@ class Finding(_Fields):
     """What was seen."""
 
 
+def labels_of(scores: list[Score]) -> list[Score]:
+    """What people say now: of each name, author and place the newest, oldest first, without what was taken back."""
+    newest = {(score.name, score.author, score.op_id): score for score in scores if score.author is not None}
+    return sorted((each for each in newest.values() if each.label is not None), key=lambda each: each.time_ns)
+
+
 def human_notes(notes: list[Note], scores: list[Score]) -> list[Note]:
-    """All notes in their order: those made during the rollout, and the scores named `note` that were given later."""
+    """All notes in their order: those made during the rollout, and the scores named `note` that were given later.
+
+    An author's note on the same trajectory or turn takes the place of the one before; without an author all are shown.
+    """
+    said = [score for score in scores if score.author is None and score.shown is not None] + labels_of(scores)
     given_later = [
-        Note("note", None, score.time_ns, {"text": score.shown, "fields": {"reason": score.reason}})
-        for score in scores
-        if score.name == "note" and score.shown is not None
+        Note("note", score.op_id, score.time_ns, {"text": score.shown, "fields": _known(score)})
+        for score in said
+        if score.name == "note"
     ]
     recorded = [note for note in notes if note.event == "note"]
     return sorted([*recorded, *given_later], key=lambda note: note.time_ns)
+
+
+def _known(note: Score) -> dict[str, Any]:
+    return {"reason": note.reason} if note.author is None else {"author": note.author}

@@ -27,6 +27,7 @@ SELECT field, value, n, more FROM (
         SELECT 'status' AS field, status AS value FROM selected
         UNION ALL SELECT 'fate', fate FROM selected
         UNION ALL SELECT 'flag', unnest(flags) FROM selected
+        UNION ALL SELECT 'label', unnest(labels) FROM selected
         UNION ALL SELECT 'validate', validate::VARCHAR FROM selected
         UNION ALL SELECT 'tool', name FROM (
             SELECT DISTINCT s.trajectory_id, s.name FROM _spans s SEMI JOIN selected USING (trajectory_id)
@@ -61,9 +62,9 @@ class Facets:
 
 
 def facets_of(store: Store, scope: Scope) -> Facets:
-    """Counts of status, fate, flag, tool, validation and tags, and histograms, over the trajectories of a scope."""
+    """Counts of status, fate, flag, label, tool, validation, tags, and histograms, over the trajectories of a scope."""
     selected = scope.selected()
-    by_field: dict[str, list[Row]] = {"status": [], "flag": [], "tool": [], "fate": [], "validate": []}
+    by_field: dict[str, list[Row]] = {"status": [], "flag": [], "label": [], "tool": [], "fate": [], "validate": []}
     for row in selected.ask(store, _COUNTS):
         by_field[row["field"]].append({**row, "where": _where(row["field"], row["value"])})
     tags: dict[str, list[Row]] = {}
@@ -86,6 +87,8 @@ def _facet(field: str, rows: list[Row]) -> Row:
 
 
 def _where(field: str, value: str) -> str:
+    if field == "label":
+        return f"label.{_name(value)}"
     return f"{field} = {value if field == 'validate' else full_quote(value)}"
 
 

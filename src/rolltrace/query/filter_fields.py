@@ -66,7 +66,15 @@ FIELDS = {
         Field("tag.NAME", "tags", "json_extract_string(t.tags, ?)", "the tag NAME; the literal says how to compare"),
         Field("score.NAME", "number", "x.value", "newest score called NAME"),
         Field("term.NAME", "number", TERM, "the part NAME of the newest reward"),
-        Field("label.NAME", "text", "x.label", "newest text of the score NAME: a label, a human's note"),
+        Field(
+            "label.NAME",
+            "text",
+            "x.label",
+            "newest text of the score NAME: a label, a human's note; alone, `label.NAME` means that there is one",
+        ),
+        Field("label", "text", "one_label", "name of some label that people gave it or a turn of it"),
+        Field("author.NAME", "text", "x.author", "who gave it the label NAME"),
+        Field("author", "text", "x.author", "who gave it some label"),
         Field("group.size", "number", "g.size", "how many rollouts its group has"),
         Field("group.scored", "number", "g.scored", "how many of them have a reward"),
         Field("group.mean", "number", "g.mean", "mean reward of its group"),
@@ -91,14 +99,17 @@ _OPS = "EXISTS (SELECT 1 FROM spans s WHERE s.trajectory_id = t.trajectory_id AN
 _STEPS = "EXISTS (SELECT 1 FROM _transitions e WHERE e.trajectory_id = t.trajectory_id AND "
 _SCORES = "EXISTS (SELECT 1 FROM latest_scores x WHERE x.trajectory_id = t.trajectory_id AND x.name = ? AND "
 _LOOKUPS = {
-    "flag": "len(list_filter(t.flags, lambda one_flag: {})) > 0",
+    "flag": "len([one_flag FOR one_flag IN t.flags IF {}]) > 0",
     "tool": _OPS + "s.kind = 'tool' AND {})",
     "op": _OPS + "{})",
     "kind": _OPS + "{})",
     "text": f"({_OPS}({{}})) OR {_STEPS}({{}})))",
     "score": _SCORES + "{})",
     "term": _SCORES.replace("?", "'reward'") + "{})",
-    "label": _SCORES + "{})",
+    "label.NAME": _SCORES + "{})",
+    "label": "len([one_label FOR one_label IN t.labels IF {}]) > 0",
+    "author.NAME": _SCORES + "x.label IS NOT NULL AND {})",
+    "author": _SCORES.replace("x.name = ?", "x.label IS NOT NULL") + "{})",
     "group": f"EXISTS (SELECT 1 FROM groups g WHERE {SAME_GROUP} AND {{}})",
 }
 """Where values are found that do not stand in a column of their own. The test holds if one of them meets it.
@@ -115,7 +126,7 @@ _TYPE_WORDS = {"number": "a number", "text": "text", "bool": "true or false"}
 
 
 def need(field: Field) -> str | None:
-    """What a field reads besides the plain columns: flag, tag, tool, op, kind, text, score, term, label or group."""
+    """What a field reads besides the plain columns: flag, tag, tool, op, kind, text, score, term, label, ..."""
     first = field.name.partition(".")[0]
     return first if first in _LOOKUPS or field.type == "tags" else None
 
@@ -127,7 +138,7 @@ def operator_problem(field: Field, name: str, operator: Operator) -> str | None:
     if operator == "~" and field.type in ("number", "bool"):
         return f"{name} is {_TYPE_WORDS[field.type]}; '~' searches in text"
     if operator in ("<", "<=", ">", ">="):
-        if field.name in _LOOKUPS:
+        if field.name in _LOOKUPS and "." not in field.name:
             return f"{name} has many values and no order; use =, !=, ~, !~, in or not in"
         if field.type == "bool":
             return f"{name} is true or false, which have no order; write {name} = true"
@@ -171,7 +182,7 @@ def condition(field: Field, key: str, operator: Operator, values: list[Value]) -
             parameters = [str(value) for value in values]
     may_be_nan = field.type == "number" and field.name not in _INTEGERS
     test = _test(sql, operator, len(values), may_be_nan=may_be_nan)
-    lookup = _LOOKUPS.get(need(field) or "", "{}")
+    lookup = _LOOKUPS.get(field.name) or _LOOKUPS.get(need(field) or "", "{}")
     which = pointers(key) if field.sql == TERM else (key,) if "?" in lookup else ()
     return Condition(lookup.format(test), [*which, *parameters])
 

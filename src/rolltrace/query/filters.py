@@ -78,6 +78,10 @@ def compile_where(text: str | None, headers: Mapping[str, str] = FILTER_HEADERS)
     return _Parser(text, headers).predicate()
 
 
+_IS_THERE: tuple[Operator, bool] = ("is not null", False)
+"""What a field that stands alone asks."""
+
+
 class _Parser:
     def __init__(self, text: str, headers: Mapping[str, str]) -> None:
         self._text = text
@@ -131,7 +135,8 @@ class _Parser:
         token = self._take()
         field = self._field(token)
         place = self._peek()
-        operator, opposite = self._operator(token)
+        stands_alone = field.name == "label.NAME" and (place.kind == "end" or place.text in (")", "and", "or"))
+        operator, opposite = self._operator(token) if not stands_alone else _IS_THERE
         if problem := operator_problem(field, short(token.text), operator):
             self._fail(place, problem)
         values = self._values(token, field, operator, opposite)

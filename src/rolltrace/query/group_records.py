@@ -1,4 +1,4 @@
-"""Records of whole groups (`rollout_trace_group`), as lists show them: their names, how many ops they have, where they are."""
+"""Records of whole groups (`rollout_trace_group`) as lists show them: without payloads, with their number of ops."""
 
 from __future__ import annotations
 

@@ -11,19 +11,18 @@ from rolltrace.query.arguments import numbers_of_rollouts, order_of, whole
 from rolltrace.query.columns import GROUP_FILTER_HEADERS, GROUP_HEADERS, TRAJECTORY_COLUMNS
 from rolltrace.query.filters import Predicate, compile_where
 from rolltrace.query.group_views import GROUP_COLUMNS, GROUP_KEY, SAME_GROUP, groups_select, pass_columns
-from rolltrace.query.reading import read_whole
 from rolltrace.query.result import IS_INT
 from rolltrace.query.runs import RunChoice, choose_runs
-from rolltrace.query.trajectory import Trajectory
 from rolltrace.query.values import Row
 from rolltrace.query.views import chosen
 
 if TYPE_CHECKING:
     from rolltrace.query.dataset import Store
+    from rolltrace.query.trajectory import Trajectory
 
 _ORDER = "project,experiment,step,validate,sample_index"
 _NOTHING: Row = {
-    **dict.fromkeys(TRAJECTORY_COLUMNS), "turns": 0, "tool_calls": 0, "tool_errors": 0, "flags": [],
+    **dict.fromkeys(TRAJECTORY_COLUMNS), "turns": 0, "tool_calls": 0, "tool_errors": 0, "flags": [], "labels": [],
     "superseded": False, "is_group": True,
 }  # fmt: skip
 """What a record of a group has none of."""
@@ -31,6 +30,8 @@ _NOTHING: Row = {
 
 def records_where(store: Store, conditions: str, values: Sequence[Any], step: int | None) -> list[Trajectory]:
     """The records that meet some conditions, the oldest first."""
+    from rolltrace.query.reading import read_whole  # whoever lists groups needs no trajectory
+
     return [each.trajectory for each in read_whole(store, record_rows(store, step, conditions, values), step)]
 
 
@@ -39,7 +40,7 @@ def record_rows(
 ) -> list[Row]:
     """The rows of records, as the listing has rows of trajectories, with `is_group`."""
     sql = f"SELECT * FROM _group_records t WHERE {conditions} ORDER BY start_ns, trajectory_id"
-    return [{**_NOTHING, **row} for row in store._ask(sql, values, step)]
+    return [{**_NOTHING, **row} for row in store._ask(sql, values, step, plain=True)]
 
 
 def find_record(store: Store, prefix: str) -> Row | None:
@@ -52,6 +53,8 @@ def find_record(store: Store, prefix: str) -> Row | None:
 
 def record_with_prefix(store: Store, prefix: str) -> Trajectory | None:
     """The record whose id begins so, if there is exactly one."""
+    from rolltrace.query.reading import read_whole
+
     row = find_record(store, prefix)
     return None if row is None else next(read_whole(store, [row], row["step"])).trajectory
 

@@ -1,5 +1,6 @@
 """What a notebook shows of a store, a trajectory, an op, a comparison. All traced text is escaped, and cut where it is
-long; there are no scripts, no styles and no links. `rolltrace view` and `rolltrace export html` show everything.
+long; there are no scripts, no styles and no links. It is a few kB, since a notebook keeps what it shows in its file;
+`rolltrace.view(...)` shows everything.
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from rolltrace.errors import RolltraceError
-from rolltrace.query.bounded import bounded
+from rolltrace.query.bounds import bounded
 from rolltrace.query.columns import COLUMNS
 from rolltrace.record import plain_text
 
 if TYPE_CHECKING:
-    from rolltrace.query.compare import Comparison
+    from rolltrace.query.comparison import Comparison
     from rolltrace.query.dataset import Store
     from rolltrace.query.op import Op
     from rolltrace.query.trajectory import Trajectory
@@ -25,6 +26,7 @@ _MOST_OPS = 50
 _MOST_CHARS = 400
 _MOST_PAYLOAD_CHARS = 4_000
 _MOST_EXPERIMENTS = 20
+_MORE = "<p><code>rolltrace.view(...)</code> shows all of it.</p>"
 _EMPTY: tuple[Any, ...] = (None, [], {}, False)
 
 
@@ -68,7 +70,7 @@ def trajectory_html(trajectory: Trajectory) -> str:
     notes = "".join(f"<li>note: {text_html(note.text)}</li>" for note in trajectory.human_notes[-5:])
     return (
         f"<p>{_heading(trajectory)}</p><table><tbody>{facts}</tbody></table>"
-        f"{f'<ul>{notes}</ul>' if notes else ''}{_tree(trajectory.walk())}"
+        f"{f'<ul>{notes}</ul>' if notes else ''}{_tree(trajectory.walk())}{_MORE}"
     )
 
 
@@ -102,9 +104,8 @@ def comparison_html(comparison: Comparison) -> str:
     if token is not None:
         verdict += f" First different {token.unit}: number {token.index_in_turn} of turn {token.turn}, counted from 0."
     heads = ["", *(each.trajectory_id[:8] for each in trajectories)]
-    return f"<p><b>{len(trajectories)} trajectories compared.</b> {verdict}</p>" + table_html(
-        heads, [[name, *values] for name, values in rows]
-    )
+    table = table_html(heads, [[name, *values] for name, values in rows])
+    return f"<p><b>{len(trajectories)} trajectories compared.</b> {verdict}</p>{table}{_MORE}"
 
 
 def _heading(trajectory: Trajectory) -> str:

@@ -108,6 +108,10 @@ def _source(field: Field, key: str) -> tuple[str, list[Any]] | None:
         return None
     if field.name == "flag":
         return "SELECT unnest(flags) AS value FROM _listing", []
+    if field.name == "label":
+        return "SELECT unnest(labels) AS value FROM _listing", []
+    if field.name == "author":
+        return "SELECT author AS value FROM latest_scores", []
     if field.name == "tool":
         return f"SELECT {field.sql} AS value FROM spans s WHERE s.kind = 'tool'", []
     if field.name in ("op", "kind"):

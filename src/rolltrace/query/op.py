@@ -77,13 +77,13 @@ class Op:
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
             if name in ("prompt_text", "response_text"):
                 return content.texts[name == "response_text"]
-            pruned = None if content.has_payload else self.__dict__["_pruning"]
             if name == "pruned":
-                return pruned
-            if pruned is not None:
-                return None if name == "outputs" and self.error is not None else pruned.mark
-            payload = _payload(content)
-            return None if payload is None else payload.get(name)
+                return None if content.has_payload else self.__dict__["_pruning"]
+            payload = content.once(_read_payload)
+            if payload is not None:
+                return payload.get(name)
+            pruned = self.__dict__["_pruning"]
+            return None if pruned is None or (name == "outputs" and self.error is not None) else pruned.mark
 
     @property
     def content(self) -> OpContent | None:
@@ -244,13 +244,8 @@ def op_of(span: Row, contents: Contents, pruned: Pruning | None, unreadable: set
     return op
 
 
-def _payload(content: OpContent) -> Row | None:
-    """Inputs and outputs; None if there is no payload, or none any more."""
-    payload: Row | None = content.once(_read_payload)
-    return payload
-
-
 def _read_payload(content: OpContent, text: str | None) -> Row | None:
+    """Inputs and outputs; None if there is no payload, or none any more."""
     if text is None:
         return None
     payload = as_value(text, _Columns(content) if '"$column"' in text else {})

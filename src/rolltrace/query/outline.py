@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -10,17 +11,18 @@ from rolltrace.flags import FLAGS
 from rolltrace.query.contents import Pruning, pruning_of
 from rolltrace.query.group_records import records_with_ops
 from rolltrace.query.groups import find_record, record_rows
-from rolltrace.query.op import OpTokens
 from rolltrace.query.paging import cell_of
 from rolltrace.query.questions import LOST
 from rolltrace.query.reading import summaries
 from rolltrace.query.scope import Row
-from rolltrace.query.token_sequence import CallTokens, TokenSequence, policy_calls, sequence_of
+from rolltrace.query.sequence import PackedCall, TokenSequence, policy_calls, sequence_of
 from rolltrace.query.trajectory import parents_of
 from rolltrace.query.values import as_object, as_value
-from rolltrace.store import PRUNED
+from rolltrace.store import PRUNED, links_of
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from rolltrace.query.dataset import Store
 
 _OPS = """
@@ -30,13 +32,19 @@ SELECT op_id, parent_id, name, kind, status, start_ns, end_ns, error, prompt_tok
 FROM _spans WHERE trajectory_id = ? ORDER BY start_ns, op_id
 """
 _TOKENS = """
-SELECT op_id, name, kind, start_ns, policy_version, prompt_ids, response_ids, logprobs, response_mask, prompt_text,
-    response_text, piece_chars
-FROM spans WHERE trajectory_id = ? AND tokens IS NOT NULL ORDER BY start_ns, op_id
+SELECT op_id, prompt_tokens, response_tokens, tokens, logprobs, response_mask, text, prompt_chars, piece_chars
+FROM _spans_with_text WHERE trajectory_id = ? AND op_id IN (SELECT unnest(?::BIGINT[])) ORDER BY start_ns, op_id
 """
-_TOKEN_IDS = """
-SELECT op_id, name, kind, policy_version, prompt_tokens, response_tokens, tokens
+_TOKEN_CALLS = """
+SELECT op_id, kind, policy_version, len(tokens) AS size
 FROM _spans WHERE trajectory_id = ? AND tokens IS NOT NULL ORDER BY start_ns, op_id
+"""
+_MOST_AT_ONCE = 6_000_000
+"""How many tokens are read at once: together the prompts of a long trajectory are many times its tokens."""
+_TOKEN_IDS = """
+SELECT op_id, prompt_tokens, response_tokens, tokens, NULL AS logprobs, NULL AS response_mask, NULL AS text,
+    NULL AS prompt_chars, NULL AS piece_chars
+FROM _spans WHERE trajectory_id = ? AND op_id IN (SELECT unnest(?::BIGINT[])) ORDER BY start_ns, op_id
 """
 _FINDINGS = "SELECT flag, op_id, detail FROM flags WHERE trajectory_id = ? ORDER BY time_ns"
 _NOTES = "SELECT event, op_id, time_ns, body FROM notes WHERE trajectory_id = ? ORDER BY time_ns"
@@ -64,9 +72,10 @@ _SAME_GROUP = (
     "AND run IS NOT DISTINCT FROM ?"
 )
 _SIBLINGS = f"SELECT * FROM _listing t WHERE {_SAME_GROUP} ORDER BY rollout_n NULLS LAST, start_ns"
+_SAME_SAMPLE = _ELSEWHERE.replace("project = ? AND experiment <> ? AND ", "")
 _RANGE = """
-SELECT min(reward) AS least, max(reward) AS most FROM _listing
-WHERE project = ? AND experiment = ? AND NOT superseded AND isfinite(reward)
+SELECT min(finite_min) AS least, max(finite_max) AS most FROM _steps
+WHERE project = ? AND experiment = ? AND NOT superseded
 """
 _MEANINGS = {flag.name: flag.meaning for flag in FLAGS}
 
@@ -92,7 +101,9 @@ class TrajectoryOutline:
     ops: list[Row]
     """Each before its children, with depth, turn, offset_s, duration_s, own_s and flags."""
     scores: list[Row]
-    """name, newest, history"""
+    """name, newest, history; without labels"""
+    labels: list[Row]
+    """Everything that people said, the oldest first, and whether it is what they say now: `counts`."""
     findings: list[Row]
     """flag, meaning, op_id, turn, token, detail"""
     notes: list[Row]
@@ -107,6 +118,8 @@ class TrajectoryOutline:
     """How many tokens its last model call saw and produced."""
     reward_range: tuple[float, float] | None
     """Smallest and largest finite reward of its experiment."""
+    links: list[Row]
+    """Where vendors show it and its run: name, url"""
 
 
 class Place(NamedTuple):
@@ -165,6 +178,7 @@ def outline_of(store: Store, trajectory_id: str) -> TrajectoryOutline:
     payloads = [{"op_id": op["op_id"], "payload": None if op["payload_missing"] else ""} for op in spans]
     turns = {op["op_id"]: op["turn"] for op in ops}
     runs = [each["run"] for each in store.runs(project=row["project"], experiment=row["experiment"])]
+    scores = ask("SELECT * FROM scores WHERE trajectory_id = ? ORDER BY time_ns, worker", full_id)
     sample = (row["rollout_n"], *key[:2], row["validate"], key[4], row["run"], row["run"])
     elsewhere = (*key[:2], row["validate"], key[4], row["step"], row["rollout_n"])
     (bounds,) = ask(_RANGE, *key[:2], everywhere=True)
@@ -184,7 +198,8 @@ def outline_of(store: Store, trajectory_id: str) -> TrajectoryOutline:
         elsewhere=ask(_ELSEWHERE, *elsewhere, everywhere=True) if has_group else [],
         over_steps=ask(_OVER_STEPS, *sample, everywhere=True) if has_group else [],
         ops=ops,
-        scores=_scores(ask("SELECT * FROM scores WHERE trajectory_id = ? ORDER BY time_ns, worker", full_id)),
+        scores=_scores([each for each in scores if each["author"] is None]),
+        labels=_labels([each for each in scores if each["author"] is not None]),
         findings=[_finding(each, turns, sequence) for each in findings],
         notes=[note for note in notes if note["event"] != PRUNED],
         pruned=pruning_of(notes, payloads, findings),
@@ -197,7 +212,19 @@ def outline_of(store: Store, trajectory_id: str) -> TrajectoryOutline:
         has_transitions=bool(ask("SELECT 1 FROM _transitions WHERE trajectory_id = ? LIMIT 1", full_id)),
         token_total=_token_total(ops),
         reward_range=None if bounds["least"] is None else (bounds["least"], bounds["most"]),
+        links=[
+            {"name": name, "url": url}
+            for name, url in links_of(store.path, *key[:2], row["run"], full_id).items()
+        ],
     )  # fmt: skip
+
+
+def same_sample(store: Store, row: Row) -> list[Row]:
+    """The sample of a row of another store's listing in all experiments of this one, at the nearest step."""
+    if row["sample_index"] is None:
+        return []
+    values = [row["validate"], str(row["sample_index"]), row["step"], row["rollout_n"]]
+    return store._ask(_SAME_SAMPLE, values).rows()
 
 
 def ops_of(store: Store, place: Place) -> list[Row]:
@@ -209,23 +236,56 @@ def ops_of(store: Store, place: Place) -> list[Row]:
 
 def tokens_of(store: Store, place: Place) -> TokenSequence:
     """The one token sequence of a trajectory: see `query.token_sequence`."""
-    rows = store._ask(_TOKENS, [place.trajectory_id], place.step).rows()
-    return sequence_of(
-        CallTokens(OpTokens(*(row[name] for name in OpTokens._fields)), row["policy_version"])
-        for row in _model_calls(rows)
-    )
+    return sequence_of(_packed_calls(store, place, _TOKENS))
 
 
 def _layout_of(store: Store, place: Place) -> TokenSequence:
     """The same with ids alone: where its segments and breaks are, and nothing else is read."""
-    calls = _model_calls(store._ask(_TOKEN_IDS, [place.trajectory_id], place.step).rows())
-    return sequence_of(CallTokens(_ids_of(call), call["policy_version"]) for call in calls)
+    return sequence_of(_packed_calls(store, place, _TOKEN_IDS))
 
 
-def _ids_of(call: Row) -> OpTokens:
-    prompt = call["prompt_tokens"] or 0
-    ids, response = call["tokens"][:prompt], call["tokens"][prompt:]
-    return OpTokens(call["op_id"], call["name"], ids, None if call["response_tokens"] is None else response, None, None)
+def _packed_calls(store: Store, place: Place, sql: str) -> Iterator[PackedCall]:
+    calls = _model_calls(store._ask(_TOKEN_CALLS, [place.trajectory_id], place.step).rows())
+    versions = {call["op_id"]: call["policy_version"] for call in calls}
+    for window in _windows(calls):
+        rows = store._ask(sql, [place.trajectory_id, window], place.step).arrow()
+        for at in range(rows.num_rows):
+            row = {name: rows[name][at] for name in rows.column_names}
+            yield _packed(row, versions[row["op_id"].as_py()])
+
+
+def _windows(calls: list[Row]) -> Iterator[list[int]]:
+    """The ids of these calls, as many at a time as may be read at once."""
+    window: list[int] = []
+    size = 0
+    for call in calls:
+        if window and size + call["size"] > _MOST_AT_ONCE:
+            yield window
+            window, size = [], 0
+        window.append(call["op_id"])
+        size += call["size"]
+    if window:
+        yield window
+
+
+def _packed(row: dict[str, pa.Scalar], version: int | None) -> PackedCall:
+    ids, at = _packed_list(row["tokens"]), 4 * (row["prompt_tokens"].as_py() or 0)
+    text, chars = row["text"].as_py(), row["prompt_chars"].as_py() or 0
+    has_prompt, has_response = row["prompt_tokens"].is_valid, row["response_tokens"].is_valid
+    return PackedCall(
+        row["op_id"].as_py(), version, ids[:at], ids[at:] if has_response else b"", _packed_list(row["piece_chars"]),
+        None if text is None or not has_prompt else text[:chars],
+        None if text is None or not has_response else text[chars:],
+        row["logprobs"].as_py(), row["response_mask"].as_py(),
+    )  # fmt: skip
+
+
+def _packed_list(values: pa.Scalar) -> bytes:
+    """The bytes of a list of 32-bit integers."""
+    if not values.is_valid:
+        return b""
+    numbers = values.values
+    return memoryview(numbers.buffers()[1])[4 * numbers.offset : 4 * (numbers.offset + len(numbers))].tobytes()
 
 
 def _model_calls(rows: list[Row]) -> list[Row]:
@@ -293,6 +353,14 @@ def _scores(rows: list[Row]) -> list[Row]:
         ]
         scores.append({"name": name, "newest": history[-1], "history": history})
     return scores
+
+
+def _labels(rows: list[Row]) -> list[Row]:
+    newest = {(row["name"], row["author"], row["op_id"]): at for at, row in enumerate(rows)}
+    return [
+        {**row, "value": row["label"], "counts": row["label"] is not None and at in newest.values()}
+        for at, row in enumerate(rows)
+    ]
 
 
 def _finding(row: Row, turns: dict[int, int | None], sequence: TokenSequence) -> Row:

@@ -6,12 +6,11 @@ import json
 import time
 from collections import Counter, defaultdict
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from rolltrace.query.incomplete import Incomplete
 from rolltrace.query.questions import LOST
-from rolltrace.store import Partition, list_parts
+from rolltrace.store import Partition
 
 if TYPE_CHECKING:
     from rolltrace.query.dataset import Store
@@ -53,7 +52,8 @@ def store_status(store: Store) -> StoreStatus:
     (row,) = store._ask(
         "SELECT count(DISTINCT (project, experiment)) AS experiments, "
         "coalesce(sum(running), 0)::BIGINT AS running, "
-        f"(SELECT coalesce(sum(count), 0)::BIGINT FROM {LOST}) AS lost FROM _steps"
+        f"(SELECT coalesce(sum(count), 0)::BIGINT FROM {LOST}) AS lost FROM _steps",
+        plain=True,
     )
     return StoreStatus(**row, recording=bool(store._engine.recording), incomplete=store.incomplete)
 
@@ -62,7 +62,7 @@ def experiment_states(store: Store) -> dict[Key, State]:
     """Of each experiment: some process records it; its newest run died in the middle; or neither."""
     recording = store._engine.recording
     states: dict[Key, State] = {}
-    for row in store._ask(_INTERRUPTED):
+    for row in store._ask(_INTERRUPTED, plain=True):
         key = row["project"], row["experiment"]
         states[key] = "recording" if key in recording else "interrupted" if row["n"] else "ended"
     return states
@@ -72,16 +72,16 @@ def experiment_overview(store: Store) -> list[Row]:
     """One row per experiment, the newest first: those of `Store.experiments`, and what a list of them shows."""
     states, now_ns = experiment_states(store), time.time_ns()
     flags: dict[Key, Counter[str]] = defaultdict(Counter)
-    for row in store._ask(_FLAGS):
+    for row in store._ask(_FLAGS, plain=True):
         flags[_key(row)].update(json.loads(row["flags"]))
     rewards: dict[Key, list[float]] = defaultdict(list)
-    for row in store._ask(_REWARDS):
+    for row in store._ask(_REWARDS, plain=True):
         rewards[_key(row)].append(row["mean"])
-    lost = {_key(row): row["n"] for row in store._ask(_LOST)}
+    lost = {_key(row): row["n"] for row in store._ask(_LOST, plain=True)}
     runs: dict[Key, list[Row]] = defaultdict(list)
     for row in store.runs():
         runs[_key(row)].append(row)
-    sizes = _sizes(store)
+    sizes = store._engine.sizes()
     rows = [
         {
             **row,
@@ -108,14 +108,3 @@ def thinned(points: list[float], most: int = MOST_POINTS) -> list[float]:
 
 def _key(row: Row) -> Key:
     return row["project"], row["experiment"]
-
-
-def _sizes(store: Store) -> Counter[Path]:
-    """How large the parts are, by the folder of their experiment."""
-    sizes: Counter[Path] = Counter()
-    for part in list_parts(store.path):
-        try:
-            sizes[part.parents[1]] += part.stat().st_size
-        except FileNotFoundError:  # compacted or pruned meanwhile
-            pass
-    return sizes

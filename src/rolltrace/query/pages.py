@@ -21,6 +21,8 @@ DEFAULT_ORDER = f"{NEWEST},project,experiment,step,validate,sample_index,rollout
 LAST_ORDER = ("start_ns", "trajectory_id")
 _STEP_ORDER = "_newest_ns, project, experiment, step NULLS LAST, validate"
 
+_SHORT = 1_000
+
 Row = dict[str, Any]
 
 
@@ -41,6 +43,11 @@ class Page(NamedTuple):
     limit: int | None
     offset: int
     last: int | None
+
+    @property
+    def is_short(self) -> bool:
+        """Whether it can only have few rows."""
+        return min(_SHORT if each is None else each for each in (self.limit, self.last)) < _SHORT
 
 
 class Cut(NamedTuple):

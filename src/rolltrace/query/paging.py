@@ -22,7 +22,17 @@ from rolltrace.query.step_rows import TRUNCATED
 if TYPE_CHECKING:
     from rolltrace.query.dataset import Store
 
-CELL_COLUMNS = ("trajectory_id", "rollout_n", "reward", "status", "flags", "response_tokens", "turns", "duration_s")
+CELL_COLUMNS = (
+    "trajectory_id",
+    "rollout_n",
+    "reward",
+    "status",
+    "flags",
+    "labels",
+    "response_tokens",
+    "turns",
+    "duration_s",
+)
 _TRAJECTORY_ORDER = "project,experiment,step,validate,sample_index,rollout_n,start_ns"
 _GROUP_ORDER = "project,experiment,step,validate,sample_index"
 
@@ -53,7 +63,7 @@ SELECT count(*) AS groups, coalesce(sum(size), 0)::BIGINT AS trajectories,
     avg(zero_variance::INT) FILTER (scored > 1 AND validate = shown) AS zero_variance_share
 FROM matching, (SELECT bool_and(validate) AS shown FROM matching)
 """
-"""Rewards are those of training, so that they can be followed over the steps; of validation if there is nothing else."""
+"""Rewards are those of training, so that they can be followed over the steps; of validation if there is no other."""
 
 
 def trajectory_page(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rolltrace.query.scope import Row
+from rolltrace.store import Partition
 
 if TYPE_CHECKING:
     from rolltrace.query.dataset import Store
@@ -55,20 +56,21 @@ class Pulse:
 def pulse_of(store: Store, *, now_ns: int | None = None) -> Pulse:
     """What is in flight, and how fast trajectories end."""
     now_ns = time.time_ns() if now_ns is None else now_ns
-    rows = store._ask(_RUNNING).rows()
+    rows = _ask_moving(store, _RUNNING, [], "running > 0")
     usual = {}
     if rows:
         # Those that run now say which steps matter: what is usual is of the last hour.
         experiments = sorted({row["experiment"] for row in rows})
         since_ns = min(row["start_ns"] for row in rows) - int(_RECENT_SEC * 1e9)
-        for each in store._ask(_USUAL, [experiments, since_ns]):
+        for each in _ask_moving(store, _USUAL, [experiments, since_ns], f"last_ns > {since_ns}"):
             usual[each["project"], each["experiment"], each["name"], each["kind"]] = each["p95_s"]
     for row in rows:
         started = row.pop("_op_start_ns")
         row["age_s"] = max(0.0, (now_ns - row["start_ns"]) / 1e9)
         row["op_age_s"] = None if started is None else max(0.0, (now_ns - started) / 1e9)
         row["op_p95_s"] = usual.get((row["project"], row["experiment"], row["current_op"], row["current_kind"]))
-    finished = store._ask(_FINISHED, [now_ns - int(WINDOW_SEC * 1e9)]).rows()
+    since_ns = now_ns - int(WINDOW_SEC * 1e9)
+    finished = _ask_moving(store, _FINISHED, [since_ns], f"last_ns > {since_ns}")
     workers = {row["worker"]: {**row, "running": 0} for row in finished}
     for row in rows:
         empty = {"worker": row["worker"], "running": 0, "finished": 0, "tokens": 0, "tool_calls": 0, "tool_errors": 0}
@@ -81,3 +83,12 @@ def pulse_of(store: Store, *, now_ns: int | None = None) -> Pulse:
         sum(row["tokens"] for row in finished) * 60 / WINDOW_SEC,
         sum(row["tool_errors"] for row in finished) / calls if calls else None,
     )
+
+
+def _ask_moving(store: Store, sql: str, parameters: list[Any], moving: str) -> list[Row]:
+    """The rows of a question, asked of the steps of which this condition is true, and not of all there are."""
+    steps = store._ask(f"SELECT DISTINCT project, experiment, step FROM _steps WHERE {moving}", plain=True).rows()
+    if not steps:
+        return []
+    places = (Partition(row["project"], row["experiment"], row["step"]) for row in steps)
+    return store._ask(sql, parameters, store._engine.scope_of(places)).rows()

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import pyarrow as pa
-
+from rolltrace._arrow import pa
 from rolltrace.query.columns import TRAJECTORY_COLUMNS
-from rolltrace.query.contents import PAYLOAD, TOKENS, Contents, OpKey, Pace
+from rolltrace.query.contents import PAYLOAD, TOKENS, Contents, OpKey, Pace, ReadColumns
+from rolltrace.query.plain import PlainTable
 from rolltrace.query.result import IS_INT
 from rolltrace.query.trajectory import Trajectory, build
 from rolltrace.query.values import Row
@@ -88,11 +88,12 @@ def read_whole(
                 raise
             on_fault(each, fault)
             continue
+        built.__dict__["_store_path"] = store.path
         yield Whole(built, spans[each])
 
 
-def _reader(store: Store, scope: Scope) -> Callable[[Sequence[OpKey], Sequence[str]], pa.Table]:
-    def read(keys: Sequence[OpKey], columns: Sequence[str]) -> pa.Table:
+def _reader(store: Store, scope: Scope) -> ReadColumns:
+    def read(keys: Sequence[OpKey], columns: Sequence[str]) -> pa.Table | PlainTable:
         ids = list(dict.fromkeys(key.trajectory_id for key in keys))
         where, values = _THESE, list[Any]([ids])
         if len(ids) == 1:  # by plain comparisons: the statistics of the parts say where its ops of that time are
@@ -100,18 +101,19 @@ def _reader(store: Store, scope: Scope) -> Callable[[Sequence[OpKey], Sequence[s
             where, values = "trajectory_id = ? AND start_ns BETWEEN ? AND ?", [*ids, min(starts), max(starts)]
         table = "_spans_with_text" if "text" in columns else "_spans"
         sql = f"SELECT op_id, {', '.join(columns)} FROM {table} WHERE {where} AND op_id IN (SELECT unnest(?::BIGINT[]))"
-        return store._engine.query(sql, [*values, [key.op_id for key in keys]], scope)
+        ask = store._engine.plain_rows if columns == PAYLOAD else store._engine.query
+        return ask(sql, [*values, [key.op_id for key in keys]], scope)
 
     return read
 
 
 def _with_tokens(store: Store, ids: Sequence[str], scope: Scope) -> set[int]:
-    table = store._engine.query(f"SELECT op_id FROM _spans WHERE {_THESE} AND ({_ANY_TOKENS})", [list(ids)], scope)
-    return set(table["op_id"].to_pylist())
+    sql = f"SELECT op_id FROM _spans WHERE {_THESE} AND ({_ANY_TOKENS})"
+    return {row["op_id"] for row in store._ask(sql, [list(ids)], scope, plain=True)}
 
 
 def _rows(store: Store, table: str, columns: str, ids: Sequence[str], scope: Scope, order: str) -> list[Row]:
     if not ids:
         return []
     where, values = ("trajectory_id = ?", list(ids)) if len(ids) == 1 else (_THESE, [list(ids)])
-    return store._ask(f"SELECT {columns} FROM {table} WHERE {where} ORDER BY {order}", values, scope).rows()
+    return store._ask(f"SELECT {columns} FROM {table} WHERE {where} ORDER BY {order}", values, scope, plain=True).rows()

@@ -9,12 +9,13 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-import pyarrow as pa
-
+from rolltrace._arrow import pa
 from rolltrace.errors import MissingExtraError
 from rolltrace.query.incomplete import COMPLETE, Incomplete
+from rolltrace.query.plain import PlainTable
 from rolltrace.query.runs import NO_OLDER_RUNS, OlderRuns
 from rolltrace.query.values import tags_of
 from rolltrace.record import plain_text, text_width
@@ -47,17 +48,26 @@ class Result(Sequence[dict[str, Any]]):
     incomplete: Incomplete = COMPLETE
     """What the store has and this answer lacks, because it could not be read; false if nothing."""
     _explain: Callable[[], str] | None = None
+    _store_path: Path | None = None
+    """Of the store that was asked, which `rolltrace.view` asks for the rest."""
 
-    def __init__(self, table: pa.Table) -> None:
+    def __init__(self, table: pa.Table | PlainTable) -> None:
         self._count: Callable[[], int] = lambda: len(self)
         self._has_tags = False
         """`tags` are those of trajectories: an object in a row, JSON text in a table."""
+        self._answer = table
         self._is_int: list[bool | None] | None = None
         if IS_INT in table.column_names and "sample_index" in table.column_names:
-            self._is_int = table[IS_INT].to_pylist()
-            table = table.drop_columns([IS_INT])
-        self._text_table = table
+            if isinstance(table, PlainTable):
+                self._is_int = table.column(IS_INT)
+            else:
+                self._is_int = table.column(IS_INT).to_pylist()
+
+    @cached_property
+    def _text_table(self) -> pa.Table:
         """With every `sample_index` as text."""
+        table = self._answer.arrow() if isinstance(self._answer, PlainTable) else self._answer
+        return table if self._is_int is None else table.drop_columns([IS_INT])
 
     @cached_property
     def _table(self) -> pa.Table:
@@ -76,7 +86,7 @@ class Result(Sequence[dict[str, Any]]):
     @property
     def columns(self) -> list[str]:
         """The names of the columns."""
-        return list(self._text_table.column_names)
+        return [name for name in self._answer.column_names if self._is_int is None or name != IS_INT]
 
     def arrow(self) -> pa.Table:
         """As an Arrow table."""
@@ -112,8 +122,13 @@ class Result(Sequence[dict[str, Any]]):
         return self._rows_of(0, len(self))
 
     def _rows_of(self, first: int, count: int) -> list[dict[str, Any]]:
-        rows: list[dict[str, Any]] = self._text_table.slice(first, count).to_pylist()
+        rows: list[dict[str, Any]]
+        if isinstance(self._answer, PlainTable):
+            rows = self._answer.to_pylist(first, count)
+        else:
+            rows = self._answer.slice(first, count).to_pylist()
         for row, is_int in zip(rows, (self._is_int or [])[first : first + count]):
+            del row[IS_INT]
             if is_int and row["sample_index"] is not None:
                 row["sample_index"] = int(row["sample_index"])
         if self._has_tags:
@@ -126,7 +141,7 @@ class Result(Sequence[dict[str, Any]]):
         return self._explain() if self._explain is not None and not len(self) else ""
 
     def __len__(self) -> int:
-        return int(self._text_table.num_rows)
+        return int(self._answer.num_rows)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return iter(self.rows())

@@ -56,7 +56,7 @@ class Scope:
             where, values = conditions_of(
                 project=self.project, experiment=self.experiment, step=self.step, validate=self.validate
             )
-            (row,) = store._ask(f"{_OLDER} WHERE {where} AND t.superseded", values, self.step)
+            (row,) = store._ask(f"{_OLDER} WHERE {where} AND t.superseded", values, self.step, plain=True)
             return OlderRuns(row["n"], row["runs"])
         every = replace(self, all_runs=True).selected()
         (row,) = every.ask(

@@ -4,6 +4,9 @@ A score is given by id, with the coordinates of its trajectory or without any, o
 coordinates lies in the folder of its step, like the rest of its trajectory. One that has none lies in `step=none`,
 where the listing of a step does not look: it is joined on top, and so a listing says of each score that it shows when
 that was given, and by whom (`_..._at`). "Newest" is the same everywhere: by time, then by writer.
+
+A label is a score with an author. Each author has a last word of their own on a trajectory and on each of its ops, and
+always by id and coordinates: see `query.labelling`.
 """
 
 from __future__ import annotations
@@ -113,18 +116,37 @@ FROM ({with_id("_scores", "_rows")}) s LEFT JOIN _rows t ON t.trajectory_id = s.
 
 _LATEST = f"""
 SELECT trajectory_id, name, newest.value AS value, newest.terms AS terms, newest.ns AS time_ns,
-    newest.label AS label, newest.reason AS reason, newest.trained_step AS trained_step
+    newest.label AS label, newest.reason AS reason, newest.trained_step AS trained_step, author, op_id
 FROM (
-    SELECT trajectory_id, name, {_NEWEST} AS newest FROM _scores_with_place WHERE _known
-    GROUP BY trajectory_id, name
+    SELECT trajectory_id, name, author, op_id, {_NEWEST} AS newest FROM _scores_with_place WHERE _known
+    GROUP BY trajectory_id, name, author, op_id
 )
 """
+
+_LABELS = """
+SELECT x.trajectory_id, x.op_id, x.name, x.label AS value, x.author, x.time_ns, x.reason,
+    t.project, t.experiment, t.step, t.sample_index, t.rollout_n, t.validate
+FROM _latest_scores x JOIN _rows t USING (trajectory_id) WHERE x.author IS NOT NULL AND x.label IS NOT NULL
+"""
+"""What people say now, each about a trajectory or an op of it. A label that was taken back is not there."""
+
+
+def marked(scores: str) -> str:
+    """One row per trajectory: the names of the labels that it, or an op of it, has now; a note is one too."""
+    return (
+        f"SELECT trajectory_id, list_sort(list(DISTINCT name)) AS labels FROM ("
+        f"SELECT trajectory_id, name, {_NEWEST} AS newest FROM {scores} "
+        "WHERE author IS NOT NULL GROUP BY trajectory_id, name, author, op_id"
+        ") WHERE newest.label IS NOT NULL GROUP BY trajectory_id"
+    )
+
 
 SCORE_VIEWS = {
     "_scores_with_place": _WITH_PLACE,
     "scores": "SELECT * EXCLUDE (_known) FROM _scores_with_place",
     "_latest_scores": _LATEST,
     "latest_scores": "SELECT * FROM _latest_scores",
+    "labels": _LABELS,
     "unmatched_scores": "SELECT * EXCLUDE (_known) FROM _scores_with_place WHERE NOT _known",
 }
 """Over `_scores`, as they are stored, and `_rows`, the listing without late scores; each after those that it reads."""

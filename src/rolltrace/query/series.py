@@ -72,7 +72,6 @@ _FLAGS = """
 SELECT step, validate, flag, count(*) AS n FROM (SELECT step, validate, unnest(flags) AS flag FROM {rows})
 GROUP BY ALL ORDER BY flag
 """
-_HAS_TERMS = "SELECT 1 AS one FROM scores WHERE project = ? AND experiment = ? AND terms IS NOT NULL LIMIT 1"
 _TERMS = """
 SELECT step, validate, term, avg(value) AS mean FROM (
     SELECT step, validate, unnest(json_keys(terms)) AS term,
@@ -108,13 +107,13 @@ def step_series(
     """An experiment over its steps, training and validation apart: counts, rewards and their terms, lengths, flags."""
     scope = Scope(project=project, experiment=experiment, run=run, all_runs=all_runs)
     steps = _steps(store, scope)
-    has_terms = len(store._ask(_HAS_TERMS, [project, experiment])) > 0
+    has_terms = store._engine.may_have_terms(project, experiment)
     terms = _by_name(scope.selected().ask(store, _TERMS), "term", "mean") if has_terms else {}
     flags: dict[str, dict[Any, int]] = {}
     for row in steps:
         for flag, count in row["flags"].items():
             flags.setdefault(flag, {})[_key(row)] = count
-    lost = {_key(row): row["n"] for row in store._ask(_LOST, [project, experiment])}
+    lost = {_key(row): row["n"] for row in store._ask(_LOST, [project, experiment], plain=True)}
     least = [row["reward_min"] for row in steps if row["reward_min"] is not None]
     most = [row["reward_max"] for row in steps if row["reward_max"] is not None]
 
@@ -136,7 +135,7 @@ def _steps(store: Store, scope: Scope) -> list[dict[str, Any]]:
     """A row for each step, training and validation apart: those of `_steps`, if each is of one run alone."""
     runs = choose_runs("t", scope.run, scope.all_runs)
     place = [scope.project, scope.experiment]
-    rows = store._ask(_STEPS.format(runs=runs.sql), [*place, *runs.parameters]).rows()
+    rows = store._ask(_STEPS.format(runs=runs.sql), [*place, *runs.parameters], plain=True).rows()
     if len({_key(row) for row in rows}) == len(rows):
         return [{**row, "flags": json.loads(row["flags"] or "{}")} for row in rows]
     selected = scope.selected()

@@ -8,10 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-import duckdb
-
 from rolltrace.errors import NotFoundError, QueryError
 from rolltrace.query.damage import Stored
+from rolltrace.query.database import duckdb
 from rolltrace.query.engine import Engine
 from rolltrace.query.filters import Predicate
 from rolltrace.query.incomplete import Incomplete, Teller
@@ -131,6 +130,7 @@ class SqlStore:
         rows = self._ask(
             "SELECT trajectory_id, step FROM _rows WHERE trajectory_id BETWEEN ? AND ? ORDER BY 1 LIMIT 9",
             [wanted.ljust(32, "0"), wanted.ljust(32, "f")],
+            plain=True,
         ).rows()
         ids = [row["trajectory_id"] for row in rows]
         if not ids:
@@ -147,9 +147,15 @@ class SqlStore:
         parameters: Sequence[Any] | dict[str, Any] = (),
         scope: int | frozenset[Path] | None = None,
         *,
+        plain: bool = False,
         bounded: bool = False,
     ) -> Result:
-        answer = Result(self._engine.query(sql, parameters, scope, bounded=bounded))
+        """The answer to a question of ours; `plain`: its rows are few, or all wanted as dicts: without Arrow."""
+        if plain:
+            answer = Result(self._engine.plain_rows(sql, parameters, scope))
+        else:
+            answer = Result(self._engine.query(sql, parameters, scope, bounded=bounded))
+        answer._store_path = self.path
         answer.incomplete = self._engine.incomplete()
         self._teller.tell(answer.incomplete)
         return answer
@@ -181,11 +187,11 @@ class SqlStore:
         step: int | None = None,
     ) -> Result:
         """The answer, which says how much of `older`, trajectories `t` of all runs, it leaves out."""
-        if runs.hides and self._ask("SELECT 1 FROM _steps WHERE superseded LIMIT 1", (), step).rows():
+        if runs.hides and self._ask("SELECT 1 FROM _steps WHERE superseded LIMIT 1", (), step, plain=True).rows():
             once = f"WITH {', '.join(before)} " if before else ""
             sql = (
                 f"{once}SELECT count(*) AS n, count(DISTINCT coalesce(t.run, '')) AS runs FROM {older} AND t.superseded"
             )
-            (row,) = self._ask(sql, parameters, step).rows()
+            (row,) = self._ask(sql, parameters, step, plain=True).rows()
             answer.older_runs = OlderRuns(row["n"], row["runs"])
         return answer

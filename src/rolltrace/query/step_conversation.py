@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from rolltrace.query.conversation import Told, asked, messages_of, told_by
+from rolltrace.query.conversation import GivenMessages, Told, asked, messages_of, told_by
 from rolltrace.record import Message, reply_of
 
 if TYPE_CHECKING:
@@ -18,14 +18,16 @@ if TYPE_CHECKING:
     from rolltrace.query.op import Op
 
 
-def conversation_of(ops: Sequence[Op], steps: Sequence[Transition] = ()) -> list[Message]:
+def conversation_of(
+    ops: Sequence[Op], steps: Sequence[Transition] = (), known: GivenMessages | None = None
+) -> list[Message]:
     """The messages of these ops, which stand in the order they began, or of these steps."""
-    return [each.message for each in told_in(ops, steps)]
+    return [each.message for each in told_in(ops, steps, known)]
 
 
-def told_in(ops: Sequence[Op], steps: Sequence[Transition]) -> list[Told]:
+def told_in(ops: Sequence[Op], steps: Sequence[Transition], known: GivenMessages | None = None) -> list[Told]:
     """The same, with the ops that produced them. Steps are asked if the policy says nothing in what the ops tell."""
-    told = told_by(ops)
+    told = told_by(ops, known)
     if not steps or any(each.message.get("role") == "assistant" for each in told):
         return told
     return told_by_steps(steps, [op for op in ops if op.kind == "llm"]) or told

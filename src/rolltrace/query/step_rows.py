@@ -8,10 +8,8 @@ one run, and of trajectories that a newer run has superseded or of others. Summa
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NamedTuple
-
-import pyarrow as pa
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 from rolltrace.query.group_views import GROUP_KEY, ZERO_VARIANCE
 from rolltrace.query.runs import STEP_KEY
@@ -69,7 +67,6 @@ _COLUMNS = (
     _Column("staleness_mean", "DOUBLE", "avg(staleness)"),
     _Column("flags", "VARCHAR", "to_json(list_aggregate(flatten(list(flags)), 'histogram'))"),
 )
-_ARROW = {"VARCHAR": pa.string(), "BIGINT": pa.int64(), "BOOLEAN": pa.bool_(), "DOUBLE": pa.float64()}
 _SAME = " AND ".join(f"g.{name} IS NOT DISTINCT FROM t.{name}" for name in _KEY)
 
 
@@ -90,30 +87,30 @@ GROUP BY {", ".join(f"t.{name}" for name in _KEY)}
 """
 
 
-SCHEMA = pa.schema([pa.field(column.name, _ARROW[column.type]) for column in _COLUMNS])
+NAMES = tuple(column.name for column in _COLUMNS)
 
 
-def pack(rows: pa.Table) -> bytes:
-    """Rows as bytes, for a summary."""
-    out = pa.BufferOutputStream()
-    with pa.ipc.new_stream(out, SCHEMA) as stream:
-        stream.write_table(rows.select(SCHEMA.names).cast(SCHEMA))
-    return bytes(out.getvalue())
+class Statement(NamedTuple):
+    """SQL and the values of its `?`."""
+
+    sql: str
+    parameters: list[Any]
 
 
-def is_sound(packed: bytes) -> bool:
-    """Whether bytes of a file are such rows: Arrow reads offsets that lie as they are."""
-    try:
-        with pa.ipc.open_stream(packed) as stream:
-            if stream.schema != SCHEMA:
-                return False
-            stream.read_all().validate(full=True)
-    except (pa.ArrowException, OSError, ValueError):
-        return False
-    return True
+def is_sound(rows: Iterable[Sequence[Any]]) -> bool:
+    """Whether values that a file holds are such rows."""
+    return all(len(row) == len(_COLUMNS) and all(map(_fits, row, _COLUMNS)) for row in rows)
 
 
-def unpack(packed: Iterable[bytes]) -> pa.Table:
-    """The rows of several summaries."""
-    tables = [pa.ipc.open_stream(each).read_all() for each in packed]
-    return pa.concat_tables([pa.Table.from_batches([], SCHEMA), *tables])
+def _fits(value: Any, column: _Column) -> bool:
+    if value is None or column.type == "VARCHAR":
+        return value is None or isinstance(value, str)
+    if column.type == "BIGINT":
+        return type(value) is int and -(2**63) <= value < 2**63
+    return type(value) is bool if column.type == "BOOLEAN" else type(value) in (int, float)
+
+
+def given_rows(rows: Iterable[Sequence[Any]]) -> Statement:
+    """The SELECT that gives these rows of `_steps`, as summaries have them: the columns in their order."""
+    values = list(map(list, zip(*rows))) or [[] for _ in _COLUMNS]
+    return Statement(f"SELECT {', '.join(f'unnest(?::{each.type}[]) AS {each.name}' for each in _COLUMNS)}", values)

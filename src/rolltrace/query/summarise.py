@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from rolltrace.query.coverage import no_rows
-from rolltrace.query.damage import count_rows
+from rolltrace.query.damage import count_rows, count_values
+from rolltrace.query.database import arrow_answer, register
 from rolltrace.query.engine import Engine
-from rolltrace.query.listing import by_folder
-from rolltrace.query.step_rows import pack, step_rows
+from rolltrace.query.listing import rows_of
+from rolltrace.query.step_rows import NAMES, step_rows
 from rolltrace.query.summary import (
     Folder,
     Summary,
@@ -30,8 +30,8 @@ from rolltrace.query.summary import (
     write_summary,
 )
 from rolltrace.query.views import COMPUTED, LATE, with_late_scores
-from rolltrace.record import LOSSES
-from rolltrace.store import data_folder, dropped_in, table_of, undrained_sources, without_dropped
+from rolltrace.record import LOSSES, SCORES
+from rolltrace.store import Partition, data_folder, dropped_in, table_of, undrained_sources, without_dropped
 
 _MOST_FOLDERS = 32
 _MOST_BYTES = 32 << 20
@@ -95,14 +95,16 @@ class _Maker(Engine):
 
     def make(self, folders: list[Folder]) -> None:
         """The summaries of some steps of one experiment."""
-        listed = self._list([part for folder in folders for part in folder.parts], no_rows())
+        listed = self._list([part for folder in folders for part in folder.parts], {})
+        rows = arrow_answer(self._connected(), f"{rows_of([listed.rows])} ORDER BY project, experiment, step")
+        self._drop([listed.rows.table])
         dropped = {
             folder.path: sorted(
                 {each for part in folder.parts if table_of(part) == LOSSES.name for each in dropped_in(part)}
             )
             for folder in folders
         }
-        rows = without_dropped(listed.rows, frozenset(each for ids in dropped.values() for each in ids))
+        rows = without_dropped(rows, frozenset(each for ids in dropped.values() for each in ids))
         all_steps = self._step_rows(rows)
         steps, nothing = dict(by_folder(self._store, all_steps)), all_steps.slice(0, 0)
         listings = dict(by_folder(self._store, rows))
@@ -115,10 +117,11 @@ class _Maker(Engine):
                 parts=[part.name for part in folder.parts],
                 replaced=replaced_sources(folder.parts),
                 rows=count_rows(folder.parts).rows,
+                terms=count_values([part for part in folder.parts if table_of(part) == SCORES.name], "terms"),
                 dropped=dropped[folder.path],
                 strays=folder.path in listed.strays,
                 late=[str(part.relative_to(data_folder(self._store))) for part in self._late[0]],
-                steps=pack(steps.get(folder.path, nothing)),
+                steps=[tuple(row.values()) for row in steps.get(folder.path, nothing).select(NAMES).to_pylist()],
             )
             if fingerprint_of(folder.path) == folder.fingerprint:  # else it has changed, and is another time's turn
                 write_listing(self._store, folder, listings.get(folder.path, rows.slice(0, 0)))
@@ -128,12 +131,12 @@ class _Maker(Engine):
         late = self._late_scores()
         cursor = self._connected().cursor()
         try:
-            cursor.register(COMPUTED, rows)
+            register(cursor, COMPUTED, rows)
             if late is not None:
-                cursor.register(LATE, late)
+                register(cursor, LATE, late)
             cursor.execute(f"CREATE TEMP VIEW _own AS {with_late_scores(late is not None)}")
             sql = f"SELECT * FROM ({step_rows('_own')}) ORDER BY project, experiment, step"
-            return cursor.sql(sql).to_arrow_table()
+            return arrow_answer(cursor, sql)
         finally:
             cursor.close()
 
@@ -145,3 +148,15 @@ class _Maker(Engine):
                     file.unlink(missing_ok=True)
             except OSError:  # another host was faster
                 continue
+
+
+def by_folder(store: Path, rows: pa.Table) -> Iterator[tuple[Path, pa.Table]]:
+    """The rows of each folder, of rows that are in order."""
+    begin = 0
+    places = list(zip(*(rows[name].to_pylist() for name in Partition._fields))) if len(rows) else []
+    for at, place in enumerate(places, 1):
+        if at == len(places) or places[at] != place:
+            project, experiment, step = place
+            where = Partition(project or "unknown", experiment or "unknown", step)  # a part that is not ours has none
+            yield where.folder(store), rows.slice(begin, at - begin)
+            begin = at

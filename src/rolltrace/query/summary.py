@@ -17,11 +17,12 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import xxhash
 
+from rolltrace._arrow import pq
 from rolltrace.files import check_inside, file_mode, is_inside, make_folder, read_page, replace_file, replacing
 from rolltrace.query.step_rows import is_sound
 from rolltrace.store import (
@@ -31,7 +32,6 @@ from rolltrace.store import (
     leave_out,
     part_entries,
     parts_in,
-    pq,
     replaced_by,
     source_of,
     step_folders,
@@ -39,7 +39,7 @@ from rolltrace.store import (
     visible_parts,
 )
 
-VERSION = 4
+VERSION = 6
 """To be raised when the listing or `Summary` changes: older summaries are then not looked at."""
 _NAME = re.compile(r"(step=(?:none|-?\d+))--([0-9a-f]{32})\.(parquet|summary)")
 _DIGEST_BYTES = 16
@@ -54,14 +54,16 @@ class Summary(msgspec.Struct):
     """Table and source of parts that these stand for."""
     rows: dict[str, int]
     """How many rows each table has."""
+    terms: int
+    """How many of its scores have terms."""
     dropped: list[str]
     """The trajectories that were begun and not kept. The listing is without them, other tables may not be."""
     strays: bool
     """There are rows of trajectories that are not among those of this folder, but perhaps of another experiment."""
     late: list[str]
     """The parts of late scores, by path below the data folder, that are in `steps`."""
-    steps: bytes
-    """The rows of `_steps`, as an Arrow stream."""
+    steps: list[tuple[Any, ...]]
+    """The rows of `_steps`: the values of its columns, in their order."""
 
 
 class Folder(NamedTuple):

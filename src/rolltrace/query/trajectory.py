@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from rolltrace.flags import UNREADABLE
 from rolltrace.query.contents import Contents, Pruning, pruning_of
-from rolltrace.query.conversation import from_last_telling
-from rolltrace.query.events import Finding, Note, Score, Transition, human_notes
+from rolltrace.query.conversation import GivenMessages, from_last_telling
+from rolltrace.query.events import Finding, Note, Score, Transition, human_notes, labels_of
 from rolltrace.query.op import Op, OpTokens, TokensOfOps, TokenUsage, first_difference, op_of, total_usage
 from rolltrace.query.step_conversation import conversation_of
 from rolltrace.query.transitions import read_transitions
@@ -22,7 +23,7 @@ from rolltrace.record import Message
 from rolltrace.store import PRUNED
 
 if TYPE_CHECKING:
-    from rolltrace.query.token_sequence import TokenSequence
+    from rolltrace.query.sequence import TokenSequence
 
 _LARGE = ("ops", "tokens")
 _COORDINATES = ("step", "sample_index", "rollout_n", "validate", "run")
@@ -36,6 +37,8 @@ _MOST_OPS_DEEP = 100
 class Trajectory:
     """What `Store.trajectory(id)` gives: the columns of `trajectories`, and what is inside."""
 
+    _store_path: ClassVar[Path | None] = None
+    """Of the store that it was read from, which `rolltrace.view` asks for the rest."""
     trajectory_id: str
     project: str
     experiment: str
@@ -72,6 +75,8 @@ class Trajectory:
     """A newer run of the experiment reached the same step."""
     trained_step: int | None = None
     """The step that trained on it, as its newest fate says."""
+    labels: list[str] = field(default_factory=list)
+    """Names of the labels that people gave it or a turn of it; `given_labels` has all about them."""
     is_group: bool = False
     """No rollout: what was recorded for all rollouts of a sample together."""
     traceback: str | None = None
@@ -131,36 +136,50 @@ class Trajectory:
 
     @property
     def newest_scores(self) -> dict[str, Score]:
-        """The score of each name that counts: the newest."""
-        return {score["name"]: score for score in self.scores}
+        """The score of each name that counts: the newest; of labels, those that nobody took back."""
+        given = [score for score in self.scores if score.author is None]
+        return {score.name: score for score in (*given, *self.given_labels)}
+
+    @property
+    def given_labels(self) -> list[Score]:
+        """The labels and notes that it and its ops have now, oldest first; `scores` has the history.
+
+        Each has an `author`, a `label` (the value), and an `op_id` if it is about a turn.
+        """
+        return labels_of(self.scores)
 
     @property
     def conversation(self) -> list[Message]:
         """The messages between model, tools and user: see `query.conversation`."""
-        ops = from_last_telling(sorted(self.walk(), key=lambda op: op.start_ns))
-        return conversation_of(ops, self.transitions)
+        known: GivenMessages = {}
+        ops = from_last_telling(sorted(self.walk(), key=lambda op: op.start_ns), known)
+        return conversation_of(ops, self.transitions, known)
 
     @property
     def human_notes(self) -> list[Note]:
-        """What people wrote about it, oldest first: in the rollout (`trajectory.note(...)`), or later as a score named
-        `note` (`rolltrace score ID note TEXT`)."""
+        """What people wrote about it, oldest first: in the rollout (`trajectory.note(...)`), or later
+        (`rolltrace label ID --note TEXT`, or a score named `note`)."""
         return human_notes(self.notes, self.scores)
 
     def to_dict(self) -> dict[str, Any]:
         """Its attributes without `ops` and `tokens`, which may be large: scores, transitions, notes and findings as
         dicts, `pruned` as text."""
-        attributes = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in _LARGE}
+        pruned = None if self.pruned is None else str(self.pruned)
+        attributes = {name: self.__dict__[name] for name in _SMALL}
         return {
             **attributes,
             **{name: [dict(each) for each in attributes[name]] for name in _EVENTS},
-            "pruned": None if self.pruned is None else str(self.pruned),
+            "pruned": pruned,
         }
 
     def token_sequence(self) -> TokenSequence:
         """All tokens as one sequence, each prompt without what the turn before had: see `query.token_sequence`."""
-        from rolltrace.query.token_sequence import token_sequence
+        from rolltrace.query.sequence import token_sequence
 
         return token_sequence(self)
+
+
+_SMALL = tuple(each.name for each in fields(Trajectory) if each.name not in _LARGE)
 
 
 def build(

@@ -7,7 +7,12 @@ fields that are objects, SQL replaces those keys that are given, as of metrics a
 
 from __future__ import annotations
 
+import duckdb
+
 _COLUMNS = ("reward", "episode_done", "stop_reason")
+
+_PAIR = "(said, more) ->" if duckdb.__version__.startswith("1.2.") else "lambda said, more:"
+"""How a function of two begins: DuckDB knows the one spelling since 1.3, and the other one until 2.0."""
 
 
 def _newest(column: str) -> str:
@@ -41,7 +46,7 @@ SELECT t.* EXCLUDE (amends, turn) REPLACE (
     CASE
         WHEN a.given IS NULL THEN t.fields
         ELSE list_reduce(
-            list_prepend(coalesce(t.fields, '{{}}'), a.given), lambda said, more: json_merge_patch(said, more)
+            list_prepend(coalesce(t.fields, '{{}}'), a.given), {_PAIR} json_merge_patch(said, more)
         )
     END AS fields
 )

@@ -4,6 +4,7 @@
     spans, transitions, scores, notes, losses, flags, texts      the tables of the store (record/tables.py)
     tokens          the token columns of the ops that have any
     latest_scores   the newest value of each score of a trajectory (query/score_views.py)
+    labels          what people say of trajectories and turns now: labels and notes
     unmatched_scores                    those of trajectories that nobody traced, or that are not known yet
     groups          all rollouts of one sample in one step together (query/group_views.py)
     group_records   what was recorded for a whole group, and is no rollout
@@ -22,12 +23,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rolltrace.query.columns import COLUMNS, TRAJECTORY_COLUMNS
 from rolltrace.query.group_views import GROUP_VIEWS
+from rolltrace.query.listing import PLACE
 from rolltrace.query.runs import SAME_STEP, newest_runs
 from rolltrace.query.score_views import (
     IS_MEANT,
     IS_NEWEST,
     SCORE_VIEWS,
     SHOWN_SCORES,
+    marked,
     newest_shown,
     with_id,
     with_late,
@@ -49,7 +52,7 @@ from rolltrace.record import (
     ColumnType,
     Table,
 )
-from rolltrace.store import table_of
+from rolltrace.store import Partition, table_of
 
 if TYPE_CHECKING:
     import duckdb
@@ -99,6 +102,7 @@ LEFT JOIN ({newest_shown(f"({with_id('_active_scores', 'every')})")}) USING (tra
 LEFT JOIN (
     SELECT trajectory_id, list_sort(list(DISTINCT flag)) AS flags FROM _active_flags GROUP BY trajectory_id
 ) found USING (trajectory_id)
+LEFT JOIN ({marked("_active_scores")}) marked USING (trajectory_id)
 """
 
 _SPANS = """
@@ -129,16 +133,16 @@ FROM spans WHERE prompt_ids IS NOT NULL OR response_ids IS NOT NULL
 """
 
 COMPUTED = "_computed"
-"""Under which name the engine registers the listing of steps that have no summary it can use; without late scores."""
+"""The listing of steps that have no summary which can be used; without late scores."""
 STEP_ROWS = "_steps"
 SUMMED = "_summed_steps"
-"""Under which name it registers the rows of `_steps` that summaries have."""
+"""The name of the table of those rows of `_steps` that summaries have. The engine makes it."""
 LATE = "_late"
-"""Under which name it registers the late scores of the parts, in the form of `newest_shown`, if there are any."""
+"""Under which name the engine registers the late scores of the parts, if there are any, as `newest_shown` has them."""
 _LATE_LIVE = "_late_live"
 
 DROPPED = "_dropped"
-"""The ids of trajectories that were begun and then not kept. The engine registers them, if there are any."""
+"""The ids of trajectories that were begun and then not kept, in a table that the engine makes if there are any."""
 
 _DERIVED = {
     **SCORE_VIEWS,
@@ -152,7 +156,7 @@ _DERIVED = {
 
 VIEWS = (
     "trajectories", "spans", "transitions", "scores", "notes", "losses", "flags", "texts", "tokens", "latest_scores",
-    "unmatched_scores", "groups", "group_records",
+    "labels", "unmatched_scores", "groups", "group_records",
 )  # fmt: skip
 """The documented ones."""
 
@@ -215,8 +219,9 @@ def stored_name(table: Table) -> str:
 
 
 def listing_question(parts: Sequence[Path]) -> str:
-    """The listing of these parts and the live rows, by folder."""
-    return f"{_active_tables(parts)} SELECT * FROM ({_LISTING}) ORDER BY project, experiment, step"
+    """The listing of these parts and the live rows, each row with the number of its folder."""
+    number = f"dense_rank() OVER (ORDER BY {', '.join(Partition._fields)})"
+    return f"{_active_tables(parts)} SELECT {number} AS {PLACE}, * FROM ({_LISTING})"
 
 
 def strays_question(parts: Sequence[Path]) -> str:
@@ -251,8 +256,8 @@ class Sources(NamedTuple):
     """What the views read. What there is none of costs no join."""
 
     parts: Sequence[Path]
-    computed: bool
-    """There are rows registered as `COMPUTED`; if not, there are listings."""
+    computed: str
+    """The SELECT behind `COMPUTED`; empty if there are listings only."""
     listings: Sequence[Path]
     """The listings of summaries."""
     touched: Sequence[Path]
@@ -264,7 +269,7 @@ class Sources(NamedTuple):
     texts: bool
     """There are live rows of `texts`."""
     dropped: bool
-    """There are ids registered as `DROPPED`."""
+    """There are ids in `DROPPED`."""
 
 
 def views(sources: Sources) -> dict[str, str]:
@@ -272,6 +277,8 @@ def views(sources: Sources) -> dict[str, str]:
     tables = {stored_name(table): _select(table, sources.parts, sources.dropped) for table in TABLES}
     texts = sources.texts or any(table_of(part) == TEXTS.name for part in sources.parts)
     statements = {**tables, "_spans_with_text": _LATE_TEXTS if texts else "SELECT * FROM _spans"}
+    if sources.computed:
+        statements[COMPUTED] = sources.computed
     if sources.late_live:
         statements[_LATE_LIVE] = newest_shown(without_coordinates(live_name(SCORES.name)))
     statements["_rows"] = _union(sources, sources.listings)
@@ -334,6 +341,8 @@ class Cursor(NamedTuple):
     views: dict[str, str]
     made: set[str]
     """The names of those that were."""
+    tables: list[str]
+    """Tables of the database that are of no use without it."""
 
     def make_views(self, sql: str | None) -> None:
         """Make the views that a statement names, after those that they read; all of them if it is not given."""

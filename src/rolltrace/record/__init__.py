@@ -3,42 +3,43 @@
 from typing import TYPE_CHECKING
 
 from rolltrace._later import load_later
-from rolltrace.record.decode import decode_value
-from rolltrace.record.events import (
-    NOTHING,
-    Blob,
-    Error,
-    Event,
-    OpEnd,
-    OpStart,
-    Record,
-    TrajectoryEnd,
-    TrajectoryStart,
-    decode_coordinates,
-    decode_record,
-    encode_record,
-)
-from rolltrace.record.schema import (
-    MODEL_KINDS,
-    OP_KINDS,
-    Coordinates,
-    OpKind,
-    SampleIndex,
-    Status,
-    clean_text,
-    coordinate,
-    whole,
-)
-from rolltrace.record.score import score_body, target_of
-from rolltrace.record.snapshot import Snapshotter
-from rolltrace.record.values import BLOB_NAME, Array, ArraySummary, Cut, Image, Marker, Opaque, to_json
 
 if TYPE_CHECKING:
+    from rolltrace.record.decode import decode_value
+    from rolltrace.record.events import (
+        NOTHING,
+        PAYLOAD_AT,
+        PAYLOAD_AT_HEAD,
+        Blob,
+        Error,
+        Event,
+        OpEnd,
+        OpStart,
+        Record,
+        TrajectoryEnd,
+        TrajectoryStart,
+        decode_coordinates,
+        decode_record,
+        encode_record,
+    )
     from rolltrace.record.growing import Growing, Rest, common_prefix
     from rolltrace.record.messages import Message, has_more, read_messages, text_of
     from rolltrace.record.partial import Partial, read_coordinates, read_deep, read_partly
     from rolltrace.record.printable import plain_text, text_width
     from rolltrace.record.reply import replies_of, reply_of
+    from rolltrace.record.schema import (
+        MODEL_KINDS,
+        OP_KINDS,
+        Coordinates,
+        OpKind,
+        SampleIndex,
+        Status,
+        clean_text,
+        coordinate,
+        whole,
+    )
+    from rolltrace.record.score import score_body, target_of
+    from rolltrace.record.snapshot import Snapshotter
     from rolltrace.record.streams import length_of, put_together
     from rolltrace.record.tables import (
         FLAGS,
@@ -72,24 +73,33 @@ if TYPE_CHECKING:
         token_ids,
     )
     from rolltrace.record.usage import may_tell, usage_of
+    from rolltrace.record.values import BLOB_NAME, Array, ArraySummary, Cut, Image, Marker, Opaque, to_json
 
 _LATER, __getattr__ = load_later(
     __name__,
     {
+        "decode": "decode_value",
+        "events": "Blob Error Event NOTHING OpEnd OpStart PAYLOAD_AT PAYLOAD_AT_HEAD Record "
+        "TrajectoryEnd TrajectoryStart decode_coordinates "
+        "decode_record encode_record",
         "growing": "Growing Rest common_prefix",
         "messages": "Message has_more read_messages text_of",
         "partial": "Partial read_coordinates read_deep read_partly",
         "printable": "plain_text text_width",
         "reply": "replies_of reply_of",
+        "schema": "Coordinates MODEL_KINDS OP_KINDS OpKind SampleIndex Status clean_text coordinate whole",
+        "score": "score_body target_of",
+        "snapshot": "Snapshotter",
         "streams": "length_of put_together",
         "tables": "ColumnType FLAGS FORMAT LITERAL LOSSES NOTES POINTER SCORES SPANS TABLES TEXTS TIMES "
         "TRAJECTORIES TRANSITIONS Table WHERE sample_columns",
         "tokens": "COLUMN_OF OWN_PROCESS TOKEN_NAMES TOKEN_SCALARS TOKEN_WRAPPERS flat_list places sides "
         "spelt_out token_ids",
         "usage": "may_tell usage_of",
+        "values": "Array ArraySummary BLOB_NAME Cut Image Marker Opaque to_json",
     },
 )
-"""What readers and drainers need, and no rollout -> its module, loaded when it is asked for."""
+"""Name -> its module, loaded when it is asked for: readers, drainers and rollouts need different ones."""
 
 
 __all__ = [
@@ -104,6 +114,8 @@ __all__ = [
     "NOTHING",
     "OP_KINDS",
     "OWN_PROCESS",
+    "PAYLOAD_AT",
+    "PAYLOAD_AT_HEAD",
     "POINTER",
     "SCORES",
     "SPANS",

@@ -75,7 +75,7 @@ def _open_ext(code: int, data: memoryview) -> Any:
         return PLAIN[code](bytes(data))
     if code in MARKERS:
         return _marker(code, _decoder.decode(data))
-    return Opaque("unknown", {"code": code, "bytes": len(data)}, "written by a newer rolltrace")
+    return Opaque("unknown", {"code": code, "bytes": data.nbytes}, "written by a newer rolltrace")
 
 
 _decoder = msgspec.msgpack.Decoder(ext_hook=_open_ext)

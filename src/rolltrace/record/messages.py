@@ -153,11 +153,12 @@ def _of_role(role: str, raw: dict[str, Any]) -> list[Message]:
         return results
     role = _ROLES.get(role, role)
     message: Message = {"role": role, "content": content}
-    message.update(
-        (name, value) for name, value in known.items()
-        if name not in message and name not in _ABOUT_THE_CALL and name not in ("tool_calls", "status")
-        and isinstance(name, str) and value not in _EMPTY
-    )  # fmt: skip
+    if not known.keys() <= message.keys():
+        message.update(
+            (name, value) for name, value in known.items()
+            if name not in message and name not in _ABOUT_THE_CALL and name not in ("tool_calls", "status")
+            and isinstance(name, str) and value not in _EMPTY
+        )  # fmt: skip
     if raw.get("status") == "error":
         message["status"] = "error"
     if thoughts and "reasoning_content" not in message:

@@ -155,6 +155,8 @@ SCORES = Table(
         Column("label", "text", "what was said instead of a number: a fate, a label, a human's note"),
         Column("reason", "text", "why"),
         Column("trained_step", "int64", "of a fate: the step that trained on the trajectory"),
+        Column("author", "text", "of a label or note: who gave it; the newest of each author counts"),
+        Column("op_id", "int64", "of a label or note on a turn: its op; null if it is about the whole trajectory"),
     ),
 )
 

@@ -43,6 +43,9 @@ _MOST_REPEATS = 1_000
 """A graph that is no tree has far more paths than nodes: so often may it come back to what it has seen."""
 _PIECE_BYTES = 128 << 10
 """What is encoded at once, or refused after as much work."""
+_LATER_PIECE_BYTES = (_PIECE_BYTES, _PIECE_BYTES >> 3, _PIECE_BYTES >> 6)
+"""The same after refusals: of a tree whose nodes know their parents, no node fits, however large the piece. (Before
+Python 3.13 its encoding ends early, because of the stack.)"""
 _PIECE_ITEMS = 4096
 _FEWEST_ITEMS = 8
 _MOST_SHARED = 1024
@@ -59,7 +62,7 @@ _LEAVES = frozenset(
 )
 """What msgspec encodes without looking inside; str is one too, with a way of its own."""
 _NATIVE = (dict, list, tuple, set, frozenset, Struct, enum.Enum)
-_encode_piece = BoundedEncoder(_PIECE_BYTES)
+_encode_piece = tuple(map(BoundedEncoder, _LATER_PIECE_BYTES))
 _encode = msgspec.msgpack.Encoder().encode
 
 
@@ -87,6 +90,8 @@ class Walk:
         self._met: set[int] = set()
         self._nodes = 0
         self._work = _MOST_WORK
+        self._refusals = 0
+        """Which size of pieces is tried: more refusals than successes make it smaller."""
         self._whole: dict[int, bytes | None] = {}
         """What is known of containers that were tried as a whole: their bytes, or that it is no use."""
         self._objects = 0
@@ -166,9 +171,11 @@ class Walk:
         if self._is_tired() or has_names(value) or has_long_text(value, _PIECE_BYTES):
             return None
         try:
-            piece = _encode_piece(value)  # no Python code runs in it, so nobody can change the value meanwhile
+            # No Python code runs in it, so nobody can change the value meanwhile.
+            piece = _encode_piece[self._refusals](value)
         except TooLong:
-            self._work -= _PIECE_BYTES >> 7
+            self._work -= _LATER_PIECE_BYTES[self._refusals] >> 7
+            self._refusals = min(self._refusals + 1, len(_encode_piece) - 1)
             return None
         except (TypeError, UnicodeEncodeError):  # an object inside needs converting, or a text
             self._work -= 10
@@ -178,6 +185,7 @@ class Walk:
             self._work -= 100
             return None
         self._work -= len(piece) >> 9
+        self._refusals = max(0, self._refusals - 1)
         return piece
 
     def _descend(self, value: Any, budget: int, depth: int) -> bytes:

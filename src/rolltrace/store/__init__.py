@@ -1,6 +1,6 @@
 """Keep: a folder of Parquet parts that any tool can read."""
 
-from rolltrace.store.arrow import SCHEMAS, arrow_column, pc, pq
+from rolltrace.store.arrow import SCHEMAS, arrow_column
 from rolltrace.store.compact import Compacted, compact, dropped_in, finished_steps, without_dropped
 from rolltrace.store.layout import (
     OnUnreadable,
@@ -21,6 +21,7 @@ from rolltrace.store.layout import (
     step_of,
     table_of,
 )
+from rolltrace.store.links import links_of, save_links
 from rolltrace.store.merge import GRACE_SEC, remove_leftovers, remove_replaced
 from rolltrace.store.owners import Owned, busy_hosts, is_abandoned, other_hosts, remove_abandoned, unfinished_files
 from rolltrace.store.parts import (
@@ -63,6 +64,7 @@ __all__ = [
     "is_abandoned",
     "is_part_name",
     "leave_out",
+    "links_of",
     "list_parts",
     "note_routes",
     "other_hosts",
@@ -70,8 +72,6 @@ __all__ = [
     "outboxes",
     "part_entries",
     "parts_in",
-    "pc",
-    "pq",
     "prepare",
     "prunable",
     "prune",
@@ -82,6 +82,7 @@ __all__ = [
     "replaced_by",
     "routes",
     "row_count",
+    "save_links",
     "sender_folder",
     "source_of",
     "step_folder",

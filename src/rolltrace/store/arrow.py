@@ -1,66 +1,71 @@
-"""The tables as Arrow: their schemas and columns. Modules of pyarrow that are slow to load come when they are used.
-
-Most questions to a small store need neither `pc` (pyarrow.compute) nor `pq` (pyarrow.parquet).
-"""
+"""The tables as Arrow: their schemas and columns."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from importlib import import_module
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import pyarrow as pa
-
+from rolltrace._arrow import pa
 from rolltrace.record import FORMAT, TABLES, ColumnType, Table
 
-
-class _Later:
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __getattr__(self, attribute: str) -> Any:
-        value = getattr(import_module(self._name), attribute)
-        setattr(self, attribute, value)
-        return value
-
-
-pc: Any = _Later("pyarrow.compute")
-pq: Any = _Later("pyarrow.parquet")
-
-_ARROW: dict[ColumnType, pa.DataType] = {
-    "text": pa.string(),
-    "long text": pa.string(),
-    "json": pa.string(),
-    "int64": pa.int64(),
-    "int32": pa.int32(),
-    "float64": pa.float64(),
-    "bool": pa.bool_(),
-    "int32[]": pa.list_(pa.int32()),
-    "float32[]": pa.list_(pa.float32()),
-    "int8[]": pa.list_(pa.int8()),
+_ARROW: dict[ColumnType, str] = {
+    "text": "string",
+    "long text": "string",
+    "json": "string",
+    "int64": "int64",
+    "int32": "int32",
+    "float64": "float64",
+    "bool": "bool",
+    "int32[]": "int32",
+    "float32[]": "float32",
+    "int8[]": "int8",
 }
+"""The Arrow type of a column, or of the items of a column of lists."""
 BULKY = frozenset({"long text", "json", "int32[]", "float32[]", "int8[]"})
 """The types of columns that hold payloads."""
-_REPEATED = frozenset({str, int, bool})
+_REPEATED = frozenset({str, int, bool, type(None)})
 
-SCHEMAS: dict[str, pa.Schema] = {
-    table.name: pa.schema(
-        [pa.field(column.name, _ARROW[column.type]) for column in table.columns],
-        metadata={"rolltrace_format": str(FORMAT), "rolltrace_table": table.name},
-    )
-    for table in TABLES
-}
+
+class _Schemas(Mapping[str, "pa.Schema"]):
+    """Each is made when it is asked for: whoever asks for none does without Arrow."""
+
+    def __init__(self) -> None:
+        self._tables = {table.name: table for table in TABLES}
+        self._known: dict[str, pa.Schema] = {}
+
+    def __getitem__(self, name: str) -> pa.Schema:
+        if name not in self._known:
+            self._known[name] = pa.schema(
+                [pa.field(column.name, _type_of(column.type)) for column in self._tables[name].columns],
+                metadata={"rolltrace_format": str(FORMAT), "rolltrace_table": name},
+            )
+        return self._known[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._tables
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tables)
+
+    def __len__(self) -> int:
+        return len(self._tables)
+
+
+def _type_of(kind: ColumnType) -> pa.DataType:
+    item = pa.type_for_alias(_ARROW[kind])
+    return pa.list_(item) if kind.endswith("[]") else item
+
+
+SCHEMAS: Mapping[str, pa.Schema] = _Schemas()
 """The Arrow schema of each table, derived from `record.tables`."""
 
 
 def arrow_column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     """The values of one column. Most columns of a part hold the same everywhere, which is soon told."""
-    if values and values.count(values[0]) == len(values):
-        first = values[0]
-        if first is None:
+    if values and type(values[0]) in _REPEATED and values.count(values[0]) == len(values):
+        if values[0] is None:
             return pa.nulls(len(values), kind)
-        if type(first) in _REPEATED:
-            return pa.repeat(pa.scalar(first, type=kind), len(values))
+        return pa.repeat(pa.scalar(values[0], type=kind), len(values))
     if not pa.types.is_list(kind):
         return pa.array(values, type=kind)
     # Lists come as Arrow arrays already: they are put behind each other without a look at their items.

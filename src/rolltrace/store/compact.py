@@ -16,11 +16,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-import pyarrow as pa
-
+from rolltrace._arrow import pa, pc, pq
 from rolltrace._guard import logger
 from rolltrace.record import LOSSES, TABLES
-from rolltrace.store.arrow import as_today, pc, pq
+from rolltrace.store.arrow import as_today
 from rolltrace.store.layout import Partition, source_of, step_folders, step_of, table_of
 from rolltrace.store.merge import replace_parts
 from rolltrace.store.owners import Owned

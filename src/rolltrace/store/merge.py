@@ -15,13 +15,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
-import pyarrow as pa
 import xxhash
 
+from rolltrace._arrow import pa, pq
 from rolltrace.files import host_tag, make_folder, open_file, read_page, replace_file
 from rolltrace.journal import journal_folder
 from rolltrace.record import Table
-from rolltrace.store.arrow import as_today, pq
+from rolltrace.store.arrow import as_today
 from rolltrace.store.layout import COMPACTED, Partition, data_folder, parts_in, source_of, step_folders
 from rolltrace.store.parts import Replaced, hidden_parts, replaced_by, row_count, write_table
 

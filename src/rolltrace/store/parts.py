@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
-import pyarrow as pa
 import xxhash
 
+from rolltrace._arrow import pa, pc, pq
 from rolltrace.files import check_inside, file_mode, make_folder, open_private, replacing
 from rolltrace.record import Table
-from rolltrace.store.arrow import BULKY, SCHEMAS, arrow_column, pc, pq
+from rolltrace.store.arrow import BULKY, SCHEMAS, arrow_column
 from rolltrace.store.layout import (
     COMPACTED,
     OnUnreadable,
@@ -43,7 +43,6 @@ _ROWS_PER_GROUP = 4096
 _BYTES_PER_GROUP = 48 << 20
 """Of payload columns, uncompressed: one op of a very long trajectory can be read without all others."""
 _PAGE_BYTES = 8 << 20
-_UNREADABLE = (OSError, ValueError, pa.ArrowException, msgspec.MsgspecError)
 
 Row = Mapping[str, Any]
 
@@ -192,15 +191,19 @@ def replaced_by(part: Path) -> tuple[Replaced, ...]:
     """The parts that a part stands for, by its footer; none if that cannot be read, or if the numbers do not fit."""
     try:
         return _read_replaced(part) if source_of(part).startswith(COMPACTED) else ()
-    except _UNREADABLE:
+    except _unreadable():
         return ()
+
+
+def _unreadable() -> tuple[type[Exception], ...]:
+    return (OSError, ValueError, pa.ArrowException, msgspec.MsgspecError)
 
 
 def row_count(part: Path) -> int | None:
     """How many rows a part has; None if it cannot be read."""
     try:
         return int(pq.read_metadata(part).num_rows)
-    except _UNREADABLE:
+    except _unreadable():
         return None
 
 

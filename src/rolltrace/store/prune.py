@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
-import pyarrow as pa
 import xxhash
 
+from rolltrace._arrow import pa, pc, pq
 from rolltrace.files import host_tag, make_folder, read_page, replace_file
 from rolltrace.journal import journal_folder
 from rolltrace.record import LOSSES, NOTES, SPANS, TEXTS, TRANSITIONS, Table
-from rolltrace.store.arrow import BULKY, pc, pq
+from rolltrace.store.arrow import BULKY
 from rolltrace.store.layout import Partition, source_of, step_folders, table_of
 from rolltrace.store.merge import replace_parts
 from rolltrace.store.owners import Owned

@@ -73,7 +73,7 @@ def load_detokenizer(path: Path) -> Detokenizer:
         content: bytes = file.read()
     try:
         page = msgspec.json.decode(content, type=_Page)
-    except (ValueError, RecursionError) as fault:  # no JSON, no UTF-8, or deeper than the stack
+    except (ValueError, msgspec.MsgspecError, RecursionError) as fault:  # no JSON, no UTF-8, or deeper than the stack
         raise ValueError(f"{path} is no tokenizer.json: {fault}") from fault
     return ByteLevel(page.tokens()) if _is_byte_level(page.decoder) else _with_library(content.decode(), path)
 

@@ -6,18 +6,22 @@ They run in worker threads, under a time limit; what they raise becomes a `Probl
 from __future__ import annotations
 
 import json
-import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 import rolltrace
+from rolltrace.exchange import select
 from rolltrace.query import (
+    Comparison,
     FilterError,
     NotFoundError,
+    Op,
     QueryError,
     Scope,
     Store,
+    TrajectoryOutline,
     bounded,
     branch_of,
     changes_between,
@@ -30,9 +34,11 @@ from rolltrace.query import (
     group_record_list,
     jump_targets,
     listing_sql,
+    login_name,
     outline_of,
     pulse_of,
     read_image,
+    same_sample,
     search_text,
     side_by_side,
     step_series,
@@ -40,13 +46,20 @@ from rolltrace.query import (
     trajectory_page,
     whole_value,
 )
+from rolltrace.query import compare as compare_trajectories
 from rolltrace.view import requests, shapes, wire
 from rolltrace.view.answers import Answer
 from rolltrace.view.encoding import encoded, recorded, recorded_whole
+from rolltrace.view.lanes import Opened
 from rolltrace.view.loaded import Loaded
+from rolltrace.view.merged import merged_pulse, merged_status
+from rolltrace.view.stores import Home, Stores
+from rolltrace.view.writes import Writing
 
-_MOST_TOKENS = 50_000
-_MOST_COMPARED = 8
+MOST_TOKENS = 50_000
+"""How many tokens are sent at once."""
+MOST_COMPARED = 8
+_MOST_RAW_OPS = 100
 
 
 class Asked(NamedTuple):
@@ -58,13 +71,33 @@ class Asked(NamedTuple):
     """Of the endpoint's request type."""
     path: Mapping[str, str]
     """The parameters in its path."""
+    writing: Writing
+    """What its pages may write."""
+    stores: Stores
+    """All that the server shows."""
+    name: str | None
+    """Of several, the one that it is about; None if it is about all of them, and `store` is the first."""
+
+    def every(self) -> list[tuple[str | None, Opened]]:
+        """The stores that it is about; without a name if the server shows one only."""
+        if not self.stores.several:
+            return [(None, self.stores.homes[0].opened())]
+        homes = self.stores.homes if self.name is None else [self.stores.named(self.name)]
+        return [(home.name, home.opened()) for home in homes]
 
 
 def status(asked: Asked) -> Answer:
-    return Answer(encoded(wire.Status, _status(asked.store)))
+    return Answer(encoded(wire.Status, _status(asked)))
 
 
-def _status(store: Store) -> dict[str, Any]:
+def _status(asked: Asked) -> dict[str, Any]:
+    names = [home.name for home in asked.stores.homes] if asked.stores.several else []
+    each = [status_of(opened.store, asked.writing) for _, opened in asked.every()]
+    return {**merged_status(each), "stores": names}
+
+
+def status_of(store: Store, writing: Writing) -> dict[str, Any]:
+    """The status of one store."""
     status = store_status(store)
     return {
         "store_name": store.path.name,
@@ -78,13 +111,18 @@ def _status(store: Store) -> dict[str, Any]:
             {"file": str(each.path.relative_to(store.path)), "reason": each.reason}
             for each in status.incomplete.missing
         ],
-        "read_only": not os.access(store.path, os.W_OK),
+        "read_only": writing.refusal(store.path),
+        "author": login_name(),
+        "labels": writing.labels,
         "now_ns": time.time_ns(),
     }
 
 
 def experiments(asked: Asked) -> Answer:
-    return Answer(encoded(wire.Experiments, {"rows": experiment_overview(asked.store)}))
+    rows = [{**row, "store": name} for name, opened in asked.every() for row in experiment_overview(opened.store)]
+    if len(asked.every()) > 1:
+        rows.sort(key=lambda row: -row["end_ns"])
+    return Answer(encoded(wire.Experiments, {"rows": rows}))
 
 
 def experiment(asked: Asked) -> Answer:
@@ -168,9 +206,10 @@ def trajectory(asked: Asked) -> Answer:
                 "siblings": outline.siblings,
                 "group_records": [shapes.group_record(each) for each in outline.group_records],
                 "over_steps": outline.over_steps,
-                "elsewhere": outline.elsewhere,
+                "elsewhere": _elsewhere(asked, outline),
                 "outline": [shapes.op(each) for each in outline.ops],
                 "scores": scores,
+                "labels": outline.labels,
                 "findings": [{**each, "detail": shapes.detail(each["detail"])} for each in outline.findings],
                 "notes": [{**each, "body": recorded(each["body"])} for each in outline.notes],
                 "pruned": None if outline.pruned is None else str(outline.pruned),
@@ -180,9 +219,18 @@ def trajectory(asked: Asked) -> Answer:
                 "has_transitions": outline.has_transitions,
                 "token_total": outline.token_total,
                 "reward_range": outline.reward_range,
+                "links": outline.links,
             },
         )
     )
+
+
+def _elsewhere(asked: Asked, outline: TrajectoryOutline) -> list[dict[str, Any]]:
+    here = [{**each, "store": None} for each in outline.elsewhere]
+    others = [home for home in asked.stores.homes if asked.stores.several and home.name != asked.name]
+    for home in others:
+        here += [{**each, "store": home.name} for each in same_sample(home.opened().store, outline.row)]
+    return here
 
 
 def _score(score: dict[str, Any]) -> dict[str, Any]:
@@ -192,6 +240,11 @@ def _score(score: dict[str, Any]) -> dict[str, Any]:
 def conversation(asked: Asked) -> Answer:
     messages = _messages(asked, shapes.LONGEST_TEXT)
     return Answer(encoded(wire.Conversation, {"messages": messages, "total": len(messages)}))
+
+
+def whole_messages(asked: Asked) -> list[Answer]:
+    """What `message` answers, for each message."""
+    return [Answer(encoded(wire.Message, each)) for each in _messages(asked, None)]
 
 
 def message(asked: Asked) -> Answer:
@@ -213,13 +266,18 @@ def tokens(asked: Asked) -> Answer:
     wanted: requests.TokensRequest = asked.arguments
     sequence = asked.loaded.tokens(asked.path["trajectory_id"])
     end = len(sequence) if wanted.end is None else wanted.end
-    end = min(end, wanted.start + _MOST_TOKENS)
+    end = min(end, wanted.start + MOST_TOKENS)
     return Answer(encoded(wire.TokenRange, shapes.token_range(sequence, wanted.start, end)))
 
 
 def op(asked: Asked) -> Answer:
     op = _op(asked)
     outline = next(each for each in asked.loaded.ops(asked.path["trajectory_id"]) if each["op_id"] == op.op_id)
+    return op_detail(op, outline)
+
+
+def op_detail(op: Op, outline: dict[str, Any]) -> Answer:
+    """An op and its line of the outline."""
     payload = {"inputs": recorded(op.inputs), "outputs": recorded(op.outputs)}
     return Answer(encoded(wire.OpDetail, {**outline, **payload, "op": shapes.op(outline), "traceback": op.traceback}))
 
@@ -232,8 +290,13 @@ def branch(asked: Asked) -> Answer:
         path = None
     if not isinstance(path, list) or not all(isinstance(key, str | int) for key in path):
         raise QueryError(f"path must be a JSON list of keys and indexes, not {wanted.path[:100]!r}")
-    value = branch_of(getattr(_op(asked), wanted.part), path, offset=wanted.offset)
-    return Answer(encoded(wire.Branch, {"part": wanted.part, "path": path, "value": recorded_whole(value)}))
+    return op_branch(_op(asked), wanted.part, path, wanted.offset)
+
+
+def op_branch(op: Op, part: str, path: list[str | int], offset: int = 0) -> Answer:
+    """What stands at a path of an op's inputs or outputs."""
+    value = branch_of(getattr(op, part), path, offset=offset)
+    return Answer(encoded(wire.Branch, {"part": part, "path": path, "value": recorded_whole(value)}))
 
 
 def op_raw(asked: Asked) -> Answer:
@@ -242,7 +305,7 @@ def op_raw(asked: Asked) -> Answer:
     return Answer(body, filename=f"op-{op.op_id}.json")
 
 
-def _op(asked: Asked) -> Any:
+def _op(asked: Asked) -> Op:
     op_id = _whole(asked.path["op_id"])
     op = next(
         (each for each in asked.loaded.trajectory(asked.path["trajectory_id"]).walk() if each.op_id == op_id), None
@@ -264,7 +327,7 @@ def transitions(asked: Asked) -> Answer:
         names = ("prompt", "policy_response", "reward_data", "env_state", "extra")
         values = {name: recorded(trace.get(name)) for name in names}
         present = {key: recorded(value) for key, value in fields.items() if value is not None}
-        earlier = [{key: recorded(value) for key, value in each.items()} for each in row["earlier"]]
+        earlier = [shapes.earlier(each) for each in row["earlier"]]
         rows.append({**row, **values, "index": index, "changes": shown, "fields": present, "earlier": earlier})
         before = state
     return Answer(encoded(wire.Transitions, {"transitions": rows}))
@@ -273,29 +336,46 @@ def transitions(asked: Asked) -> Answer:
 def raw(asked: Asked) -> Answer:
     trajectory = asked.loaded.trajectory(asked.path["trajectory_id"])
     plain = trajectory.to_dict()
-    plain["ops"] = [shapes.op_record(each) for each in trajectory.walk()]
+    # Of a list, `bounded` shows the first ones and counts the others: their payloads need not be read.
+    plain["ops"] = [shapes.op_record(each) if at < _MOST_RAW_OPS else None for at, each in enumerate(trajectory.walk())]
     return Answer(json.dumps(bounded(plain, total=1_000_000), ensure_ascii=False).encode())
 
 
 def blob(asked: Asked) -> Answer:
-    image = read_image(asked.store.path, asked.path["hash"])
-    return Answer(image.data, image.media_type)
+    problem: NotFoundError | None = None
+    for _, opened in asked.every():
+        try:
+            image = read_image(opened.store.path, asked.path["hash"])
+            return Answer(image.data, image.media_type)
+        except NotFoundError as fault:
+            problem = problem or fault
+    raise problem or NotFoundError("there is no such image")
 
 
 def compare(asked: Asked) -> Answer:
     wanted: requests.CompareRequest = asked.arguments
     ids = [each for each in wanted.ids.split(",") if each.strip()]
-    if not 2 <= len(ids) <= _MOST_COMPARED:
-        raise QueryError(f"compare two to {_MOST_COMPARED} trajectories, not {len(ids)}")
-    comparison = asked.store.compare(ids)
-    trajectory_ids = [each.trajectory_id for each in comparison.trajectories]
-    shown = side_by_side(comparison, [asked.loaded.tokens(each) for each in trajectory_ids])
-    figures = {op["op_id"]: op for each in trajectory_ids for op in asked.loaded.ops(each)}
+    if not 2 <= len(ids) <= MOST_COMPARED:
+        raise QueryError(f"compare two to {MOST_COMPARED} trajectories, not {len(ids)}")
+    homes = [_home_of(asked, each) for each in ids]
+    comparison = compare_trajectories(
+        [home.opened().loaded.trajectory(each.rpartition(":")[2]) for home, each in zip(homes, ids)]
+    )
+    names = [home.name if asked.stores.several else None for home in homes]
+    return comparison_of(comparison, [home.opened().loaded for home in homes], names)
+
+
+def comparison_of(comparison: Comparison, loaded: Sequence[Loaded], names: Sequence[str | None]) -> Answer:
+    """What `compare` answers: each trajectory with what was read of its store, and its name."""
+    read = [(of, each.trajectory_id) for of, each in zip(loaded, comparison.trajectories)]
+    shown = side_by_side(comparison, [of.tokens(each) for of, each in read])
+    figures = {op["op_id"]: op for of, each in read for op in of.ops(each)}
     difference = shown.first_difference
     rows = [{**vars(row), "turns": [_turn(turn, figures) for turn in row.turns]} for row in shown.rows]
     columns = [
         {
             "row": shapes.listing_row(each.to_dict()),
+            "store": names[at],
             "turns": each.turns,
             "parts_at_turn": comparison.partings[at].turn,
         }
@@ -320,6 +400,13 @@ def compare(asked: Asked) -> Answer:
     )
 
 
+def _home_of(asked: Asked, trajectory_id: str) -> Home:
+    """The store of a trajectory: the one it is named with, else the one that was asked, else the first that has it."""
+    if asked.name is not None and ":" not in trajectory_id:
+        return asked.stores.named(asked.name)
+    return asked.stores.with_trajectory(trajectory_id)
+
+
 def _turn(turn: Any, figures: dict[int, Any]) -> dict[str, Any] | None:
     if turn is None:
         return None
@@ -331,10 +418,27 @@ def _differing(name: str, values: list[Any]) -> dict[str, Any]:
     return {"name": name, "values": [recorded(value) for value in values]}
 
 
+def share(asked: Asked) -> Answer:
+    from rolltrace.view.page_file import html_of  # they ask the functions above
+    from rolltrace.view.share import MOST_OF_A_GROUP, share_trajectories
+
+    wanted: requests.ShareRequest = asked.arguments
+    ids = [each for each in (wanted.ids or "").split(",") if each.strip()]
+    stores = {home.name: home for home in (_home_of(asked, each) for each in ids)}
+    if len(stores) > 1:
+        raise QueryError(f"a file is about one store, and these trajectories are of {', '.join(stores)}")
+    store = next(iter(stores.values())).opened().store if stores else asked.store
+    plain_ids = [each.rpartition(":")[2] for each in ids]
+    selection = select(store, trajectory_ids=plain_ids, limit=MOST_OF_A_GROUP + 1, **vars(_scope(wanted)))
+    shared = share_trajectories(store, selection.rows, named=bool(ids))
+    name = f"rolltrace-{shared.kind}-{shared.trajectory_ids[0][:8]}.html"
+    return Answer(html_of(shared).encode(), "text/html; charset=utf-8", filename=name)
+
+
 def live(asked: Asked) -> Answer:
-    pulse = pulse_of(asked.store)
+    pulse = merged_pulse([pulse_of(opened.store) for _, opened in asked.every()])
     rows = [shapes.live_row(row) for row in pulse.rows]
-    return Answer(encoded(wire.Live, {**vars(pulse), "rows": rows, "status": _status(asked.store)}))
+    return Answer(encoded(wire.Live, {**vars(pulse), "rows": rows, "status": _status(asked)}))
 
 
 def search(asked: Asked) -> Answer:
@@ -346,12 +450,16 @@ def search(asked: Asked) -> Answer:
 
 def jump(asked: Asked) -> Answer:
     wanted: requests.JumpRequest = asked.arguments
-    targets = jump_targets(
-        asked.store, wanted.q, Scope(project=wanted.project, experiment=wanted.experiment, step=wanted.step)
-    )
+    scope = Scope(project=wanted.project, experiment=wanted.experiment, step=wanted.step)
     candidates = [
-        {"kind": each.kind, "label": each.label, "detail": each.detail, "href": shapes.place_of(each)}
-        for each in targets
+        {
+            "kind": each.kind,
+            "label": each.label,
+            "detail": each.detail if name is None else f"{each.detail} · {name}",
+            "href": shapes.place_of(each) if name is None else f"/s/{quote(name, safe='')}{shapes.place_of(each)}",
+        }
+        for name, opened in asked.every()
+        for each in jump_targets(opened.store, wanted.q, scope)
     ]
     return Answer(encoded(wire.Jump, {"candidates": candidates}))
 
@@ -375,8 +483,9 @@ def _whole(text: str) -> int:
 HANDLERS: dict[str, Callable[[Asked], Answer]] = {
     each.__name__: each
     for each in (
-        status, experiments, experiment, groups, group_records, trajectories, sql, facets, filter_check, filter_complete, trajectory,
-        conversation, message, tokens, op, branch, op_raw, transitions, raw, blob, compare, live, search, jump,
+        status, experiments, experiment, groups, group_records, trajectories, sql, facets, filter_check,
+        filter_complete, trajectory, conversation, message, tokens, op, branch, op_raw, transitions, raw, blob, compare,
+        share, live, search, jump,
     )
 }  # fmt: skip
 """By the name of their endpoint."""

@@ -52,6 +52,9 @@ ENDPOINTS = (
     Endpoint("raw", f"{_T}/raw", requests.Nothing, "application/json", "Its record as JSON, bounded"),
     Endpoint("blob", "/api/blob/{hash}", requests.Nothing, "image/*", "An image"),
     Endpoint("compare", "/api/compare", requests.CompareRequest, wire.Comparison, "Trajectories side by side"),
+    Endpoint(
+        "share", "/api/share", requests.ShareRequest, "text/html", "Pages with their data in one file, to download"
+    ),
     Endpoint("live", "/api/live", requests.Nothing, wire.Live, "What runs right now"),
     Endpoint("events", "/api/events", requests.Nothing, "text/event-stream", "`live` events, each a Live as JSON"),
     Endpoint("search", "/api/search", requests.SearchRequest, wire.Search, "Where a text occurs"),

@@ -68,7 +68,11 @@ class Lane:
             return self._opened
 
     async def ask(self, question: Callable[[Opened], T], gone: Callable[[], Awaitable[object]]) -> T:
-        """The answer to a question; it is stopped when `gone` returns first, or after some time.
+        """The answer to a question about the store: see `work`."""
+        return await self.work(lambda: question(self.opened()), gone)
+
+    async def work(self, question: Callable[[], T], gone: Callable[[], Awaitable[object]]) -> T:
+        """The answer to a question, about whatever stores; it is stopped when `gone` returns first, or after some time.
 
         Raises:
             StoppedError: it was stopped.
@@ -80,7 +84,7 @@ class Lane:
 
         def work() -> T:
             with limit:
-                return question(self.opened())
+                return question()
 
         answering = loop.run_in_executor(self._threads, work)
         leaving = asyncio.ensure_future(gone())

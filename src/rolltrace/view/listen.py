@@ -6,6 +6,7 @@ import ipaddress
 import re
 import socket
 import ssl
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     import uvicorn
 
     from rolltrace.view.security import Access
+    from rolltrace.view.writes import Writing
 
 DEFAULT_PORT = 7655
 """ROLL on the keys of a telephone."""
@@ -114,18 +116,24 @@ def _bound(host: str, port: int) -> Listening:
 
 
 def server_of(
-    store: Path, access: Access, *, root_path: str = "", certificate: Certificate | None = None
+    stores: Path | Sequence[Path],
+    access: Access,
+    writing: Writing | None = None,
+    *,
+    root_path: str = "",
+    certificate: Certificate | None = None,
 ) -> uvicorn.Server:
-    """The server of a store, not started."""
+    """The server of a store or of several, not started."""
     # Here, since the socket waits for a browser already: it can start while this loads.
     import uvicorn
 
     from rolltrace.view.connection import Connection
     from rolltrace.view.limits import MOST_HEAD_BYTES
     from rolltrace.view.server import application
+    from rolltrace.view.writes import Writing
 
     config = uvicorn.Config(
-        application(store, access, root_path),
+        application(stores, access, writing or Writing(), root_path),
         # A client's malformed request is not worth a line; our own faults have a logger of their own.
         log_level="error", access_log=False, server_header=False, lifespan="on", http=Connection, ws="none",
         h11_max_incomplete_event_size=MOST_HEAD_BYTES,
@@ -137,12 +145,14 @@ def server_of(
 
 
 def serve(
-    store: Path,
+    stores: Sequence[Path],
     listening: Listening,
     access: Access,
+    writing: Writing | None = None,
     *,
     root_path: str = "",
     certificate: Certificate | None = None,
 ) -> None:
     """Answer until a signal ends it."""
-    server_of(store, access, root_path=root_path, certificate=certificate).run(sockets=[listening.socket])
+    server = server_of(stores, access, writing, root_path=root_path, certificate=certificate)
+    server.run(sockets=[listening.socket])

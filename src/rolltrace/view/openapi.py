@@ -12,6 +12,7 @@ import msgspec
 
 from rolltrace.view import requests, wire
 from rolltrace.view.endpoints import ENDPOINTS, Endpoint
+from rolltrace.view.writes import HEADER, HEADER_VALUE, WRITES, Write
 
 _REFERENCE = "#/components/schemas/{name}"
 
@@ -19,31 +20,53 @@ _REFERENCE = "#/components/schemas/{name}"
 def document() -> dict[str, Any]:
     """The OpenAPI document."""
     answers = [each.answer for each in ENDPOINTS if not isinstance(each.answer, str)]
+    answers += [each.answer for each in WRITES]
     _, schemas = msgspec.json.schema_components([*answers, wire.Problem], ref_template=_REFERENCE)
     _describe(schemas, wire)
+    _, bodies = msgspec.json.schema_components([each.request for each in WRITES], ref_template=_REFERENCE)
+    _describe(bodies, requests)
+    schemas = {**schemas, **bodies}
     return {
         "openapi": "3.1.0",
         "info": {"title": "rolltrace view", "version": "1"},
-        "paths": {each.path: {"get": _operation(each)} for each in ENDPOINTS},
+        "paths": {
+            **{each.path: {"get": _operation(each)} for each in ENDPOINTS},
+            **{each.path: {"post": _write_operation(each)} for each in WRITES},
+        },
         "components": {"schemas": schemas},
     }
 
 
 def _operation(endpoint: Endpoint) -> dict[str, Any]:
-    if isinstance(endpoint.answer, str):
-        content: dict[str, Any] = {endpoint.answer: {}}
-    else:
-        content = {"application/json": {"schema": {"$ref": _REFERENCE.format(name=endpoint.answer.__name__)}}}
-    problem = {"application/json": {"schema": {"$ref": _REFERENCE.format(name="Problem")}}}
+    content = {endpoint.answer: {}} if isinstance(endpoint.answer, str) else _json(endpoint.answer)
     return {
         "operationId": endpoint.name,
         "summary": endpoint.summary,
         "parameters": [*_path_parameters(endpoint.path), *_query_parameters(endpoint)],
-        "responses": {
-            "200": {"description": "the answer", "content": content},
-            "default": {"description": "why there is none", "content": problem},
-        },
+        "responses": _responses(content),
     }
+
+
+def _write_operation(write: Write) -> dict[str, Any]:
+    header = {"name": HEADER, "in": "header", "required": True, "schema": {"const": HEADER_VALUE}}
+    return {
+        "operationId": write.name,
+        "summary": write.summary,
+        "parameters": [header],
+        "requestBody": {"required": True, "content": _json(write.request)},
+        "responses": _responses(_json(write.answer)),
+    }
+
+
+def _responses(content: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "200": {"description": "the answer", "content": content},
+        "default": {"description": "why there is none", "content": _json(wire.Problem)},
+    }
+
+
+def _json(kind: type[msgspec.Struct]) -> dict[str, Any]:
+    return {"application/json": {"schema": {"$ref": _REFERENCE.format(name=kind.__name__)}}}
 
 
 def _path_parameters(path: str) -> list[dict[str, Any]]:

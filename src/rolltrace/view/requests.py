@@ -98,12 +98,33 @@ class CompareRequest(Struct, forbid_unknown_fields=True, kw_only=True):
     """Two to eight ids, with commas between them."""
 
 
+class ShareRequest(Scope, kw_only=True):
+    """What a shared file is about: trajectories by their ids, or a group by its place."""
+
+    ids: str | None = None
+    """One id, or two to eight with commas between them."""
+
+
 class SearchRequest(Scope, kw_only=True):
     """A text to search for."""
 
     q: str
     after: str | None = None
     limit: Limit = 20
+
+
+class LabelRequest(Struct, forbid_unknown_fields=True, kw_only=True):
+    """The body of a request that gives a label or takes it back."""
+
+    trajectory_ids: Annotated[list[str], Meta(min_length=1, max_length=100)]
+    name: str
+    """`note` is a note."""
+    value: str | None
+    """None takes back what the author said."""
+    author: str | None = None
+    """The user who runs the server if not given."""
+    op_id: str | None = None
+    """What it is about, if not the whole trajectory."""
 
 
 class JumpRequest(Struct, forbid_unknown_fields=True, kw_only=True):

@@ -3,8 +3,7 @@
 - On loopback, the name of the host must be a loopback name: a page of another site that has its own name resolved to
   127.0.0.1 is refused (DNS rebinding). On any other address a token is needed too.
 - A request that another site's page makes is refused: `Sec-Fetch-Site` must be this site, or `Origin` the host itself.
-- A request that may change something (all but GET and HEAD) must besides be JSON, which no form of another site can
-  send, and a link to it is none. No route needs a check of its own.
+- Only GET and HEAD, and a POST to what `view.writes` names, under its rules: no route needs a check of its own.
 - A request has a bounded head, and a body only if it may change something.
 - No script but our own files runs in the pages, whatever was traced (Content-Security-Policy).
 """
@@ -29,6 +28,7 @@ from rolltrace.view.limits import MOST_BODY_BYTES, MOST_HEAD_BYTES, SLOWED_SEC
 from rolltrace.view.listen import is_loopback
 from rolltrace.view.root import path_below_root, relative_root
 from rolltrace.view.wire import Problem
+from rolltrace.view.writes import forgery, is_write
 
 HEADERS = {
     # Styles may be inline: libraries for editors and charts set them so, and a style runs no script.
@@ -45,7 +45,6 @@ _LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 _TOKEN_PARAMETER = "token"
 _NEXT_PARAMETER = "next"
 _READS = frozenset({"GET", "HEAD"})
-_WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
 
 class Access(NamedTuple):
@@ -95,7 +94,7 @@ class Guard:
         refused = (
             _size_refusal(scope, headers)
             or self._site_refusal(headers, scope["method"])
-            or _write_refusal(headers, scope["method"])
+            or _write_refusal(scope, headers)
             or await self._token_refusal(scope, headers)
         )
         await (refused or self._app)(scope, receive, with_headers)
@@ -191,15 +190,13 @@ def _size_refusal(scope: Scope, headers: Headers) -> Response | None:
     return None
 
 
-def _write_refusal(headers: Headers, method: str) -> Response | None:
-    if method in _READS:
+def _write_refusal(scope: Scope, headers: Headers) -> Response | None:
+    if scope["method"] in _READS:
         return None
-    if method not in _WRITES:
-        return _problem(405, "method", f"{method[:20]!r} is not allowed")
-    media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
-    if media_type != "application/json":
-        return _problem(415, "bad_request", f"a {method} request must be application/json, not {media_type[:60]!r}")
-    return None
+    if not is_write(scope["method"], scope["path"]):
+        return _problem(405, "method", f"{scope['method'][:20]} is not allowed: nothing can be changed here")
+    why = forgery(headers)
+    return None if why is None else _problem(403, "forbidden", why)
 
 
 def _address_of(origin: str) -> str:

@@ -8,11 +8,12 @@ from __future__ import annotations
 import asyncio
 import gzip
 import logging
+import re
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 from starlette.applications import Starlette
@@ -25,12 +26,20 @@ from xxhash import xxh3_64_hexdigest
 from rolltrace.errors import FilterError, NotFoundError, QueryError, RolltraceError, StoppedError, StoreError
 from rolltrace.view.encoding import encoded_struct
 from rolltrace.view.endpoints import ENDPOINTS, Endpoint
-from rolltrace.view.lanes import Lane, Opened
-from rolltrace.view.limits import MOST_STREAMS, QUICK_SEC, SLOW_SEC, STREAM_SEC
+from rolltrace.view.lanes import Opened
+from rolltrace.view.limits import MOST_STREAMS, STREAM_SEC
 from rolltrace.view.root import WithoutPrefix, relative_root
 from rolltrace.view.security import Access, Guard
 from rolltrace.view.static import INDEX, StaticFile, index_at, static_files
-from rolltrace.view.wire import Problem
+from rolltrace.view.stores import PREFIX, Home, Stores
+from rolltrace.view.wire import Problem, Written
+from rolltrace.view.writes import USUAL, WRITES, Write, WriteRefused, Writing, body_of, write_labels
+
+if TYPE_CHECKING:
+    from rolltrace.view import api
+
+if TYPE_CHECKING:
+    from rolltrace.view import api
 
 EVERY_SEC = 0.5
 """Live updates come no faster than this ..."""
@@ -39,6 +48,9 @@ AT_LEAST_EVERY_SEC = 2.0
 _SMALLEST_COMPRESSED = 1_000
 _ALWAYS_NEW = frozenset({"status", "live"})
 """What depends on the time of day has no ETag."""
+_OF_ALL = frozenset({"status", "experiments", "live", "compare", "jump", "sql", "filter_check", "blob"})
+"""What a server of several stores answers for all of them, where the address names none."""
+_NO_PAGE = re.compile(r"(?:/s/[^/]+)?/(?:api(?:/|$)|assets/)")
 logger = logging.getLogger("rolltrace.view")
 
 
@@ -49,20 +61,25 @@ class _Reply(NamedTuple):
     headers: dict[str, str]
 
 
-def application(store: Path, access: Access, root_path: str = "") -> ASGIApp:
-    """The viewer of a store, as an ASGI application; `root_path`: what a proxy leaves before every path."""
-    server = _Server(store)
+def application(
+    stores: Path | Sequence[Path], access: Access, writing: Writing = USUAL, root_path: str = ""
+) -> ASGIApp:
+    """The viewer of a store, or of several, as an ASGI application; `root_path`: what a proxy leaves before paths."""
+    server = _Server(Stores([stores] if isinstance(stores, Path) else stores), writing)
     return WithoutPrefix(Guard(server.app, access), root_path)
 
 
 class _Server:
-    def __init__(self, store: Path) -> None:
-        self._quick, self._slow = Lane(store, QUICK_SEC), Lane(store, SLOW_SEC)
+    def __init__(self, stores: Stores, writing: Writing) -> None:
+        self._stores, self._writing = stores, writing
         self._files = static_files()
-        self._live: tuple[float, bytes] = (0.0, b"")
+        self._live: dict[str | None, tuple[float, bytes]] = {}
         self._live_lock = asyncio.Lock()
         self._streams = 0
-        routes = [Route(each.path, self._handler(each), methods=["GET"]) for each in ENDPOINTS]
+        routes = []
+        for prefix in ("", PREFIX):
+            routes += [Route(prefix + each.path, self._handler(each), methods=["GET"]) for each in ENDPOINTS]
+            routes += [Route(prefix + each.path, self._writer(each), methods=["POST"]) for each in WRITES]
         routes.append(Route("/api/openapi.json", _openapi, methods=["GET"]))
         routes.append(Route("/{path:path}", self._file, methods=["GET"]))
         self.app = Starlette(routes=routes, lifespan=self._lifespan)
@@ -72,15 +89,15 @@ class _Server:
         warming = asyncio.create_task(self._warm_up())
         yield
         warming.cancel()
-        self._quick.close()
-        self._slow.close()
+        self._stores.close()
 
     async def _warm_up(self) -> None:
         """Open the store while the browser still starts: the first question is the one that takes longest."""
-        try:
-            await self._quick.ask(lambda opened: opened.store.experiments(), _never)
-        except RolltraceError:  # whoever asks is told so
-            pass
+        for home in self._stores.homes:
+            try:
+                await home.quick.ask(lambda opened: opened.store.experiments(), _never)
+            except RolltraceError:  # whoever asks is told so
+                pass
 
     def _handler(self, endpoint: Endpoint) -> Callable[[Request], Awaitable[Response]]:
         if endpoint.name == "events":
@@ -89,20 +106,71 @@ class _Server:
         async def handle(request: Request) -> Response:
             try:
                 arguments = _arguments(endpoint, request)
-                lane = self._slow if _is_slow(endpoint, arguments) else self._quick
-                return _response(
-                    await lane.ask(lambda opened: _reply(endpoint, request, arguments, opened), _left(request))
+                slow = _is_slow(endpoint, arguments)
+                home = self._named(request) or self._stores.homes[0]
+                reply = await (home.slow if slow else home.quick).work(
+                    lambda: self._reply(endpoint, request, arguments, slow=slow), _left(request)
                 )
+                return _response(reply)
             except Exception as fault:
                 return _response(_problem(fault))
 
         return handle
 
+    def _writer(self, write: Write) -> Callable[[Request], Awaitable[Response]]:
+        async def handle(request: Request) -> Response:
+            try:
+                wanted = await body_of(request, write.request)
+                named = self._named(request)
+
+                def save() -> Written:
+                    home = named or self._stores.with_trajectory(wanted.trajectory_ids[0])
+                    return write_labels(home.opened().store, self._writing, wanted)
+
+                done = await (named or self._stores.homes[0]).quick.work(save, _left(request))
+                return _response(_json(200, encoded_struct(done)))
+            except Exception as fault:
+                return _response(_problem(fault))
+
+        return handle
+
+    def _named(self, request: Request) -> Home | None:
+        """The store that stands in the address.
+
+        Raises:
+            NotFoundError: there is none of this name.
+        """
+        name = request.path_params.get("store")
+        return None if name is None else self._stores.named(name)
+
+    def _reply(self, endpoint: Endpoint, request: Request, arguments: Any, *, slow: bool) -> _Reply:
+        from rolltrace.view import api
+
+        home = self._named(request)
+        if home is None and self._stores.several and endpoint.name not in _OF_ALL:
+            home = self._meant(request, arguments)
+        opened = (home or self._stores.homes[0]).opened(slow=slow)
+        name = home.name if home is not None and self._stores.several else None
+        asked = api.Asked(
+            opened.store, opened.loaded, arguments, request.path_params, self._writing, self._stores, name
+        )
+        return _reply(endpoint, request, asked, opened)
+
+    def _meant(self, request: Request, arguments: Any) -> Home:
+        """Of several stores, the one that a request without a name is about."""
+        if (trajectory_id := request.path_params.get("trajectory_id")) is not None:
+            return self._stores.with_trajectory(trajectory_id)
+        project, experiment = (getattr(arguments, name, None) for name in ("project", "experiment"))
+        if project is not None and experiment is not None:
+            return self._stores.with_experiment(project, experiment)
+        names = " or ".join(f"/s/{home.name}/" for home in self._stores.homes)
+        raise QueryError(f"there are several stores; begin the address with that of one: {names}")
+
     async def _file(self, request: Request) -> Response:
         path = request.url.path
         file = self._files.get(path)
         if file is None:
-            if path == "/api" or path.startswith(("/api/", "/assets/")):
+            if _NO_PAGE.match(path):
                 return _response(
                     _json(404, encoded_struct(Problem("not_found", f"there is nothing at {path[:200]!r}")))
                 )
@@ -113,16 +181,20 @@ class _Server:
     async def _events(self, request: Request) -> Response:
         if self._streams >= MOST_STREAMS:
             return _response(_json(503, encoded_struct(Problem("busy", "too many pages wait for live updates"))))
-        stream = self._updates(time.monotonic() + STREAM_SEC)
+        try:
+            home = self._named(request)
+        except NotFoundError as fault:
+            return _response(_problem(fault))
+        stream = self._updates(home, time.monotonic() + STREAM_SEC)
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         return StreamingResponse(stream, media_type="text/event-stream", headers=headers)
 
-    async def _updates(self, until: float) -> AsyncIterator[bytes]:
+    async def _updates(self, home: Home | None, until: float) -> AsyncIterator[bytes]:
         self._streams += 1
         try:
             sent, sent_at = "", 0.0
             while time.monotonic() < until:
-                version, body = await self._live_body()
+                version, body = await self._live_body(home)
                 if version != sent or time.monotonic() - sent_at >= AT_LEAST_EVERY_SEC:
                     sent, sent_at = version, time.monotonic()
                     yield body
@@ -130,27 +202,29 @@ class _Server:
         finally:
             self._streams -= 1
 
-    async def _live_body(self) -> tuple[str, bytes]:
+    async def _live_body(self, home: Home | None) -> tuple[str, bytes]:
         """The newest event, made once for all pages that wait; and what tells it from the one before."""
         async with self._live_lock:
-            made_at, body = self._live
+            key = None if home is None else home.name
+            made_at, body = self._live.get(key, (0.0, b""))
             if time.monotonic() - made_at >= EVERY_SEC / 2:
                 try:
-                    body = await self._quick.ask(_live_event, _never)
+                    body = await (home or self._stores.homes[0]).quick.work(lambda: self._live_event(home), _never)
                 except Exception as fault:
                     problem = _problem(fault)
                     body = b"store\nevent: problem\ndata: " + problem.body + b"\n\n"
-                self._live = (time.monotonic(), body)
+                self._live[key] = (time.monotonic(), body)
         version, _, event = body.partition(b"\n")
         return version.decode(), event
 
+    def _live_event(self, home: Home | None) -> bytes:
+        from rolltrace.view import api
 
-def _live_event(opened: Opened) -> bytes:
-    from rolltrace.view import api
-
-    version = opened.store.version()
-    answer = api.live(api.Asked(opened.store, opened.loaded, None, {}))
-    return version.encode() + b"\nevent: live\ndata: " + answer.body + b"\n\n"
+        opened = (home or self._stores.homes[0]).opened()
+        name = home.name if home is not None and self._stores.several else None
+        asked = api.Asked(opened.store, opened.loaded, None, {}, self._writing, self._stores, name)
+        version = " ".join(each.store.version() for _, each in asked.every())
+        return version.encode() + b"\nevent: live\ndata: " + api.live(asked).body + b"\n\n"
 
 
 async def _never() -> None:
@@ -187,23 +261,23 @@ def _is_slow(endpoint: Endpoint, arguments: Any) -> bool:
         needs = compile_where(api.written(where)).needs
     except FilterError:  # whoever asks is told so
         return False
-    return endpoint.name == "search" or "text" in needs
+    return endpoint.name in ("search", "share") or "text" in needs
 
 
-def _reply(endpoint: Endpoint, request: Request, arguments: Any, opened: Opened) -> _Reply:
+def _reply(endpoint: Endpoint, request: Request, asked: api.Asked, opened: Opened) -> _Reply:
     from rolltrace.view import api
 
     headers = {"Cache-Control": "no-store"}
     etag, answer = "", None
     if endpoint.name not in _ALWAYS_NEW:
-        state = f"{_version(endpoint, request, arguments, opened)} {request.url.path}?{request.url.query}"
+        state = f"{_version(endpoint, request, asked, opened)} {request.url.path}?{request.url.query}"
         etag = f'W/"{xxh3_64_hexdigest(state.encode())}"'
         headers = {"Cache-Control": "private, no-cache", "ETag": etag, "Vary": "Accept-Encoding"}
         if etag in request.headers.get("if-none-match", ""):
             return _Reply(304, b"", "application/json", headers)
         answer = opened.answers.get(etag)
     if answer is None:
-        answer = api.HANDLERS[endpoint.name](api.Asked(opened.store, opened.loaded, arguments, request.path_params))
+        answer = api.HANDLERS[endpoint.name](asked)
         if etag:
             opened.answers.keep(etag, answer)
     body = answer.body
@@ -215,12 +289,14 @@ def _reply(endpoint: Endpoint, request: Request, arguments: Any, opened: Opened)
     return _Reply(200, body, answer.media_type, headers)
 
 
-def _version(endpoint: Endpoint, request: Request, arguments: Any, opened: Opened) -> str:
+def _version(endpoint: Endpoint, request: Request, asked: api.Asked, opened: Opened) -> str:
     """Of the step that an answer is about, if it is about one: other steps may move."""
+    if asked.stores.several:  # many answers are about all of them
+        return " ".join(home.opened().store.version() for home in asked.stores.homes)
     trajectory_id = request.path_params.get("trajectory_id")
     if trajectory_id is not None and endpoint.name != "trajectory":  # that one shows other steps too
         return opened.store.version(opened.loaded.place(trajectory_id).step)
-    return opened.store.version(getattr(arguments, "step", None))
+    return opened.store.version(getattr(asked.arguments, "step", None))
 
 
 def _takes_gzip(request: Request) -> bool:
@@ -236,6 +312,8 @@ def _problem(fault: Exception) -> _Reply:
         return _json(503, encoded_struct(Problem("timeout", str(fault))))
     if isinstance(fault, NotFoundError):
         return _json(404, encoded_struct(Problem("not_found", str(fault))))
+    if isinstance(fault, WriteRefused):
+        return _json(403, encoded_struct(Problem("read_only", str(fault), hint="rolltrace label ID NAME")))
     if isinstance(fault, StoreError):
         return _json(503, encoded_struct(Problem("store", str(fault), hint="rolltrace doctor")))
     if isinstance(fault, RolltraceError):

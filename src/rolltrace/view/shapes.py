@@ -41,6 +41,12 @@ def group_record(row: Shape) -> Shape:
     return {**row, "name": name(row["name"])}
 
 
+def earlier(replaced: Shape) -> Shape:
+    """What an amendment of an environment step replaced."""
+    values = {key: recorded(value) for key, value in replaced.items() if key != "time_ns"}
+    return {"time_ns": replaced["time_ns"], "values": values}
+
+
 def live_row(row: Shape) -> Shape:
     """A trajectory in flight."""
     return {**row, "current_op": None if row["current_op"] is None else name(row["current_op"])}

@@ -61,6 +61,16 @@ def test_ids_are_ours(lab: Any) -> None:
     assert root.span_id == root_id(made.id) != bytes(8)
 
 
+def test_the_root_carries_the_viewers_address(lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    with rollout_trace_attr(step=1, name="rollout") as made:
+        search("x")
+    assert "rl.url" not in spans(lab.read(made.id))["rollout"].attributes
+    monkeypatch.setenv("ROLLTRACE_VIEW_URL", "http://lab:7655/")
+    found = spans(lab.read(made.id))
+    assert found["rollout"].attributes["rl.url"] == f"http://lab:7655/t/{made.id}"
+    assert "rl.url" not in found["search"].attributes
+
+
 def test_children_come_before_their_parents(lab: Any) -> None:
     with rollout_trace_attr(name="rollout") as made:
         rollout_trace_op(name="outer")(lambda: search("x"))()

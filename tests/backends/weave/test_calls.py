@@ -66,6 +66,15 @@ def test_a_trajectory_is_a_root_call_with_its_ops_below(recorded: Record) -> Non
     assert {call.fields["trace_id"] for call in calls.values()} == {calls["rollout_trace"].id}
 
 
+def test_the_root_call_carries_the_viewers_address(recorded: Record, monkeypatch: pytest.MonkeyPatch) -> None:
+    (trajectory,) = recorded(rollout)
+    assert "url" not in by_name(trajectory)["rollout_trace"].fields["attributes"]
+    monkeypatch.setenv("ROLLTRACE_VIEW_URL", "http://lab:7655")
+    calls = by_name(trajectory)
+    assert calls["rollout_trace"].fields["attributes"]["url"] == f"http://lab:7655/t/{trajectory.trajectory_id}"
+    assert "url" not in calls["agent"].fields["attributes"]
+
+
 def test_ids_are_uuids_made_of_ours_and_the_same_each_time(recorded: Record) -> None:
     (trajectory,) = recorded(rollout)
     ids = [call.id for call in calls_of(trajectory)]

@@ -45,6 +45,26 @@ def test_sent_twice_is_there_once(mlflow: Any, backend: MlflowBackend, rollouts:
     assert {key: trace.to_json() for key, trace in mlflow.traces(project).items()} == once
 
 
+def test_a_trace_carries_the_viewers_address_and_the_viewer_that_of_the_trace(
+    mlflow: Any, backend: MlflowBackend, rollouts: Any, project: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ROLLTRACE_VIEW_URL", "http://lab:7655/")
+    (trajectory,) = rollouts(each=1)
+    backend.send([trajectory])
+    trace = mlflow.traces(project)[trajectory.trajectory_id]
+    assert trace.info.tags["rolltrace.url"] == f"http://lab:7655/t/{trajectory.trajectory_id}"
+    links = backend.links(trajectory)
+    if mlflow.uri.startswith("sqlite"):
+        assert links == {}
+        return
+    (run,) = mlflow.runs(project)
+    experiment = f"{mlflow.uri}/#/experiments/{mlflow.experiment(project)}"
+    assert links == {
+        "MLflow run": f"{experiment}/runs/{run.info.run_id}",
+        "MLflow trace": f"{experiment}/traces?selectedEvaluationId=tr-{{id}}&traceId=tr-{{id}}",
+    }
+
+
 FILTERS: dict[str, set[int]] = {
     "tags.step = '1'": {4, 5, 6, 7},
     "tags.sample_index = '样本-2'": {4, 5},

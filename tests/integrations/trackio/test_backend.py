@@ -113,6 +113,18 @@ def test_messages_are_those_of_the_conversation(run: Run) -> None:
         assert usage == [{"input_tokens": 10, "output_tokens": 8}, {"input_tokens": 20, "output_tokens": 8}]
 
 
+def test_a_trace_carries_the_viewers_address(tmp_path: Path, project: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ROLLTRACE_VIEW_URL", "http://lab:7655")
+    with rollouts(tmp_path, project, "run-1") as lab:
+        from rolltrace import rollout_trace_attr
+
+        with rollout_trace_attr(step=1) as made:
+            pass
+        TrackioBackend().send([lab.read(made.id)])
+    (trace,) = traces(project, "run-1")
+    assert trace["metadata"]["url"] == f"http://lab:7655/t/{made.id}"
+
+
 def test_a_database_that_is_taken_delays_and_loses_nothing(run: Run, contract: TrackioContract) -> None:
     first = run.trace([0], 3)
     run.wait_until_sent(3)

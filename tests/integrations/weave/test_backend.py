@@ -7,6 +7,7 @@ import re
 import textwrap
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -33,6 +34,18 @@ def test_everything_is_in_weave_as_it_is_in_the_store(tmp_path: Path, project: s
         call_id(each.trajectory_id): {"reward": {"value": each.reward, "terms": each.scores[-1]["terms"]}}
         for each in trajectories
     }
+
+
+def test_weave_shows_a_call_where_the_viewer_says(
+    tmp_path: Path, project: str, client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WANDB_RUN_ID", "run 7")
+    trajectories = traced(tmp_path, workers=1, count=1)
+    backend = WeaveBackend()
+    backend.send(trajectories)
+    links = backend.links(trajectories[0])
+    assert links["Weave call"].endswith(f"/{quote(project)}/r/call/{{uuid}}")
+    assert links["W&B run"].endswith(f"/{quote(project)}/runs/run%207")
 
 
 def test_what_is_sent_again_is_there_once(tmp_path: Path, client: Any) -> None:

@@ -1,9 +1,10 @@
 /** The one way to the server: typed by its OpenAPI document, so a path, an argument or a field that is gone is a type error. */
-import { fromRoot } from "../root";
+import { currentBase } from "../base";
 import { takeEarly } from "./early";
+import { get } from "./source";
 import type { Problem, paths } from "./types.gen";
 
-export type Path = keyof paths;
+export type Path = { [P in keyof paths]: paths[P] extends { get: object } ? P : never }[keyof paths];
 type Get<P extends Path> = paths[P]["get"];
 type Ok<P extends Path> = Get<P>["responses"][200] extends { content: { "application/json": infer A } } ? A : never;
 export type Answer<P extends Path> = Ok<P>;
@@ -25,7 +26,12 @@ export class ServerProblem extends Error {
   }
 }
 
-export function hrefOf(path: string, pathArguments: object | undefined, query: object | undefined): string {
+export function hrefOf(
+  path: string,
+  pathArguments: object | undefined,
+  query: object | undefined,
+  base = currentBase(),
+): string {
   const filled = path.replace(/\{(\w+)\}/g, (_, name: string) =>
     encodeURIComponent(String((pathArguments as Record<string, unknown> | undefined)?.[name] ?? "")),
   );
@@ -33,7 +39,7 @@ export function hrefOf(path: string, pathArguments: object | undefined, query: o
   for (const [name, value] of Object.entries(query ?? {}))
     if (value !== null && value !== undefined && value !== "") params.set(name, String(value));
   const text = params.toString();
-  return text ? `${filled}?${text}` : filled;
+  return base + (text ? `${filled}?${text}` : filled);
 }
 
 export async function ask<P extends Path>(
@@ -41,8 +47,9 @@ export async function ask<P extends Path>(
   pathArguments: PathArguments<P> | undefined,
   query: Query<P> | undefined,
   signal?: AbortSignal,
+  base?: string,
 ): Promise<Answer<P>> {
-  return (await fetchJson(hrefOf(path, pathArguments as object, query as object), signal)) as Answer<P>;
+  return (await fetchJson(hrefOf(path, pathArguments as object, query as object, base), signal)) as Answer<P>;
 }
 
 export function fetchJson(href: string, signal?: AbortSignal): Promise<unknown> {
@@ -50,13 +57,18 @@ export function fetchJson(href: string, signal?: AbortSignal): Promise<unknown> 
 }
 
 export async function request(href: string, signal?: AbortSignal): Promise<unknown> {
-  let response: Response;
+  let response: Awaited<ReturnType<typeof get>>;
   try {
-    response = await fetch(fromRoot(href), { signal, headers: { accept: "application/json" }, credentials: "same-origin" });
+    response = await get(href, signal);
   } catch (error) {
     if (signal?.aborted) throw error;
     throw new ServerProblem(0, { error: "unreachable", detail: "the server does not answer" });
   }
+  return answerOf(response);
+}
+
+/** What the server answered; a problem if it is none. */
+export async function answerOf(response: Awaited<ReturnType<typeof get>>): Promise<unknown> {
   if (response.ok) return response.json();
   const body = (await response.json().catch(() => null)) as Problem | null;
   throw new ServerProblem(response.status, body ?? { error: "http", detail: `HTTP ${response.status}` });

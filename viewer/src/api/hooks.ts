@@ -1,5 +1,6 @@
 /** Server data lives in one query cache. What is on the page stays until what replaces it is there. */
 import { keepPreviousData, useInfiniteQuery, useQuery } from "@tanstack/react-query";
+import { currentBase } from "../base";
 import { type Answer, ask, hrefOf, type Path, type PathArguments, type Query, type ServerProblem } from "./client";
 import { takeAnswered } from "./early";
 
@@ -15,7 +16,7 @@ interface Options<P extends Path> {
 
 export function useAnswer<P extends Path>(path: P, options: Options<P> = {}) {
   return useQuery<Answer<P>, ServerProblem>({
-    queryKey: [path, options.path ?? null, options.query ?? null],
+    queryKey: [currentBase(), path, options.path ?? null, options.query ?? null],
     queryFn: ({ signal }) => ask(path, options.path, options.query, signal),
     initialData: () =>
       takeAnswered(hrefOf(path, options.path as object, options.query as object)) as Answer<P> | undefined,
@@ -31,7 +32,7 @@ type PagedPath = { [P in Path]: Answer<P> extends Paged ? P : never }[Path];
 /** A listing that is read page by page as one scrolls. */
 export function usePages<P extends PagedPath>(path: P, query: Query<P>, options: { every?: number | false } = {}) {
   return useInfiniteQuery<Answer<P>, ServerProblem, { pages: Answer<P>[] }, unknown[], string | null>({
-    queryKey: [path, "pages", query],
+    queryKey: [currentBase(), path, "pages", query],
     initialPageParam: null,
     initialData: () => {
       const first = takeAnswered(hrefOf(path, undefined, query as object)) as Answer<P> | undefined;

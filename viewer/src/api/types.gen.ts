@@ -361,6 +361,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/share": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Pages with their data in one file, to download */
+        get: operations["share"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/live": {
         parameters: {
             query?: never;
@@ -429,6 +446,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/label": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Give labels or a note, or take them back */
+        post: operations["label"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
@@ -452,8 +486,14 @@ export interface components {
             recording: boolean;
             /** @description What readers could not see. */
             incomplete: components["schemas"]["Unreadable"][];
-            /** @description The server cannot write into the store. */
-            read_only: boolean;
+            /** @description Why nothing can be written here, neither labels nor notes; None if they can. */
+            read_only: string | null;
+            /** @description Who labels are from, if the browser names nobody. */
+            author: string;
+            /** @description The labels of the keys 1 to 9, if the browser has no others set up. */
+            labels: string[];
+            /** @description The names of all stores that the server shows, if there are several. */
+            stores: string[];
             /** @description The server's clock. */
             now_ns: number;
         };
@@ -478,6 +518,8 @@ export interface components {
          * @description One experiment in the list of all.
          */
         ExperimentRow: {
+            /** @description In which store it is, if the list is of several: its address begins with /s/NAME. */
+            store: string | null;
             project: string;
             experiment: string;
             /** @enum {unknown} */
@@ -646,6 +688,8 @@ export interface components {
             /** @description A response was cut by length. */
             truncated: boolean;
             flags: string[];
+            /** @description Names of the labels that people gave it or a turn of it. */
+            labels: string[];
             response_tokens: number | null;
             turns: number;
             duration_s: number | null;
@@ -732,6 +776,7 @@ export interface components {
             policy_version_max: number | null;
             staleness: number | null;
             flags: string[];
+            labels: string[];
             tags: Record<string, never>;
             worker: string;
             run: string | null;
@@ -758,7 +803,7 @@ export interface components {
          * @description The values of one field, the most frequent first.
          */
         Facet: {
-            /** @description status, fate, flag, tool, validate or tag.NAME */
+            /** @description status, fate, flag, label, tool, validate or tag.NAME */
             field: string;
             values: components["schemas"]["Count"][];
             /** @description How many further values there are. */
@@ -863,8 +908,10 @@ export interface components {
             elsewhere: components["schemas"]["Elsewhere"][];
             /** @description Each op before its children. */
             outline: components["schemas"]["OutlineOp"][];
-            /** @description reward first, then by name. */
+            /** @description reward first, then by name; without labels. */
             scores: components["schemas"]["Score"][];
+            /** @description Everything that people said, the oldest first. */
+            labels: components["schemas"]["Label"][];
             findings: components["schemas"]["Finding"][];
             notes: components["schemas"]["Note"][];
             /** @description When payloads went, and why, as a sentence; None if they are there. */
@@ -877,6 +924,8 @@ export interface components {
             token_total: number;
             /** @description Smallest and largest finite reward of the experiment: one colour scale. None without rewards. */
             reward_range: number[] | null;
+            /** @description Where it, or its run, is shown elsewhere: MLflow, Weave, W&B. */
+            links: components["schemas"]["Link"][];
         };
         /**
          * SampleStep
@@ -893,9 +942,11 @@ export interface components {
         };
         /**
          * Elsewhere
-         * @description The same sample in another experiment of the project.
+         * @description The same sample in another experiment of the project, or of another store.
          */
         Elsewhere: {
+            /** @description Another store. */
+            store: string | null;
             experiment: string;
             /** @description The nearest one. */
             step: number | null;
@@ -956,6 +1007,22 @@ export interface components {
             worker: string | null;
         };
         /**
+         * Label
+         * @description A label or note that somebody gave or took back.
+         */
+        Label: {
+            name: string;
+            /** @description None if it was taken back. */
+            value: string | null;
+            author: string;
+            /** @description The op that it is about; None if it is the whole trajectory. */
+            op_id: string | null;
+            time_ns: number;
+            reason: string | null;
+            /** @description It is what its author says now. */
+            counts: boolean;
+        };
+        /**
          * Finding
          * @description A problem that a check found, and where.
          */
@@ -995,6 +1062,14 @@ export interface components {
             /** @description From 1, the oldest first. */
             index: number;
             count: number;
+        };
+        /**
+         * Link
+         * @description A page of a vendor about it or its run.
+         */
+        Link: {
+            name: string;
+            url: string;
         };
         /**
          * Conversation
@@ -1204,8 +1279,8 @@ export interface components {
             fields: Record<string, never>;
             episode_done: boolean | null;
             stop_reason: string | null;
-            /** @description What later words on this step replaced, the oldest first: `time_ns`, and each value as it was. */
-            earlier: Record<string, never>[];
+            /** @description What later words on this step replaced, the oldest first. */
+            earlier: components["schemas"]["Earlier"][];
             /** @description It changes a step that is not there: that of number `turn`. */
             amends: boolean;
             turn: number | null;
@@ -1220,6 +1295,16 @@ export interface components {
             path: string;
             before: unknown;
             after: unknown;
+        };
+        /**
+         * Earlier
+         * @description What an amendment of an environment step replaced.
+         */
+        Earlier: {
+            /** @description When. */
+            time_ns: number;
+            /** @description Each value as it was before, by its name. */
+            values: Record<string, never>;
         };
         /**
          * Comparison
@@ -1242,6 +1327,8 @@ export interface components {
          */
         CompareColumn: {
             row: components["schemas"]["TrajectoryRow"];
+            /** @description Of several stores, the one it is in. */
+            store: string | null;
             turns: number;
             /** @description Where it leaves the way of the best one; None if it does not. */
             parts_at_turn: number | null;
@@ -1404,6 +1491,14 @@ export interface components {
             href: string;
         };
         /**
+         * Written
+         * @description What a request that writes did.
+         */
+        Written: {
+            trajectories: number;
+            author: string;
+        };
+        /**
          * Problem
          * @description Why there is no answer.
          */
@@ -1427,6 +1522,27 @@ export interface components {
              * @default null
              */
             hint?: string | null;
+        };
+        /**
+         * LabelRequest
+         * @description The body of a request that gives a label or takes it back.
+         */
+        LabelRequest: {
+            trajectory_ids: string[];
+            /** @description `note` is a note. */
+            name: string;
+            /** @description None takes back what the author said. */
+            value: string | null;
+            /**
+             * @description The user who runs the server if not given.
+             * @default null
+             */
+            author?: string | null;
+            /**
+             * @description What it is about, if not the whole trajectory.
+             * @default null
+             */
+            op_id?: string | null;
         };
     };
     responses: never;
@@ -1465,10 +1581,12 @@ export type Elsewhere = components['schemas']['Elsewhere'];
 export type OutlineOp = components['schemas']['OutlineOp'];
 export type Score = components['schemas']['Score'];
 export type ScoreValue = components['schemas']['ScoreValue'];
+export type Label = components['schemas']['Label'];
 export type Finding = components['schemas']['Finding'];
 export type Note = components['schemas']['Note'];
 export type Loss = components['schemas']['Loss'];
 export type RunPosition = components['schemas']['RunPosition'];
+export type Link = components['schemas']['Link'];
 export type Conversation = components['schemas']['Conversation'];
 export type Message = components['schemas']['Message'];
 export type Part = components['schemas']['Part'];
@@ -1482,6 +1600,7 @@ export type Branch = components['schemas']['Branch'];
 export type Transitions = components['schemas']['Transitions'];
 export type Transition = components['schemas']['Transition'];
 export type Change = components['schemas']['Change'];
+export type Earlier = components['schemas']['Earlier'];
 export type Comparison = components['schemas']['Comparison'];
 export type CompareColumn = components['schemas']['CompareColumn'];
 export type CompareRow = components['schemas']['CompareRow'];
@@ -1496,7 +1615,9 @@ export type SearchHit = components['schemas']['SearchHit'];
 export type Match = components['schemas']['Match'];
 export type Jump = components['schemas']['Jump'];
 export type JumpCandidate = components['schemas']['JumpCandidate'];
+export type Written = components['schemas']['Written'];
 export type Problem = components['schemas']['Problem'];
+export type LabelRequest = components['schemas']['LabelRequest'];
 export type $defs = Record<string, never>;
 export interface operations {
     status: {
@@ -2220,6 +2341,45 @@ export interface operations {
             };
         };
     };
+    share: {
+        parameters: {
+            query?: {
+                project?: string | null;
+                experiment?: string | null;
+                step?: number | null;
+                sample_index?: string | null;
+                validate?: boolean | null;
+                run?: string | null;
+                all_runs?: boolean;
+                where?: string | null;
+                ids?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description the answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/html": unknown;
+                };
+            };
+            /** @description why there is none */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     live: {
         parameters: {
             query?: never;
@@ -2340,6 +2500,41 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Jump"];
+                };
+            };
+            /** @description why there is none */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    label: {
+        parameters: {
+            query?: never;
+            header: {
+                "x-rolltrace": "write";
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["LabelRequest"];
+            };
+        };
+        responses: {
+            /** @description the answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Written"];
                 };
             };
             /** @description why there is none */

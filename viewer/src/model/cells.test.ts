@@ -13,6 +13,10 @@ test("a reward is a place on the scale, NaN and none are not", () => {
   });
 });
 
+test("before the scale is known a reward has no colour of it", () => {
+  expect(cellLook({ reward: 1, status: "ok" }, null).fill).toBe("var(--line)");
+});
+
 test("errors, cuts and flags are marked, and not twice", () => {
   expect(cellLook({ reward: 0, status: "error", truncated: true, flags: ["cut_by_length"] }, range)).toMatchObject({
     mark: "error",

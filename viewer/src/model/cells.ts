@@ -20,6 +20,8 @@ interface CellData {
   readonly flags?: readonly string[];
 }
 
+/** A reward whose place on the scale is not known yet. */
+const UNPLACED = "var(--line)";
 const MARKED = new Set(["error", "interrupted", "cancelled", "running"]);
 /** Flags that the cell already shows in another way. */
 const SHOWN = new Set(["cut_by_length", "interrupted"]);
@@ -27,9 +29,10 @@ const SHOWN = new Set(["cut_by_length", "interrupted"]);
 export function cellLook(cell: CellData, range: Range | null): CellLook {
   const reward = numberOf(cell.reward);
   const nan = reward !== null && Number.isNaN(reward);
-  const position = reward === null || nan ? null : share(reward, range ?? { min: reward, max: reward });
+  const position = reward === null || nan || range === null ? null : share(reward, range);
+  const fill = position === null ? UNPLACED : viridis(position);
   return {
-    fill: position === null ? null : viridis(position),
+    fill: reward === null || nan ? null : fill,
     nan,
     light: position === null || isLight(position),
     mark: MARKED.has(cell.status) ? (cell.status as CellLook["mark"]) : null,

@@ -7,8 +7,8 @@ test("a step that nobody amended has no earlier values", () => {
 
 test("what was replaced stands with the time until which it held, the newest first", () => {
   const earlier = [
-    { time_ns: 10, reward: 0.1 },
-    { time_ns: 20, reward: 0.2, stop_reason: null },
+    { time_ns: 10, values: { reward: 0.1 } },
+    { time_ns: 20, values: { reward: 0.2, stop_reason: null } },
   ];
   const values = earlierValues({ earlier, fields: {}, reward: 0.3, stop_reason: "won" });
   expect(values.get("reward")).toEqual([
@@ -20,8 +20,8 @@ test("what was replaced stands with the time until which it held, the newest fir
 
 test("of metrics only the keys that were changed are told", () => {
   const earlier = [
-    { time_ns: 10, metrics: { moves: 5 } },
-    { time_ns: 20, metrics: { moves: 5, won: 0 } },
+    { time_ns: 10, values: { metrics: { moves: 5 } } },
+    { time_ns: 20, values: { metrics: { moves: 5, won: 0 } } },
   ];
   const values = earlierValues({ earlier, fields: { metrics: { moves: 5, won: 1 } } });
   expect(values.get("metrics")).toEqual([

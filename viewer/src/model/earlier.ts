@@ -8,7 +8,7 @@ export interface EarlierValue {
 }
 
 interface Amended {
-  readonly earlier: readonly Readonly<Record<string, unknown>>[];
+  readonly earlier: readonly { readonly time_ns: number; readonly values: Readonly<Record<string, unknown>> }[];
   readonly fields: Readonly<Record<string, unknown>>;
   readonly reward?: unknown;
   readonly episode_done?: unknown;
@@ -20,10 +20,10 @@ export function earlierValues(step: Amended): Map<string, EarlierValue[]> {
   const values = new Map<string, EarlierValue[]>();
   const next = new Map<string, unknown>(Object.entries(step.fields));
   for (const name of ["reward", "episode_done", "stop_reason"] as const) next.set(name, step[name] ?? null);
-  for (const { time_ns, ...replaced } of [...step.earlier].reverse()) {
+  for (const { time_ns, values: replaced } of [...step.earlier].reverse()) {
     for (const [name, was] of Object.entries(replaced)) {
       const value = onlyChanged(was, next.get(name));
-      values.set(name, [...(values.get(name) ?? []), { value, until_ns: Number(time_ns) }]);
+      values.set(name, [...(values.get(name) ?? []), { value, until_ns: time_ns }]);
       next.set(name, was);
     }
   }

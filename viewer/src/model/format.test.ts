@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { bytes, change, count, measure, percent, seconds, short } from "./format";
+import { bytes, change, coarse, count, measure, percent, seconds, short } from "./format";
 
 const plain = (text: string) => text.replaceAll("\u00a0", " ");
 
@@ -40,4 +40,8 @@ test("time spans have the unit that fits", () => {
 test("shares and sizes", () => {
   expect([0.18, 0.004, 0, 1].map((x) => plain(percent(x)))).toEqual(["18 %", "0.4 %", "0 %", "100 %"]);
   expect([12, 1200, 45_600_000].map((x) => plain(bytes(x)))).toEqual(["12 B", "1.2 kB", "46 MB"]);
+});
+
+test("a time span where only its size matters has one unit", () => {
+  expect([5, 90, 7300, 200_000].map(coarse)).toEqual(["5\u00a0s", "1\u00a0min", "2\u00a0h", "2\u00a0d"]);
 });

@@ -95,6 +95,17 @@ export function tickSeconds(value: number): string {
   return value > 0 && value < 1 ? `${tick(value * 1000)}${GAP}ms` : `${tick(value)}${GAP}s`;
 }
 
+/** A time span in one unit, where only its size matters. */
+export function coarse(value: number): string {
+  const units = [
+    [86_400, "d"],
+    [3600, "h"],
+    [60, "min"],
+  ] as const;
+  const unit = units.find(([size]) => value >= size);
+  return unit ? `${Math.floor(value / unit[0])}${GAP}${unit[1]}` : `${Math.floor(value)}${GAP}s`;
+}
+
 /** The time of day, with the date where it is another day than `now`, and the year where it is another. Local time: the reader's. */
 export function clock(ns: Maybe, nowNs: number = Date.now() * 1e6): string {
   if (ns === null || ns === undefined) return MISSING;

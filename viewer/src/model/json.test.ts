@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { cutOf, jsonPieces, nodeOf, prettyJson, preview } from "./json";
+import { cutOf, isFlat, jsonPieces, nodeOf, prettyJson, preview } from "./json";
 
 test("stubs show what they have and know how much there is", () => {
   const stub = { $cut: { type: "list", size: 30_000, shown: [1, 2] } };
@@ -32,4 +32,11 @@ test("coloured pieces hold all of the text", () => {
         .map((piece) => piece.text)
         .join(""),
     ).toBe(text);
+});
+
+test("an object of a few plain values is flat, anything deeper or longer is a tree", () => {
+  expect(isFlat({ moves: 5, won: null, why: "fewer moves" })).toBe(true);
+  expect(isFlat({ at: { x: 1 } })).toBe(false);
+  expect(isFlat({ text: "x".repeat(61) })).toBe(false);
+  expect(isFlat({ $float: "nan" })).toBe(false);
 });

@@ -125,3 +125,14 @@ function spaced(value: unknown): string {
       .join(", ")}}`;
   return JSON.stringify(value);
 }
+
+const FLAT_AT_MOST = 12;
+
+/** Whether an object is a few plain values, each short enough for a line. */
+export function isFlat(value: Readonly<Record<string, unknown>>): boolean {
+  const items = Object.values(value);
+  if (items.length > FLAT_AT_MOST || cutOf(value) !== null || specialOf({ ...value }) !== null) return false;
+  return items.every((item) =>
+    typeof item === "string" ? item.length <= 60 : typeof item !== "object" || item === null,
+  );
+}

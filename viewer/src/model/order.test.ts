@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { directionOf, neighbour, nextOrder, toggledIn } from "./order";
+import { directionOf, neighbour, nextOrder, sortedRows, toggledIn } from "./order";
 
 test("clicks on a column's head go round", () => {
   expect(nextOrder(null, "std")).toBe("-std");
@@ -21,4 +21,10 @@ test("a selection has a limit", () => {
   expect(toggledIn(["a"], "b", 2)).toEqual(["a", "b"]);
   expect(toggledIn(["a", "b"], "c", 2)).toEqual(["a", "b"]);
   expect(toggledIn(["a", "b"], "a", 2)).toEqual(["b"]);
+});
+
+test("rows are sorted as the server sorts them: what is not known comes last, either way", () => {
+  const rows = [{ reward: 0.5 }, { reward: null }, { reward: "inf" }, { reward: 2 }, { reward: "nan" }];
+  expect(sortedRows(rows, "reward").map((row) => row.reward)).toEqual([0.5, 2, "inf", null, "nan"]);
+  expect(sortedRows(rows, "-reward").map((row) => row.reward)).toEqual(["inf", 2, 0.5, null, "nan"]);
 });

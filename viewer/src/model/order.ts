@@ -1,4 +1,5 @@
 /** How a table is sorted, as the server and the address write it: `-reward` is descending. */
+import { numberOf, type WireNumber } from "../api/number";
 
 export type Direction = "ascending" | "descending" | "none";
 
@@ -25,4 +26,22 @@ export function neighbour<T>(items: readonly T[], isHere: (item: T) => boolean, 
 export function toggledIn(items: readonly string[], item: string, most: number): string[] {
   if (items.includes(item)) return items.filter((each) => each !== item);
   return items.length >= most ? [...items] : [...items, item];
+}
+
+/** The rows as the server would sort them by one column: what is not known comes last. */
+export function sortedRows<R extends Readonly<Record<string, unknown>>>(rows: readonly R[], order: string): R[] {
+  const column = order.replace(/^-/, "");
+  const by = order.startsWith("-") ? -1 : 1;
+  return [...rows].sort((a, b) => {
+    const [left, right] = [rankOf(a[column]), rankOf(b[column])];
+    if (left === null || right === null) return Number(left === null) - Number(right === null);
+    return by * (left < right ? -1 : left > right ? 1 : 0);
+  });
+}
+
+function rankOf(value: unknown): number | string | null {
+  if (value === "inf" || value === "-inf") return numberOf(value as WireNumber);
+  if (typeof value === "boolean") return Number(value);
+  if (Array.isArray(value)) return value.join(",");
+  return value === "nan" || (typeof value !== "number" && typeof value !== "string") ? null : value;
 }

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { asCommand, asFilter, asPython, queryOf } from "./scope";
+import { asCommand, asFilter, asPython, queryOf, scopeOfIds } from "./scope";
 
 const scope = {
   project: "maths",
@@ -26,4 +26,13 @@ test("the same question in Python and on the command line", () => {
   expect(asCommand("groups", scope, "/data/my store")).toBe(
     "rolltrace groups '/data/my store' --project maths --experiment 'it'\\''s' --step 120 --where 'reward < 0.5 or flag is not null' --order=-std",
   );
+});
+
+test("certain trajectories are asked for by their ids, of whatever run", () => {
+  const two = scopeOfIds(["aa", "bb"]);
+  expect(asFilter(two)).toBe("trajectory_id in ('aa', 'bb')");
+  expect(asCommand("trajectories", two, "s")).toBe(
+    "rolltrace ls s --all-runs --where 'trajectory_id in ('\\''aa'\\'', '\\''bb'\\'')'",
+  );
+  expect(asPython("trajectories", two, "s")).toContain("all_runs=True");
 });

@@ -34,6 +34,11 @@ export function scopeOf(
   };
 }
 
+/** Certain trajectories, of whatever run. */
+export function scopeOfIds(ids: readonly string[]): Scope {
+  return { where: `trajectory_id in (${ids.map(literal).join(", ")})`, allRuns: true };
+}
+
 /** Which of the two tables a step's page shows: the rollouts of one sample are a list. */
 export function tableOf(sample: string | null, query: URLSearchParams): "groups" | "list" {
   return (query.get("view") ?? (sample === null ? "groups" : "list")) === "list" ? "list" : "groups";
@@ -104,6 +109,8 @@ export function asCommand(listing: Listing, scope: Scope, storePath: string): st
   if (scope.experiment !== undefined) parts.push(`--experiment ${shellText(scope.experiment)}`);
   if (typeof scope.step === "number") parts.push(`--step ${scope.step}`);
   if (scope.sample !== undefined && scope.sample !== null) parts.push(`--sample ${shellText(scope.sample)}`);
+  if (scope.run) parts.push(`--run ${shellText(scope.run)}`);
+  if (scope.allRuns) parts.push("--all-runs");
   const where = queryOf(scope).where;
   if (where) parts.push(`--where ${shellText(where)}`);
   if (scope.order) parts.push(`--order=${scope.order}`);

@@ -1,10 +1,11 @@
 import type { AnchorHTMLAttributes, MouseEvent } from "react";
 import { fromRoot } from "../root";
-import { navigate } from "./url";
+import { isThere } from "./place";
+import { navigate, within } from "./url";
 
 type Props = AnchorHTMLAttributes<HTMLAnchorElement> & { href: string; replace?: boolean };
 
-/** A link inside the viewer. A click with a modifier opens a new tab as anywhere else. */
+/** A link inside the viewer. A click with a modifier opens a new tab as anywhere else. Text where it leads nowhere. */
 export function Link({ href, replace, onClick, ...rest }: Props) {
   const follow = (event: MouseEvent<HTMLAnchorElement>) => {
     onClick?.(event);
@@ -12,5 +13,5 @@ export function Link({ href, replace, onClick, ...rest }: Props) {
     event.preventDefault();
     navigate(href, { replace });
   };
-  return <a href={fromRoot(href)} onClick={follow} {...rest} />;
+  return isThere(href) ? <a href={fromRoot(within(href))} onClick={follow} {...rest} /> : <span {...rest} />;
 }

@@ -1,8 +1,11 @@
 /** The address is the state: it is read here and changed with `navigate`; pages follow it with `useUrl`. */
-import { belowRoot, fromRoot } from "../root";
+import { baseOf } from "../base";
+import { isThere, readPlace, writePlace } from "./place";
 
 export interface Url {
   readonly href: string;
+  /** Of several stores, the one that is shown: `/s/NAME`, which stands before the path; empty with one store. */
+  readonly base: string;
   readonly path: string;
   readonly query: URLSearchParams;
   /** What stands after `#`, as `name=value` pairs: anchors inside a page. */
@@ -14,20 +17,17 @@ type Changes = Record<string, string | null>;
 /** Browsers refuse addresses that change too often, as they do while a key is held down. */
 const REPLACE_AFTER_MS = 120;
 
-let current = parse(typeof location === "undefined" ? "/" : shown());
+let current = parse(readPlace());
 let replacing: ReturnType<typeof setTimeout> | undefined;
 const listeners = new Set<() => void>();
 
-/** What the browser shows, as an address of ours. */
-function shown(): string {
-  return belowRoot(location.pathname) + location.search + location.hash;
-}
-
 function parse(href: string): Url {
   const { pathname, search, hash } = new URL(href, "http://localhost");
+  const base = baseOf(pathname);
   return {
     href: pathname + search + hash,
-    path: pathname,
+    base,
+    path: pathname.slice(base.length) || "/",
     query: new URLSearchParams(search),
     anchor: new URLSearchParams(hash.slice(1)),
   };
@@ -42,14 +42,14 @@ function settle(): void {
   if (replacing === undefined) return;
   clearTimeout(replacing);
   replacing = undefined;
-  history.replaceState(null, "", fromRoot(current.href));
+  writePlace(current.href, { replace: true });
 }
 
 if (typeof window !== "undefined") {
   const follow = () => {
     clearTimeout(replacing);
     replacing = undefined;
-    adopt(parse(shown()));
+    adopt(parse(readPlace()));
   };
   window.addEventListener("popstate", follow);
   window.addEventListener("hashchange", follow);
@@ -65,16 +65,22 @@ export function currentUrl(): Url {
   return current;
 }
 
+/** Links inside a store's pages stay there, except those to the front page; one that names a store goes there. */
+export function within(href: string): string {
+  const isFront = /^\/(?:[?#]|$)/.test(href);
+  return isFront || baseOf(href) ? href : current.base + href;
+}
+
 export function navigate(href: string, { replace = false }: { replace?: boolean } = {}): void {
-  const url = parse(href);
-  if (url.href === current.href) return;
+  const url = parse(within(href));
+  if (url.href === current.href || !isThere(href)) return;
   if (replace) {
     adopt(url);
     clearTimeout(replacing);
     replacing = setTimeout(settle, REPLACE_AFTER_MS);
   } else {
     settle();
-    history.pushState(null, "", fromRoot(url.href));
+    writePlace(url.href, { replace: false });
     adopt(url);
   }
 }
@@ -83,7 +89,7 @@ export function navigate(href: string, { replace = false }: { replace?: boolean 
 export function hrefWith(changes: Changes, anchor: Changes = {}): string {
   const query = changed(current.query, changes);
   const hash = changed(current.anchor, anchor);
-  return current.path + (query ? `?${query}` : "") + (hash ? `#${hash}` : "");
+  return current.base + current.path + (query ? `?${query}` : "") + (hash ? `#${hash}` : "");
 }
 
 function changed(params: URLSearchParams, changes: Changes): string {

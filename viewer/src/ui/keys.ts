@@ -45,6 +45,7 @@ export function useActiveBindings(): readonly (readonly Binding[])[] {
 
 function isTyping(target: EventTarget | null): boolean {
   if (!(target instanceof HTMLElement)) return false;
+  if (target instanceof HTMLInputElement && ["checkbox", "radio"].includes(target.type)) return false;
   return target.isContentEditable || ["INPUT", "TEXTAREA", "SELECT"].includes(target.tagName);
 }
 

@@ -2,7 +2,7 @@
 import { useSyncExternalStore } from "react";
 import { currentUrl, onChange, type Url } from "./address";
 
-export { currentUrl, hrefWith, navigate, setAnchor, setQuery } from "./address";
+export { currentUrl, hrefWith, navigate, setAnchor, setQuery, within } from "./address";
 
 export function useUrl(): Url {
   return useSyncExternalStore(onChange, currentUrl);

@@ -15,6 +15,7 @@ from mlflow.exceptions import MlflowException
 
 from rolltrace._guard import logger
 from rolltrace.backends.backend import Refused, convert_each
+from rolltrace.backends.links import web_address
 from rolltrace.backends.mlflow.faults import in_plain_words, is_final
 from rolltrace.backends.mlflow.info import RUN, SOURCE, info_of
 from rolltrace.backends.mlflow.place import Places
@@ -72,6 +73,18 @@ class MlflowBackend:
                 if info is not None:  # it stays where it is, whatever the place of its experiment is now
                     run_id = info.trace_metadata.get(RUN) or places.of(trajectory).run_id
                     self._write(info_of(trajectory, info.experiment_id, run_id))
+
+    def links(self, trajectory: Trajectory) -> dict[str, str]:
+        """Where MLflow shows it and its run; nothing if there is no server."""
+        server = web_address(self._uri)
+        if server is None or self._places is None:
+            return {}
+        place, trace = self._places.of(trajectory), trace_id_of("{id}")
+        experiment = f"{server}/#/experiments/{place.experiment_id}"
+        return {
+            "MLflow run": f"{experiment}/runs/{place.run_id}",
+            "MLflow trace": f"{experiment}/traces?selectedEvaluationId={trace}&traceId={trace}",
+        }
 
     def close(self) -> None:
         self._tracking = self._places = None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from mlflow.entities import AssessmentSource, Feedback, TraceInfo, TraceLocation, TraceState
 
+from rolltrace.backends.links import view_link
 from rolltrace.backends.mlflow.spans import mlflow_usage
 from rolltrace.backends.mlflow.values import cut, plain, trace_id_of
 from rolltrace.backends.values import strict_json
@@ -73,6 +74,7 @@ def _tags(trajectory: Trajectory) -> dict[str, str]:
         "flags": ",".join(trajectory.flags) or None,
         "rolltrace.status": trajectory.status,
         "rolltrace.trajectory_id": trajectory.trajectory_id,
+        "rolltrace.url": view_link(trajectory.trajectory_id),
         "rolltrace.parent_trajectory_id": trajectory.parent_trajectory_id,
     }
     users = {

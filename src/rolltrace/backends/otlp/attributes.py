@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from rolltrace.backends.links import view_link
 from rolltrace.backends.otlp.wire import Value
 from rolltrace.backends.values import strict_json
 from rolltrace.query import Op, Trajectory, messages_of, reply_of_op
@@ -70,6 +71,7 @@ def of_trajectory(trajectory: Trajectory) -> dict[str, Value]:
         "gen_ai.operation.name": "invoke_agent",
         "gen_ai.agent.name": trajectory.name,
         "rl.trajectory_id": trajectory.trajectory_id,
+        **({} if (link := view_link(trajectory.trajectory_id)) is None else {"rl.url": link}),
         "rl.turns": trajectory.turns,
         "rl.tool_calls": trajectory.tool_calls,
     }

@@ -7,10 +7,12 @@ up twice, for a while, on another.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import quote
 
 from rolltrace._guard import logger
 from rolltrace.backends.backend import Refused, convert_each
@@ -64,6 +66,13 @@ class WeaveBackend:
         for project, group in self._groups(trajectories):
             for trajectory_id, reason in self._bring_scores(project, group).items():
                 logger.warning("Weave refused a score of trajectory %s: %s", trajectory_id, reason)
+
+    def links(self, trajectory: Trajectory) -> dict[str, str]:
+        """Where Weave shows it, and W&B the run that WANDB_RUN_ID names."""
+        page = self._service.page(self._service.project(trajectory.project))
+        run_id = os.environ.get("WANDB_RUN_ID", "").strip()
+        of_run = {"W&B run": f"{page}/runs/{quote(run_id, safe='')}"} if run_id else {}
+        return {"Weave call": f"{page}/r/call/{{uuid}}", **of_run}
 
     def close(self) -> None:
         """There is nothing to close."""

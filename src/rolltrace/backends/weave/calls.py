@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from rolltrace.backends.links import view_link
 from rolltrace.backends.values import iso_time
 from rolltrace.backends.weave.fit import fit, json_bytes
 from rolltrace.query import Op, TokenUsage, Trajectory
@@ -133,6 +134,7 @@ def _root(trajectory: Trajectory, summary: Json) -> Json:
             "status": trajectory.status,
             "tags": trajectory.tags,
             "flags": trajectory.flags,
+            **({} if (link := view_link(trajectory.trajectory_id)) is None else {"url": link}),
             **({} if trajectory.pruned is None else {"pruned": str(trajectory.pruned)}),
             **{name: value for name in about if (value := getattr(trajectory, name)) is not None},
             "weave": {"kind": "agent"},

@@ -65,6 +65,7 @@ class WeaveService:
         base = os.environ.get("WANDB_BASE_URL") or _written_base_url()
         self._base_url = base.rstrip("/")
         public = (os.environ.get("WANDB_PUBLIC_BASE_URL") or self._base_url).rstrip("/")
+        self._app_url = "https://wandb.ai" if public == "https://api.wandb.ai" else public
         hosted = public == "https://api.wandb.ai"
         default = "https://trace.wandb.ai" if hosted else f"{public}/traces"
         self._trace_url = (os.environ.get("WF_TRACE_SERVER_URL") or default).rstrip("/")
@@ -78,6 +79,10 @@ class WeaveService:
         self._client = HttpClient(_TIMEOUT_SEC, certificate_setting="SSL_CERT_FILE")
         self._projects: dict[str, Project] = {}
         self._takes_batches_of_feedback = True
+
+    def page(self, project: Project) -> str:
+        """Where W&B shows a project."""
+        return f"{self._app_url}/{quote(project.entity, safe='')}/{quote(project.name, safe='')}"
 
     def project(self, name: str) -> Project:
         """The W&B project of this name, made if it does not exist yet.

@@ -4,7 +4,7 @@ Rules of the wire:
 - A `Number` that JSON cannot hold is one of the texts `nan`, `inf`, `-inf` (`view.encoding` does that).
 - Ids of ops are text: they have 62 bits, and a JavaScript number keeps 53. So are sample indexes, which may be either.
 - Times `..._ns` are nanoseconds since 1970; JavaScript rounds them to 256 ns, so what is short is given in seconds.
-- Recorded values (`Json`) are bounded: `query.bounded` says what stands where something was cut.
+- Recorded values (`Json`) are bounded: `query.bounds` says what stands where something was cut.
 """
 
 from rolltrace.view.wire.comparison import CompareColumn, CompareRow, CompareTurn, Comparison, Difference, Differing
@@ -44,13 +44,17 @@ from rolltrace.view.wire.store import (
     Series,
     Status,
     Unreadable,
+    Written,
 )
 from rolltrace.view.wire.trajectory import (
     Branch,
     Change,
     Conversation,
+    Earlier,
     Elsewhere,
     Finding,
+    Label,
+    Link,
     Loss,
     Message,
     Note,
@@ -85,6 +89,7 @@ __all__ = [
     "Count",
     "Difference",
     "Differing",
+    "Earlier",
     "Elsewhere",
     "Experiment",
     "ExperimentRow",
@@ -101,6 +106,8 @@ __all__ = [
     "Histogram",
     "Jump",
     "JumpCandidate",
+    "Label",
+    "Link",
     "Live",
     "LiveRow",
     "LiveWorker",
@@ -134,4 +141,5 @@ __all__ = [
     "Transitions",
     "UnlikelyToken",
     "Unreadable",
+    "Written",
 ]

@@ -59,6 +59,8 @@ class CompareColumn(Struct):
     """One of the trajectories compared."""
 
     row: TrajectoryRow
+    store: str | None
+    """Of several stores, the one it is in."""
     turns: int
     parts_at_turn: int | None
     """Where it leaves the way of the best one; None if it does not."""

@@ -20,6 +20,8 @@ class Cell(Struct):
     truncated: bool
     """A response was cut by length."""
     flags: list[str]
+    labels: list[str]
+    """Names of the labels that people gave it or a turn of it."""
     response_tokens: int | None
     turns: int
     duration_s: float | None
@@ -131,6 +133,7 @@ class TrajectoryRow(Struct):
     policy_version_max: int | None
     staleness: int | None
     flags: list[str]
+    labels: list[str]
     tags: dict[str, Json]
     worker: str
     run: str | None
@@ -167,7 +170,7 @@ class Facet(Struct):
     """The values of one field, the most frequent first."""
 
     field: str
-    """status, fate, flag, tool, validate or tag.NAME"""
+    """status, fate, flag, label, tool, validate or tag.NAME"""
     values: list[Count]
     more: int
     """How many further values there are."""

@@ -52,10 +52,23 @@ class Status(Struct):
     """Some process writes into the store right now."""
     incomplete: list[Unreadable]
     """What readers could not see."""
-    read_only: bool
-    """The server cannot write into the store."""
+    read_only: str | None
+    """Why nothing can be written here, neither labels nor notes; None if they can."""
+    author: str
+    """Who labels are from, if the browser names nobody."""
+    labels: list[str]
+    """The labels of the keys 1 to 9, if the browser has no others set up."""
+    stores: list[str]
+    """The names of all stores that the server shows, if there are several."""
     now_ns: int
     """The server's clock."""
+
+
+class Written(Struct):
+    """What a request that writes did."""
+
+    trajectories: int
+    author: str
 
 
 class Run(Struct):
@@ -82,6 +95,9 @@ class OlderRuns(Struct):
 
 class ExperimentRow(Struct):
     """One experiment in the list of all."""
+
+    store: str | None
+    """In which store it is, if the list is of several: its address begins with /s/NAME."""
 
     project: str
     experiment: str

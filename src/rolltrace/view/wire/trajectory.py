@@ -72,6 +72,21 @@ class Score(Struct):
     """All, the oldest first, the newest included."""
 
 
+class Label(Struct):
+    """A label or note that somebody gave or took back."""
+
+    name: str
+    value: str | None
+    """None if it was taken back."""
+    author: str
+    op_id: str | None
+    """The op that it is about; None if it is the whole trajectory."""
+    time_ns: int
+    reason: str | None
+    counts: bool
+    """It is what its author says now."""
+
+
 class Finding(Struct):
     """A problem that a check found, and where."""
 
@@ -85,7 +100,10 @@ class Finding(Struct):
 
 
 class Elsewhere(Struct):
-    """The same sample in another experiment of the project."""
+    """The same sample in another experiment of the project, or of another store."""
+
+    store: str | None
+    """Another store."""
 
     experiment: str
     step: int | None
@@ -118,6 +136,13 @@ class Note(Struct):
     body: Json
 
 
+class Link(Struct):
+    """A page of a vendor about it or its run."""
+
+    name: str
+    url: str
+
+
 class TrajectoryHead(Struct):
     """A trajectory without its payloads."""
 
@@ -138,7 +163,9 @@ class TrajectoryHead(Struct):
     outline: list[OutlineOp]
     """Each op before its children."""
     scores: list[Score]
-    """reward first, then by name."""
+    """reward first, then by name; without labels."""
+    labels: list[Label]
+    """Everything that people said, the oldest first."""
     findings: list[Finding]
     notes: list[Note]
     pruned: str | None
@@ -151,6 +178,8 @@ class TrajectoryHead(Struct):
     """How many tokens its last model call saw and produced: the sequence has as many, and more where it breaks."""
     reward_range: list[float] | None
     """Smallest and largest finite reward of the experiment: one colour scale. None without rewards."""
+    links: list[Link]
+    """Where it, or its run, is shown elsewhere: MLflow, Weave, W&B."""
 
 
 class Part(Struct, omit_defaults=True):
@@ -307,6 +336,15 @@ class Change(Struct):
     after: Json
 
 
+class Earlier(Struct):
+    """What an amendment of an environment step replaced."""
+
+    time_ns: int
+    """When."""
+    values: dict[str, Json]
+    """Each value as it was before, by its name."""
+
+
 class Transition(Struct):
     """One environment step."""
 
@@ -325,8 +363,8 @@ class Transition(Struct):
     """Everything else that was given: metrics, logs, ..."""
     episode_done: bool | None
     stop_reason: str | None
-    earlier: list[dict[str, Json]]
-    """What later words on this step replaced, the oldest first: `time_ns`, and each value as it was."""
+    earlier: list[Earlier]
+    """What later words on this step replaced, the oldest first."""
     amends: bool
     """It changes a step that is not there: that of number `turn`."""
     turn: int | None

@@ -1,5 +1,6 @@
 import { numberOf } from "../../api/number";
 import type { CompareColumn, TrajectoryRow } from "../../api/types.gen";
+import { baseOfStore } from "../../base";
 import { measure } from "../../model/format";
 import { trajectoryPath } from "../../model/route";
 import type { Range } from "../../model/scale";
@@ -24,10 +25,14 @@ export function ColumnHead({ column, range, isBase, many, turnsDiffer, others, o
   return (
     <div className={`compare-head${many && isBase ? " base" : ""}`}>
       <RewardSquare cell={{ reward: row.reward, status: "ok" }} range={range} small />
-      <Link href={trajectoryPath(row.trajectory_id)} className="compare-name" title={row.trajectory_id}>
-        <bdi>{nameOf(row, others, t)}</bdi>
+      <Link
+        href={baseOfStore(column.store) + trajectoryPath(row.trajectory_id)}
+        className="compare-name"
+        title={row.trajectory_id}
+      >
+        <bdi>{column.store === null ? nameOf(row, others, t) : `${column.store}: ${nameOf(row, others, t)}`}</bdi>
       </Link>
-      <span className="mono cut dim">
+      <span className={`cut dim${many ? "" : " mono"}`}>
         {many ? measure(numberOf(row.reward)) : t.compare.reward(measure(numberOf(row.reward)))} ·{" "}
         <span className={turnsDiffer ? "strong" : ""}>{t.compare.turns(column.turns)}</span>
         {row.response_tokens === null

@@ -3,11 +3,15 @@ import { useAnswer } from "../../api/hooks";
 import type { Comparison } from "../../api/types.gen";
 import { rangeFrom } from "../../model/cells";
 import { comparePath } from "../../model/route";
+import { scopeOfIds } from "../../model/scope";
 import { useText } from "../../text";
 import { useKeys } from "../../ui/keys";
 import { Segments } from "../../ui/Segments";
 import { navigate, setQuery, useUrl } from "../../ui/url";
+import { Waiting } from "../../ui/Waiting";
+import { CopyAs } from "../parts/CopyAs";
 import { ProblemPanel } from "../parts/Problem";
+import { ShareLink } from "../parts/ShareLink";
 import { ColumnHead } from "./ColumnHead";
 import { CompareRow, DIFF_MODES } from "./CompareRow";
 import "./compare.css";
@@ -47,13 +51,14 @@ export default function ComparePage() {
     );
   if (answer.error && !answer.data)
     return <ProblemPanel problem={answer.error} onRetry={() => void answer.refetch()} />;
-  if (!answer.data) return null;
+  if (!answer.data) return <Waiting columns={ids.map(() => "1fr")} />;
   const data = answer.data;
   const baseline = Math.max(
     0,
     data.columns.findIndex((column) => column.row.trajectory_id === query.get("base")),
   );
-  const remove = (id: string) => navigate(comparePath(ids.filter((each) => !id.startsWith(each))), { replace: true });
+  const remove = (id: string) =>
+    navigate(comparePath(ids.filter((each) => !id.startsWith(each.replace(/^.*:/, "")))), { replace: true });
   return (
     <div className="compare" ref={body} style={{ "--columns": data.columns.length } as React.CSSProperties}>
       <div className="compare-heads">
@@ -84,6 +89,8 @@ export default function ComparePage() {
           ]}
           onChange={(next) => setQuery({ diff: next === "words" ? null : next }, { replace: true })}
         />
+        <ShareLink query={{ ids: ids.join(",") }} />
+        <CopyAs listing="trajectories" scope={scopeOfIds(data.columns.map((column) => column.row.trajectory_id))} />
         <span className="key-pair" aria-hidden>
           <kbd>j</kbd>
           <kbd>k</kbd>

@@ -1,5 +1,6 @@
 import { useRef, useState } from "react";
 import type { CompareTurn, Comparison, CompareRow as Row } from "../../api/types.gen";
+import { baseOfStore } from "../../base";
 import { equalStart } from "../../model/compare";
 import { trajectoryPath } from "../../model/route";
 import { useText } from "../../text";
@@ -107,7 +108,8 @@ function firstMessages(turn: CompareTurn, count: number): CompareTurn {
 }
 
 function firstHref(data: Comparison, column: number): string {
-  const path = trajectoryPath(data.columns[column]!.row.trajectory_id);
+  const { row, store } = data.columns[column]!;
+  const path = baseOfStore(store) + trajectoryPath(row.trajectory_id);
   const token = data.first_difference?.sequence_index[column];
   return token === null || token === undefined ? path : `${path}?tab=tokens#tok=${token}`;
 }

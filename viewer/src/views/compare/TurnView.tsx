@@ -1,9 +1,9 @@
 import { type ReactNode, useState } from "react";
+import { imageSrc } from "../../api/source";
 import type { CompareTurn, Message, Part, ToolCall } from "../../api/types.gen";
 import { type DiffPiece, knownDiff } from "../../model/diff";
 import { seconds } from "../../model/format";
 import { prettyJson } from "../../model/json";
-import { fromRoot } from "../../root";
 import { useText } from "../../text";
 import { Json } from "../trajectory/PartView";
 import "../trajectory/trajectory.css";
@@ -115,13 +115,7 @@ function Reasoning({ part, against, side }: { part: Part; against: string | null
 function ImageMark({ part }: { part: Part }) {
   const t = useText();
   if (!part.blob) return <span className="chip quiet">{t.trajectory.imageNotKept}</span>;
-  return (
-    <img
-      className="image"
-      src={fromRoot(`/api/blob/${encodeURIComponent(part.blob)}`)}
-      alt={`${t.trajectory.image} ${part.detail ?? ""}`}
-    />
-  );
+  return <img className="image" src={imageSrc(part.blob)} alt={`${t.trajectory.image} ${part.detail ?? ""}`} />;
 }
 
 /** `against`: undefined shows it unmarked, null means that the other has no such call. */

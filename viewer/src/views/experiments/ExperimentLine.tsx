@@ -1,6 +1,7 @@
 import { numbersOf } from "../../api/number";
 import type { ExperimentRow } from "../../api/types.gen";
-import { bytes, count, MISSING, measure, seconds } from "../../model/format";
+import { baseOfStore } from "../../base";
+import { bytes, coarse, count, MISSING, measure, seconds } from "../../model/format";
 import { experimentPath, stepPath } from "../../model/route";
 import { useText } from "../../text";
 import { Link } from "../../ui/Link";
@@ -22,15 +23,23 @@ const FLAGS_SHOWN = 3;
 export function ExperimentLine({ row, reward, here, selected, nowNs, onSelect }: Props) {
   const t = useText();
   const flags = Object.entries(row.flags).sort(([, a], [, b]) => b - a);
-  const ago = seconds(Math.max(0, (nowNs - row.end_ns) / 1e9));
-  const name = `${row.project} / ${row.experiment}`;
+  const since = Math.max(0, (nowNs - row.end_ns) / 1e9);
+  const base = baseOfStore(row.store);
+  const name = [row.store, row.project, row.experiment].filter((part) => part !== null).join(" / ");
   return (
     <tr className={here ? "here" : undefined} aria-selected={selected}>
       <td className="check">
         <input type="checkbox" checked={selected} onChange={onSelect} aria-label={t.experiments.select(name)} />
       </td>
       <td className="name-cell">
-        <Link href={experimentPath(row.project, row.experiment)} title={name}>
+        <Link href={base + experimentPath(row.project, row.experiment)} title={name}>
+          {row.store !== null && (
+            <>
+              <span className="chip quiet">
+                <bdi>{row.store}</bdi>
+              </span>{" "}
+            </>
+          )}
           <span className="dim">
             <bdi>{row.project}</bdi> /{" "}
           </span>
@@ -38,13 +47,14 @@ export function ExperimentLine({ row, reward, here, selected, nowNs, onSelect }:
         </Link>
       </td>
       <td>
-        <Tip text={t.experiments.lastSeen(ago)}>
+        <Tip text={t.experiments.lastSeen(seconds(since))}>
           <span className={`state-word ${row.state}`}>
             <span
               className={`dot${row.state === "recording" ? " on pulse" : row.state === "interrupted" ? " bad" : ""}`}
             />
             {t.experiments.states[row.state]}
             {row.running > 0 && <span className="dim"> · {t.frame.running(row.running)}</span>}
+            {row.state !== "recording" && <span className="dim wide-only"> · {t.experiments.ago(coarse(since))}</span>}
           </span>
         </Tip>
       </td>
@@ -53,7 +63,7 @@ export function ExperimentLine({ row, reward, here, selected, nowNs, onSelect }:
           count(row.steps)
         ) : (
           <Link
-            href={stepPath(row.project, row.experiment, row.last_step)}
+            href={base + stepPath(row.project, row.experiment, row.last_step)}
             title={t.experiments.openLast(row.last_step)}
           >
             {count(row.steps)}

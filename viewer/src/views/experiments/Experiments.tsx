@@ -2,6 +2,7 @@ import { useMemo } from "react";
 import { useAnswer } from "../../api/hooks";
 import { numberOf } from "../../api/number";
 import type { ExperimentRow } from "../../api/types.gen";
+import { baseOfStore } from "../../base";
 import { type SortKey, sortedExperiments } from "../../model/experiments";
 import { directionOf, neighbour, nextOrder, toggledIn } from "../../model/order";
 import { experimentPath } from "../../model/route";
@@ -53,18 +54,23 @@ export default function Experiments() {
     { keys: "j", label: t.keys.next, run: () => move(1) },
     { keys: "k", label: t.keys.previous, run: () => move(-1) },
     { keys: "x", label: t.keys.select, run: () => at && toggle(at) },
-    { keys: "Enter", label: t.keys.open, run: () => here && navigate(experimentPath(here.project, here.experiment)) },
+    {
+      keys: "Enter",
+      label: t.keys.open,
+      run: () => here && navigate(baseOfStore(here.store) + experimentPath(here.project, here.experiment)),
+    },
   ]);
   if (answer.error && !answer.data)
     return <ProblemPanel problem={answer.error} onRetry={() => void answer.refetch()} />;
   if (answer.data && rows.length === 0) return <EmptyStore path={status.data?.store_path ?? ""} />;
+  if (!answer.data) return <div className="experiments-wait skeleton late" aria-busy />;
   const chosen = rows.filter((row) => selected.includes(keyOf(row)));
   return (
     <div className="experiments">
       <h1 className="sr">{t.experiments.title}</h1>
       {chosen.length > 1 && <Overlay rows={chosen} />}
       <div className="summary">
-        <span className="dim">{answer.data ? t.experiments.rows(rows.length) : ""}</span>
+        <span className="dim">{t.experiments.rows(rows.length)}</span>
         <span className="grow" />
         <CopyAs listing="experiments" scope={{}} />
       </div>
@@ -113,5 +119,6 @@ export default function Experiments() {
 }
 
 function keyOf(row: ExperimentRow): string {
-  return [row.project, row.experiment].map((part) => encodeURIComponent(part)).join("/");
+  const parts = row.store === null ? [row.project, row.experiment] : [row.store, row.project, row.experiment];
+  return parts.map((part) => encodeURIComponent(part)).join("/");
 }

@@ -3,6 +3,7 @@ import { useMemo } from "react";
 import { ask } from "../../api/client";
 import { numbersOf } from "../../api/number";
 import type { ExperimentRow } from "../../api/types.gen";
+import { baseOfStore, currentBase } from "../../base";
 import { measure, tick } from "../../model/format";
 import { experimentPath, stepPath } from "../../model/route";
 import { hue } from "../../model/scale";
@@ -15,9 +16,10 @@ import { navigate } from "../../ui/url";
 export default function Overlay({ rows }: { rows: readonly ExperimentRow[] }) {
   const t = useText();
   const answers = useQueries({
-    queries: rows.map(({ project, experiment }) => ({
-      queryKey: ["/api/experiment", null, { project, experiment }],
-      queryFn: () => ask("/api/experiment", undefined, { project, experiment }),
+    queries: rows.map(({ store, project, experiment }) => ({
+      queryKey: [baseOfStore(store) || currentBase(), "/api/experiment", null, { project, experiment }],
+      queryFn: () =>
+        ask("/api/experiment", undefined, { project, experiment }, undefined, baseOfStore(store) || undefined),
     })),
   });
   const loaded = answers.map((answer) => answer.data);
@@ -40,9 +42,9 @@ export default function Overlay({ rows }: { rows: readonly ExperimentRow[] }) {
     [stamp],
   );
   const open = (step: number) => {
-    const has = loaded.find((each) => each?.training.step.includes(step));
-    if (has) navigate(stepPath(has.project, has.experiment, step));
-    else if (rows[0]) navigate(experimentPath(rows[0].project, rows[0].experiment));
+    const row = rows.find((_, index) => loaded[index]?.training.step.includes(step));
+    if (row) navigate(baseOfStore(row.store) + stepPath(row.project, row.experiment, step));
+    else if (rows[0]) navigate(baseOfStore(rows[0].store) + experimentPath(rows[0].project, rows[0].experiment));
   };
   return (
     <div className="overlay-chart">
@@ -51,7 +53,7 @@ export default function Overlay({ rows }: { rows: readonly ExperimentRow[] }) {
         x={steps}
         columns={columns}
         lines={rows.map((row, index) => ({
-          label: row.experiment.slice(0, 24),
+          label: (row.store === null ? row.experiment : `${row.store}: ${row.experiment}`).slice(0, 24),
           named: true,
           colour: `hsl(${hue(index)} 60% 52%)`,
         }))}

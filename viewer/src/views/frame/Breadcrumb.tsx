@@ -1,6 +1,7 @@
 import { Fragment, useEffect } from "react";
 import { useAnswer } from "../../api/hooks";
 import type { TrajectoryHead, TrajectoryRow } from "../../api/types.gen";
+import { baseOfStore, storeOf } from "../../base";
 import { experimentPath, NO_STEP, type Page, stepPath } from "../../model/route";
 import { type Catalogue, useText } from "../../text";
 import { Link } from "../../ui/Link";
@@ -30,9 +31,15 @@ export function Breadcrumb({ page }: { page: Page }) {
   useEffect(() => {
     document.title = title;
   }, [title]);
+  const store = storeOf(useUrl().base);
   return (
     <nav className="crumbs" aria-label={t.frame.breadcrumb}>
       <ol>
+        {store && (
+          <li title={store}>
+            <Link href="/">{store}</Link>
+          </li>
+        )}
         {crumbs.map((crumb, index) => (
           <Fragment key={`${index} ${crumb.label}`}>
             <li aria-current={index === crumbs.length - 1 ? "page" : undefined} title={crumb.label}>
@@ -58,9 +65,9 @@ function Switcher() {
         title={t.frame.experiments}
         className="button bare icon tiny"
         choices={rows.slice(0, 50).map((row) => ({
-          label: `${row.project} / ${row.experiment}`,
+          label: [row.store, row.project, row.experiment].filter((part) => part !== null).join(" / "),
           detail: t.experiments.states[row.state],
-          run: () => navigate(experimentPath(row.project, row.experiment)),
+          run: () => navigate(baseOfStore(row.store) + experimentPath(row.project, row.experiment)),
         }))}
       />
     </li>

@@ -2,16 +2,16 @@ import { useQueryClient } from "@tanstack/react-query";
 import { type ReactNode, useEffect, useRef, useState } from "react";
 import { useAnswer } from "../../api/hooks";
 import type { Page } from "../../model/route";
-import { useLanguage, useText } from "../../text";
+import { useText } from "../../text";
 import { useKeys } from "../../ui/keys";
 import { Link } from "../../ui/Link";
 import { later } from "../../ui/later";
 import { script } from "../../ui/script";
-import { store, useStored } from "../../ui/stored";
 import { Tip } from "../../ui/Tip";
 import { navigate } from "../../ui/url";
 import { Banners } from "./Banners";
 import { Breadcrumb } from "./Breadcrumb";
+import { Controls, useTheme } from "./Controls";
 import "./frame.css";
 import { JumpBox } from "./JumpBox";
 
@@ -21,15 +21,11 @@ const STATUS_EVERY_MS = 3000;
 /** What stands around every page: where one is, the jump box, how the store is doing. */
 export function Frame({ page, children }: { page: Page; children: ReactNode }) {
   const t = useText();
-  const [language, setLanguage] = useLanguage();
   const [helpOpen, setHelpOpen] = useState(false);
   const status = useAnswer("/api/status", { every: STATUS_EVERY_MS });
   const jump = useRef<HTMLInputElement>(null);
   const toggleTheme = useTheme();
   useRecovery(status.isError);
-  useEffect(() => {
-    document.documentElement.lang = t.lang;
-  }, [t.lang]);
   const focusJump = () => jump.current?.focus();
   useKeys([
     { keys: "/", label: t.keys.jump, run: focusJump },
@@ -58,30 +54,13 @@ export function Frame({ page, children }: { page: Page; children: ReactNode }) {
             aria-label={`${t.frame.running(status.data?.running ?? 0)}. ${t.frame.live}`}
           >
             <span className={`dot${status.data?.recording ? " on" : ""}`} />
-            {t.frame.running(status.data?.running ?? 0)}
+            {status.data ? t.frame.running(status.data.running) : ""}
           </Link>
         </Tip>
-        <span className={`state${status.data?.lost ? " err" : ""}`}>{t.frame.lost(status.data?.lost ?? 0)}</span>
-        <button
-          type="button"
-          className="button bare icon small"
-          lang={language === "zh" ? "en" : "zh"}
-          aria-label={t.frame.languageLabel}
-          onClick={() => setLanguage(language === "zh" ? "en" : "zh")}
-        >
-          {language === "zh" ? "EN" : "中"}
-        </button>
-        <button type="button" className="button bare icon small" aria-label={t.frame.theme} onClick={toggleTheme}>
-          <span aria-hidden>◐</span>
-        </button>
-        <button
-          type="button"
-          className="button bare icon small"
-          aria-label={t.frame.keys}
-          onClick={() => setHelpOpen(true)}
-        >
-          <span aria-hidden>?</span>
-        </button>
+        <span className={`state${status.data?.lost ? " err" : ""}`}>
+          {status.data ? t.frame.lost(status.data.lost) : ""}
+        </span>
+        <Controls onTheme={toggleTheme} onHelp={() => setHelpOpen(true)} />
       </header>
       <Banners status={status.data} problem={status.error} />
       <main id="main" className="main" tabIndex={-1}>
@@ -102,18 +81,6 @@ function searchPath(page: Page): string {
 
 function focusMain() {
   document.getElementById("main")?.focus();
-}
-
-function useTheme(): () => void {
-  const [theme] = useStored("theme");
-  useEffect(() => {
-    const system = matchMedia("(prefers-color-scheme: dark)");
-    const apply = () => document.documentElement.classList.toggle("dark", theme ? theme === "dark" : system.matches);
-    apply();
-    system.addEventListener("change", apply);
-    return () => system.removeEventListener("change", apply);
-  }, [theme]);
-  return () => store("theme", document.documentElement.classList.contains("dark") ? "light" : "dark");
 }
 
 /** Once the server is back, everything that was asked meanwhile is asked again. */

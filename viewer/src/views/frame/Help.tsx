@@ -25,7 +25,7 @@ export default function Help({ onClose }: { onClose: () => void }) {
     >
       <div className="row help-head">
         <Ariakit.DialogHeading className="grow">{t.frame.keys}</Ariakit.DialogHeading>
-        <Ariakit.DialogDismiss className="button bare small" aria-label={t.frame.close}>
+        <Ariakit.DialogDismiss className="button bare small" aria-label={`Esc: ${t.frame.close}`}>
           <kbd>Esc</kbd>
         </Ariakit.DialogDismiss>
       </div>

@@ -1,6 +1,7 @@
 import { type KeyboardEvent, type RefObject, useId, useState } from "react";
 import { ask } from "../../api/client";
 import { useAnswer } from "../../api/hooks";
+import { pagesLike } from "../../model/jump";
 import type { Page } from "../../model/route";
 import { useText } from "../../text";
 import { useSettled } from "../../ui/time";
@@ -22,7 +23,13 @@ export function JumpBox({ input, page }: { input: RefObject<HTMLInputElement | n
     step: page.name === "step" && /^\d+$/.test(page.step) ? Number(page.step) : undefined,
   };
   const answer = useAnswer("/api/jump", { query: { q: asked, ...place }, enabled: open && asked !== "" });
-  const candidates = asked === "" ? [] : (answer.data?.candidates ?? []);
+  const pages = [
+    { words: [t.frame.liveCrumb, "live"], href: "/live" },
+    { words: [t.frame.search, "search"], href: "/search" },
+    { words: [t.frame.experiments, "experiments"], href: "/" },
+    { words: [t.frame.compare, "compare"], href: "/compare" },
+  ];
+  const candidates = asked === "" ? [] : [...pagesLike(asked, pages), ...(answer.data?.candidates ?? [])];
   const active = Math.min(marked, candidates.length - 1);
   const isListed = open && typed !== "" && asked !== "" && (candidates.length > 0 || !answer.isFetching);
   const go = (href: string) => {
@@ -39,7 +46,7 @@ export function JumpBox({ input, page }: { input: RefObject<HTMLInputElement | n
       (found) => found.candidates,
       () => [],
     );
-    go(first?.href ?? `/search?q=${encodeURIComponent(typed)}`);
+    go(pagesLike(typed, pages)[0]?.href ?? first?.href ?? `/search?q=${encodeURIComponent(typed)}`);
   };
   const onKeyDown = (event: KeyboardEvent) => {
     const by = { ArrowDown: 1, ArrowUp: -1 }[event.key];

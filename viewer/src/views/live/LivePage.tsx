@@ -11,6 +11,7 @@ import { useKeys } from "../../ui/keys";
 import { navigate, setAnchor, useUrl } from "../../ui/url";
 import "../experiments/experiments.css";
 import "../experiment/experiment.css";
+import { CopyAs } from "../parts/CopyAs";
 import "./live.css";
 import { LiveLine } from "./LiveLine";
 
@@ -24,6 +25,8 @@ const HEADS = [
   ["tokens", true],
   ["worker", false],
 ] as const;
+
+const RUNNING = { where: "status = 'running'", order: "start_ns" };
 
 /** In flight, the oldest first: so that hung and slow are told apart. */
 export default function LivePage() {
@@ -64,6 +67,8 @@ export default function LivePage() {
           {connected ? t.live.connected : t.live.waiting} · {t.live.rows(live.rows.length)} ·{" "}
           {t.live.window(`${Math.round(live.window_s)} s`)}
         </span>
+        <span className="grow" />
+        <CopyAs listing="trajectories" scope={RUNNING} />
       </div>
       {rows.length === 0 ? (
         <div className="empty">

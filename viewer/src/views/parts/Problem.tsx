@@ -1,6 +1,7 @@
 import type { ServerProblem } from "../../api/client";
 import { useText } from "../../text";
 import { Link } from "../../ui/Link";
+import { isThere } from "../../ui/place";
 
 /** Why there is nothing to show, in the server's words, and what to do next. */
 export function ProblemPanel({ problem, onRetry }: { problem: ServerProblem; onRetry?: () => void }) {
@@ -16,9 +17,11 @@ export function ProblemPanel({ problem, onRetry }: { problem: ServerProblem; onR
             {t.problem.again}
           </button>
         )}
-        <Link className="button" href="/">
-          {t.empty.toExperiments}
-        </Link>
+        {isThere("/") && (
+          <Link className="button" href="/">
+            {t.empty.toExperiments}
+          </Link>
+        )}
       </div>
     </div>
   );

@@ -17,6 +17,7 @@ export function CellTip({ cell, reward }: { cell: Cell; reward: string }) {
       </div>
       <div>{facts.filter(Boolean).join(" · ")}</div>
       {cell.flags.length > 0 && <div>{cell.flags.join(", ")}</div>}
+      {cell.labels.length > 0 && <div>{t.labels.marked(cell.labels.join(", "))}</div>}
       <div className="tip-dim">{cell.trajectory_id.slice(0, 8)}</div>
     </div>
   );

@@ -9,6 +9,7 @@ import { useKeys } from "../../ui/keys";
 import { Segments } from "../../ui/Segments";
 import { useStored } from "../../ui/stored";
 import { navigate, setQuery, useUrl } from "../../ui/url";
+import { useWriting } from "../labels/writing";
 import { GroupRecords } from "../parts/GroupRecords";
 import { OlderRunsNote } from "../parts/OlderRunsNote";
 import { Facets } from "./Facets";
@@ -58,6 +59,7 @@ export default function StepPage({ project, experiment, step, sample }: Props) {
   const { where: _, ...place } = queryOf(scope);
   const records = useAnswer("/api/group_records", { query: place, every, enabled: number !== null });
   const selection = useSelection();
+  const writing = useWriting();
   const filter = useRef<HTMLInputElement>(null);
   const [dimStored, setDim] = useStored("dim-zero-variance");
   const dim = dimStored !== "no";
@@ -90,6 +92,14 @@ export default function StepPage({ project, experiment, step, sample }: Props) {
     { keys: "v", label: t.keys.groups, run: toggleView },
     { keys: "[", label: t.keys.previousStep, run: () => goTo(-1) },
     { keys: "]", label: t.keys.nextStep, run: () => goTo(1) },
+    ...(writing.refusal === null ? writing.names : []).map((name, index) => ({
+      keys: String(index + 1),
+      label: t.labels.give(name),
+      run: () => {
+        const marked = selection.ids.length > 0 ? selection.ids : selection.at ? [selection.at] : [];
+        if (marked.length > 0) void writing.write(marked, null, name);
+      },
+    })),
   ]);
   const range = rangeFrom(series.data?.reward_range);
   return (
@@ -126,6 +136,7 @@ export default function StepPage({ project, experiment, step, sample }: Props) {
           hasStep={(by) => neighbourStep(by) !== undefined}
         />
         {sample !== null && <GroupRecords records={records.data?.records ?? NO_RECORDS} />}
+        {writing.problem && <div className="err label-problem">{writing.problem.message}</div>}
         {shownScope === null ? null : view === "list" ? (
           <TrajectoryList scope={shownScope} range={range} selection={selection} every={every} onFirst={ofList} />
         ) : (

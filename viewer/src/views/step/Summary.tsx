@@ -1,12 +1,13 @@
 import { numberOf, numbersOf } from "../../api/number";
 import type { Series } from "../../api/types.gen";
 import { change, measure } from "../../model/format";
-import type { Scope } from "../../model/scope";
+import { queryOf, type Scope } from "../../model/scope";
 import { changeOver } from "../../model/series";
 import { useText } from "../../text";
 import { Menu } from "../../ui/Menu";
 import { setQuery, useUrl } from "../../ui/url";
 import { CopyAs } from "../parts/CopyAs";
+import { ShareLink } from "../parts/ShareLink";
 import { COLUMNS, chosenColumns } from "./columns";
 import type { Totals } from "./StepPage";
 import { MOST_COMPARED, type Selection } from "./selection";
@@ -92,12 +93,13 @@ export function Summary(props: Props) {
           <span className={`tick${props.dim ? " on" : ""}`} aria-hidden /> {t.step.dimShort}
         </button>
       )}
+      {scope.sample !== null && scope.sample !== undefined && <ShareLink query={queryOf(scope)} />}
       <CopyAs listing={props.view === "list" ? "trajectories" : "groups"} scope={scope} />
     </div>
   );
 }
 
-function SelectionActions({ selection }: { selection: Selection }) {
+export function SelectionActions({ selection }: { selection: Selection }) {
   const t = useText();
   const n = selection.ids.length;
   return (
@@ -113,7 +115,7 @@ function SelectionActions({ selection }: { selection: Selection }) {
   );
 }
 
-function ColumnsMenu() {
+export function ColumnsMenu() {
   const t = useText();
   const chosen = chosenColumns(useUrl().query.get("cols")).map((column) => column.name);
   const toggle = (name: string) => {

@@ -5,6 +5,7 @@ import type { TrajectoryRow } from "../../api/types.gen";
 import { clock, count, MISSING, measure, seconds } from "../../model/format";
 import type { Range } from "../../model/scale";
 import type { Catalogue } from "../../text";
+import { LabelChips } from "../labels/LabelChips";
 import { FlagChips } from "../parts/Flags";
 import { RewardSquare } from "../parts/Reward";
 
@@ -65,10 +66,12 @@ export const COLUMNS: readonly Column[] = [
   text("worker", "140px", (row) => <bdi title={row.worker}>{row.worker}</bdi>),
   text("run", "100px", (row) => <bdi title={row.run ?? ""}>{row.run ?? MISSING}</bdi>),
   text("trajectory_id", "84px", (row) => <span className="mono">{row.trajectory_id.slice(0, 8)}</span>),
+  text("labels", "140px", (row) => <LabelChips labels={row.labels} />, false),
   text("flags", "minmax(120px, 1fr)", (row) => <FlagChips flags={row.flags} />, false),
 ];
 
-export const USUAL = "sample_index,rollout_n,status,reward,advantage,turns,response_tokens,duration_s,fate,flags";
+export const USUAL =
+  "sample_index,rollout_n,status,reward,advantage,turns,response_tokens,duration_s,fate,labels,flags";
 
 export function chosenColumns(names: string | null): Column[] {
   const wanted = new Set((names || USUAL).split(","));

@@ -1,5 +1,7 @@
+import { useMemo, useState } from "react";
 import type { ToolCall } from "../../api/types.gen";
 import { seconds } from "../../model/format";
+import { type ResultTable, tableIn } from "../../model/tables";
 import { useText } from "../../text";
 import { showOp } from "./keys";
 import { Json, LongText, PartView } from "./PartView";
@@ -40,13 +42,13 @@ export function CallView({ call, onLoad }: { call: ToolCall; onLoad: () => Promi
       </div>
       <div className="call-result mono">
         {results.map((part, index) =>
-          part.kind === "text" ? (
+          part.kind === "text" || part.kind === "json" ? (
             <LongText
               key={index}
               part={part}
               className="traced"
               onLoad={onLoad}
-              render={(text) => (looksLikeJson(text) ? <Json text={text} /> : text)}
+              render={(text) => <Result text={text} />}
             />
           ) : (
             <PartView key={index} part={part} onLoad={onLoad} />
@@ -60,6 +62,50 @@ export function CallView({ call, onLoad }: { call: ToolCall; onLoad: () => Promi
         )}
       </div>
     </div>
+  );
+}
+
+/** What a tool gave: a table, JSON or text; a table also as the JSON that it is. */
+function Result({ text }: { text: string }) {
+  const t = useText();
+  const [asJson, setAsJson] = useState(false);
+  const table = useMemo(() => tableIn(text), [text]);
+  if (!looksLikeJson(text)) return text;
+  if (table === null) return <Json text={text} />;
+  return (
+    <>
+      <button type="button" className="textlink table-switch" onClick={() => setAsJson(!asJson)}>
+        {asJson ? t.trajectory.asTable(table.rows.length) : "JSON"}
+      </button>
+      {asJson ? <Json text={text} /> : <ResultRows table={table} />}
+    </>
+  );
+}
+
+function ResultRows({ table }: { table: ResultTable }) {
+  return (
+    <table className="result-table">
+      <thead>
+        <tr>
+          {table.columns.map((column) => (
+            <th key={column}>
+              <bdi>{column}</bdi>
+            </th>
+          ))}
+        </tr>
+      </thead>
+      <tbody>
+        {table.rows.map((row, index) => (
+          <tr key={index}>
+            {row.map((cell, column) => (
+              <td key={column} className="traced">
+                {cell}
+              </td>
+            ))}
+          </tr>
+        ))}
+      </tbody>
+    </table>
   );
 }
 

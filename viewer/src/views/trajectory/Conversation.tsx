@@ -1,5 +1,6 @@
 import { useAnswer } from "../../api/hooks";
 import type { TrajectoryHead } from "../../api/types.gen";
+import { namesOf } from "../../model/labels";
 import { messageOfOp } from "../../model/messages";
 import { useText } from "../../text";
 import { useUrl } from "../../ui/url";
@@ -33,7 +34,14 @@ export function Conversation({ head }: { head: TrajectoryHead }) {
       estimate={120}
       label={t.trajectory.tabs.conversation}
       itemKey={(index) => `${id} ${messages[index]!.index}`}
-      render={(index) => <MessageView message={messages[index]!} trajectoryId={id} here={index === shown} />}
+      render={(index) => (
+        <MessageView
+          message={messages[index]!}
+          trajectoryId={id}
+          here={index === shown}
+          labels={messages[index]!.op_id ? namesOf(head.labels, messages[index]!.op_id) : []}
+        />
+      )}
       shown={shown}
     />
   );

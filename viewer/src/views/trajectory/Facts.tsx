@@ -1,10 +1,12 @@
 import { numberOf } from "../../api/number";
 import type { TrajectoryHead } from "../../api/types.gen";
-import { measure } from "../../model/format";
+import { change, measure } from "../../model/format";
+import { noteText } from "../../model/notes";
 import { stepPath } from "../../model/route";
 import type { Range } from "../../model/scale";
 import { useText } from "../../text";
 import { Link } from "../../ui/Link";
+import { Labels } from "../labels/Labels";
 import { RewardSquare } from "../parts/Reward";
 import { Fact, FindingLine, History, Section, Tags } from "./factParts";
 import { ScoreView, Terms } from "./Scores";
@@ -56,12 +58,13 @@ export function Facts({ head, range, onShut }: { head: TrajectoryHead; range: Ra
               href={`${stepPath(row.project, row.experiment, row.step)}?view=list&where=${encodeURIComponent(`trained_step = ${row.trained_step}`)}`}
               title={f.trainedTogether}
             >
-              {f.trainedStep(row.trained_step, row.step === null ? 0 : row.trained_step - row.step)}
+              {f.trainedStep(row.trained_step, laterBy(row.trained_step, row.step))}
             </Link>
           </Fact>
         )}
         {fate && fate.history.length > 1 && <History score={fate} />}
         {reward && reward.history.length > 1 && <History score={reward} />}
+        {!head.is_group && <Labels head={head} />}
         {others.length > 0 && (
           <Section title={f.scores}>
             {others.map((score) => (
@@ -89,13 +92,23 @@ export function Facts({ head, range, onShut }: { head: TrajectoryHead; range: Ra
           </Section>
         )}
         <Where head={head} />
+        {head.links.length > 0 && (
+          <Section title={f.links}>
+            {head.links.map((link) => (
+              <div key={link.name}>
+                <a href={link.url} target="_blank" rel="noopener noreferrer" title={link.url}>
+                  <bdi>{link.name}</bdi> ↗
+                </a>
+              </div>
+            ))}
+          </Section>
+        )}
         <Tags tags={row.tags as Record<string, unknown>} title={f.tags} />
         {head.notes.length > 0 && (
           <Section title={f.notes}>
             {head.notes.map((note, index) => (
               <div key={index} className="traced note">
-                <span className="dim">{note.event}</span>{" "}
-                {typeof note.body === "string" ? note.body : JSON.stringify(note.body)}
+                {noteText(note)}
               </div>
             ))}
           </Section>
@@ -103,4 +116,9 @@ export function Facts({ head, range, onShut }: { head: TrajectoryHead; range: Ra
       </div>
     </aside>
   );
+}
+
+/** By how many steps, with its sign; empty for the step itself. */
+function laterBy(trained: number, step: number | null): string {
+  return step === null || trained === step ? "" : change(trained - step, 0);
 }

@@ -1,5 +1,6 @@
 import { Fragment } from "react";
 import { blocksOfMarkdown, type Inline, type MarkdownBlock } from "../../model/markdown";
+import { Code } from "./PartView";
 
 export default function Markdown({ text }: { text: string }) {
   return (
@@ -32,7 +33,11 @@ function Block({ block }: { block: MarkdownBlock }) {
         </blockquote>
       );
     case "code":
-      return <pre className="codeblock">{block.text}</pre>;
+      return (
+        <pre className="codeblock">
+          <Code text={block.text} />
+        </pre>
+      );
     case "list": {
       const items = block.items.map((item, index) => (
         <li key={index}>

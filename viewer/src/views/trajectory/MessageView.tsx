@@ -1,6 +1,7 @@
 import { useState } from "react";
 import { ask } from "../../api/client";
 import { numberOf } from "../../api/number";
+import { IS_FILE } from "../../api/source";
 import type { Message, Part } from "../../api/types.gen";
 import { measure, seconds } from "../../model/format";
 import { isOddEnd, plainText } from "../../model/messages";
@@ -8,6 +9,7 @@ import { fromRoot } from "../../root";
 import { useText } from "../../text";
 import { CopyButton } from "../../ui/CopyButton";
 import { hrefWith } from "../../ui/url";
+import { LabelChips } from "../labels/LabelChips";
 import { FlagChips } from "../parts/Flags";
 import { CallView } from "./CallView";
 import { PartView } from "./PartView";
@@ -16,10 +18,12 @@ interface Props {
   message: Message;
   trajectoryId: string;
   here?: boolean;
+  /** Names of the labels that people gave its turn. */
+  labels?: readonly string[];
 }
 
 /** One message with its tool calls, each call paired with what came back. */
-export function MessageView({ message: bounded, trajectoryId, here }: Props) {
+export function MessageView({ message: bounded, trajectoryId, here, labels = [] }: Props) {
   const t = useText();
   const [whole, setWhole] = useState<Message | null>(null);
   const [markdown, setMarkdown] = useState(false);
@@ -41,6 +45,7 @@ export function MessageView({ message: bounded, trajectoryId, here }: Props) {
         {message.name && <bdi className="dim">{message.name}</bdi>}
         <Facts message={message} />
         <FlagChips flags={message.flags} />
+        <LabelChips labels={labels} />
         <span className="message-actions">
           {hasText && (
             <button
@@ -57,7 +62,7 @@ export function MessageView({ message: bounded, trajectoryId, here }: Props) {
             label={t.copy.copy}
             done={t.copy.copied}
           />
-          {message.op_id && (
+          {message.op_id && !IS_FILE && (
             <CopyButton
               text={() => location.origin + fromRoot(hrefWith({}, { op: message.op_id }))}
               label={t.copy.link}

@@ -1,8 +1,9 @@
 import { type ReactNode, useState } from "react";
+import { imageSrc } from "../../api/source";
 import type { Part } from "../../api/types.gen";
+import { codePieces, withFences } from "../../model/code";
 import { jsonPieces, prettyJson } from "../../model/json";
 import { FOLD_AT, folded } from "../../model/messages";
-import { fromRoot } from "../../root";
 import { useText } from "../../text";
 import { later } from "../../ui/later";
 import { script } from "../../ui/script";
@@ -28,7 +29,7 @@ export function PartView({ part, markdown, onLoad }: Props) {
           part={part}
           onLoad={onLoad}
           className="traced text"
-          render={markdown ? (text) => <Markdown text={text} /> : undefined}
+          render={markdown ? (text) => <Markdown text={text} /> : (text) => <PlainText text={text} />}
         />
       );
     case "reasoning":
@@ -43,6 +44,27 @@ export function PartView({ part, markdown, onLoad }: Props) {
 export function Json({ text }: { text: string }) {
   return jsonPieces(prettyJson(text)).map((piece, index) => (
     <span key={index} className={`j-${piece.kind}`}>
+      {piece.text}
+    </span>
+  ));
+}
+
+/** Text as it was written; what stands between fences is coloured as code. */
+function PlainText({ text }: { text: string }) {
+  return withFences(text).map((piece, index) =>
+    piece.kind === "text" ? (
+      piece.text
+    ) : (
+      <span key={index} className={`mono ${piece.kind}`}>
+        {piece.kind === "code" ? <Code text={piece.text} /> : piece.text}
+      </span>
+    ),
+  );
+}
+
+export function Code({ text }: { text: string }) {
+  return codePieces(text).map((piece, index) => (
+    <span key={index} className={`c-${piece.kind}`}>
       {piece.text}
     </span>
   ));
@@ -111,7 +133,7 @@ function ImagePart({ part }: { part: Part }) {
   return (
     <img
       className="image"
-      src={fromRoot(`/api/blob/${encodeURIComponent(part.blob)}`)}
+      src={imageSrc(part.blob)}
       alt={`${t.trajectory.image} ${part.detail ?? ""}`}
       onError={() => setFailed(true)}
     />

@@ -1,5 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
 import { fetchJson, hrefOf, type ServerProblem } from "../../api/client";
+import { IS_FILE } from "../../api/source";
 import type { TrajectoryHead } from "../../api/types.gen";
 import { fromRoot } from "../../root";
 import { useText } from "../../text";
@@ -22,9 +23,11 @@ export default function RawTab({ head }: { head: TrajectoryHead }) {
       <div className="row raw-bar">
         <span className="dim grow">{t.trajectory.raw}</span>
         <CopyButton text={() => JSON.stringify(answer.data, null, 2)} label={t.copy.copy} done={t.copy.copied} />
-        <a className="button small bare" href={fromRoot(href)} download={`${head.row.trajectory_id}.json`}>
-          {t.trajectory.download}
-        </a>
+        {!IS_FILE && (
+          <a className="button small bare" href={fromRoot(href)} download={`${head.row.trajectory_id}.json`}>
+            {t.trajectory.download}
+          </a>
+        )}
       </div>
       <JsonTree value={answer.data} words={t.ops} label={t.trajectory.raw} open={1} />
     </div>

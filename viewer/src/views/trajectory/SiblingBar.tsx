@@ -1,5 +1,7 @@
+import { Fragment } from "react";
 import { numberOf } from "../../api/number";
-import type { TrajectoryHead } from "../../api/types.gen";
+import type { Elsewhere as Other, TrajectoryHead } from "../../api/types.gen";
+import { baseOfStore } from "../../base";
 import { measure } from "../../model/format";
 import { comparePath } from "../../model/route";
 import type { Range } from "../../model/scale";
@@ -80,6 +82,9 @@ export function SiblingBar({ head, range }: { head: TrajectoryHead; range: Range
           />
           <StepLink label={t.trajectory.previousStep} sign="[" id={before?.same_rollout} />
           <StepLink label={t.trajectory.nextStep} sign="]" id={after?.same_rollout} />
+          {(before ?? after) && (
+            <CompareLink head={head} id={(before ?? after)!.same_rollout} step={(before ?? after)!.step} />
+          )}
         </span>
       )}
       <Elsewhere head={head} />
@@ -98,28 +103,62 @@ function Elsewhere({ head }: { head: TrajectoryHead }) {
     <nav className="pills elsewhere" aria-label={t.trajectory.elsewhere}>
       <span className="dim wide-only">{t.trajectory.elsewhere}</span>
       {beside.map((each) => (
-        <Link
-          key={each.experiment}
-          className="pill"
-          href={sameTab(each.trajectory_id)}
-          title={`${each.experiment} · ${t.trajectory.stepShort(each.step)}`}
-        >
-          <span className="cut">{each.experiment}</span>
-        </Link>
+        <Fragment key={placeName(each)}>
+          <Link
+            className="pill"
+            href={baseOfStore(each.store) + sameTab(each.trajectory_id)}
+            title={`${placeName(each)} · ${t.trajectory.stepShort(each.step)}`}
+          >
+            <span className="cut">{placeName(each)}</span>
+          </Link>
+          <CompareLink head={head} id={qualified(each)} step={each.step} experiment={placeName(each)} />
+        </Fragment>
       ))}
       {others.length > 0 && (
         <Menu
           label={`+${others.length}`}
           title={t.trajectory.elsewhere}
           choices={others.map((each) => ({
-            label: each.experiment,
+            label: placeName(each),
             detail: t.trajectory.stepShort(each.step),
-            run: () => navigate(sameTab(each.trajectory_id)),
+            run: () => navigate(baseOfStore(each.store) + sameTab(each.trajectory_id)),
           }))}
         />
       )}
     </nav>
   );
+}
+
+function placeName({ store, experiment }: Other): string {
+  return store === null ? experiment : `${store}: ${experiment}`;
+}
+
+/** An id that means the same on the page of any store. */
+function qualified({ store, trajectory_id }: Other): string {
+  return store === null ? trajectory_id : `${store}:${trajectory_id}`;
+}
+
+/** This trajectory beside the same sample elsewhere. */
+function CompareLink({ head, id, step, experiment }: CompareLinkProps) {
+  const t = useText();
+  const label = t.trajectory.compareWith(experiment ?? t.trajectory.stepShort(step));
+  return (
+    <Link
+      className="button small bare icon"
+      href={comparePath([head.row.trajectory_id, id])}
+      aria-label={label}
+      title={label}
+    >
+      ⇄
+    </Link>
+  );
+}
+
+interface CompareLinkProps {
+  head: TrajectoryHead;
+  id: string;
+  step: number | null;
+  experiment?: string;
 }
 
 function StepLink({ label, sign, id }: { label: string; sign: string; id: string | undefined }) {

@@ -3,13 +3,16 @@ import { useAnswer } from "../../api/hooks";
 import type { TrajectoryHead } from "../../api/types.gen";
 import { rangeFrom } from "../../model/cells";
 import { useText } from "../../text";
+import { useKeys } from "../../ui/keys";
 import { Link } from "../../ui/Link";
 import { later } from "../../ui/later";
 import { useStored } from "../../ui/stored";
 import { hrefWith, setQuery, useUrl } from "../../ui/url";
+import { Waiting } from "../../ui/Waiting";
 import { TABS as SCRIPTS } from "../pages";
 import { Banner } from "../parts/Banner";
 import { ProblemPanel } from "../parts/Problem";
+import { ShareLink } from "../parts/ShareLink";
 import { Conversation } from "./Conversation";
 import { Facts } from "./Facts";
 import { useTrajectoryKeys } from "./keys";
@@ -39,7 +42,7 @@ export default function TrajectoryPage({ id }: { id: string }) {
   const tab = (TABS.find((each) => each === query.get("tab")) ?? "conversation") satisfies Tab;
   if (answer.error && !answer.data)
     return <ProblemPanel problem={answer.error} onRetry={() => void answer.refetch()} />;
-  if (!answer.data) return <div className="trajectory late" aria-busy />;
+  if (!answer.data) return <Waiting columns={["2fr", "7fr", "2fr"]} />;
   return <Loaded head={answer.data} tab={tab} stale={answer.isPlaceholderData} />;
 }
 
@@ -50,6 +53,7 @@ function Loaded({ head, tab, stale }: { head: TrajectoryHead; tab: Tab; stale: b
   const [factsShut, toggleFacts] = usePane("facts-shut");
   const range = rangeFrom(head.reward_range);
   useTrajectoryKeys(head, tab, { toggleOutline, toggleFacts });
+  useKeys(factsShut ? [{ keys: "n", label: t.labels.writeNote, run: toggleFacts }] : []); // that is where notes are
   return (
     <div className="trajectory" aria-busy={stale}>
       <h1 className="sr">{row.name}</h1>
@@ -169,6 +173,7 @@ function Tabs({ tab, head, outlineShut, factsShut, onOutline, onFacts }: TabsPro
           </Link>
         ))}
       </div>
+      <ShareLink query={{ ids: head.row.trajectory_id }} />
       {factsShut && (
         <button
           type="button"

@@ -3,7 +3,8 @@ import { numberOf } from "../../api/number";
 import type { TrajectoryHead, Transition } from "../../api/types.gen";
 import { type EarlierValue, earlierValues } from "../../model/earlier";
 import { measure } from "../../model/format";
-import { preview } from "../../model/json";
+import { isFlat, preview } from "../../model/json";
+import { type SeenMessage, seenIn } from "../../model/seen";
 import { useText } from "../../text";
 import { JsonTree } from "../../ui/JsonTree";
 import { VirtualFlow } from "../../ui/VirtualFlow";
@@ -46,12 +47,12 @@ export default function TransitionsTab({ head }: { head: TrajectoryHead }) {
       estimate={220}
       label={t.trajectory.tabs.transitions}
       itemKey={(index) => `${head.row.trajectory_id} ${index}`}
-      render={(index) => <Card step={rows[index]!} />}
+      render={(index) => <Card step={rows[index]!} before={rows[index - 1]} />}
     />
   );
 }
 
-function Card({ step }: { step: Transition }) {
+function Card({ step, before }: { step: Transition; before: Transition | undefined }) {
   const t = useText();
   const w = t.transitions;
   const reward = numberOf(step.reward);
@@ -79,7 +80,7 @@ function Card({ step }: { step: Transition }) {
         ))}
       </div>
       <div className="transition-body">
-        <Value name={w.prompt} value={step.prompt} />
+        <Prompt value={step.prompt} before={before?.prompt} />
         <Value name={w.response} value={step.policy_response} />
         {isObject(data) && (
           <section>
@@ -120,20 +121,53 @@ function Card({ step }: { step: Transition }) {
   );
 }
 
+function Prompt({ value, before }: { value: unknown; before: unknown }) {
+  const w = useText().transitions;
+  const seen = seenIn(value, before);
+  if (seen === null) return <Value name={w.prompt} value={value} />;
+  return (
+    <section>
+      <h3 className="label">{w.prompt}</h3>
+      {seen.known > 0 && (
+        <details>
+          <summary className="dim">{w.earlierMessages(seen.known)}</summary>
+          <SeenLines messages={seen.messages.slice(0, seen.known)} />
+        </details>
+      )}
+      <SeenLines messages={seen.messages.slice(seen.known)} />
+    </section>
+  );
+}
+
+function SeenLines({ messages }: { messages: readonly SeenMessage[] }) {
+  return messages.map(({ role, text }, index) => (
+    <div key={index} className="seen-line">
+      <bdi className="dim cut">{role}</bdi>
+      <span className="traced">{text}</span>
+    </div>
+  ));
+}
+
 function Value({ name, value, earlier }: { name: string; value: unknown; earlier?: readonly EarlierValue[] }) {
-  const t = useText();
   if (value === null || value === undefined) return null;
   return (
     <section>
       <h3 className="label">{name}</h3>
-      {typeof value === "string" ? (
-        <div className="traced">{value}</div>
-      ) : (
-        <JsonTree value={value} words={t.ops} label={name} open={1} />
-      )}
+      {typeof value === "string" ? <div className="traced">{value}</div> : <FlatOrTree name={name} value={value} />}
       <Earlier values={earlier} />
     </section>
   );
+}
+
+/** An object of a few plain values needs no tree. */
+function FlatOrTree({ name, value }: { name: string; value: unknown }) {
+  const t = useText();
+  if (!isObject(value) || !isFlat(value)) return <JsonTree value={value} words={t.ops} label={name} open={1} />;
+  return Object.entries(value).map(([key, item]) => (
+    <div key={key} className="mono traced">
+      <span className="j-key">{key}:</span> {preview(item)}
+    </div>
+  ));
 }
 
 function isObject(value: unknown): value is Record<string, unknown> {

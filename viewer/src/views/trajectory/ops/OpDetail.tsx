@@ -1,6 +1,7 @@
 import { ask, hrefOf } from "../../../api/client";
 import { useAnswer } from "../../../api/hooks";
 import { numberOf } from "../../../api/number";
+import { IS_FILE } from "../../../api/source";
 import { bytes, clock, measure, seconds } from "../../../model/format";
 import type { Path } from "../../../model/json";
 import { fromRoot } from "../../../root";
@@ -43,13 +44,15 @@ export function OpDetail({ trajectoryId, opId }: { trajectoryId: string; opId: s
         <FlagChips flags={op.flags} />
         <span className="mono dim cut">{facts.filter(Boolean).join(" · ")}</span>
         <span className="grow" />
-        <a
-          className="button small bare"
-          href={fromRoot(hrefOf("/api/trajectory/{trajectory_id}/op/{op_id}/raw", path, undefined))}
-          download
-        >
-          {t.trajectory.download}
-        </a>
+        {!IS_FILE && (
+          <a
+            className="button small bare"
+            href={fromRoot(hrefOf("/api/trajectory/{trajectory_id}/op/{op_id}/raw", path, undefined))}
+            download
+          >
+            {t.trajectory.download}
+          </a>
+        )}
       </header>
       {op.error && <pre className="op-error traced">{op.error}</pre>}
       {traceback && (

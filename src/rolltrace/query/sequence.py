@@ -1,0 +1,279 @@
+"""The one token sequence of a trajectory: what its model calls saw and produced, each token once. Pure functions.
+
+Each prompt extends the prompt and response before it, so the sequence is the first prompt, the first response, what
+the second prompt has more, and so on. Where a prompt does not extend what came before, because it was tokenised anew
+or its history was changed, the sequence goes on with the prompt from its first different token on, and a break says
+what stood there before: nothing that was produced, and trained on, is left out.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from array import array
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate, pairwise
+from typing import Literal, NamedTuple, TypeVar
+
+from rolltrace.query.op import OpTokens, TokensOfOps
+from rolltrace.query.trajectory import Trajectory
+
+T = TypeVar("T")
+_MOST_IN_BREAK = 64
+_WIDTH = array("i").itemsize
+
+
+class CallTokens(NamedTuple):
+    """The tokens of one model call, and which weights produced them."""
+
+    tokens: OpTokens
+    policy_version: int | None
+
+
+class PackedCall(NamedTuple):
+    """The same with the lists of integers as bytes, four for each: a thousand long prompts are compared in no time."""
+
+    op_id: int
+    policy_version: int | None
+    prompt: bytes
+    response: bytes
+    counts: bytes
+    """How many characters each token ends, those of the prompt first; empty if there is no text."""
+    prompt_text: str | None
+    response_text: str | None
+    logprobs: Sequence[float] | None
+    mask: Sequence[int] | None
+
+
+class TokenSegment(NamedTuple):
+    """A run of tokens of one origin."""
+
+    start: int
+    end: int
+    kind: Literal["prompt", "response"]
+    turn: int
+    op_id: int
+    policy_version: int | None
+    has_text: bool
+
+
+class TokenBreak(NamedTuple):
+    """Where a prompt does not extend what came before."""
+
+    at: int
+    """The new prompt goes on here; what it replaces stands before."""
+    turn: int
+    op_id: int
+    first_difference: int
+    """How many tokens the new prompt shares with what the model had seen."""
+    before_ids: list[int]
+    before_text: str | None
+    before_total: int
+    after_ids: list[int]
+    after_text: str | None
+    after_total: int
+
+
+@dataclass
+class TokenSequence:
+    """What `token_sequence` gives: columns over all tokens, and what stands where."""
+
+    ids: list[int] = field(default_factory=list)
+    piece_chars: list[int] = field(default_factory=list)
+    """How many characters of `text` each token ends; 0 where a segment has no text."""
+    text: str = ""
+    logprobs: list[float | None] = field(default_factory=list)
+    mask: list[int | None] = field(default_factory=list)
+    segments: list[TokenSegment] = field(default_factory=list)
+    breaks: list[TokenBreak] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def responses(self) -> int:
+        """How many tokens the model produced."""
+        return sum(each.end - each.start for each in self.segments if each.kind == "response")
+
+    @property
+    def trained(self) -> int:
+        """How many of these the mask keeps; all of those that have no mask."""
+        return sum(
+            self.mask[at] != 0
+            for each in self.segments
+            if each.kind == "response"
+            for at in range(each.start, each.end)
+        )
+
+    def char_offsets(self) -> list[int]:
+        """Where in the text each token begins, and at last where the text ends."""
+        return list(accumulate(self.piece_chars, initial=0))
+
+    def least_likely(self, count: int) -> list[int]:
+        """The indexes of the tokens with the smallest logprobs."""
+        finite = ((value, at) for at, value in enumerate(self.logprobs) if value is not None and math.isfinite(value))
+        return [at for _, at in heapq.nsmallest(count, finite)]
+
+    def minimap(self, most: int) -> list[float | None]:
+        """The smallest logprob of each of at most so many equally long stretches."""
+        if not self.ids:
+            return []
+        count = min(most, len(self.ids))
+        edges = [len(self.ids) * at // count for at in range(count + 1)]
+        smallest: list[float | None] = []
+        for begin, end in pairwise(edges):
+            values = [value for value in self.logprobs[begin:end] if value is not None]
+            smallest.append(min(values) if values else None)
+        return smallest
+
+    def place_of(self, flag: str, op_id: int | None, detail: object) -> int | None:
+        """Where in the sequence a finding of a check is."""
+        if flag == "prefix_break":
+            return next((each.at for each in self.breaks if each.op_id == op_id), None)
+        response = next((each for each in self.segments if each.op_id == op_id and each.kind == "response"), None)
+        if response is None:
+            return None
+        if isinstance(detail, dict) and detail.get("unit") == "token" and isinstance(detail.get("start"), int):
+            return min(response.start + int(detail["start"]), response.end - 1)
+        return response.end - 1 if flag == "cut_by_length" else response.start
+
+
+def policy_calls(ops: Sequence[T], kind_of: Callable[[T], str]) -> list[T]:
+    """Those of some ops with tokens that make the sequence: calls of the policy, or if there are none the first op
+    whose tokens may be the policy's."""
+    own = [op for op in ops if kind_of(op) != "aux_llm"]
+    return [op for op in own if kind_of(op) == "llm"] or own[:1]
+
+
+def token_sequence(trajectory: Trajectory) -> TokenSequence:
+    """The one sequence of a trajectory: of its model calls, or of its first op that has tokens if there are none."""
+    read = trajectory.tokens
+    tokens = read if isinstance(read, TokensOfOps) else {each.op_id: each for each in read}
+    having = read.op_ids if isinstance(read, TokensOfOps) else set(tokens)
+    ops = sorted((op for op in trajectory.walk() if op.op_id in having), key=lambda op: op.start_ns)
+    calls = policy_calls(ops, lambda op: op.kind)
+    # One after the other: together the prompts of a long trajectory are many times its tokens.
+    tokens_of_calls = ((tokens.get(op.op_id), op.policy_version) for op in calls)
+    return sequence_of(CallTokens(each, version) for each, version in tokens_of_calls if each is not None)
+
+
+def sequence_of(calls: Iterable[CallTokens | PackedCall]) -> TokenSequence:
+    """The one sequence of these model calls, which stand in the order they began."""
+    sequence = TokenSequence()
+    texts: list[str] = []
+    context, before = b"", _NOTHING
+    for turn, each in enumerate(calls):
+        call = each if isinstance(each, PackedCall) else packed(each)
+        laid = _laid_out(call, before)
+        shared = len(context)
+        if context and not call.prompt.startswith(context):
+            shared = _shared_bytes(context, call.prompt)
+            first, kept, gone = shared // _WIDTH, shared + _MOST_IN_BREAK * _WIDTH, len(context) // _WIDTH
+            sequence.breaks.append(
+                TokenBreak(
+                    len(sequence), turn, call.op_id, first,
+                    _numbers(context[shared:kept]), _slice(before, first, gone), gone - first,
+                    _numbers(call.prompt[shared:kept]), _slice(laid, first, len(call.prompt) // _WIDTH),
+                    len(call.prompt) // _WIDTH - first,
+                )
+            )  # fmt: skip
+        fits = laid.text is not None
+        texts.append("" if laid.text is None else laid.text[laid.chars_before(shared) :])
+        added = [("prompt", call.prompt[shared:], shared), ("response", call.response, len(call.prompt))]
+        for kind, ids, at in added:
+            if not ids:
+                continue
+            start, count = len(sequence.ids), len(ids) // _WIDTH
+            sequence.ids += _numbers(ids)
+            sequence.piece_chars += _numbers(laid.counts[at : at + len(ids)]) if fits else [0] * count
+            is_response = kind == "response"
+            sequence.logprobs += _fitted(call.logprobs if is_response else None, count)
+            sequence.mask += _fitted(call.mask if is_response else None, count)
+            sequence.segments.append(
+                TokenSegment(
+                    start, start + count, "response" if is_response else "prompt", turn, call.op_id,
+                    call.policy_version, fits,
+                )
+            )  # fmt: skip
+        context, before = call.prompt + call.response, laid
+    sequence.text = "".join(texts)
+    return sequence
+
+
+def packed(call: CallTokens) -> PackedCall:
+    """A call with its lists as bytes."""
+    tokens = call.tokens
+    return PackedCall(
+        tokens.op_id, call.policy_version, _bytes(tokens.prompt_ids), _bytes(tokens.response_ids),
+        _bytes(tokens.piece_chars), tokens.prompt_text, tokens.response_text, tokens.logprobs, tokens.response_mask,
+    )  # fmt: skip
+
+
+class _Laid(NamedTuple):
+    """The text of a call, and how many characters of it each token ends."""
+
+    text: str | None
+    """None if it is not known, or is another one than its tokens'."""
+    counts: bytes
+    known: int = 0
+    """Of so many bytes of the counts ..."""
+    known_chars: int = 0
+    """... the sum is this."""
+
+    def chars_before(self, end: int) -> int:
+        if end >= self.known:
+            return self.known_chars + sum(_numbers(self.counts[self.known : end]))
+        return sum(_numbers(self.counts[:end]))
+
+
+_NOTHING = _Laid(None, b"")
+
+
+def _laid_out(call: PackedCall, before: _Laid) -> _Laid:
+    """Most of a long prompt is what the call before had, whose characters are counted already."""
+    halves = ((call.prompt_text, call.prompt), (call.response_text, call.response))
+    if any(text is None and ids for text, ids in halves) or len(call.counts) != len(call.prompt) + len(call.response):
+        return _NOTHING
+    prompt_text, response_text = call.prompt_text or "", call.response_text or ""
+    known, known_chars = 0, 0
+    if before.text is not None and call.counts.startswith(before.counts) and len(before.counts) <= len(call.prompt):
+        known, known_chars = len(before.counts), len(before.text)
+    laid = _Laid(prompt_text + response_text, call.counts, known, known_chars)
+    fits = laid.chars_before(len(call.prompt)) == len(prompt_text)
+    fits = fits and sum(_numbers(call.counts[len(call.prompt) :])) == len(response_text)
+    return laid if fits else _NOTHING
+
+
+def _bytes(numbers: Sequence[int] | None) -> bytes:
+    return array("i", numbers or ()).tobytes()
+
+
+def _numbers(packed: bytes) -> list[int]:
+    return array("i", packed).tolist()
+
+
+def _shared_bytes(one: bytes, other: bytes) -> int:
+    """How many bytes of whole tokens two sequences begin with together: comparing slices is faster than tokens."""
+    low, high = 0, min(len(one), len(other)) // _WIDTH
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[low * _WIDTH : middle * _WIDTH] == other[low * _WIDTH : middle * _WIDTH]:
+            low = middle
+        else:
+            high = middle - 1
+    return low * _WIDTH
+
+
+def _fitted(values: Sequence[float | int] | None, count: int) -> list:  # type: ignore[type-arg]
+    """So many values, None for what is missing."""
+    fitted = list(values or ())[:count]
+    return fitted + [None] * (count - len(fitted))
+
+
+def _slice(laid: _Laid, start: int, end: int) -> str | None:
+    if laid.text is None:
+        return None
+    begin = laid.chars_before(start * _WIDTH)
+    shown = laid.counts[start * _WIDTH : min(end, start + _MOST_IN_BREAK) * _WIDTH]
+    return laid.text[begin : begin + sum(_numbers(shown))]

@@ -1,0 +1,151 @@
+"""The docs are true: examples run alone; files, headings and commands exist; generated pages are up to date."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rolltrace.cli.main import COMMANDS, _with_dashes, parser_of
+from tests.docs.pages import PAGES, ROOT, Block, blocks_of, name_of, prose_of, shell_lines_of
+
+COOKBOOK = ROOT / "docs" / "howto" / "cookbook.md"  # run by test_cookbook.py
+PYTHON = [
+    (page, block) for page in PAGES if page != COOKBOOK for block in blocks_of(page) if block.language == "python"
+]
+
+
+@pytest.mark.parametrize(("page", "block"), PYTHON, ids=[f"{name_of(page)}:{block.line}" for page, block in PYTHON])
+def test_an_example_runs_alone_as_pasted(
+    page: Path, block: Block, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    folder = request.getfixturevalue("demo") if "rolltrace-demo" in block.text else tmp_path
+    environment = {"HOME": str(tmp_path), "ROLLTRACE_STRICT": "1", "ROLLTRACE_QUIET": "1", "PATH": "/usr/bin:/bin"}
+    command = [sys.executable, "-W", "error", "-c", block.text]
+    done = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_python_that_needs_a_framework_is_python_at_least() -> None:
+    """What is fenced as `python NAME` is run by the tests with that framework, if at all."""
+    for page in PAGES:
+        for block in blocks_of(page):
+            if block.language.startswith("python "):
+                compile(block.text, name_of(page), "exec")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_the_files_and_headings_a_page_names_exist(page: Path) -> None:
+    text = prose_of(page)
+    missing = []
+    for target, anchor in re.findall(r"\]\((?![a-z]+:)([^)#\s]*)(?:#([^)\s]+))?\)", text):
+        file = (page.parent / target) if target else page
+        if not file.exists() or (anchor and anchor not in anchors_of(file)):
+            missing.append(f"{target}#{anchor}")
+    named = re.findall(r"`((?:src|tests|docs|benchmarks|examples|tools)/[\w./-]+)`", text)
+    assert missing + [path for path in named if not (ROOT / path).exists()] == []
+
+
+def anchors_of(page: Path) -> set[str]:
+    """The anchors of its headings, as GitHub and the site make them."""
+    titles = re.findall(r"^#+ +(.+?)\s*$", prose_of(page), re.MULTILINE)
+    plain = [re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", title).lower() for title in titles]
+    return {re.sub(r"[^\w\- ]", "", title).replace(" ", "-") for title in plain}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_the_commands_in_the_blocks_of_a_page_are_understood(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    if page.name == "CHANGELOG.md":
+        return
+    wrong = []
+    for line in shell_lines_of(page):
+        for words in commands_in(line):
+            try:
+                parser_of().parse_args(_with_dashes(words))
+            except SystemExit as exit:
+                if exit.code:
+                    wrong.append((line, capsys.readouterr().err.splitlines()[-1]))
+    assert wrong == []
+
+
+def commands_in(line: str) -> list[list[str]]:
+    """The words of the rolltrace command that a line of a block has, without what a shell would do with it."""
+    match = re.match(r"(?:\$ )?(?:[A-Z_]+=\S+ )*(?:ssh .* )?rolltrace (?=[a-z-])(.*)", line)
+    if match is None or re.search(r"\b[A-Z]{4,}\b ?\[|\[STORE\]|FILE\.\.\.", line):
+        return []
+    command = re.split(r" {3,}(?=\w)|\s#\s", match[1])[0].replace(" ...", "")
+    words = shlex.split(command, comments=True)
+    for stop in ("|", ">", ">>", "&&", "or"):
+        if stop in words:
+            words = words[: words.index(stop)]
+    return [words]
+
+
+def test_commands_are_found_in_blocks() -> None:
+    assert commands_in("$ rolltrace sql 'select 1' runs/store --csv > groups.csv") == [
+        ["sql", "select 1", "runs/store", "--csv"]
+    ]
+    assert commands_in("rolltrace ls --step 1      # what there is") == [["ls", "--step", "1"]]
+    assert commands_in("rolltrace sync --to otlp --dry-run        how many trajectories") == [
+        ["sync", "--to", "otlp", "--dry-run"]
+    ]
+    assert commands_in("rolltrace: 8 trajectories hidden") == []
+    assert commands_in("rolltrace COMMAND [STORE] [OPTIONS]") == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_the_commands_and_options_in_the_text_of_a_page_exist(page: Path) -> None:
+    if page.name == "CHANGELOG.md":
+        return
+    helps = {name: options_of(name) for name in COMMANDS}
+    wrong = []
+    for quoted in re.findall(r"`rolltrace ([^`\n]+)`", prose_of(page)):
+        name, *words = quoted.split()
+        if not re.fullmatch(r"[a-z]+", name) or name in ("cannot", "lost"):
+            continue  # rolltrace COMMAND, and messages that begin so
+        if name not in helps:
+            wrong.append(quoted)
+        elif name != "run":
+            wrong += [quoted for word in words if re.match("--[a-z]", word) and word.split("=")[0] not in helps[name]]
+    assert wrong == []
+
+
+def options_of(name: str) -> set[str]:
+    """The long options of a command and of what stands below it."""
+    parsers, options = [parser_of([name])], set()
+    while parsers:
+        for action in parsers.pop()._actions:
+            options |= set(action.option_strings)
+            if isinstance(action.choices, dict):
+                parsers += action.choices.values()
+    return options
+
+
+def test_every_make_command_that_the_docs_name_exists() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    named = {
+        name
+        for page in PAGES
+        for name in re.findall(r"(?:`|^    )make ([a-z-]+)", page.read_text(encoding="utf-8"), re.MULTILINE)
+    }
+    assert named
+    assert [
+        name for name in sorted(named) if not re.search(rf"^{name}:|^\S.* {name}(?: .*)?:", makefile, re.MULTILINE)
+    ] == []
+
+
+def test_the_generated_pages_are_up_to_date() -> None:
+    from tools.gen_api import API_PAGE, api_page
+    from tools.gen_diagrams import DIAGRAMS, IMAGES
+    from tools.gen_docs import CONFIG_PAGE, FLAGS_PAGE, STORE_PAGE, config_page, flags_page, store_page
+
+    assert API_PAGE.read_text() == api_page(), "run make gen"
+    assert CONFIG_PAGE.read_text() == config_page(), "run make gen"
+    assert STORE_PAGE.read_text() == store_page(), "run make gen"
+    assert FLAGS_PAGE.read_text() == flags_page(), "run make gen"
+    for name, svg in DIAGRAMS.items():
+        assert (IMAGES / name).read_text() == svg, "run make gen"
