@@ -53,6 +53,8 @@ test-matrix: ## run the tests on other Pythons and with the oldest dependencies 
 
 nightly: $(READY) ## the same with long series: more kills, more examples (an hour)
 	ROLLTRACE_NIGHTLY=1 $(BIN)/python -m pytest -n auto --dist worksteal --timeout 3600
+	$(BIN)/python -m pip install --quiet --group browser
+	ROLLTRACE_NIGHTLY=1 $(BIN)/python -m pytest -n auto --timeout 3600 tests/browser/test_api_fuzz.py
 
 check: $(READY) check-viewer ## formatting, lint, types, layers, spelling, and the same for the viewer
 	$(BIN)/ruff format --check .

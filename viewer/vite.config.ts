@@ -7,7 +7,7 @@ const outDir = process.env.VIEWER_OUT ?? "../src/rolltrace/view/static";
 
 /** What the first script needs, and nothing of React: it asks for data while the rest loads. */
 const FIRST =
-  /vite\/preload-helper|\/src\/(main|api\/(client|early|number|source)|model\/(first|route|scope|tokens|where)|ui\/(address|place|script)|views\/pages)\.ts/;
+  /vite\/preload-helper|\/src\/(main|api\/(client|early|number|source)|model\/(first|route|scope|tokens|where)|ui\/(address|place|script)|views\/pages|root|base)\.ts/;
 const LOADED_LATER = /node_modules\/(uplot|diff|react-resizable-panels)\//;
 const SHARED =
   /\/src\/(start|api\/|text\/|views\/(App|frame\/(?!Help)|parts\/)|model\/(?!charts|diff|markdown)|ui\/(?!Chart|chart|HistogramBrush|JsonTree|MenuList))/;
@@ -32,16 +32,18 @@ function preload(): Plugin {
           .filter((chunk) => chunk.type === "chunk")
           .filter((chunk) => chunk.name === "base")
           .flatMap(({ fileName, viteMetadata }) => [
-            inHead("link", { rel: "modulepreload", crossorigin: true, href: `/${fileName}` }),
+            inHead("link", { rel: "modulepreload", crossorigin: true, href: `./${fileName}` }),
             ...[...(viteMetadata?.importedCss ?? [])].map((file) =>
-              inHead("link", { rel: "stylesheet", crossorigin: true, href: `/${file}` }),
+              inHead("link", { rel: "stylesheet", crossorigin: true, href: `./${file}` }),
             ),
           ]),
     },
   };
 }
 
-export default defineConfig({
+export default defineConfig(({ command }) => ({
+  // Relative: the server writes the way to the root into each page (view/root.py).
+  base: command === "build" ? "./" : "/",
   plugins: [react(), preload()],
   build: {
     outDir,
@@ -54,4 +56,4 @@ export default defineConfig({
   },
   server: { proxy: { "/api": { target: process.env.ROLLTRACE_VIEW ?? "http://127.0.0.1:7655", changeOrigin: true } } },
   test: { include: ["src/**/*.test.ts"], environment: "node" },
-});
+}));

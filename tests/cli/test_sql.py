@@ -5,12 +5,16 @@ from __future__ import annotations
 import csv
 import io
 import json
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 import rolltrace
 from rolltrace.cli import main
+from tests.background import eventually
 
 
 @pytest.fixture
@@ -66,3 +70,39 @@ def test_a_wrong_statement_is_one_line(store: Path, wrong: str, capsys: pytest.C
     assert said.out == ""
     assert len(said.err.splitlines()) == 1
     assert said.err.startswith("rolltrace: ")
+
+
+FOREVER = "select count(*) from range(1000000000000) where range % 7 = 8"
+
+
+def test_a_statement_that_runs_for_ever_ends_at_its_time_limit(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sql", FOREVER, str(store), "--timeout", "0.5s"]) == 1
+    assert "longer than 0.5 s" in capsys.readouterr().err
+
+
+def test_ctrl_c_ends_a_statement_that_runs_for_ever(store: Path) -> None:
+    command = [sys.executable, "-m", "rolltrace", "sql", FOREVER, str(store)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as asking:
+        eventually(lambda: "duckdb" in Path(f"/proc/{asking.pid}/maps").read_text())
+        asking.send_signal(signal.SIGINT)
+        out, err = asking.communicate()
+    assert (asking.returncode, out) == (130, "")
+    assert err == "rolltrace: stopped by Ctrl-C\n"
+
+
+@pytest.mark.parametrize(
+    "greedy",
+    [
+        "select list(range) from range(10000000000)",
+        "select range from range(10000000000)",
+        "select a.range from range(100000) a, range(100000) b order by 1",
+        "select string_agg(repeat('x', 1000000), '') from range(1000000)",
+        "select repeat('a', 100000) from range(100000000)",
+    ],
+)
+def test_a_statement_cannot_eat_more_memory_than_it_may(
+    store: Path, greedy: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["sql", greedy, str(store), "--memory", "100MB"]) == 1
+    message = capsys.readouterr().err
+    assert "Out of Memory" in message or "the answer is larger than" in message, message

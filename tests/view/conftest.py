@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-import uvicorn
 
-from rolltrace.view import Writing, access_for, application, listen
+from rolltrace.view import Writing, access_for, listen, server_of
 from tests.view.fixtures import demo, demo_store  # noqa: F401 - fixtures, with their own file
 
 Ask = Callable[..., Any]
@@ -20,12 +19,17 @@ Ask = Callable[..., Any]
 
 @contextmanager
 def serving(
-    store: Path | list[Path], *, host: str = "127.0.0.1", token: str | None = None, writing: Writing | None = None
+    store: Path | list[Path],
+    *,
+    host: str = "127.0.0.1",
+    token: str | None = None,
+    writing: Writing | None = None,
+    allow_hosts: Iterable[str] = (),
+    root_path: str = "",
 ) -> Iterator[httpx.Client]:
     """A server of a store, and a client of it."""
     listening = listen(host, 0)
-    app = application(store, access_for(host, listening.port, token), writing or Writing())
-    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="on", timeout_graceful_shutdown=1))
+    server = server_of(store, access_for(host, listening.port, token, allow_hosts), writing, root_path=root_path)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening.socket]})
     thread.start()
     try:

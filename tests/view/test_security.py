@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import httpx
 import pytest
 
-from rolltrace.view import access_for, is_loopback
+from rolltrace.view import is_loopback
+from rolltrace.view.openapi import document
 
 TOKEN = "a-token-of-some-length"
 Serve = Callable[..., httpx.Client]
@@ -46,9 +48,51 @@ def test_what_a_page_of_another_site_loads_is_refused_but_a_link_works(client: h
     assert client.get("/", headers=followed).status_code == 200
 
 
-@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
-def test_nothing_can_be_changed(client: httpx.Client, method: str) -> None:
-    assert client.request(method, "/api/status").status_code == 405
+WRITES = ("POST", "PUT", "PATCH", "DELETE")
+JSON = {"Content-Type": "application/json"}
+EVERY_PATH = tuple(document()["paths"])
+
+
+@pytest.mark.parametrize("method", ["OPTIONS", "TRACE", "CONNECT", "PROPFIND"])
+def test_unusual_methods_are_refused(client: httpx.Client, method: str) -> None:
+    assert client.request(method, "/api/status").status_code in (400, 405)
+
+
+@pytest.mark.parametrize("path", ["/", *EVERY_PATH, "/api/nothing", "/assets/x.js"])
+def test_no_page_of_another_site_can_make_a_request_that_changes_something(client: httpx.Client, path: str) -> None:
+    own = str(client.base_url).rstrip("/")
+    for method in WRITES:
+        foreign_page = client.request(method, path, headers={**JSON, "Origin": "http://evil.example"}, content="{}")
+        old_form = client.request(method, path, content="a=b", headers={"Content-Type": "text/plain"})
+        own_form = client.request(method, path, data={"a": "b"}, headers={"Origin": own})
+        navigation = client.request(
+            method, path, headers={**JSON, "Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
+        )
+        statuses = [each.status_code for each in (foreign_page, old_form, own_form, navigation)]
+        assert statuses[0] == statuses[3] == 403, method
+        assert set(statuses) <= {403, 405}, method
+
+
+def test_a_preflight_of_another_site_is_refused(client: httpx.Client) -> None:
+    asks = {"Origin": "http://evil.example", "Access-Control-Request-Method": "POST"}
+    answer = client.options("/api/status", headers=asks)
+    assert answer.status_code == 403
+    assert "access-control-allow-origin" not in answer.headers
+
+
+def test_a_write_of_the_own_page_passes_the_guard(client: httpx.Client) -> None:
+    own = str(client.base_url).rstrip("/")
+    answer = client.post("/api/status", headers={"Origin": own, "Sec-Fetch-Site": "same-origin"}, json={})
+    assert answer.status_code == 405  # this path takes none
+
+
+def test_a_cookie_does_not_help_another_site(demo_store: Path, serve: Serve) -> None:
+    client = serve(demo_store, host="0.0.0.0", token=TOKEN)
+    client.get("/", params={"token": TOKEN})
+    assert client.get("/api/status").status_code == 200
+    for headers in ({"Origin": "http://evil.example"}, {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "cors"}):
+        assert client.get("/api/status", headers=headers).status_code == 403
+        assert client.post("/api/status", headers={**headers, **JSON}).status_code == 403
 
 
 def test_no_answer_lets_inline_script_run_or_be_framed(client: httpx.Client) -> None:
@@ -79,6 +123,20 @@ def test_no_path_reaches_the_file_system(client: httpx.Client, path: str) -> Non
         assert answer.headers["content-type"].startswith("text/html")
 
 
+def test_no_parameter_of_a_path_reaches_the_file_system(client: httpx.Client) -> None:
+    harmful = (
+        "..", ".", "%2e%2e", "..%2f..%2f..%2fetc%2fpasswd", "%2fetc%2fpasswd", "....//", "a%00b", "%00", "%0a%0d", "~",
+        "..%5c..%5cformat.json", "%c0%ae%c0%ae%2f", "format.json", "*", "%25", "\"'%3B--", "-1", "9" * 400, "a" * 9000,
+    )  # fmt: skip
+    for path in EVERY_PATH:
+        for name in harmful if "{" in path else ():
+            filled = re.sub(r"{\w+}", lambda _, name=name: name, path)
+            answer = client.send(httpx.Request("GET", str(client.base_url).rstrip("/") + filled))
+            assert answer.status_code in (400, 404) or answer.headers["content-type"].startswith("text/html"), filled
+            assert b"root:" not in answer.content
+            assert b"format_version" not in answer.content
+
+
 @pytest.mark.parametrize("name", ["..", "%2e%2e%2f%2e%2e%2fformat.json", "ab", "a" * 65, "G" * 32])
 def test_a_blob_is_named_by_a_hash_and_nothing_else(client: httpx.Client, name: str) -> None:
     answer = client.get(f"/api/blob/{name}")
@@ -106,14 +164,37 @@ def test_off_loopback_a_token_is_needed(demo_store: Path, serve: Serve) -> None:
 
 def test_the_link_with_the_token_becomes_a_cookie(demo_store: Path, serve: Serve) -> None:
     client = serve(demo_store, host="0.0.0.0", token=TOKEN)
-    address = str(client.base_url).rstrip("/") + "//evil.example/t/abcd"
-    answer = client.get(address, params={"token": TOKEN, "tab": "tokens"})
-    assert answer.status_code == 303
-    assert answer.headers["location"] == "/evil.example/t/abcd?tab=tokens"
-    cookie = answer.headers["set-cookie"].lower()
+    first = client.get("/t/abcd", params={"token": TOKEN, "tab": "tokens"})
+    assert first.status_code == 303
+    assert "set-cookie" not in first.headers  # for "/t" it would be no use
+    second = client.get(str(first.next_request.url))
+    cookie = second.headers["set-cookie"].lower()
     assert "httponly" in cookie
     assert "samesite=lax" in cookie
+    assert "path" not in cookie  # of the folder of the root, which only the browser knows
+    assert second.next_request.url.raw_path == b"/t/abcd?tab=tokens"
     assert client.get("/api/status").status_code == 200  # the client keeps the cookie
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "//evil.example/",
+        "\\\\evil.example",
+        "https://evil.example",
+        "/\t/evil.example",
+        "a\r\nSet-Cookie: x=y",
+        "\x00é",
+    ],
+)
+def test_the_link_with_the_token_leads_nowhere_else(demo_store: Path, serve: Serve, place: str) -> None:
+    client = serve(demo_store, host="0.0.0.0", token=TOKEN)
+    answer = client.get("/", params={"token": TOKEN, "next": place})
+    assert answer.status_code == 303
+    assert answer.next_request.url.host == "127.0.0.1"
+    assert len(answer.headers.get_list("set-cookie")) == 1
+    doubled = client.get(str(client.base_url).rstrip("/") + "//evil.example/t", params={"token": TOKEN})
+    assert doubled.next_request.url.host == "127.0.0.1"
 
 
 def test_with_a_token_an_address_of_numbers_is_answered_and_a_foreign_name_is_not(
@@ -125,9 +206,12 @@ def test_with_a_token_an_address_of_numbers_is_answered_and_a_foreign_name_is_no
     assert client.get("/api/status", headers={**shown, "Host": "evil.example"}).status_code == 421
 
 
-def test_another_name_of_the_host_can_be_allowed() -> None:
-    access = access_for("0.0.0.0", 80, TOKEN, ["Viewer.Example"])
-    assert "viewer.example" in access.hosts
+def test_the_name_of_a_proxy_can_be_allowed_and_its_pages_may_ask(demo_store: Path, serve: Serve) -> None:
+    client = serve(demo_store, allow_hosts=["Viewer.Example:8443"])
+    assert client.get("/api/status", headers={"Host": "viewer.example:8443"}).status_code == 200
+    # A proxy that puts its own name for the server into Host leaves Origin as it is.
+    for origin, status in (("https://viewer.example:8443", 405), ("https://viewer.example:1", 403)):
+        assert client.post("/api/status", headers={**JSON, "Origin": origin}).status_code == status
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,7 @@ def run_status(options: argparse.Namespace) -> int:
         if options.json:
             print(json_line(row))
         else:
-            print("  ".join(f"{value}" for value in row.values()))
+            print("  ".join(map(plain, row.values())))
     return 0
 
 

@@ -11,6 +11,7 @@ import argparse
 import errno
 import io
 import os
+import shlex
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
@@ -32,6 +33,8 @@ COMMANDS = (
 """In the order of `rolltrace --help`."""
 _DOCS = "documentation: rolltrace docs"
 _NOT_ALLOWED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+_NOT_PLAIN = frozenset({errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.EINVAL, errno.EFBIG, errno.ENXIO})
+"""A file of a store that is a folder, a link, a pipe, or far too large."""
 _STOPPED = 130
 """What a shell expects of a program that Ctrl-C ended."""
 
@@ -153,7 +156,11 @@ def _telling_of_missing() -> Iterator[None]:
 
 
 def _refusal_of(fault: OSError, store: Path | None) -> str | None:
-    """What to say of something that this user may not do; None if that is not what went wrong."""
+    """What to say of something that this user may not do, or of a file that is none; None for any other fault."""
+    if fault.errno in _NOT_PLAIN and store is not None and Path(str(fault.filename)).is_relative_to(store):
+        return (
+            f"{str(fault.filename)!r} cannot be used: {fault.strerror}; see: rolltrace doctor {shlex.quote(str(store))}"
+        )
     if fault.errno not in _NOT_ALLOWED:
         return None
     why = None if store is None else write_problem(store)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import sys
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
-from rolltrace._amounts import counted, number
+from rolltrace._amounts import age_sec, counted, number, size_of
 from rolltrace.cli.options import add_json, add_store, store_of
 from rolltrace.cli.output import Column, paint, plain, print_rows, print_table, working
 from rolltrace.exchange import write_csv
@@ -37,6 +39,8 @@ def add(commands: Any) -> None:
     )
     parser.add_argument("query", metavar="SELECT", help="the statement, in quotes")
     add_store(parser)
+    parser.add_argument("--timeout", metavar="TIME", help="give up after this time, such as 30s or 5m (default: never)")
+    parser.add_argument("--memory", metavar="SIZE", help="use at most this much, such as 4GiB (default: half of all)")
     form = parser.add_mutually_exclusive_group()
     add_json(form)
     form.add_argument("--csv", action="store_true", help="print CSV with a header line")
@@ -44,10 +48,12 @@ def add(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from rolltrace.query import open_store
+    from rolltrace.query import Limit, open_store
 
-    store = open_store(store_of(options))
-    with working(f"reading {store.path}"):
+    limit = None if options.timeout is None else Limit(age_sec("--timeout", options.timeout, "a time such as 30s"))
+    memory_bytes = _half_of_all() if options.memory is None else size_of("--memory", options.memory)
+    store = open_store(store_of(options), memory_limit=f"{memory_bytes}")
+    with working(f"reading {store.path}"), limit or nullcontext():
         result = store.sql(options.query)
         _tell_of_older_runs(store, options.query)
     if options.json:
@@ -68,6 +74,11 @@ def run(options: argparse.Namespace) -> int:
     where = "" if len(result) else f" in the store {plain(repr(str(store.path)))}"
     print(paint(f"{counted(len(result), 'row')}{where}{more}", "dim"))
     return 0
+
+
+def _half_of_all() -> int:
+    """Half of this machine's memory: what trains beside us needs the rest."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
 
 
 def _tell_of_older_runs(store: Store, query: str) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import quote
 
 from rolltrace.cli.options import add_store, store_of
+from rolltrace.cli.output import plain
 from rolltrace.errors import ConfigError
 
 _SHORTEST_TOKEN = 16
@@ -45,8 +46,16 @@ def add(commands: Any) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="also accept this host name, such as a proxy's",
+        help="also accept this host name, such as a proxy's (NAME:PORT if its port is not the usual one)",
     )
+    parser.add_argument(
+        "--root-path",
+        default="",
+        metavar="PATH",
+        help="path under which a proxy serves this, if the proxy passes it on (most take it off, and need no option)",
+    )
+    parser.add_argument("--certfile", type=Path, metavar="FILE", help="certificate for HTTPS, in PEM format")
+    parser.add_argument("--keyfile", type=Path, metavar="FILE", help="its private key (default: also in --certfile)")
     parser.add_argument("--read-only", action="store_true", help="no labels and notes can be written in the pages")
     parser.add_argument(
         "--labels",
@@ -62,21 +71,28 @@ def run(options: argparse.Namespace) -> int:
     stores = _stores(options)
     token, labels = _token(options), _labels(options.labels)
 
-    from rolltrace.store import check_version
-    from rolltrace.view import listen, serve
+    if options.keyfile is not None and options.certfile is None:
+        raise ConfigError("--keyfile needs the certificate too: --certfile FILE")
 
+    from rolltrace.store import check_version
+    from rolltrace.view import checked_certificate, checked_root_path, listen, serve
+
+    root_path = checked_root_path(options.root_path)
+    certificate = None if options.certfile is None else checked_certificate(options.certfile, options.keyfile)
     for store in stores:
         check_version(store)  # an error of the store is told here, not in the browser
     listening = listen(options.host, options.port)
-    url = listening.url + (f"?token={quote(token, safe='')}" if token else "")
-    print(f"rolltrace view of {', '.join(map(str, stores))}\n  {url}\npress Ctrl-C to stop", flush=True)
+    address = listening.url("http" if certificate is None else "https", root_path)
+    url = address + (f"?token={quote(token, safe='')}" if token else "")
+    print(f"rolltrace view of {plain(', '.join(map(str, stores)))}\n  {url}\npress Ctrl-C to stop", flush=True)
     if not options.no_browser and has_browser():
         threading.Thread(target=_open_browser, args=(url,), daemon=True).start()
     from rolltrace.view import Writing, access_for  # brings the web server's libraries: a browser can start meanwhile
 
     try:
         access = access_for(options.host, listening.port, token, options.allow_host)
-        serve(stores, listening, access, Writing(options.read_only, labels))
+        writing = Writing(options.read_only, labels)
+        serve(stores, listening, access, writing, root_path=root_path, certificate=certificate)
     except KeyboardInterrupt:  # the usual end
         pass
     return 0

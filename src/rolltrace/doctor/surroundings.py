@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import shutil
 from collections.abc import Iterator
@@ -9,10 +10,12 @@ from pathlib import Path
 
 from rolltrace._amounts import counted, size
 from rolltrace.doctor.finding import Finding, command, opened
+from rolltrace.files import open_private
 from rolltrace.journal import journal_files, undrained_bytes
 
 _ENOUGH_FREE_BYTES = 512 << 20
 _LOG_LINES = 3
+_LOG_BYTES = 64 << 10
 
 
 def check_backends(store: Path) -> Iterator[Finding]:
@@ -50,7 +53,9 @@ def check_log(store: Path) -> Iterator[Finding]:
     cleaner = Cleaner(store)
     for path in sorted([*(store / "journal").glob("*/drainer.log"), *(store / "outbox").glob("*/*/sender.log")]):
         try:
-            lines = path.read_text(errors="replace").rstrip().split("\n")
+            with open_private(path) as log:
+                log.seek(max(0, os.fstat(log.fileno()).st_size - _LOG_BYTES))
+                lines = log.read(_LOG_BYTES).decode(errors="replace").rstrip().split("\n")
         except OSError:
             continue
         if any(lines):

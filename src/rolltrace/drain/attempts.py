@@ -23,7 +23,7 @@ from pathlib import Path
 import msgspec
 
 from rolltrace._guard import logger
-from rolltrace.files import make_folder, replace_file
+from rolltrace.files import make_folder, read_page, replace_file
 
 _MOST_BEGUN = 2
 """How often a segment may be begun in the drainer's own process."""
@@ -42,7 +42,7 @@ class Attempts(msgspec.Struct, array_like=True):
     @classmethod
     def of(cls, segment: Path) -> Attempts:
         try:
-            return msgspec.msgpack.decode(_marker(segment).read_bytes(), type=cls)
+            return msgspec.msgpack.decode(read_page(_marker(segment)), type=cls)
         except (OSError, ValueError, msgspec.MsgspecError):  # never tried, or the marker is damaged
             return cls()
 

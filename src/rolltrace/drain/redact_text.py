@@ -12,6 +12,7 @@ import msgspec
 from rolltrace.drain.secret_names import Strength, strength
 from rolltrace.drain.secret_texts import Secret, find_secrets, merged
 from rolltrace.errors import ConfigError
+from rolltrace.files import read_page
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -75,7 +76,7 @@ class TextRedactor:
         """
         page = store / "redact.json"
         try:
-            rules = msgspec.json.decode(page.read_bytes(), type=_Rules)
+            rules = msgspec.json.decode(read_page(page), type=_Rules)
             return cls(rules.keys, rules.shapes, allow=rules.allow, usual=not rules.replace)
         except FileNotFoundError:
             return cls()

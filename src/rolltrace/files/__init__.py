@@ -1,8 +1,10 @@
 """Files of a store: who may read them, who holds them, how they appear whole, which host brought them."""
 
 from rolltrace.files.access import (
+    check_inside,
     check_store,
     file_mode,
+    is_inside,
     is_shared,
     is_store,
     make_folder,
@@ -10,6 +12,7 @@ from rolltrace.files.access import (
     open_file,
     open_private,
     owner_of,
+    read_page,
     read_problem,
     sync_path,
     write_problem,
@@ -20,12 +23,14 @@ from rolltrace.files.replace import replace_file, replacing
 
 __all__ = [
     "can_map",
+    "check_inside",
     "check_store",
     "file_lock",
     "file_mode",
     "host_name",
     "host_of",
     "host_tag",
+    "is_inside",
     "is_shared",
     "is_store",
     "lock_now",
@@ -34,6 +39,7 @@ __all__ = [
     "open_file",
     "open_private",
     "owner_of",
+    "read_page",
     "read_problem",
     "replace_file",
     "replacing",

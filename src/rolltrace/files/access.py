@@ -23,6 +23,8 @@ from rolltrace.settings import SHARES, variable_of
 _PRIVATE_FOLDER, _SHARED_FOLDER = 0o700, 0o2770
 _PRIVATE_FILE, _SHARED_FILE = 0o600, 0o660
 _GROUP = stat.S_IRWXG
+MOST_PAGE_BYTES = 64 << 20
+"""Of a file that is read whole, such as a policy."""
 _HOST = re.compile(r".+-[0-9a-f]{8}")
 """How the journal folders of hosts are called (`host_name`)."""
 
@@ -104,14 +106,14 @@ def file_mode(folder: Path) -> int:
 def open_file(path: str | os.PathLike[str], flags: int) -> int:
     """As `os.open`, and an `opener` of `open`: a file that this makes has its mode from its first byte on."""
     if not flags & os.O_CREAT:
-        return os.open(path, flags | os.O_CLOEXEC)
+        return _open_plain(path, flags)
     mode = file_mode(Path(path).parent)
     try:
         descriptor = os.open(path, flags | os.O_EXCL | os.O_CLOEXEC, mode)
     except FileExistsError:
         if flags & os.O_EXCL:
             raise
-        return os.open(path, flags | os.O_CLOEXEC, mode)
+        return _open_plain(path, flags, mode)
     if mode != _PRIVATE_FILE:  # the umask may have taken some of it; it cannot take anything that matters from 0600
         os.fchmod(descriptor, mode)
     return descriptor
@@ -159,14 +161,50 @@ def open_private(path: Path) -> Any:
     Raises:
         OSError: it cannot be opened, or is no plain file.
     """
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    fd = _open_plain(path, os.O_RDONLY)
     try:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise OSError(errno.EINVAL, "not a plain file", str(path))
         return open(fd, "rb")
     except BaseException:
         os.close(fd)
         raise
+
+
+def read_page(path: Path) -> bytes:
+    """The content of a small file of a store: a version, a policy, a state.
+
+    Raises:
+        OSError: it cannot be read, is no plain file, or is larger than any of ours.
+    """
+    with open_private(path) as file:
+        content: bytes = file.read(MOST_PAGE_BYTES + 1)
+    if len(content) > MOST_PAGE_BYTES:
+        raise OSError(errno.EFBIG, f"larger than {MOST_PAGE_BYTES >> 20} MiB, and so none of ours", str(path))
+    return content
+
+
+def is_inside(store: Path, path: Path) -> bool:
+    """Whether no link leads from a store to this path outside it."""
+    return os.path.realpath(path).startswith(os.path.join(os.path.realpath(store), ""))
+
+
+def check_inside(store: Path, path: Path) -> None:
+    """Raise a StoreError if what is written there would be outside the store, because of a link in it."""
+    if not is_inside(store, path):
+        raise StoreError(f"{str(path)!r} is outside the store {str(store)!r}: a symbolic link in it leads there")
+
+
+def _open_plain(path: str | os.PathLike[str], flags: int, mode: int = 0o600) -> int:
+    """As `os.open`, of a plain file: no link is followed, and a pipe is not waited for."""
+    try:
+        fd = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, mode)
+    except OSError as fault:
+        if fault.errno == errno.ELOOP:
+            raise OSError(errno.ELOOP, "a symbolic link, which is not followed", str(path)) from None
+        raise
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise OSError(errno.EINVAL, "not a plain file", str(path))
+    return fd
 
 
 def sync_path(path: Path) -> None:

@@ -13,7 +13,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from rolltrace._guard import caught
-from rolltrace.files import file_lock, lock_now, open_file
+from rolltrace.errors import StoreError
+from rolltrace.files import file_lock, lock_now, open_file, open_private
 from rolltrace.journal.segment import FRAME, FRAME_MAGIC, HEADER_BYTES
 from rolltrace.journal.writer import journal_folder
 
@@ -37,6 +38,10 @@ takes the lock before the column libraries are loaded, so that nobody starts a s
 same core, the rollout comes first."""
 
 
+_WRITTEN = ("data", "summary", "blobs", "tokenizers", "outbox", "unreadable", "journal")
+"""Folders of a store that a drainer writes to: a reader of a store that somebody made up must not write elsewhere."""
+
+
 def drainer_lock(folder: Path) -> AbstractContextManager[bool]:
     """Hold the drainer's lock of a journal folder; gives False if another process (or thread) has it."""
     return file_lock(folder / "drainer.lock")
@@ -45,6 +50,9 @@ def drainer_lock(folder: Path) -> AbstractContextManager[bool]:
 def start_drainer(store: Path) -> None:
     """Start a drainer process for this host and store unless one is at work. Never raises."""
     try:
+        for folder in (*(store / name for name in _WRITTEN), journal_folder(store)):
+            if folder.is_symlink():
+                raise StoreError(f"no drainer is started: {str(folder)!r} is a symbolic link")
         with drainer_lock(journal_folder(store)) as none_at_work:
             pass
         if none_at_work:
@@ -72,7 +80,7 @@ def drainer_is_running(store: Path) -> bool | None:
     """Whether a drainer of this host is at work; None if we may not know. Looking makes no files."""
     lock = journal_folder(store) / "drainer.lock"
     try:
-        fd = os.open(lock, os.O_RDONLY | os.O_CLOEXEC)
+        fd = open_file(lock, os.O_RDONLY)
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError:
@@ -89,7 +97,7 @@ def undrained_bytes(path: Path) -> int:
     """What the records of a journal file take. Its size says more: room is reserved ahead."""
     offset = HEADER_BYTES
     try:
-        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        with open_private(path) as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             while offset + FRAME.size <= len(data):
                 magic, _, length = FRAME.unpack_from(data, offset)
                 if magic != FRAME_MAGIC or not length:

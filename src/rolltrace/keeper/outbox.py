@@ -20,7 +20,7 @@ import msgspec
 
 from rolltrace._amounts import size_of
 from rolltrace.errors import ConfigError
-from rolltrace.files import file_lock, make_folder, replace_file
+from rolltrace.files import file_lock, make_folder, read_page, replace_file
 from rolltrace.keeper.clean_output import Cleaner
 from rolltrace.keeper.position import Position
 from rolltrace.query import compile_where
@@ -102,7 +102,7 @@ class Outbox:
         """
         path = self.folder / "policy.json"
         try:
-            return msgspec.json.decode(path.read_bytes(), type=SendingPolicy)
+            return msgspec.json.decode(read_page(path), type=SendingPolicy)
         except FileNotFoundError:
             return SendingPolicy()
         except msgspec.MsgspecError as fault:
@@ -116,7 +116,7 @@ class Outbox:
     def state(self) -> State:
         """How it went when a sender last said so."""
         try:
-            return msgspec.json.decode((self.own_folder / "state.json").read_bytes(), type=State)
+            return msgspec.json.decode(read_page(self.own_folder / "state.json"), type=State)
         except (FileNotFoundError, msgspec.MsgspecError):
             return State()
 

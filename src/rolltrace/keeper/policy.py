@@ -18,7 +18,7 @@ import msgspec
 import xxhash
 
 from rolltrace.errors import ConfigError
-from rolltrace.files import replace_file
+from rolltrace.files import read_page, replace_file
 from rolltrace.keeper.groups import WAITING, Choice, Group, Row, choose_groups, groups_of
 
 KEEP = ("errors", "extremes", "slowest", "flagged")
@@ -70,7 +70,7 @@ def read_policy(store: Path) -> RetentionPolicy | None:
     """
     page = store / _FILE
     try:
-        return check_policy(msgspec.json.decode(page.read_bytes(), type=RetentionPolicy))
+        return check_policy(msgspec.json.decode(read_page(page), type=RetentionPolicy))
     except FileNotFoundError:
         return None
     except (msgspec.MsgspecError, ConfigError, OSError) as fault:

@@ -22,7 +22,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rolltrace.files import make_folder, open_file, replace_file
+from rolltrace.files import make_folder, open_file, open_private, replace_file
 
 SENT, REFUSED, HELD = 1, 2, 3
 _WORDS = {"sent": SENT, "refused": REFUSED, "held": HELD}
@@ -218,7 +218,7 @@ class Position:
 
 def _lines(path: Path) -> Iterator[bytes]:
     try:
-        with open(path, "rb") as file:
+        with open_private(path) as file:
             yield from file
     except FileNotFoundError:
         return

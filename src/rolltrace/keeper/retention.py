@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rolltrace._guard import caught
-from rolltrace.files import replace_file
+from rolltrace.files import read_page, replace_file
 from rolltrace.journal import journal_folder
 from rolltrace.keeper.groups import WAITING, Choice, Row, parents_in
 from rolltrace.keeper.pending import unsent
@@ -236,7 +236,7 @@ def _name(store: Path, folder: Path) -> str:
 
 def _recall(store: Path, policy: RetentionPolicy) -> dict[str, tuple[int, ...]]:
     try:
-        memory = msgspec.json.decode(_memory_file(store).read_bytes(), type=_Memory)
+        memory = msgspec.json.decode(read_page(_memory_file(store)), type=_Memory)
     except (OSError, msgspec.MsgspecError):
         return {}
     return memory.steps if memory.policy == policy else {}

@@ -12,7 +12,9 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from rolltrace._amounts import size
 from rolltrace._arrow import pa
+from rolltrace.errors import QueryError
 from rolltrace.query.plain import PlainTable
 
 if TYPE_CHECKING:
@@ -26,8 +28,10 @@ else:
     if duckdb is None or not duckdb.__version__.removeprefix("v").startswith("2."):
         duckdb = import_module("duckdb")
 
-__all__ = ["IS_OLDER", "Parameters", "arrow_answer", "duckdb", "plain_answer", "register"]
+__all__ = ["IS_OLDER", "Parameters", "arrow_answer", "bounded_answer", "duckdb", "plain_answer", "register"]
 
+_BATCH_ROWS = 2048
+"""Of an answer that may be too large: as few as DuckDB gives at once."""
 Parameters = Sequence[Any] | dict[str, Any]
 IS_OLDER = duckdb.__version__.removeprefix("v").startswith("1.")
 """DuckDB 1 does not say which types plain rows have, and passes Bloom filters on to Arrow tables, which take none."""
@@ -43,6 +47,40 @@ def arrow_answer(connection: duckdb.DuckDBPyConnection, sql: str, parameters: Pa
     """The answer to a question as an Arrow table."""
     import_module("duckdb")
     return connection.sql(sql, params=parameters).to_arrow_table()
+
+
+def bounded_answer(
+    most_bytes: int, connection: duckdb.DuckDBPyConnection, sql: str, parameters: Parameters = ()
+) -> pa.Table:
+    """The same, read piece by piece, and refused as soon as it is too large."""
+    import_module("duckdb")
+    answer = connection.sql(sql, params=parameters)
+    batches, size_bytes = [], 0
+    try:
+        to_reader = getattr(answer, "to_arrow_reader", None) or answer.fetch_arrow_reader  # its name before 2.0
+        with to_reader(_BATCH_ROWS) as reader:
+            for batch in reader:
+                batches.append(batch)
+                size_bytes += batch.nbytes
+                if size_bytes > most_bytes:
+                    raise QueryError(
+                        f"the answer is larger than {size(most_bytes)}; ask for less: aggregate, add a LIMIT, "
+                        "name the columns, or allow more memory"
+                    )
+            return pa.Table.from_batches(batches, reader.schema)
+    except (OSError, pa.ArrowException) as fault:
+        raise passed_on(fault) from None
+
+
+def passed_on(fault: Exception) -> duckdb.Error:
+    """The error of DuckDB that Arrow passes on as one of its own, while an answer is read piece by piece."""
+    text = str(fault)
+    kinds = {
+        "INTERRUPT": duckdb.InterruptException,
+        "IO Error": duckdb.IOException,
+        "INTERNAL": duckdb.InternalException,
+    }
+    return next((kind for begin, kind in kinds.items() if text.startswith(begin)), duckdb.InvalidInputException)(text)
 
 
 def plain_answer(connection: duckdb.DuckDBPyConnection, sql: str, parameters: Parameters = ()) -> pa.Table | PlainTable:

@@ -45,7 +45,8 @@ def open_store(path: str | os.PathLike[str], *, memory_limit: str | None = None)
 
     Args:
         path: The folder.
-        memory_limit: How much memory a question may take, such as `2GB`; four fifths of the machine's if not given.
+        memory_limit: How much memory a question may take, such as `2GB`, and how large an answer of `sql()` may be.
+            If not given: four fifths of the machine's memory, and any size.
 
     Raises:
         StoreError: there is no store in this folder.

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from xxhash import xxh3_64_hexdigest
 
+from rolltrace._amounts import size_of
 from rolltrace._arrow import pa
 from rolltrace.errors import QueryError, StoreError
 from rolltrace.files import read_problem
@@ -47,7 +48,7 @@ from rolltrace.query.damage import (
     problem_of,
     problem_of_listing,
 )
-from rolltrace.query.database import IS_OLDER, Parameters, arrow_answer, duckdb, plain_answer, register
+from rolltrace.query.database import IS_OLDER, Parameters, arrow_answer, bounded_answer, duckdb, plain_answer, register
 from rolltrace.query.incomplete import COMPLETE, Incomplete, Missing
 from rolltrace.query.limits import check_limit, interruptible, running, taken
 from rolltrace.query.listing import PLACE, Division, Listed, Listings, Range, rows_of
@@ -98,7 +99,7 @@ class Engine:
     ) -> None:
         """Without `live`, journals are left alone; `threads`: as many as there are cores, if not given."""
         self._store = store
-        self._memory_limit = memory_limit
+        self._most_bytes = None if memory_limit is None else size_of("memory_limit", memory_limit)
         self._threads = threads
         self._lock = threading.RLock()
         self._reads_journals = live
@@ -145,7 +146,7 @@ class Engine:
         connection = duckdb.connect(":memory:")
         for setting in (
             "temp_directory = ''",
-            *([] if self._memory_limit is None else [f"memory_limit = '{self._memory_limit}'"]),
+            *([] if self._most_bytes is None else [f"memory_limit = '{self._most_bytes}B'"]),
             *([] if self._threads is None else [f"threads = {self._threads}"]),
             "parquet_metadata_cache = true",
             "autoinstall_known_extensions = false",
@@ -166,6 +167,8 @@ class Engine:
         sql: str,
         parameters: Sequence[Any] | dict[str, Any] = (),
         scope: int | frozenset[Path] | None = None,
+        *,
+        bounded: bool = False,
     ) -> pa.Table:
         """The answer to one statement, over data that is at most a second old.
 
@@ -173,8 +176,10 @@ class Engine:
             sql: The statement.
             parameters: The values of its `?`, or by name of its `$name`.
             scope: Look at one step alone, or at these folders of steps; at all if not given.
+            bounded: Refuse an answer that is larger than the memory limit, which DuckDB applies to its own work only.
         """
-        return self._query(arrow_answer, sql, parameters, scope)
+        ask = partial(bounded_answer, self._most_bytes) if bounded and self._most_bytes is not None else arrow_answer
+        return self._query(ask, sql, parameters, scope)
 
     def plain_rows(
         self,

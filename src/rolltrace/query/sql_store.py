@@ -77,7 +77,7 @@ class SqlStore:
                 f"sql() is read-only: pass one SELECT, WITH, FROM, DESCRIBE or SUMMARIZE, not {what}; "
                 f"there are {', '.join(VIEWS)}"
             )
-        return self._ask(text, parameters or (), step)
+        return self._ask(text, parameters or (), step, bounded=True)
 
     def refresh(self) -> None:
         """Look for new data now, and not only when the last look is a second old, and at all of it, however much."""
@@ -148,10 +148,13 @@ class SqlStore:
         scope: int | frozenset[Path] | None = None,
         *,
         plain: bool = False,
+        bounded: bool = False,
     ) -> Result:
         """The answer to a question of ours; `plain`: its rows are few, or all wanted as dicts: without Arrow."""
-        ask = self._engine.plain_rows if plain else self._engine.query
-        answer = Result(ask(sql, parameters, scope))
+        if plain:
+            answer = Result(self._engine.plain_rows(sql, parameters, scope))
+        else:
+            answer = Result(self._engine.query(sql, parameters, scope, bounded=bounded))
         answer._store_path = self.path
         answer.incomplete = self._engine.incomplete()
         self._teller.tell(answer.incomplete)

@@ -97,6 +97,19 @@ class Statement(NamedTuple):
     parameters: list[Any]
 
 
+def is_sound(rows: Iterable[Sequence[Any]]) -> bool:
+    """Whether values that a file holds are such rows."""
+    return all(len(row) == len(_COLUMNS) and all(map(_fits, row, _COLUMNS)) for row in rows)
+
+
+def _fits(value: Any, column: _Column) -> bool:
+    if value is None or column.type == "VARCHAR":
+        return value is None or isinstance(value, str)
+    if column.type == "BIGINT":
+        return type(value) is int and -(2**63) <= value < 2**63
+    return type(value) is bool if column.type == "BOOLEAN" else type(value) in (int, float)
+
+
 def given_rows(rows: Iterable[Sequence[Any]]) -> Statement:
     """The SELECT that gives these rows of `_steps`, as summaries have them: the columns in their order."""
     values = list(map(list, zip(*rows))) or [[] for _ in _COLUMNS]

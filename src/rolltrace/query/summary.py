@@ -23,10 +23,12 @@ import msgspec
 import xxhash
 
 from rolltrace._arrow import pq
-from rolltrace.files import file_mode, make_folder, open_private, replace_file, replacing
+from rolltrace.files import check_inside, file_mode, is_inside, make_folder, read_page, replace_file, replacing
+from rolltrace.query.step_rows import is_sound
 from rolltrace.store import (
     OnUnreadable,
     data_folder,
+    is_part_name,
     leave_out,
     part_entries,
     parts_in,
@@ -101,7 +103,7 @@ class Folders:
             if folder_before is None or folder_before.fingerprint != fingerprint or folder_before.summary is None:
                 parent = _file(self._store, path, "", "").parent
                 if parent not in there:
-                    there[parent] = frozenset(_names(parent))
+                    there[parent] = frozenset(_names(parent) if is_inside(self._store, parent) else ())
                 folder_before = self._look(path, fingerprint, there[parent], folder_before)
             self._known[path] = folder_before
         return self._known
@@ -131,11 +133,11 @@ def fingerprint_of(folder: Path, on_unreadable: OnUnreadable = leave_out) -> str
 def read_summary(file: Path) -> Summary | None:
     """The numbers of a step; None if they cannot be read."""
     try:
-        with open_private(file) as opened:
-            content = opened.read()
+        content = read_page(file)
         if xxhash.xxh3_128_digest(content[_DIGEST_BYTES:]) != content[:_DIGEST_BYTES]:
             return None
-        return msgspec.msgpack.decode(content[_DIGEST_BYTES:], type=Summary)
+        summary = msgspec.msgpack.decode(content[_DIGEST_BYTES:], type=Summary)
+        return summary if all(map(is_part_name, summary.parts)) and is_sound(summary.steps) else None
     except (OSError, msgspec.MsgspecError):
         return None
 
@@ -143,6 +145,7 @@ def read_summary(file: Path) -> Summary | None:
 def write_summary(store: Path, folder: Folder, summary: Summary) -> None:
     """Save the numbers of a step, after its listing."""
     file = _file(store, folder.path, folder.fingerprint, "summary")
+    check_inside(store, file)
     make_folder(file.parent)
     body = msgspec.msgpack.encode(summary)
     replace_file(file, [xxhash.xxh3_128_digest(body), body])
@@ -151,6 +154,7 @@ def write_summary(store: Path, folder: Folder, summary: Summary) -> None:
 def write_listing(store: Path, folder: Folder, rows: object) -> None:
     """Save the rows of the listing of a step, an Arrow table."""
     file = listing_file(store, folder)
+    check_inside(store, file)
     make_folder(file.parent)
     with replacing(file, mode=file_mode(file.parent)) as hidden:
         pq.write_table(rows, hidden, compression="zstd", compression_level=3, write_page_checksum=True)

@@ -26,7 +26,7 @@ from urllib.parse import unquote
 import xxhash
 
 from rolltrace.errors import FormatError, StoreError
-from rolltrace.files import make_folder, make_store, read_problem, replace_file
+from rolltrace.files import make_folder, make_store, read_page, read_problem, replace_file
 from rolltrace.record import FORMAT
 
 COMPACTED = "compact-"
@@ -61,6 +61,11 @@ def data_folder(store: Path) -> Path:
 def step_folder(step: int | None) -> str:
     """The name that the folders of a step have in every experiment."""
     return "step=none" if step is None else f"step={step}"
+
+
+def is_part_name(name: str) -> bool:
+    """Whether a part can have this name: no path, which might lead elsewhere."""
+    return _PART.fullmatch(name) is not None
 
 
 def step_of(folder: Path) -> int | None:
@@ -183,7 +188,7 @@ def check_version(store: Path) -> None:
     """Raise `FormatError` if the store is of a newer version than this rolltrace."""
     page = store / "format.json"
     try:
-        version = json.loads(page.read_text())["format"]
+        version = json.loads(read_page(page))["format"]
     except FileNotFoundError:
         return  # nothing drained yet: journals have versions of their own
     except OSError as fault:

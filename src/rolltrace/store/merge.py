@@ -18,7 +18,7 @@ import msgspec
 import xxhash
 
 from rolltrace._arrow import pa, pq
-from rolltrace.files import host_tag, make_folder, open_file, replace_file
+from rolltrace.files import host_tag, make_folder, open_file, read_page, replace_file
 from rolltrace.journal import journal_folder
 from rolltrace.record import Table
 from rolltrace.store.arrow import as_today
@@ -148,7 +148,7 @@ def _note(store: Path, new: Path, old: Sequence[Path]) -> None:
 
 def _read_notes(store: Path) -> list[_Note]:
     try:
-        lines = _file(store).read_bytes().splitlines()
+        lines = read_page(_file(store)).splitlines()
     except OSError:
         return []
     notes = []

@@ -10,6 +10,7 @@ per column chunk and no dictionary for token columns, so that zstd sees the pref
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -19,7 +20,7 @@ import msgspec
 import xxhash
 
 from rolltrace._arrow import pa, pc, pq
-from rolltrace.files import file_mode, make_folder, replacing
+from rolltrace.files import check_inside, file_mode, make_folder, open_private, replacing
 from rolltrace.record import Table
 from rolltrace.store.arrow import BULKY, SCHEMAS, arrow_column
 from rolltrace.store.layout import (
@@ -96,6 +97,7 @@ def write_table(
         level: Of zstd: 1 is fast; 9 saves another sixth, for parts that stay.
     """
     folder = partition.folder(store)
+    check_inside(store, folder)
     make_folder(folder, durable=True)
     path = folder / part_name(table.name, source)
     bulky = [column.name for column in table.columns if column.type in BULKY]
@@ -234,15 +236,26 @@ def _add_checksum(part: Path) -> None:
 
 def checksum_problem(part: Path) -> str | None:
     """What is wrong with the bytes of a part; None if they are those that were written."""
-    data = part.read_bytes()
-    footer = _footer(data)
-    stored = data[max(0, footer - _CHECKSUM_BYTES) : footer] if footer > 0 else b""
-    if not stored.startswith(_CHECKSUM_MARK):
-        return "its checksum is not where it should be: the file is cut or damaged at its end"
-    if xxhash.xxh3_128_digest(data[: footer - _CHECKSUM_BYTES] + data[footer:]) != stored[len(_CHECKSUM_MARK) :]:
-        return "its checksum does not match: the file is damaged"
-    return None
+    # Mapped, since the size of a file says nothing about what it takes on the disk.
+    with open_private(part) as file, _mapped(file) as data:
+        footer = _footer(data)
+        stored = data[max(0, footer - _CHECKSUM_BYTES) : footer] if footer > 0 else b""
+        if not stored.startswith(_CHECKSUM_MARK):
+            return "its checksum is not where it should be: the file is cut or damaged at its end"
+        with memoryview(data) as view:
+            checksum = xxhash.xxh3_128(view[: footer - _CHECKSUM_BYTES])
+            checksum.update(view[footer:])
+    if checksum.digest() == stored[len(_CHECKSUM_MARK) :]:
+        return None
+    return "its checksum does not match: the file is damaged"
 
 
-def _footer(data: bytes) -> int:
+def _mapped(file: Any) -> mmap.mmap:
+    try:
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    except ValueError:
+        raise OSError("the file is empty") from None
+
+
+def _footer(data: bytes | mmap.mmap) -> int:
     return len(data) - 8 - int.from_bytes(data[-8:-4], "little")

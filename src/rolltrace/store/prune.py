@@ -20,7 +20,7 @@ import msgspec
 import xxhash
 
 from rolltrace._arrow import pa, pc, pq
-from rolltrace.files import host_tag, make_folder, replace_file
+from rolltrace.files import host_tag, make_folder, read_page, replace_file
 from rolltrace.journal import journal_folder
 from rolltrace.record import LOSSES, NOTES, SPANS, TEXTS, TRANSITIONS, Table
 from rolltrace.store.arrow import BULKY
@@ -148,7 +148,7 @@ def finish_pruning(store: Path, *, owned: Callable[[Path], bool] | None = None) 
     """Carry out what a killed run had planned. The caller holds the drainer's lock."""
     file = _plan_file(store)
     try:
-        plan = msgspec.json.decode(file.read_bytes(), type=_Plan)
+        plan = msgspec.json.decode(read_page(file), type=_Plan)
     except FileNotFoundError:
         return
     except msgspec.MsgspecError:  # not ours: it appears by a rename, so ours is whole

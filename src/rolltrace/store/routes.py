@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import xxhash
 
-from rolltrace.files import host_name, make_folder, replace_file
+from rolltrace.files import host_name, make_folder, read_page, replace_file
 from rolltrace.store.layout import escape, unescape
 
 EMBEDDED = "rolltrace"
@@ -57,7 +57,7 @@ def routes(store: Path, backend: str) -> set[Route]:
     found = set()
     for path in (outbox_folder(store, backend) / "routes").glob("*.json"):
         try:
-            page = json.loads(path.read_text())
+            page = json.loads(read_page(path))
             found.add(Route(str(page["project"]), str(page["experiment"])))
         except (OSError, ValueError, KeyError, TypeError):  # not one of ours
             continue

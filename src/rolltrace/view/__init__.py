@@ -12,7 +12,16 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from rolltrace._later import load_later
-from rolltrace.view.listen import Listening, is_loopback, listen, serve
+from rolltrace.view.listen import (
+    Certificate,
+    Listening,
+    checked_certificate,
+    checked_root_path,
+    is_loopback,
+    listen,
+    serve,
+    server_of,
+)
 
 if TYPE_CHECKING:
     from rolltrace.query import Comparison, Result, Store, Trajectory
@@ -23,7 +32,19 @@ if TYPE_CHECKING:
 
 _LATER, __getattr__ = load_later(__name__, {"security": "access_for", "server": "application", "writes": "Writing"})
 
-__all__ = ["Listening", "Writing", "access_for", "application", "is_loopback", "listen", "serve"]
+__all__ = [
+    "Certificate",
+    "Listening",
+    "Writing",
+    "access_for",
+    "application",
+    "checked_certificate",
+    "checked_root_path",
+    "is_loopback",
+    "listen",
+    "serve",
+    "server_of",
+]
 
 
 class _Callable(ModuleType):

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from rolltrace.errors import StoreError
 from rolltrace.view.answers import Answers
+from rolltrace.view.limits import QUERY_MEMORY
 
 if TYPE_CHECKING:
     from rolltrace.query import Store
@@ -27,10 +28,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _THREADS = 8
-_MEMORY = "2GB"
-"""How much a question may take."""
-QUICK_SEC, SLOW_SEC = 60.0, 120.0
-"""Far more than is needed, so that a machine that trains beside it is no reason to give up."""
 
 
 class Opened(NamedTuple):
@@ -66,7 +63,7 @@ class Lane:
                 self._opened = None
                 raise StoreError(f"the store {str(self._path)!r} no longer exists")
             if self._opened is None:
-                store = open_store(self._path, memory_limit=_MEMORY)
+                store = open_store(self._path, memory_limit=QUERY_MEMORY)
                 self._opened = Opened(store, Loaded(store), Answers())
             return self._opened
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 import socket
+import ssl
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -11,11 +13,15 @@ from typing import TYPE_CHECKING, NamedTuple
 from rolltrace.errors import ConfigError
 
 if TYPE_CHECKING:
+    import uvicorn
+
     from rolltrace.view.security import Access
     from rolltrace.view.writes import Writing
 
 DEFAULT_PORT = 7655
 """ROLL on the keys of a telephone."""
+_PART = re.compile(r"[\w.~!$&()*+,;=:@-]+", re.ASCII)
+"""Of a path that a proxy has before ours."""
 
 
 class Listening(NamedTuple):
@@ -25,11 +31,46 @@ class Listening(NamedTuple):
     host: str
     port: int
 
-    @property
-    def url(self) -> str:
+    def url(self, scheme: str = "http", root_path: str = "") -> str:
         """The address to open on this machine."""
         name = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)
-        return f"http://{f'[{name}]' if ':' in name else name}:{self.port}/"
+        return f"{scheme}://{f'[{name}]' if ':' in name else name}:{self.port}{root_path}/"
+
+
+class Certificate(NamedTuple):
+    """What TLS needs: the server's certificate with those above it, and its key."""
+
+    certfile: Path
+    keyfile: Path | None
+    """None if the key is in the same file."""
+
+
+def checked_certificate(certfile: Path, keyfile: Path | None) -> Certificate:
+    """The two files, after a look into them.
+
+    Raises:
+        ConfigError: they cannot be read, or do not belong together.
+    """
+    names = " and ".join(repr(str(file)) for file in (certfile, keyfile) if file is not None)
+    try:
+        # An empty password: without one, OpenSSL would ask for it on the terminal.
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certfile, keyfile, "")
+    except (OSError, ValueError) as fault:
+        reason = getattr(fault, "reason", None) or getattr(fault, "strerror", None) or str(fault)
+        raise ConfigError(f"no certificate and key without a password could be read from {names}: {reason}") from None
+    return Certificate(certfile, keyfile)
+
+
+def checked_root_path(text: str) -> str:
+    """A prefix as it stands before paths: "" or `/some/prefix`.
+
+    Raises:
+        ConfigError: it cannot be a path.
+    """
+    parts = text.strip("/").split("/") if text.strip("/") else []
+    if not all(_PART.fullmatch(part) and part.strip(".") for part in parts):
+        raise ConfigError(f"--root-path is a path such as /tools/rolltrace, not {text!r}")
+    return "".join(f"/{part}" for part in parts)
 
 
 def is_loopback(host: str) -> bool:
@@ -74,18 +115,44 @@ def _bound(host: str, port: int) -> Listening:
     return Listening(opened, host, opened.getsockname()[1])
 
 
-def serve(stores: Sequence[Path], listening: Listening, access: Access, writing: Writing | None = None) -> None:
-    """Answer until a signal ends it."""
+def server_of(
+    stores: Path | Sequence[Path],
+    access: Access,
+    writing: Writing | None = None,
+    *,
+    root_path: str = "",
+    certificate: Certificate | None = None,
+) -> uvicorn.Server:
+    """The server of a store or of several, not started."""
     # Here, since the socket waits for a browser already: it can start while this loads.
     import uvicorn
 
+    from rolltrace.view.connection import Connection
+    from rolltrace.view.limits import MOST_HEAD_BYTES
     from rolltrace.view.server import application
     from rolltrace.view.writes import Writing
 
     config = uvicorn.Config(
-        application(stores, access, writing or Writing()),
-        log_level="warning", access_log=False, server_header=False, lifespan="on",
+        application(stores, access, writing or Writing(), root_path),
+        # A client's malformed request is not worth a line; our own faults have a logger of their own.
+        log_level="error", access_log=False, server_header=False, lifespan="on", http=Connection, ws="none",
+        h11_max_incomplete_event_size=MOST_HEAD_BYTES,
         timeout_graceful_shutdown=1,  # pages that wait for live updates never end by themselves
-        ws="none",
+        ssl_certfile=None if certificate is None else certificate.certfile,
+        ssl_keyfile=None if certificate is None or certificate.keyfile is None else certificate.keyfile,
     )  # fmt: skip
-    uvicorn.Server(config).run(sockets=[listening.socket])
+    return uvicorn.Server(config)
+
+
+def serve(
+    stores: Sequence[Path],
+    listening: Listening,
+    access: Access,
+    writing: Writing | None = None,
+    *,
+    root_path: str = "",
+    certificate: Certificate | None = None,
+) -> None:
+    """Answer until a signal ends it."""
+    server = server_of(stores, access, writing, root_path=root_path, certificate=certificate)
+    server.run(sockets=[listening.socket])

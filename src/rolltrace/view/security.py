@@ -2,8 +2,9 @@
 
 - On loopback, the name of the host must be a loopback name: a page of another site that has its own name resolved to
   127.0.0.1 is refused (DNS rebinding). On any other address a token is needed too.
-- A request that another site's page makes is refused: `Origin` must be the host itself, `Sec-Fetch-Site` this site.
-- Only GET and HEAD, and a POST to what `view.writes` names, under its rules.
+- A request that another site's page makes is refused: `Sec-Fetch-Site` must be this site, or `Origin` the host itself.
+- Only GET and HEAD, and a POST to what `view.writes` names, under its rules: no route needs a check of its own.
+- A request has a bounded head, and a body only if it may change something.
 - No script but our own files runs in the pages, whatever was traced (Content-Security-Policy).
 """
 
@@ -15,14 +16,17 @@ import socket
 from collections.abc import Iterable
 from http.cookies import CookieError, SimpleCookie
 from typing import NamedTuple
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rolltrace.view.encoding import encoded_struct
+from rolltrace.view.guesses import Guesses
+from rolltrace.view.limits import MOST_BODY_BYTES, MOST_HEAD_BYTES, SLOWED_SEC
 from rolltrace.view.listen import is_loopback
+from rolltrace.view.root import path_below_root, relative_root
 from rolltrace.view.wire import Problem
 from rolltrace.view.writes import forgery, is_write
 
@@ -39,6 +43,8 @@ HEADERS = {
 }
 _LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 _TOKEN_PARAMETER = "token"
+_NEXT_PARAMETER = "next"
+_READS = frozenset({"GET", "HEAD"})
 
 
 class Access(NamedTuple):
@@ -50,14 +56,17 @@ class Access(NamedTuple):
     """Names under which the server may be asked for; any address of numbers too if there is a token."""
     cookie: str = "rolltrace"
     """Name of the cookie that holds the token; one for each port, since cookies know none."""
+    proxies: frozenset[str] = frozenset()
+    """Names, with their port if it is not the usual one, of proxies whose pages may ask."""
 
 
 def access_for(host: str, port: int, token: str | None, more_hosts: Iterable[str] = ()) -> Access:
     """The access that an address to listen on stands for."""
-    names = {*_LOOPBACK_NAMES, host.lower(), *(name.lower() for name in more_hosts)}
+    proxies = frozenset(name.lower() for name in more_hosts)
+    names = {*_LOOPBACK_NAMES, host.lower(), *(_name_of(name) for name in proxies)}
     if not is_loopback(host):
         names |= {socket.gethostname().lower(), socket.getfqdn().lower()}
-    return Access(token, frozenset(names), f"rolltrace_{port}")
+    return Access(token, frozenset(names), f"rolltrace_{port}", proxies)
 
 
 class Guard:
@@ -66,6 +75,7 @@ class Guard:
     def __init__(self, app: ASGIApp, access: Access) -> None:
         self._app = app
         self._access = access
+        self._guesses = Guesses()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -80,54 +90,68 @@ class Guard:
                     headers[name] = value
             await send(message)
 
-        refused = self._refusal(scope)
+        headers = Headers(scope=scope)
+        refused = (
+            _size_refusal(scope, headers)
+            or self._site_refusal(headers, scope["method"])
+            or _write_refusal(scope, headers)
+            or await self._token_refusal(scope, headers)
+        )
         await (refused or self._app)(scope, receive, with_headers)
 
-    def _refusal(self, scope: Scope) -> Response | None:
-        headers = Headers(scope=scope)
-        writes = is_write(scope["method"], scope["path"])
-        if scope["method"] not in ("GET", "HEAD") and not writes:
-            return _problem(405, "method", f"{scope['method'][:20]} is not allowed: nothing can be changed here")
+    def _site_refusal(self, headers: Headers, method: str) -> Response | None:
         host = headers.get("host", "")
         if not self._knows(host):
             return _problem(
                 421, "forbidden", f"this server does not answer for the host {host[:100]!r}",
                 f"rolltrace view --allow-host {_name_of(host)[:100]}",
             )  # fmt: skip
-        origin = headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc.lower() != host.lower():
-            return _problem(403, "forbidden", f"a page of {origin[:100]!r} may not ask this server")
         site, mode = headers.get("sec-fetch-site", "none"), headers.get("sec-fetch-mode")
-        if site in ("cross-site", "same-site") and mode != "navigate":
+        origin = headers.get("origin")
+        # What a browser says of itself counts first: a proxy may have put another name into Host.
+        is_own = site == "same-origin" or origin is None
+        if not is_own and _address_of(origin or "") not in {host.lower(), *self._access.proxies}:
+            return _problem(403, "forbidden", f"a page of {(origin or '')[:100]!r} may not ask this server")
+        if site in ("cross-site", "same-site") and not (mode == "navigate" and method in _READS):
             return _problem(403, "forbidden", "a page of another site may not ask this server")
-        if writes and (why := forgery(headers)) is not None:
-            return _problem(403, "forbidden", why)
-        return self._without_token(scope, headers)
+        return None
 
-    def _without_token(self, scope: Scope, headers: Headers) -> Response | None:
+    async def _token_refusal(self, scope: Scope, headers: Headers) -> Response | None:
         if self._access.token is None:
             return None
         arguments = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
-        shown = [value for name, value in arguments if name == _TOKEN_PARAMETER]
-        if shown and self._is_token(shown[-1]):
-            rest = urlencode([(name, value) for name, value in arguments if name != _TOKEN_PARAMETER])
-            # Only a path of our own: "//evil" would be another host.
-            place = "/" + scope["path"].lstrip("/\\")
-            redirect = RedirectResponse(place + (f"?{rest}" if rest else ""), 303)
-            redirect.set_cookie(
-                self._access.cookie,
-                self._access.token,
-                httponly=True,
-                samesite="lax",
-                secure=scope["scheme"] == "https",
-            )
-            return redirect
+        linked = [value for name, value in arguments if name == _TOKEN_PARAMETER]
         bearer = headers.get("authorization", "").removeprefix("Bearer ").strip()
-        if self._is_token(bearer) or self._is_token(self._cookie(headers)):
+        shown = [*linked[-1:], bearer, self._cookie(headers)]
+        if not any(shown):
+            return _no_token(401, "unauthorized", "this server needs its token")
+        client = (scope.get("client") or ("",))[0]
+        if not await self._guesses.may_try(client):
+            return _no_token(429, "busy", f"too many wrong tokens from {client}; try again in {SLOWED_SEC:g} s")
+        if linked and self._is_token(linked[-1]):
+            return self._with_cookie(scope, [each for each in arguments if each[0] != _TOKEN_PARAMETER])
+        if any(self._is_token(each) for each in shown[-2:]):
             return None
-        return _problem(
-            401, "unauthorized", "this server needs its token", "open the link that `rolltrace view` printed"
-        )
+        self._guesses.wrong(client)
+        return _no_token(401, "unauthorized", "this is not the token of this server")
+
+    def _with_cookie(self, scope: Scope, arguments: list[tuple[str, str]]) -> Response:
+        """Give the client its cookie, and send it to where it wanted to go, without the token.
+
+        The cookie is for this viewer alone, whatever prefix a proxy puts before it: with no path of its own, a cookie
+        is for the folder of the page. So a link to a page below leads to the root first, which hands out the cookie.
+        """
+        token, root = self._access.token or "", relative_root(scope)
+        if root != "./":
+            onward = f"{path_below_root(scope)}?{urlencode(arguments)}"
+            return _moved(f"{root}?{urlencode({_TOKEN_PARAMETER: token, _NEXT_PARAMETER: onward})}")
+        rest = urlencode([each for each in arguments if each[0] != _NEXT_PARAMETER])
+        onward = dict(arguments).get(_NEXT_PARAMETER, f"?{rest}")
+        # Below our own root, and nothing that a header cannot hold: "//evil" would be another host.
+        redirect = _moved("./" + quote(onward.lstrip("/\\").rstrip("?"), safe="/?&=%+,;:@!$'()*~"))
+        secure = scope["scheme"] == "https"
+        redirect.set_cookie(self._access.cookie, token, path=None, httponly=True, samesite="lax", secure=secure)
+        return redirect
 
     def _is_token(self, shown: str) -> bool:
         return hmac.compare_digest(shown.encode(), (self._access.token or "").encode()) and bool(shown)
@@ -152,6 +176,36 @@ class Guard:
         return True
 
 
+def _size_refusal(scope: Scope, headers: Headers) -> Response | None:
+    head = len(scope["query_string"]) + len(scope["path"]) + sum(len(name) + len(value) for name, value in headers.raw)
+    if head > MOST_HEAD_BYTES:
+        return _problem(431, "too_large", f"the head of a request has at most {MOST_HEAD_BYTES:,} bytes, not {head:,}")
+    length = headers.get("content-length", "0")
+    if scope["method"] in _READS and (length != "0" or "transfer-encoding" in headers):
+        return _problem(400, "bad_request", f"a {scope['method']} request has no body")
+    if "transfer-encoding" in headers:
+        return _problem(411, "bad_request", "a body needs its Content-Length")
+    if not length.isdigit() or len(length) > 18 or int(length) > MOST_BODY_BYTES:
+        return _problem(413, "too_large", f"a body has at most {MOST_BODY_BYTES:,} bytes, not {length[:20]}")
+    return None
+
+
+def _write_refusal(scope: Scope, headers: Headers) -> Response | None:
+    if scope["method"] in _READS:
+        return None
+    if not is_write(scope["method"], scope["path"]):
+        return _problem(405, "method", f"{scope['method'][:20]} is not allowed: nothing can be changed here")
+    why = forgery(headers)
+    return None if why is None else _problem(403, "forbidden", why)
+
+
+def _address_of(origin: str) -> str:
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        return ""
+
+
 def _name_of(host: str) -> str:
     """The name in a Host header, without its port."""
     try:
@@ -163,3 +217,11 @@ def _name_of(host: str) -> str:
 def _problem(status: int, error: str, detail: str, hint: str | None = None) -> Response:
     body = encoded_struct(Problem(error, detail, hint=hint))
     return Response(body, status, media_type="application/json", headers={"Cache-Control": "no-store"})
+
+
+def _no_token(status: int, error: str, detail: str) -> Response:
+    return _problem(status, error, detail, "open the link that `rolltrace view` printed")
+
+
+def _moved(place: str) -> Response:
+    return Response(status_code=303, headers={"Location": place, "Cache-Control": "no-store"})

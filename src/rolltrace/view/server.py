@@ -27,8 +27,10 @@ from rolltrace.errors import FilterError, NotFoundError, QueryError, RolltraceEr
 from rolltrace.view.encoding import encoded_struct
 from rolltrace.view.endpoints import ENDPOINTS, Endpoint
 from rolltrace.view.lanes import Opened
+from rolltrace.view.limits import MOST_STREAMS, STREAM_SEC
+from rolltrace.view.root import WithoutPrefix, relative_root
 from rolltrace.view.security import Access, Guard
-from rolltrace.view.static import INDEX, StaticFile, static_files
+from rolltrace.view.static import INDEX, StaticFile, index_at, static_files
 from rolltrace.view.stores import PREFIX, Home, Stores
 from rolltrace.view.wire import Problem, Written
 from rolltrace.view.writes import USUAL, WRITES, Write, WriteRefused, Writing, body_of, write_labels
@@ -43,7 +45,6 @@ EVERY_SEC = 0.5
 """Live updates come no faster than this ..."""
 AT_LEAST_EVERY_SEC = 2.0
 """... and no slower than this, whether or not anything is new."""
-_MOST_STREAMS = 32
 _SMALLEST_COMPRESSED = 1_000
 _ALWAYS_NEW = frozenset({"status", "live"})
 """What depends on the time of day has no ETag."""
@@ -60,10 +61,12 @@ class _Reply(NamedTuple):
     headers: dict[str, str]
 
 
-def application(stores: Path | Sequence[Path], access: Access, writing: Writing = USUAL) -> ASGIApp:
-    """The viewer of a store, or of several, as an ASGI application."""
+def application(
+    stores: Path | Sequence[Path], access: Access, writing: Writing = USUAL, root_path: str = ""
+) -> ASGIApp:
+    """The viewer of a store, or of several, as an ASGI application; `root_path`: what a proxy leaves before paths."""
     server = _Server(Stores([stores] if isinstance(stores, Path) else stores), writing)
-    return Guard(server.app, access)
+    return WithoutPrefix(Guard(server.app, access), root_path)
 
 
 class _Server:
@@ -171,25 +174,26 @@ class _Server:
                 return _response(
                     _json(404, encoded_struct(Problem("not_found", f"there is nothing at {path[:200]!r}")))
                 )
-            file = self._files[INDEX]  # a page: its address means something to the application in the browser
+            # A page: its address means something to the application in the browser.
+            file = index_at(relative_root(request.scope), self._files[INDEX])
         return _static(file, request)
 
     async def _events(self, request: Request) -> Response:
-        if self._streams >= _MOST_STREAMS:
+        if self._streams >= MOST_STREAMS:
             return _response(_json(503, encoded_struct(Problem("busy", "too many pages wait for live updates"))))
         try:
             home = self._named(request)
         except NotFoundError as fault:
             return _response(_problem(fault))
-        stream = self._updates(home)
+        stream = self._updates(home, time.monotonic() + STREAM_SEC)
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         return StreamingResponse(stream, media_type="text/event-stream", headers=headers)
 
-    async def _updates(self, home: Home | None) -> AsyncIterator[bytes]:
+    async def _updates(self, home: Home | None, until: float) -> AsyncIterator[bytes]:
         self._streams += 1
         try:
             sent, sent_at = "", 0.0
-            while True:
+            while time.monotonic() < until:
                 version, body = await self._live_body(home)
                 if version != sent or time.monotonic() - sent_at >= AT_LEAST_EVERY_SEC:
                     sent, sent_at = version, time.monotonic()

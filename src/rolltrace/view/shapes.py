@@ -161,9 +161,18 @@ def place_of(target: JumpTarget) -> str:
         return f"/search?q={quote(target.text or '', safe='')}{more}"
     if target.experiment is None:
         return f"/?where={quote(target.text or '', safe='')}"
-    address = f"/e/{quote(target.project or '', safe='')}/{quote(target.experiment, safe='')}"
+    address = f"/e/{_in_path(target.project or '')}/{_in_path(target.experiment)}"
     if target.step is not None:
         address += f"/step/{target.step}"
     if target.kind == "sample":
-        address += f"/sample/{quote(target.sample_index or '', safe='')}"
+        address += f"/sample/{_in_path(target.sample_index or '')}"
     return f"{address}?where={quote(target.text or '', safe='')}" if target.kind == "filter" else address
+
+
+def _in_path(name: str) -> str:
+    """A name as a part of a page's path: the rules of viewer/src/model/route.ts."""
+    if name in ("", "~"):
+        return "~" if name == "" else "%7E"
+    if not name.strip("."):
+        return name.replace(".", "%252E")
+    return quote(name.replace("%", "%25").replace("/", "%2F"), safe="")

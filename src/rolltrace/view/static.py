@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import xxhash
 
+from rolltrace.view.root import page_at
+
 if TYPE_CHECKING:
     from importlib.abc import Traversable  # its place since 3.11 is not there in 3.10
 
@@ -21,7 +23,7 @@ _COMPRESSED = frozenset({".html", ".js", ".css", ".svg", ".json", ".map", ".txt"
 INDEX = "/index.html"
 NOT_BUILT = b"""<!doctype html><meta charset="utf-8"><title>rolltrace</title>
 <p>The pages of the viewer are not built in this checkout. Build them with <code>make viewer</code>;
-the data is at <a href="/api/status">/api/status</a>.</p>
+the data is at <a href="./api/status">api/status</a>.</p>
 """
 
 
@@ -44,6 +46,11 @@ def static_files() -> dict[str, StaticFile]:
         _collect(root, "", by_path)
     by_path.setdefault(INDEX, _file("index.html", NOT_BUILT, immutable=False))
     return by_path
+
+
+def index_at(root: str, index: StaticFile) -> StaticFile:
+    """The page, for an address from which the root is there."""
+    return _file("index.html", page_at(root, index.body), immutable=False)
 
 
 def _collect(folder: Traversable, path: str, files: dict[str, StaticFile]) -> None:

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rolltrace.errors import NotFoundError, QueryError
-from rolltrace.view.lanes import QUICK_SEC, SLOW_SEC, Lane, Opened
+from rolltrace.view.lanes import Lane, Opened
+from rolltrace.view.limits import QUICK_SEC, SLOW_SEC
 
 PREFIX = "/s/{store}"
 """Before the address of a page or an endpoint: that of one store."""

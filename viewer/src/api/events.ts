@@ -1,6 +1,7 @@
 /** Server-sent events: what runs right now, as it happens. */
 import { useEffect, useState } from "react";
 import { currentBase } from "../base";
+import { fromRoot } from "../root";
 import type { Live } from "./types.gen";
 
 export interface LiveState {
@@ -15,7 +16,7 @@ export function useLive(): LiveState {
     let source: EventSource | null = null;
     const connect = () => {
       if (document.hidden || source) return;
-      source = new EventSource(`${currentBase()}/api/events`);
+      source = new EventSource(fromRoot(`${currentBase()}/api/events`));
       source.addEventListener("live", (event) =>
         setState({ live: JSON.parse((event as MessageEvent<string>).data) as Live, connected: true }),
       );

@@ -2,9 +2,10 @@ import { expect, test } from "vitest";
 import { comparePath, experimentPath, pageOf, stepPath, trajectoryPath } from "./route";
 
 test("an experiment's address leads back to its names, whatever is in them", () => {
-  for (const name of ["grpo-7b", "a/b", "..", ".", "", "?x=1#y", "100 %", "实验", "~", "<script>"]) {
+  for (const name of ["grpo-7b", "a/b", "..", ".", "", "?x=1#y", "100 %", "实验", "~", "<script>", "a%2Fb", "%25"]) {
     const path = new URL(experimentPath("maths", name), "http://host").pathname;
     expect(pageOf(path)).toEqual({ name: "experiment", project: "maths", experiment: name });
+    expect(path).not.toContain("%2F"); // proxies take it for a slash
   }
 });
 

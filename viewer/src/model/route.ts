@@ -47,19 +47,20 @@ export function comparePath(ids: readonly string[]): string {
   return `/compare?ids=${ids.map(encode).join(",")}`;
 }
 
-/** `.` and `..` are taken out of addresses by browsers, so they are spelled out here; an empty name needs a sign too. */
+/** `.` and `..` are taken out of addresses by browsers, and proxies take `%2F` for a slash: so these are spelled out here,
+ * as view/shapes.py does. An empty name needs a sign too. */
 function encode(part: string): string {
   if (part === "") return "~";
   if (part === "~") return "%7E";
   if (/^\.+$/.test(part)) return part.replaceAll(".", "%252E");
-  return encodeURIComponent(part);
+  return encodeURIComponent(part.replace(/[%/]/g, encodeURIComponent));
 }
 
 function decode(part: string): string {
   if (part === "~") return "";
   try {
     const text = decodeURIComponent(part);
-    return /^(%2E)+$/.test(text) ? text.replaceAll("%2E", ".") : text;
+    return /^(%2E)+$/.test(text) ? text.replaceAll("%2E", ".") : text.replace(/%2F|%25/g, decodeURIComponent);
   } catch {
     return part;
   }

@@ -1,4 +1,5 @@
 import type { AnchorHTMLAttributes, MouseEvent } from "react";
+import { fromRoot } from "../root";
 import { isThere } from "./place";
 import { navigate, within } from "./url";
 
@@ -12,5 +13,5 @@ export function Link({ href, replace, onClick, ...rest }: Props) {
     event.preventDefault();
     navigate(href, { replace });
   };
-  return isThere(href) ? <a href={within(href)} onClick={follow} {...rest} /> : <span {...rest} />;
+  return isThere(href) ? <a href={fromRoot(within(href))} onClick={follow} {...rest} /> : <span {...rest} />;
 }

@@ -5,6 +5,7 @@ import { IS_FILE } from "../../api/source";
 import type { Message, Part } from "../../api/types.gen";
 import { measure, seconds } from "../../model/format";
 import { isOddEnd, plainText } from "../../model/messages";
+import { fromRoot } from "../../root";
 import { useText } from "../../text";
 import { CopyButton } from "../../ui/CopyButton";
 import { hrefWith } from "../../ui/url";
@@ -63,7 +64,7 @@ export function MessageView({ message: bounded, trajectoryId, here, labels = [] 
           />
           {message.op_id && !IS_FILE && (
             <CopyButton
-              text={() => location.origin + hrefWith({}, { op: message.op_id })}
+              text={() => location.origin + fromRoot(hrefWith({}, { op: message.op_id }))}
               label={t.copy.link}
               done={t.copy.copied}
             />

@@ -2,6 +2,7 @@ import { useQuery } from "@tanstack/react-query";
 import { fetchJson, hrefOf, type ServerProblem } from "../../api/client";
 import { IS_FILE } from "../../api/source";
 import type { TrajectoryHead } from "../../api/types.gen";
+import { fromRoot } from "../../root";
 import { useText } from "../../text";
 import { CopyButton } from "../../ui/CopyButton";
 import { JsonTree } from "../../ui/JsonTree";
@@ -23,7 +24,7 @@ export default function RawTab({ head }: { head: TrajectoryHead }) {
         <span className="dim grow">{t.trajectory.raw}</span>
         <CopyButton text={() => JSON.stringify(answer.data, null, 2)} label={t.copy.copy} done={t.copy.copied} />
         {!IS_FILE && (
-          <a className="button small bare" href={href} download={`${head.row.trajectory_id}.json`}>
+          <a className="button small bare" href={fromRoot(href)} download={`${head.row.trajectory_id}.json`}>
             {t.trajectory.download}
           </a>
         )}

@@ -4,6 +4,7 @@ import { numberOf } from "../../../api/number";
 import { IS_FILE } from "../../../api/source";
 import { bytes, clock, measure, seconds } from "../../../model/format";
 import type { Path } from "../../../model/json";
+import { fromRoot } from "../../../root";
 import { useText } from "../../../text";
 import { JsonTree } from "../../../ui/JsonTree";
 import { FlagChips } from "../../parts/Flags";
@@ -46,7 +47,7 @@ export function OpDetail({ trajectoryId, opId }: { trajectoryId: string; opId: s
         {!IS_FILE && (
           <a
             className="button small bare"
-            href={hrefOf("/api/trajectory/{trajectory_id}/op/{op_id}/raw", path, undefined)}
+            href={fromRoot(hrefOf("/api/trajectory/{trajectory_id}/op/{op_id}/raw", path, undefined))}
             download
           >
             {t.trajectory.download}
