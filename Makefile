@@ -8,6 +8,7 @@ NODE_READY := viewer/node_modules/.ready
 # With the real frameworks and vendors, each in an environment of its own.
 VERL_RELEASES := 0.7.1 0.8.0 0.9.0
 ENVIRONMENTS := verl tinker $(VERL_RELEASES:%=verl-%) weave weave-server mlflow phoenix trackio
+PEERS := mlflow trackio weave weave-server langfuse
 WITH_VERL := torch ray verl $(VERL_RELEASES:%=verl-%)
 WITH_VENDORS := weave mlflow otlp trackio tinker
 MATRIX ?= 3.10 3.12 3.13 oldest
@@ -22,8 +23,8 @@ TIMEOUT := --timeout 300
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo viewer test test-viewer test-matrix nightly check check-viewer bench bench-verl bench-tinker bench-view screenshots docs test-docs examples test-examples cookbook gen test-integrations environments build release-check clean \
-  $(ENVIRONMENTS:%=environment-%)
+.PHONY: help demo viewer test test-viewer test-matrix nightly check check-viewer bench bench-peers bench-verl bench-tinker bench-view screenshots docs test-docs examples test-examples cookbook gen test-integrations environments build release-check clean \
+  $(ENVIRONMENTS:%=environment-%) environment-langfuse
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -100,6 +101,11 @@ bench: $(READY) ## measure, with the peers in the same run
 	$(BIN)/python -m benchmarks.redact
 	$(BIN)/python -m benchmarks.backends
 
+# Trajectories; CHATS=file.jsonl replays your own.
+TRACED ?= 32
+bench-peers: $(READY) $(PEERS:%=environment-%) ## the same rollouts through rolltrace and its peers; writes docs/benchmarks.md
+	$(BIN)/python -m benchmarks.peers.report --trajectories $(TRACED) $(if $(CHATS),--chats $(CHATS))
+
 bench-verl: environment-verl ## the same rollouts of verl with each tracing backend: wall time and event-loop lag
 	.venvs/verl/bin/python -m pip install --quiet trackio
 	.venvs/verl/bin/python -m benchmarks.verl_cost
@@ -161,7 +167,7 @@ test-integrations: environments .venvs/chromium ## test with the real frameworks
 environments: ## install the real frameworks and vendors, once per machine
 	$(PYTHON) tools/environments.py $(ENVIRONMENTS)
 
-$(ENVIRONMENTS:%=environment-%): environment-%:
+$(ENVIRONMENTS:%=environment-%) environment-langfuse: environment-%:
 	$(PYTHON) tools/environments.py $*
 
 test-with-torch test-with-ray test-with-verl: test-with-%: environment-verl

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import floor, lag, memory
-from benchmarks.peers import OpenTelemetry
+from benchmarks.peers.opentelemetry_sdk import OpenTelemetry
 from benchmarks.replay import replays
 from benchmarks.rounds import Round, medians
 from benchmarks.table import Row, at_least, at_most, render, write_json

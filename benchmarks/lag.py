@@ -45,35 +45,36 @@ def measure(
             gc.collect()
             with tracer.running():
                 begin = time.perf_counter()
-                lateness = asyncio.run(_run(tracer, trajectories, pace))
+                late = asyncio.run(lateness(tracer, trajectories, pace))
                 end = time.perf_counter()
             if number:
-                ticks[name] += lateness
+                ticks[name] += late
                 elapsed_sec[name] += end - begin
     ops = sum(len(trajectory.ops) for trajectory in trajectories) * rounds
-    lags = {name: _summary(late) for name, late in ticks.items()}
+    lags = {name: summary(late) for name, late in ticks.items()}
     return LagReport(lags, ops / next(iter(elapsed_sec.values())))
 
 
-async def _run(tracer: Tracer, trajectories: Sequence[Trajectory], pace: float) -> list[float]:
+async def lateness(tracer: Tracer, trajectories: Sequence[Trajectory], pace: float) -> list[float]:
+    """Plays all of them at once; returns by how many seconds each tick was late."""
     replay = async_replay(tracer, pace=pace)
-    lateness: list[float] = []
-    ticker = asyncio.create_task(_tick(lateness))
+    late: list[float] = []
+    ticker = asyncio.create_task(_tick(late))
     await asyncio.gather(*map(replay, trajectories))
     ticker.cancel()
     with suppress(asyncio.CancelledError):
         await ticker
-    return lateness
+    return late
 
 
-async def _tick(lateness: list[float]) -> None:
+async def _tick(late: list[float]) -> None:
     while True:
         begin = time.perf_counter()
         await asyncio.sleep(TICK_SEC)
-        lateness.append(time.perf_counter() - begin - TICK_SEC)
+        late.append(time.perf_counter() - begin - TICK_SEC)
 
 
-def _summary(lateness: Sequence[float]) -> Lag:
-    ordered = sorted(lateness)
+def summary(late: Sequence[float]) -> Lag:
+    ordered = sorted(late)
     last = len(ordered) - 1
     return Lag(*(ordered[round(last * share)] * 1e3 for share in (0.5, 0.99, 1.0)))

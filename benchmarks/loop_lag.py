@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 
-from benchmarks.lag import Lag, _summary, _tick
+from benchmarks.lag import Lag, _tick, summary
 from benchmarks.table import Row, at_most, render
 from benchmarks.tracers import Rolltrace, Tracer
 
@@ -54,7 +54,7 @@ def lag(tracer: Tracer, at_once: int) -> tuple[Lag, float]:
     with tracer.running():
         begin = time.process_time()
         lateness = asyncio.run(run())
-        return _summary(lateness), time.process_time() - begin
+        return summary(lateness), time.process_time() - begin
 
 
 def rows(at_once: int, rounds: int) -> Iterator[Row]:

@@ -5,9 +5,11 @@ holds, turn by turn, a model call, the parsing of its tool call and the tool cal
 before a clock starts, so what a benchmark measures is tracing and nothing else.
 """
 
+import json
 import random
 import re
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from msgspec import msgpack
@@ -184,3 +186,53 @@ def _table(rng: random.Random, size: int) -> str:
     rows = size // 40
     numbers = ((rng.getrandbits(30), rng.random()) for _ in range(rows))
     return "\n".join(f"{number:010} | {share:.6f} | {_text(rng, 18)}" for number, share in numbers)
+
+
+def from_chats(path: Path, count: int) -> list[Trajectory]:
+    """Returns up to `count` trajectories made of somebody's own chats: JSON lines with `messages` in each.
+
+    Each message of an assistant becomes a model call, with the conversation so far as its prompt, and each of a tool a
+    tool call. Token ids are counted by words, since the file has none.
+    """
+    made: list[Trajectory] = []
+    with path.open() as lines:
+        for number, line in enumerate(lines):
+            if len(made) == count:
+                break
+            messages = json.loads(line).get("messages")
+            if not isinstance(messages, list) or not messages:
+                raise SystemExit(f"{path}, line {number + 1}: no list of `messages`")
+            made.append(_of_chat(messages, sample_index=number // 4, rollout_n=number % 4))
+    return made
+
+
+def _of_chat(messages: list[dict[str, Any]], *, sample_index: int, rollout_n: int) -> Trajectory:
+    rng = random.Random(f"{sample_index}/{rollout_n}")
+    steps: list[Op] = []
+    ids: list[int] = []
+    for place, message in enumerate(messages):
+        text = json.dumps(message, ensure_ascii=False)
+        of_message = _token_ids(text, len(text) // 4 + 1)
+        if message.get("role") == "assistant":
+            output = {
+                "response_ids": of_message,
+                "logprobs": [_logprob(rng) for _ in of_message],
+                "message": message,
+                "stop_reason": "completed",
+            }
+            inputs = {
+                "request_id": f"{sample_index}-{rollout_n}-{place}",
+                "prompt_ids": list(ids),
+                "messages": messages[:place],
+                "sampling_params": SAMPLING,
+            }
+            steps.append(Op("generate", "llm", inputs, output, wait_sec=rng.uniform(0.05, 0.5)))
+        elif message.get("role") == "tool":
+            call = {"tool_call": {"id": message.get("tool_call_id")}, "tools_kwargs": {}}
+            steps.append(
+                Op("call_tool", "tool", call, {"text": message.get("content")}, wait_sec=rng.uniform(0.01, 0.1))
+            )
+        ids += of_message
+    run = {"raw_prompt": messages[:1], "sampling_params": SAMPLING}
+    root = Op("run", "other", run, {"prompt_ids": ids, "num_turns": len(steps)}, children=steps)
+    return Trajectory(sample_index, rollout_n, root, [root, *steps])

@@ -69,6 +69,7 @@ ENVIRONMENTS = {
     "mlflow": Environment(("mlflow==3.17.2", "opentelemetry-proto", "playwright")),
     "phoenix": Environment(("arize-phoenix==20.26.1",), kind="server"),
     "trackio": Environment(("trackio==0.43.0",)),
+    "langfuse": Environment(("langfuse==5.0.4",)),
 }  # fmt: skip
 
 

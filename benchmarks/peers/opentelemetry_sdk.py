@@ -7,6 +7,8 @@ it ends, since an argument that is mutated in between must not show up mutated.
 
 import inspect
 import json
+import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import wraps
@@ -18,6 +20,7 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 from opentelemetry.trace import NoOpTracer, Tracer
 
+from benchmarks.peers.peer import Coordinates
 from benchmarks.tracers import Decorator, scratch_folder
 from rolltrace.record import OpKind
 
@@ -58,26 +61,30 @@ class OpenTelemetry:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        with scratch_folder() as folder:
-            exporter = JsonLinesExporter(Path(folder, "spans.jsonl"))
-            provider = TracerProvider(resource=Resource({"service.name": "bench"}))
-            provider.add_span_processor(
-                BatchSpanProcessor(
-                    exporter,
-                    max_queue_size=QUEUE_SPANS,
-                    max_export_batch_size=self._batch_spans,
-                    schedule_delay_millis=self._delay_ms,
-                )
+        with scratch_folder() as folder, self.exporting_to(Path(folder, "spans.jsonl")):
+            yield
+
+    @contextmanager
+    def exporting_to(self, path: Path) -> Iterator[None]:
+        exporter = JsonLinesExporter(path)
+        provider = TracerProvider(resource=Resource({"service.name": "bench"}))
+        provider.add_span_processor(
+            BatchSpanProcessor(
+                exporter,
+                max_queue_size=QUEUE_SPANS,
+                max_export_batch_size=self._batch_spans,
+                schedule_delay_millis=self._delay_ms,
             )
-            self._tracer = provider.get_tracer("bench")
-            self._started = 0
-            try:
-                yield
-                provider.force_flush()
-                if exporter.exported != self._started:
-                    raise RuntimeError(f"OpenTelemetry kept {exporter.exported} of {self._started} spans")
-            finally:
-                provider.shutdown()
+        )
+        self._tracer = provider.get_tracer("bench")
+        self._started = 0
+        try:
+            yield
+            provider.force_flush()
+            if exporter.exported != self._started:
+                raise RuntimeError(f"OpenTelemetry kept {exporter.exported} of {self._started} spans")
+        finally:
+            provider.shutdown()
 
     def op(self, *, name: str, kind: OpKind) -> Decorator:
         def decorate(fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -116,3 +123,40 @@ class OpenTelemetry:
         self._started += 1
         attributes = {"sample_index": sample_index, "step": 1, "rollout_n": rollout_n, "validate": False}
         return self._tracer.start_as_current_span("trajectory", attributes=attributes)
+
+
+class OpenTelemetryFile(OpenTelemetry):
+    """The same, with a file for each process, and read back."""
+
+    def __init__(self, folder: Path, url: str) -> None:
+        super().__init__()
+        self.folder = folder
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        with self.exporting_to(self.folder / f"{os.getpid()}.jsonl"):
+            yield
+
+    def _spans(self) -> Iterator[dict[str, Any]]:
+        """Those that are there whole: the last line of a killed process may not be."""
+        for file in self.folder.glob("*.jsonl"):
+            for line in file.open():
+                if line.endswith("\n"):
+                    yield json.loads(line)
+
+    def complete_ops(self) -> Counter[Coordinates]:
+        """A span says what trace it is of; the coordinates are on the trace's first span, which comes last."""
+        places: dict[str, Coordinates] = {}
+        outputs: Counter[str] = Counter()
+        for span in self._spans():
+            known, trace = span["attributes"], span["context"]["trace_id"]
+            if span["name"] == "trajectory":
+                places[trace] = (known["sample_index"], known["rollout_n"])
+            outputs[trace] += "output" in known
+        return Counter({place: outputs[trace] for trace, place in places.items()})
+
+    def list_step(self) -> int:
+        return sum(span["name"] == "trajectory" and span["attributes"]["step"] == 1 for span in self._spans())
+
+    def open_one(self) -> int:
+        return self.complete_ops()[0, 0]

@@ -1,0 +1,39 @@
+"""rolltrace beside what people trace rollouts with today, on one workload: `make bench-peers`.
+
+Each peer is used as verl uses it, or as its own documentation says where verl does not know it, and has an environment
+and processes of its own. `tasks` runs in these, `report` asks them and writes docs/benchmarks.md.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """One row of the table."""
+
+    name: str
+    module: str
+    """The peer's class is the one in this module whose name is in `kind`."""
+    kind: str
+    environment: str | None = None
+    """In `.venvs`; None is the environment of the benchmarks."""
+    package: str = ""
+    """Whose version is told."""
+    trajectories: int = 32
+    """Fewer where each op takes a tenth of a second."""
+
+
+CONTENDERS = (
+    Contender("rolltrace", "benchmarks.peers.ours", "OurStore", package="rolltrace"),
+    Contender(
+        "OpenTelemetry SDK, file", "benchmarks.peers.opentelemetry_sdk", "OpenTelemetryFile",
+        package="opentelemetry-sdk",
+    ),
+    Contender("MLflow, SQLite", "benchmarks.peers.mlflow_tracing", "Mlflow", "mlflow", "mlflow"),
+    Contender("MLflow, server", "benchmarks.peers.mlflow_tracing", "Mlflow", "mlflow", "mlflow"),
+    Contender("Trackio", "benchmarks.peers.trackio_traces", "Trackio", "trackio", "trackio"),
+    Contender("Weave, server", "benchmarks.peers.weave_calls", "Weave", "weave", "weave", trajectories=8),
+    Contender(
+        "Langfuse client, sink", "benchmarks.peers.langfuse_client", "Langfuse", "langfuse", "langfuse",
+    ),
+)  # fmt: skip
