@@ -47,6 +47,8 @@ SIGNATURES = {
     "prompt: 'Callable[[E], Any] | None' = None, response: 'Callable[[E, Any], Any] | None' = None, "
     "reward_data: 'Callable[[E, Any], Any] | None' = None, extra: 'Callable[[E, Any], Any] | None' = None) -> 'E'",
     "use_context": "(text: 'str | None') -> 'None'",
+    "view": "(shown: 'Store | Trajectory | Comparison | Result | Sequence[Trajectory] | str | os.PathLike[str] | None' "
+    "= None, *, store: 'str | os.PathLike[str] | None' = None, height: 'int' = 640) -> 'Page'",
 }
 CLASSES = {"RolloutTrace", "RolloutTraceConfig", "RolltraceError", "Stats", "TraceGroup", "TrajectoryHandle"}
 
