@@ -118,6 +118,10 @@ def test_labels_and_notes_that_mean_harm_are_text(copy: Path, view: View, page: 
     expect(labels(page).locator(".said")).to_have_count(3)
     expect(labels(page)).to_contain_text("<svg onload=alert(2)>")
     assert page.locator(f".facts :is({ALIVE})").count() == 0
+    page.goto(f"{address}{STEP}?view=list")
+    page.get_by_role("complementary", name="Facets").get_by_role("button", name="<img").click()
+    expect(page.locator(".list-row .label-chip").first).to_be_visible()
+    assert page.locator(f"main :is({ALIVE})").count() == 0
 
 
 def test_a_server_that_only_reads_shows_labels_and_gives_none(copy: Path, view: View, page: Page) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +19,8 @@ STEPS = 28
 
 def run_demo(store: Path, *options: str) -> str:
     command = [sys.executable, "-m", "rolltrace", "demo", "--no-view", "--store", str(store), *options]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    settings = {name: value for name, value in os.environ.items() if not name.startswith("ROLLTRACE_")}  # its own
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=settings)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     return done.stdout

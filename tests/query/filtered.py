@@ -17,11 +17,12 @@ TABLES = """
         duration_s DOUBLE, turns BIGINT, tool_calls BIGINT, tool_errors BIGINT, prompt_tokens BIGINT,
         response_tokens BIGINT, reward DOUBLE, policy_version_min BIGINT, policy_version_max BIGINT, worker VARCHAR,
         flags VARCHAR[], tags VARCHAR, advantage DOUBLE, fate VARCHAR, fate_reason VARCHAR, staleness BIGINT,
-        run VARCHAR, superseded BOOLEAN, trained_step BIGINT);
+        run VARCHAR, superseded BOOLEAN, trained_step BIGINT, labels VARCHAR[]);
     CREATE TABLE spans (trajectory_id VARCHAR, name VARCHAR, kind VARCHAR, inputs VARCHAR, outputs VARCHAR,
         text VARCHAR, payload VARCHAR AS (coalesce(inputs, '') || coalesce(outputs, '')));
     CREATE TABLE _transitions (trajectory_id VARCHAR, trace VARCHAR);
-    CREATE TABLE latest_scores (trajectory_id VARCHAR, name VARCHAR, value DOUBLE, label VARCHAR, terms VARCHAR);
+    CREATE TABLE latest_scores (trajectory_id VARCHAR, name VARCHAR, value DOUBLE, label VARCHAR, terms VARCHAR,
+        author VARCHAR);
     CREATE TABLE groups (
         project VARCHAR, experiment VARCHAR, step BIGINT, sample_index VARCHAR, validate BOOLEAN, size BIGINT,
         mean DOUBLE, std DOUBLE, min DOUBLE, max DOUBLE, spread DOUBLE, scored BIGINT, passed BIGINT,
@@ -34,21 +35,21 @@ TRAJECTORY_ROWS: list[list[Any]] = [
         *("1", "math", "run-1", 1, "3", 0, False, "agent", "ok", None, 1700000000000000001, 1700000009000000000),
         *(9.0, 2, 1, 0, 100, 50, 1.0, 7, 7, "host-1", ["repeats"]),
         json.dumps({"level": "hard", "n": 3, "ok": True, "odd name": "x", "a/b~c": 1.5, "none": None}),
-        *(0.5, "trained", None, 0, "job-1", False, 4),
+        *(0.5, "trained", None, 0, "job-1", False, 4, ["note"]),
     ],
     [
         *("2", "math", "run-1", 1, "3", 1, False, "agent", "ok", None, 1700000000000000002, 1700000004000000000),
         *(4.0, 9, 8, 3, 900, 80, 0.25, 7, 8, "host-1", ["truncated", "tool_error"]),
         json.dumps({"level": "easy", "n": "12", "ok": False, "bad": {"$float": "nan"}}),
-        *(-0.5, "filtered", "too LONG", 3, "job-1", False, None),
+        *(-0.5, "filtered", "too LONG", 3, "job-1", False, None, []),
     ],
     [
         *("3", "math", "run-2", 2, "10", 0, True, "Agent X", "error", "ValueError: it's \\ Bad", 5, 6),
         *(1e-9, 1, 0, 0, 10, 0, NAN, 9, 9, "host-2", []),
         json.dumps({"level": "hard", "n": 2.5, "list": ["p", "q"]}),
-        *(NAN, None, None, None, "job-2", True, None),
+        *(NAN, None, None, None, "job-2", True, None, ["note"]),
     ],
-    ["4", None, None, None, "uuid-7", None, None, None, "running", *[None] * 22],
+    ["4", None, None, None, "uuid-7", None, None, None, "running", *[None] * 23],
 ]
 SPAN_ROWS: list[list[Any]] = [
     ["1", "generate", "llm", '{"prompt":"Find the CERTIFICATE"}', '"say \\"hi\\"\\nbye"', None],
@@ -58,15 +59,15 @@ SPAN_ROWS: list[list[Any]] = [
     ["3", "search", "llm", "null", None, 'Decoded 词元 "as is"'],
 ]
 SCORE_ROWS: list[list[Any]] = [
-    ["1", "acc", 1.0, None, None],
-    ["2", "acc", 0.5, None, '{"format": 9.0}'],
-    ["2", "acc/odd name", 2.0, None, None],
-    ["3", "acc", NAN, None, None],
-    ["1", "note", None, "Reward hack?", None],
-    ["3", "note", None, "fine", None],
-    ["1", "reward", 1.0, None, '{"format": 0.2, "a/b~c": 1.5}'],
-    ["2", "reward", 0.25, None, '{"format": {"$float": "nan"}}'],
-    ["3", "reward", 0.5, None, None],
+    ["1", "acc", 1.0, None, None, None],
+    ["2", "acc", 0.5, None, '{"format": 9.0}', None],
+    ["2", "acc/odd name", 2.0, None, None, None],
+    ["3", "acc", NAN, None, None, None],
+    ["1", "note", None, "Reward hack?", None, "Ann"],
+    ["3", "note", None, "fine", None, None],
+    ["1", "reward", 1.0, None, '{"format": 0.2, "a/b~c": 1.5}', None],
+    ["2", "reward", 0.25, None, '{"format": {"$float": "nan"}}', None],
+    ["3", "reward", 0.5, None, None, None],
 ]
 GROUP_ROWS: list[list[Any]] = [
     [

@@ -23,6 +23,7 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakSet
 
 from xxhash import xxh3_64_hexdigest
 
@@ -89,6 +90,8 @@ _FOR_OLDER_VERSIONS = ["disabled_optimizers = 'join_filter_pushdown'"] if IS_OLD
 """DuckDB 1.5 passes Bloom filters on to Arrow tables, which do not take them: `Pushdown Filter Type BLOOM_FILTER`."""
 _MOST_CURSORS = 16
 _TRIES = 8
+_engines: WeakSet[Engine] = WeakSet()
+_of_parents: list[object] = []
 
 
 class Engine:
@@ -124,6 +127,16 @@ class Engine:
         """Of the tables that listings are in."""
         self._cursors: dict[object, Cursor] = {}
         self._database: duckdb.DuckDBPyConnection | None = None
+        _engines.add(self)
+
+    def leave_to_parent(self) -> None:
+        """In a child that was forked: begin with a database of one's own. That of the parent has threads which are not
+        here, so it could neither answer nor be closed; it stays as it is."""
+        _of_parents.append((self._database, self._cursors))
+        self._lock = threading.RLock()
+        self._listings.forget()
+        self._cursors = {}
+        self._database = None
 
     def close(self) -> None:
         """Give back memory and files. The next question opens them again."""
@@ -554,3 +567,11 @@ def _sizes(unread: Mapping[Path, int]) -> list[tuple[Path, str]]:
 
 def _quoted(path: Path) -> str:
     return "'" + str(path).replace("'", "''") + "'"
+
+
+def _leave_to_parents() -> None:
+    for engine in list(_engines):
+        engine.leave_to_parent()
+
+
+os.register_at_fork(after_in_child=_leave_to_parents)

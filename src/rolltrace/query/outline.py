@@ -174,7 +174,7 @@ def outline_of(store: Store, trajectory_id: str) -> TrajectoryOutline:
     has_tokens = {op["op_id"] for op in ops if op["prompt_tokens"] is not None or op["response_tokens"] is not None}
     is_among_tokens = any(finding["op_id"] in has_tokens for finding in findings)
     sequence = _layout_of(store, place) if is_among_tokens else TokenSequence()
-    notes = [{**each, "body": as_value(each["body"])} for each in ask(_NOTES, full_id)]
+    notes = [_note(each) for each in ask(_NOTES, full_id)]
     payloads = [{"op_id": op["op_id"], "payload": None if op["payload_missing"] else ""} for op in spans]
     turns = {op["op_id"]: op["turn"] for op in ops}
     runs = [each["run"] for each in store.runs(project=row["project"], experiment=row["experiment"])]
@@ -361,6 +361,12 @@ def _labels(rows: list[Row]) -> list[Row]:
         {**row, "value": row["label"], "counts": row["label"] is not None and at in newest.values()}
         for at, row in enumerate(rows)
     ]
+
+
+def _note(row: Row) -> Row:
+    """A note as it can be shown; one that was damaged may have neither a name nor a body."""
+    body = row["body"]
+    return {**row, "event": row["event"] or "", "body": None if body is None else as_value(body)}
 
 
 def _finding(row: Row, turns: dict[int, int | None], sequence: TokenSequence) -> Row:

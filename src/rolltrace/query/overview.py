@@ -73,7 +73,7 @@ def experiment_overview(store: Store) -> list[Row]:
     states, now_ns = experiment_states(store), time.time_ns()
     flags: dict[Key, Counter[str]] = defaultdict(Counter)
     for row in store._ask(_FLAGS, plain=True):
-        flags[_key(row)].update(json.loads(row["flags"]))
+        flags[_key(row)].update(json.loads(row["flags"] or "{}"))
     rewards: dict[Key, list[float]] = defaultdict(list)
     for row in store._ask(_REWARDS, plain=True):
         rewards[_key(row)].append(row["mean"])
