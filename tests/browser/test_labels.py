@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 from playwright.sync_api import Locator, Page, expect
 
-from tests.browser.places import STEP
+from tests.browser.places import LAST_STEP, STEP
 from tests.browser.processes import viewing
 from tests.view.texts import HOSTILE
 
@@ -18,7 +18,9 @@ ALIVE = "script, iframe, style, svg[onload], img[src=x], a[href^=java]"
 
 
 def some_trajectory(address: str) -> str:
-    answer = httpx.get(f"{address}/api/trajectories", params={"experiment": "grpo-7b", "limit": 1}, timeout=60)
+    answer = httpx.get(
+        f"{address}/api/trajectories", params={"experiment": "grpo-7b", "step": LAST_STEP, "limit": 1}, timeout=60
+    )
     return str(answer.json()["rows"][0]["trajectory_id"])
 
 
@@ -119,7 +121,7 @@ def test_labels_and_notes_that_mean_harm_are_text(copy: Path, view: View, page: 
     expect(labels(page)).to_contain_text("<svg onload=alert(2)>")
     assert page.locator(f".facts :is({ALIVE})").count() == 0
     page.goto(f"{address}{STEP}?view=list")
-    page.get_by_role("complementary", name="Facets").get_by_role("button", name="<img").click()
+    page.get_by_role("complementary", name="Facets").get_by_role("button", name="<img src=x onerror=alert(1)>").click()
     expect(page.locator(".list-row .label-chip").first).to_be_visible()
     assert page.locator(f"main :is({ALIVE})").count() == 0
 

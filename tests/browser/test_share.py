@@ -76,6 +76,7 @@ def test_a_trajectory_opens_from_the_disk_with_all_its_tabs(
     page.locator(".op-button").first.click()
     expect(page.locator(".op-detail .json").first).to_be_visible()
     expect(page.get_by_role("link", name="step")).to_have_count(0)
+    page.wait_for_url(re.compile("op="))  # it is written a moment later
     page.reload()
     expect(page.locator(".op-detail .json").first).to_be_visible()
 
