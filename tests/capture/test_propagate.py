@@ -5,10 +5,12 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import rolltrace
 from rolltrace import _guard, current_context, rollout_trace_attr, rollout_trace_op, use_context
 from rolltrace.capture import scope
 from rolltrace.errors import ContextError
@@ -245,3 +247,23 @@ def test_threads_are_patched_once(traced: Recording) -> None:
     with recording():
         assert (threading.Thread.start, ThreadPoolExecutor.submit) == patched
     assert patched[0].__wrapped__.__module__ == "threading"  # type: ignore[attr-defined]
+
+
+def test_a_process_that_has_loaded_nothing_else_continues_a_trajectory(tmp_path: Path) -> None:
+    """As a worker of Ray, which loads no more than what reads the call."""
+    code = """
+import sys
+from rolltrace.capture import rollout_trace_op, use_context
+
+@rollout_trace_op
+def elsewhere(): return 1
+
+with use_context(sys.argv[1]):
+    elsewhere()
+"""
+    rolltrace.init("p", "e", store=tmp_path, drain="off")
+    with rollout_trace_attr(sample_index=1, step=1):
+        subprocess.run([sys.executable, "-c", code, current_context()], check=True)
+    rolltrace.shutdown()
+    (row,) = rolltrace.open(tmp_path).trajectories()
+    assert [op.name for op in rolltrace.open(tmp_path).trajectory(row["trajectory_id"]).walk()] == ["elsewhere"]

@@ -138,7 +138,7 @@ def _place(context: _Context) -> scope.Place | None:
 def _turn_on(context: _Context) -> None:
     """Tracing is off here. It is turned on if nobody has decided otherwise; if it cannot be, that is said once."""
     global _has_warned
-    if context.is_muted or scope.turn_on is None:
+    if context.is_muted:
         return
     if not scope.turn_on(context.settings) and not _has_warned:
         _has_warned = True

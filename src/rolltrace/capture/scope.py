@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from contextvars import ContextVar, Token
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 if TYPE_CHECKING:
@@ -34,9 +35,17 @@ class _Muted:
 MUTED: Final = _Muted()
 
 recorder: Recorder | None = None
-turn_on: Callable[[dict[str, Any]], bool] | None = None
-"""Turns tracing on with settings that another process sent, if nobody has decided in this one; whether it is on then.
-Set by whoever owns that decision."""
+
+
+def _load_and_turn_on(settings: dict[str, Any]) -> bool:
+    """A worker that was sent a call may have loaded nothing but what reads the call. Whoever owns the decision is then
+    loaded, and puts a function of its own in the place of this one."""
+    import_module("rolltrace._entry")
+    return turn_on(settings)
+
+
+turn_on: Callable[[dict[str, Any]], bool] = _load_and_turn_on
+"""Turns tracing on as another process has it, if nobody has decided in this one; whether it is on then."""
 current: ContextVar[Place | None] = ContextVar("rolltrace_scope", default=None)
 
 

@@ -7,6 +7,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
+from dataclasses import replace
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -191,7 +192,7 @@ def test_a_server_that_deletes_nothing_gets_the_traces_and_the_new_scores(
         monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
         backend = MlflowBackend()
         assert backend.send([before]) == []
-        before.scores[:] = [{**before.scores[0], "name": "reward", "value": 2.0}]
+        before.scores[:] = [replace(before.scores[0], name="reward", value=2.0)]
         backend.update([before])
         backend.update([before])
     assert len([line for line in caplog.messages if "does not delete feedback" in line]) == 1

@@ -6,6 +6,7 @@ import math
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -262,12 +263,10 @@ def test_scores_of_every_kind_are_feedback(
             math.nan, terms={"nested": {"a": [1]}, "said": "不好", "words": "好", "is_right": True, "large": math.inf}
         )
     (trajectory,) = read(store)
-    row = dict(trajectory.scores[0])
-    trajectory.scores.append(
-        {**row, "name": "fate", "value": None, "terms": None, "label": "filtered", "reason": "过长"}
-    )
-    trajectory.scores.append({**row, "name": "judge", "value": 3.0, "terms": None, "label": "good"})
-    trajectory.scores.append({**row, "name": "reward/said", "value": 1.0, "terms": {"empty": None}})
+    reward = trajectory.scores[0]
+    trajectory.scores.append(replace(reward, name="fate", value=None, terms=None, label="filtered", reason="过长"))
+    trajectory.scores.append(replace(reward, name="judge", value=3.0, terms=None, label="good"))
+    trajectory.scores.append(replace(reward, name="reward/said", value=1.0, terms={"empty": None}))
     backend.send([trajectory])
     given = mlflow.feedback(handle.id)
     assert {name: each.value for name, each in given.items()} == {

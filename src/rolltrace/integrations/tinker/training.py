@@ -155,7 +155,7 @@ def change_distillation(module: Any) -> None:
 def turn_on(config: Any) -> None:
     """Turn tracing on for a training loop, if nobody has decided whether there is any."""
     try:
-        if turns_on and scope.recorder is None and scope.turn_on is not None:
+        if turns_on and scope.recorder is None:
             names = {"project_name": config.recipe_name, "experiment_name": Path(config.log_path).name}
             scope.turn_on({**names, "backend": "rolltrace"})
     except Exception:
