@@ -1,4 +1,4 @@
-"""The built site (`make docs`) in a real browser, opened from its folder: search works, and nothing comes from elsewhere."""
+"""The built site (`make docs`) in a real browser, from its folder: search works, and nothing comes from elsewhere."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What `make docs` adds to MkDocs: pages that stand at the root of the repository, and search without a server.
 
-The Markdown under docs/ links to SECURITY.md and CHANGELOG.md where they are, so that it reads as plain files too. For the
-site these become pages, and the links to them are changed.
+The Markdown under docs/ links to SECURITY.md and CHANGELOG.md where they are, so that it reads as plain files too. For
+the site these become pages, and the links to them are changed.
 """
 
 from __future__ import annotations
