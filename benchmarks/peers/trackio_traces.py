@@ -68,7 +68,9 @@ class Trackio(Peer):
         )
 
     def _traces(self) -> list[dict[str, Any]]:
-        return list(self._storage.get_traces(PROJECT, RUN, limit=1_000_000))
+        """Of all runs: several processes may each have got one."""
+        runs = self._storage.get_runs(PROJECT)
+        return [trace for run in runs for trace in self._storage.get_traces(PROJECT, run, limit=1_000_000)]
 
     def complete_ops(self) -> Counter[Coordinates]:
         kept: Counter[Coordinates] = Counter()
