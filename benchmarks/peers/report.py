@@ -98,7 +98,7 @@ class Bench:
             text=True,
             timeout=TASK_SEC,
             check=False,
-            cwd=ROOT,
+            cwd=folder,
         )
         if done.returncode:
             raise RuntimeError(f"{self.contender.name}, {task}: {done.stderr.strip()[-1500:]}")
@@ -134,7 +134,7 @@ class Bench:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
-            cwd=ROOT,
+            cwd=folder,
         )
         assert process.stdout is not None
         ended = set()
@@ -158,7 +158,7 @@ class Bench:
                 env=_environment(environment),
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                cwd=ROOT,
+                cwd=folder,
             )
             for number in range(WORKERS)
         ]
