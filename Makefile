@@ -46,8 +46,11 @@ demo: .venvs/demo/.ready ## train a small agent, traced, and look at it
 	.venvs/demo/bin/python -m pip install --quiet --disable-pip-version-check --editable .
 	@touch $@
 
+# What failed is tried once more, since some tests race with processes that they start; the summary names what was.
+TRY_AGAIN = --reruns 1 -rfER
+
 test: $(READY) ## run the tests (a few minutes)
-	$(BIN)/python -m pytest -n auto --dist worksteal
+	$(BIN)/python -m pytest -n auto --dist worksteal $(TRY_AGAIN)
 
 test-matrix: ## run the tests on other Pythons and with the oldest dependencies (each takes as long as `make test`)
 	$(PYTHON) tools/matrix.py $(MATRIX)
@@ -85,8 +88,7 @@ viewer: $(NODE_READY) ## build the viewer's pages into the package
 
 test-viewer: $(READY) $(NODE_READY) .venvs/chromium ## test the viewer in a real browser
 	$(BIN)/python -m pip install --quiet --group browser
-	@# A page that came a moment too late for a busy machine is asked for once more, and the summary names it.
-	$(BIN)/python -m pytest -n 2 --dist worksteal --reruns 1 -rfER tests/browser
+	$(BIN)/python -m pytest -n 2 --dist worksteal $(TRY_AGAIN) tests/browser
 
 bench: $(READY) ## measure, with the peers in the same run
 	$(BIN)/python -m benchmarks.hot_path

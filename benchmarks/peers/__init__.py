@@ -5,6 +5,7 @@ and processes of its own. `tasks` runs in these, `report` asks them and writes d
 """
 
 from dataclasses import dataclass
+from typing import Literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,8 @@ class Contender:
     """Whose version is told."""
     trajectories: int = 32
     """Fewer where each op takes a tenth of a second."""
+    place: Literal["folder", "sqlite", "mlflow", "weave", "sink"] = "folder"
+    """Where it keeps things: a folder, a SQLite file in it, or a server that has one."""
 
 
 CONTENDERS = (
@@ -29,11 +32,12 @@ CONTENDERS = (
         "OpenTelemetry SDK, file", "benchmarks.peers.opentelemetry_sdk", "OpenTelemetryFile",
         package="opentelemetry-sdk",
     ),
-    Contender("MLflow, SQLite", "benchmarks.peers.mlflow_tracing", "Mlflow", "mlflow", "mlflow"),
-    Contender("MLflow, server", "benchmarks.peers.mlflow_tracing", "Mlflow", "mlflow", "mlflow"),
+    Contender("MLflow, SQLite", "benchmarks.peers.mlflow_tracing", "Mlflow", "mlflow", "mlflow", place="sqlite"),
+    Contender("MLflow, server", "benchmarks.peers.mlflow_tracing", "Mlflow", "mlflow", "mlflow", place="mlflow"),
     Contender("Trackio", "benchmarks.peers.trackio_traces", "Trackio", "trackio", "trackio"),
-    Contender("Weave, server", "benchmarks.peers.weave_calls", "Weave", "weave", "weave", trajectories=8),
+    Contender("Weave, server", "benchmarks.peers.weave_calls", "Weave", "weave", "weave", 8, "weave"),
     Contender(
         "Langfuse client, sink", "benchmarks.peers.langfuse_client", "Langfuse", "langfuse", "langfuse",
+        place="sink",
     ),
 )  # fmt: skip

@@ -65,19 +65,19 @@ class Bench:
         """A fresh folder, the address of what serves it, and what the environment says of it."""
         with tempfile.TemporaryDirectory(prefix="bench-peers-", ignore_cleanup_errors=True) as name:
             folder = Path(name)
-            kind = self.contender.name
-            if kind == "MLflow, server":
+            kind = self.contender.place
+            if kind == "mlflow":
                 with _Mlflow(folder) as server:
                     yield folder, server.url, {}
-            elif kind == "MLflow, SQLite":
+            elif kind == "sqlite":
                 yield folder, f"sqlite:///{folder}/mlflow.db", {}
-            elif kind == "Weave, server":
+            elif kind == "weave":
                 from tests.integrations.weave.conftest import KEY, WeaveServer
 
                 with WeaveServer(folder) as server:
                     said = {"WANDB_API_KEY": KEY, "WANDB_BASE_URL": server.url, "WF_TRACE_SERVER_URL": server.url}
                     yield folder, server.url, {**said, "WEAVE_PRINT_CALL_LINK": "false"}
-            elif kind == "Langfuse client, sink":
+            elif kind == "sink":
                 with _Sink(folder) as server:
                     yield folder, server.url, {}
             else:

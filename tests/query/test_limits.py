@@ -37,18 +37,20 @@ def test_a_question_can_be_stopped_from_another_thread(demo: Store) -> None:
 
 
 def test_a_question_that_waits_for_another_can_be_stopped(demo: Store) -> None:
-    first, second = Limit(60), Limit(0.1)
+    limit = Limit(60)
 
-    def ask(limit: Limit, sql: str) -> None:
+    def ask_slowly() -> None:
         with limit:
-            demo.sql(sql)
+            demo.sql(SLOW)
 
     with ThreadPoolExecutor() as threads:
-        running = threads.submit(ask, first, SLOW)
-        waiting = threads.submit(ask, second, "SELECT 1")
+        running = threads.submit(ask_slowly)
+        # Until the slow question has begun, others are answered.
         with pytest.raises(StoppedError, match="longer than"):
-            waiting.result()
-        first.stop("enough")
+            while not running.done():
+                with Limit(0.1):
+                    demo.sql("SELECT 1")
+        limit.stop("enough")
         with pytest.raises(StoppedError, match="enough"):
             running.result()
 

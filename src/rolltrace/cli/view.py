@@ -59,7 +59,6 @@ def add(commands: Any) -> None:
     parser.add_argument("--read-only", action="store_true", help="no labels and notes can be written in the pages")
     parser.add_argument(
         "--labels",
-        default="good,bad,hack",
         metavar="NAMES",
         help="labels that the keys 1 to 9 give (default: good,bad,hack); a browser may have others set up",
     )
@@ -69,7 +68,8 @@ def add(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     stores = _stores(options)
-    token, labels = _token(options), _labels(options.labels)
+    token = _token(options)
+    labels = {} if options.labels is None else {"labels": _labels(options.labels)}
 
     if options.keyfile is not None and options.certfile is None:
         raise ConfigError("--keyfile needs the certificate too: --certfile FILE")
@@ -91,7 +91,7 @@ def run(options: argparse.Namespace) -> int:
 
     try:
         access = access_for(options.host, listening.port, token, options.allow_host)
-        writing = Writing(options.read_only, labels)
+        writing = Writing(options.read_only, **labels)
         serve(stores, listening, access, writing, root_path=root_path, certificate=certificate)
     except KeyboardInterrupt:  # the usual end
         pass

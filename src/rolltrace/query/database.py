@@ -89,7 +89,6 @@ def plain_answer(connection: duckdb.DuckDBPyConnection, sql: str, parameters: Pa
         return arrow_answer(connection, sql, parameters)
     connection.execute(sql, parameters)
     columns = [(name, str(kind)) for name, kind, *_ in connection.description or ()]
-    rows = connection.fetchall()
     if not PlainTable.can_hold(kind for _, kind in columns):
         return arrow_answer(connection, sql, parameters)
-    return PlainTable(columns, rows)
+    return PlainTable(columns, connection.fetchall())

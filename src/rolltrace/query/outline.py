@@ -365,12 +365,11 @@ def _labels(rows: list[Row]) -> list[Row]:
 
 def _note(row: Row) -> Row:
     """A note as it can be shown; one that was damaged may have neither a name nor a body."""
-    body = row["body"]
-    return {**row, "event": row["event"] or "", "body": None if body is None else as_value(body)}
+    return {**row, "event": row["event"] or "", "body": as_value(row["body"])}
 
 
 def _finding(row: Row, turns: dict[int, int | None], sequence: TokenSequence) -> Row:
-    detail = None if row["detail"] is None else as_value(row["detail"])
+    detail = as_value(row["detail"])
     return {
         **row,
         "meaning": _MEANINGS.get(row["flag"], ""),

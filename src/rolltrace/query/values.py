@@ -31,8 +31,10 @@ def as_object(text: str, name: str) -> dict[str, Any]:
     return value if isinstance(value, dict) else {name: value}
 
 
-def as_value(text: str, columns: Row | None = None) -> Any:
+def as_value(text: str | None, columns: Row | None = None) -> Any:
     """The value of a JSON column. One that is no JSON, or deeper than any that we write, does not hide the rest."""
+    if text is None:
+        return None
     try:
         value = json.loads(text)
         return restore(value, {} if columns is None else columns) if '"$' in text else value

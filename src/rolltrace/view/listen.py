@@ -130,10 +130,10 @@ def server_of(
     from rolltrace.view.connection import Connection
     from rolltrace.view.limits import MOST_HEAD_BYTES
     from rolltrace.view.server import application
-    from rolltrace.view.writes import Writing
+    from rolltrace.view.writes import USUAL
 
     config = uvicorn.Config(
-        application(stores, access, writing or Writing(), root_path),
+        application(stores, access, writing or USUAL, root_path),
         # A client's malformed request is not worth a line; our own faults have a logger of their own.
         log_level="error", access_log=False, server_header=False, lifespan="on", http=Connection, ws="none",
         h11_max_incomplete_event_size=MOST_HEAD_BYTES,

@@ -38,9 +38,6 @@ from rolltrace.view.writes import USUAL, WRITES, Write, WriteRefused, Writing, b
 if TYPE_CHECKING:
     from rolltrace.view import api
 
-if TYPE_CHECKING:
-    from rolltrace.view import api
-
 EVERY_SEC = 0.5
 """Live updates come no faster than this ..."""
 AT_LEAST_EVERY_SEC = 2.0
@@ -144,17 +141,17 @@ class _Server:
         return None if name is None else self._stores.named(name)
 
     def _reply(self, endpoint: Endpoint, request: Request, arguments: Any, *, slow: bool) -> _Reply:
-        from rolltrace.view import api
-
         home = self._named(request)
         if home is None and self._stores.several and endpoint.name not in _OF_ALL:
             home = self._meant(request, arguments)
         opened = (home or self._stores.homes[0]).opened(slow=slow)
+        return _reply(endpoint, request, self._asked(home, opened, arguments, request.path_params), opened)
+
+    def _asked(self, home: Home | None, opened: Opened, arguments: Any, path: dict[str, Any]) -> api.Asked:
+        from rolltrace.view import api
+
         name = home.name if home is not None and self._stores.several else None
-        asked = api.Asked(
-            opened.store, opened.loaded, arguments, request.path_params, self._writing, self._stores, name
-        )
-        return _reply(endpoint, request, asked, opened)
+        return api.Asked(opened.store, opened.loaded, arguments, path, self._writing, self._stores, name)
 
     def _meant(self, request: Request, arguments: Any) -> Home:
         """Of several stores, the one that a request without a name is about."""
@@ -220,9 +217,7 @@ class _Server:
     def _live_event(self, home: Home | None) -> bytes:
         from rolltrace.view import api
 
-        opened = (home or self._stores.homes[0]).opened()
-        name = home.name if home is not None and self._stores.several else None
-        asked = api.Asked(opened.store, opened.loaded, None, {}, self._writing, self._stores, name)
+        asked = self._asked(home, (home or self._stores.homes[0]).opened(), None, {})
         version = " ".join(each.store.version() for _, each in asked.every())
         return version.encode() + b"\nevent: live\ndata: " + api.live(asked).body + b"\n\n"
 

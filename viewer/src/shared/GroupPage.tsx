@@ -40,13 +40,7 @@ export function GroupPage() {
           {mean !== null && ` · ${t.step.mean(measure(mean))}`}
         </span>
         <span className="grow" />
-        {selection.ids.length > 0 ? (
-          <SelectionActions selection={selection} />
-        ) : (
-          <span className="dim hints">
-            <kbd>x</kbd> {t.step.select} <kbd>c</kbd> {t.step.compare} <kbd>?</kbd> {t.step.keys}
-          </span>
-        )}
+        <SelectionActions selection={selection} />
         <ColumnsMenu />
       </div>
       <GroupsGrid

@@ -73,13 +73,7 @@ export function Summary(props: Props) {
         </span>
       )}
       <span className="grow" />
-      {selection.ids.length > 0 ? (
-        <SelectionActions selection={selection} />
-      ) : (
-        <span className="dim hints">
-          <kbd>x</kbd> {t.step.select} <kbd>c</kbd> {t.step.compare} <kbd>?</kbd> {t.step.keys}
-        </span>
-      )}
+      <SelectionActions selection={selection} />
       {props.view === "list" ? (
         <ColumnsMenu />
       ) : (
@@ -99,9 +93,17 @@ export function Summary(props: Props) {
   );
 }
 
+/** What can be done with what is selected; as long as nothing is, the keys that select. */
 export function SelectionActions({ selection }: { selection: Selection }) {
   const t = useText();
   const n = selection.ids.length;
+  if (n === 0) {
+    return (
+      <span className="dim hints">
+        <kbd>x</kbd> {t.step.select} <kbd>c</kbd> {t.step.compare} <kbd>?</kbd> {t.step.keys}
+      </span>
+    );
+  }
   return (
     <>
       <span className="dim">{n >= MOST_COMPARED ? t.step.tooMany : t.step.selected(n)}</span>
