@@ -86,6 +86,11 @@ class Cursors:
         """Every row was found in the folder that its project, experiment and step say."""
         return self._listings.is_regular
 
+    @property
+    def late_parts(self) -> list[Path]:
+        """The parts that the late scores are from."""
+        return self._late[0]
+
     def connected(self) -> duckdb.DuckDBPyConnection:
         """The database."""
         if self._database is None:
@@ -121,21 +126,21 @@ class Cursors:
     def close_cursor(self, cursor: Cursor) -> None:
         with self._lock:
             cursor.connection.close()
-            self._drop(cursor.tables)
+            self.drop(cursor.tables)
 
     def drop_outdated(self, cursors: Iterable[Cursor]) -> None:
         """Drop the tables that none of these cursors, which are all there are, reads."""
         with self._lock:
             unused = self._outdated - {table for cursor in cursors for table in cursor.reads}
-            self._drop(unused)
+            self.drop(unused)
             self._outdated -= unused
 
     def _open(self, snapshot: Snapshot, scope: Scope) -> Cursor:
-        divided, late = self._divide(snapshot, scope), self._late_scores(snapshot)
+        divided, late = self._divide(snapshot, scope), self.late_scores(snapshot)
         parts, live = parts_for(snapshot.folders, scope), live_rows(snapshot.live, scope)
         connection = self.with_live_rows(live)
         late_live = SCORES.name in live and live[SCORES.name]["step"].null_count > 0
-        touched = self._touched(divided.summarised, late, live[SCORES.name] if late_live else None)
+        touched = self.touched(divided.summarised, late, live[SCORES.name] if late_live else None)
         summed = given_rows(
             row
             for folder in divided.summarised
@@ -174,7 +179,7 @@ class Cursors:
         live = live_rows(live_of, lambda path: scope(path) or path.name in names)
 
         def make(parts: Sequence[Path], with_live: bool) -> Listed:
-            return self._list(parts, live if with_live else {}, look_for_strays=has_namesakes)
+            return self.list_parts(parts, live if with_live else {}, look_for_strays=has_namesakes)
 
         in_scope = {path for path in moving if scope(path) or path.name in names}
         before = self._listings.tables()
@@ -182,7 +187,7 @@ class Cursors:
         self._outdated |= before - self._listings.tables()  # a cursor that still answers may read them
         return divided
 
-    def _touched(self, folders: list[Folder], late: pa.Table | None, live_scores: pa.Table | None) -> set[Path]:
+    def touched(self, folders: list[Folder], late: pa.Table | None, live_scores: pa.Table | None) -> set[Path]:
         """The summarised steps that have late scores which are not in the numbers of their summary."""
         data = data_folder(self._store)
         parts = self._late[0]
@@ -212,7 +217,8 @@ class Cursors:
             connection.close()
         return {Partition(*place).folder(self._store) for place in places}
 
-    def _late_scores(self, snapshot: Snapshot) -> pa.Table | None:
+    def late_scores(self, snapshot: Snapshot) -> pa.Table | None:
+        """The scores that were given by id alone, of all parts; None if there are none."""
         parts = [
             part
             for path, folder in snapshot.folders.items()
@@ -232,7 +238,9 @@ class Cursors:
             register(cursor, live_name(table), rows)
         return cursor
 
-    def _list(self, parts: Sequence[Path], live: Mapping[str, pa.Table], *, look_for_strays: bool = True) -> Listed:
+    def list_parts(
+        self, parts: Sequence[Path], live: Mapping[str, pa.Table], *, look_for_strays: bool = True
+    ) -> Listed:
         """The listing of these parts and live rows, by folder."""
         cursor = self.with_live_rows(live)
         table = f"_listed_{next(self._numbers)}"
@@ -255,7 +263,8 @@ class Cursors:
             [Partition(*place).folder(self._store) for place in placed],
         )
 
-    def _drop(self, tables: Iterable[str]) -> None:
+    def drop(self, tables: Iterable[str]) -> None:
+        """Remove tables that `list_parts` made."""
         for table in tables:
             self.connected().execute(f"DROP TABLE IF EXISTS {table}")
 

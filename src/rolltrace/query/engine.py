@@ -119,6 +119,10 @@ class Engine:
         """From now on, while questions are asked and journals are written, look for new data in a thread."""
         self._ahead = Ahead(self.refresh, lambda: (self._read_at or 0.0) + self._fresh_sec)
 
+    @property
+    def _is_ahead(self) -> bool:
+        return self._ahead is not None and self._ahead.is_running
+
     def query(
         self,
         sql: str,
@@ -216,14 +220,15 @@ class Engine:
                 self._show(Snapshot(listed, live, self._snapshot.number + 1))
             self._read_at = time.monotonic()
             # One question asks several times, and is not to read on each time while there is too much to read.
-            self._fresh_sec = max(FRESH_SEC, 4 * (self._read_at - begun)) if self.unread_bytes else FRESH_SEC
+            behind = self.unread_bytes and self._ahead is None
+            self._fresh_sec = max(FRESH_SEC, 4 * (self._read_at - begun)) if behind else FRESH_SEC
         finally:
             self._look_since = None
 
     def _show(self, snapshot: Snapshot) -> None:
         """From now on, answer from this one."""
         before, generation = self._snapshot, self._cursors.generation
-        if self._ahead is not None and self._ahead.is_running:
+        if self._is_ahead:
             self._prepare(snapshot, before)
         with taken(self._lock):
             if self._cursors.generation != generation:  # the database was closed meanwhile
