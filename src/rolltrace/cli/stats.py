@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rolltrace._amounts import counted, size
+from rolltrace._amounts import ago, counted, size
 from rolltrace.cli.options import add_json, add_store, store_of
 from rolltrace.cli.output import json_line, plain, working
 from rolltrace.journal import drainer_is_running, journal_files, undrained_bytes
@@ -53,6 +53,10 @@ def run(options: argparse.Namespace) -> int:
         None: "unknown: its lock cannot be read",
     }
     _line("drainer", at_work[facts["drainer_running"]])
+    for lease in facts["leases"]:
+        dead = ", looks dead" if lease["looks_dead"] else ""
+        what = f"{plain(lease['host'])}, epoch {lease['epoch']}, taken {ago(lease['since_ns'])}{dead}"
+        _line(f"does {plain(lease['duty'])}", what)
     for report in sending:
         _line(f"to {plain(report.backend)}", plain(report.in_words()))
     _line("lost", ", ".join(f"{plain(reason)} {count}" for reason, count in losses.items()) or "nothing")
@@ -72,6 +76,7 @@ def _line(label: str, value: Any) -> None:
 def _gather(store: Path) -> tuple[dict[str, Any], list[Report]]:
     from rolltrace.keeper import reports
     from rolltrace.query import open_store
+    from rolltrace.store import holders
 
     asked = open_store(store)
     experiments = asked.experiments().rows()
@@ -93,6 +98,7 @@ def _gather(store: Path) -> tuple[dict[str, Any], list[Report]]:
         "unreadable_journals": sum(each.kind == "journal" for each in asked.incomplete.missing),
         "undrained_bytes": sum(map(undrained_bytes, journals)),
         "drainer_running": drainer_is_running(store),
+        "leases": [holder._asdict() for holder in holders(store)],
         "backends": [report._asdict() for report in sending],
         "losses": dict(losses),
         "flags": _flags(asked),

@@ -38,7 +38,7 @@ takes the lock before the column libraries are loaded, so that nobody starts a s
 same core, the rollout comes first."""
 
 
-_WRITTEN = ("data", "summary", "blobs", "tokenizers", "outbox", "unreadable", "journal")
+_WRITTEN = ("data", "summary", "blobs", "tokenizers", "outbox", "unreadable", "lease", "upkeep", "journal")
 """Folders of a store that a drainer writes to: a reader of a store that somebody made up must not write elsewhere."""
 
 

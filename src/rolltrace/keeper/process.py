@@ -66,6 +66,15 @@ def _follow(store: Path, *, idle_sec: float, grace_sec: float, threads: bool) ->
     drainer = Drainer(store, on_ended=plugins.on_ended, makes_spares=can_map(journal_folder(store)))
     senders = SenderProcesses(store, threads=threads)
     upkeep = Upkeep(store, grace_sec=grace_sec)
+    try:
+        _keep_house(store, plugins, drainer, senders, upkeep, idle_sec)
+    finally:
+        upkeep.close()
+
+
+def _keep_house(
+    store: Path, plugins: PluginChecks, drainer: Drainer, senders: SenderProcesses, upkeep: Upkeep, idle_sec: float
+) -> None:
     last_news = time.monotonic()
     while True:
         try:
