@@ -15,8 +15,8 @@ from pathlib import Path
 from rolltrace._guard import caught
 from rolltrace.errors import StoreError
 from rolltrace.files import file_lock, lock_now, open_file, open_private
+from rolltrace.journal.place import journal_folder
 from rolltrace.journal.segment import FRAME, FRAME_MAGIC, HEADER_BYTES
-from rolltrace.journal.writer import journal_folder
 
 _DETACH = """
 import os, sys

@@ -164,8 +164,9 @@ def _is_noted(row: dict[str, Any], claimed: Claimed) -> bool:
     """Whether somebody has noted what became of a trajectory as it was claimed."""
     if row["state"] is None or row["known_records"] < claimed.records:
         return False
-    is_newer = row["known_records"] > claimed.records or row["known_scored_ns"] >= claimed.scored_ns
-    return row["state"] == REFUSED or (row["state"] == SENT and is_newer)
+    if row["state"] == SENT:
+        return bool(row["known_records"] > claimed.records or row["known_scored_ns"] >= claimed.scored_ns)
+    return bool(row["state"] == REFUSED)
 
 
 def _clear(table: pa.Table, in_doubt: frozenset[str]) -> Any:

@@ -18,7 +18,7 @@ from pathlib import Path
 from rolltrace._guard import caught, logger
 from rolltrace.drain import Drainer
 from rolltrace.files import can_map
-from rolltrace.journal import drainer_lock, journal_files, journal_folder, remove_spares
+from rolltrace.journal import drainer_lock, journal_files, journal_folder, note_undrained, remove_spares
 from rolltrace.keeper.plugin_checks import PluginChecks
 from rolltrace.keeper.sender_processes import SenderProcesses
 from rolltrace.keeper.upkeep import Upkeep
@@ -88,6 +88,7 @@ def _keep_house(
         now = time.monotonic()
         if news:
             last_news = now
+        note_undrained(store)
         worked = upkeep.turn(news=news > 0)
         idle = now - last_news > (idle_sec if journal_files(store) else idle_sec / 10)
         if idle and not worked and not upkeep.waits:
@@ -115,6 +116,7 @@ def run_once(store: Path, progress: Callable[[int, int], None] = lambda done, to
                 drainer.drain(progress)
                 while _check_next(plugins):
                     pass
+                note_undrained(store)
                 if not drainer.postponed:
                     return 0
         if not drainer.waiting():

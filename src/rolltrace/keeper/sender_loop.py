@@ -20,7 +20,7 @@ from rolltrace import backends
 from rolltrace._guard import logger
 from rolltrace.backends import Backend
 from rolltrace.errors import ConfigError, FilterError, MissingExtraError, OutageError
-from rolltrace.journal import is_live, journal_files, journal_folder
+from rolltrace.journal import is_live, journal_files, own_folders
 from rolltrace.keeper.clean_output import clean_log, clean_output
 from rolltrace.keeper.outbox import Outbox
 from rolltrace.keeper.pending import Pending, Quiet, routed
@@ -174,8 +174,8 @@ class SenderLoop:
 
     def _own_journals(self) -> list[Path]:
         """Of this host: of another one nobody here can tell whether they are being written."""
-        folder = journal_folder(self._path)
-        return [path for path in journal_files(self._path) if path.parent == folder]
+        folders = own_folders(self._path)
+        return [path for path in journal_files(self._path) if path.parent in folders]
 
     def _report(self, pending: Pending, done: int = 0, *, now: bool = False) -> None:
         """Write the state, at most once a second."""

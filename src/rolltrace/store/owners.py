@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rolltrace.files import host_name, host_tag
-from rolltrace.journal import journal_folder
+from rolltrace.journal import journal_folder, undrained_elsewhere
 
 _UNFINISHED = re.compile(r"\..+\.(?P<pid>\d+)(?:\.(?P<host>h[0-9a-f]{8}))?\.new")
 _SEGMENT = re.compile(r"\d+T\d+-(?P<pid>\d+)-[0-9a-f]+(?:-(?P<host>h[0-9a-f]{8}))?-\d+\.new")
@@ -33,7 +33,8 @@ def other_hosts(store: Path) -> list[str]:
 
 def busy_hosts(store: Path) -> list[str]:
     """Those of the other hosts that have journals: something runs there, or waits to be drained."""
-    return [name for name in other_hosts(store) if any((store / "journal" / name).glob("*.seg"))]
+    elsewhere = {host for host, _ in undrained_elsewhere(store)}
+    return [name for name in other_hosts(store) if name in elsewhere or any((store / "journal" / name).glob("*.seg"))]
 
 
 def unfinished_files(store: Path) -> Iterator[Path]:
@@ -41,9 +42,14 @@ def unfinished_files(store: Path) -> Iterator[Path]:
     yield from sorted(store.glob(".*.new"))
     for name in ("data", "summary", "blobs", "tokenizers", "outbox", "lease", "upkeep", "journal"):
         for folder, _, files in os.walk(store / name):
-            yield from sorted(
-                Path(folder, file) for file in files if _UNFINISHED.fullmatch(file) or _SEGMENT.fullmatch(file)
-            )
+            yield from sorted(Path(folder, file) for file in files if is_unfinished(Path(folder, file)))
+    if store not in journal_folder(store).parents:
+        yield from sorted(path for path in journal_folder(store).glob("*.new") if is_unfinished(path))
+
+
+def is_unfinished(path: Path) -> bool:
+    """Whether a file is being written, by its name."""
+    return bool(_UNFINISHED.fullmatch(path.name) or _SEGMENT.fullmatch(path.name))
 
 
 def is_abandoned(path: Path, *, youngest_sec: float = _YOUNGEST_SEC) -> bool:
@@ -62,9 +68,9 @@ def is_abandoned(path: Path, *, youngest_sec: float = _YOUNGEST_SEC) -> bool:
 def remove_abandoned(store: Path, *, youngest_sec: float = _YOUNGEST_SEC) -> int:
     """Remove what nobody will finish, except in the journal folders of other hosts; how many files that were."""
     count = 0
-    journals, mine = store / "journal", journal_folder(store)
+    journals, mine = store / "journal", store / "journal" / host_name()
     for path in unfinished_files(store):
-        if journals in path.parents and path.parent != mine:
+        if journals in path.parents and mine not in path.parents:
             continue
         if is_abandoned(path, youngest_sec=youngest_sec):
             path.unlink(missing_ok=True)

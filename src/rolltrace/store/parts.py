@@ -26,6 +26,7 @@ import xxhash
 
 from rolltrace._arrow import pa, pc, pq
 from rolltrace.files import check_inside, creating, file_mode, make_folder, open_private, replacing
+from rolltrace.journal import journal_folders
 from rolltrace.record import Table
 from rolltrace.store.arrow import BULKY, SCHEMAS, arrow_column
 from rolltrace.store.layout import (
@@ -277,7 +278,8 @@ def _read_replaced(part: Path) -> tuple[Replaced, ...]:
 
 def undrained_sources(store: Path) -> frozenset[str]:
     """The segments that still exist, perhaps set aside: a drainer may write their parts again."""
-    return frozenset(path.name.partition(".seg")[0] for path in (store / "journal").glob("*/*.seg*"))
+    files = (path for folder in journal_folders(store) for path in folder.glob("*.seg*"))
+    return frozenset(path.name.partition(".seg")[0] for path in files)
 
 
 def _add_checksum(part: Path) -> None:
