@@ -61,6 +61,8 @@ ENVIRONMENTS = {
     "trl": Environment(
         ("torch==2.13.0", "trl==1.16.0", "transformers==5.22.2", "accelerate==1.15.0", "datasets==5.2.0", "jmespath")
     ),
+    # Without torch: its renderers need a tokenizer only.
+    "verifiers": Environment(("verifiers==0.4.0", "transformers==5.22.2")),
     "weave": Environment(("weave==0.54.0",)),  # rolltrace needs nothing of it; the tests read back with its client
     # The last release that has the server in it, and what the server needs besides.
     "weave-server": Environment(

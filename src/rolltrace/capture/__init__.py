@@ -14,6 +14,7 @@ from rolltrace.capture.recorder import SAMPLE_LIMIT, Recorder, Sink
 from rolltrace.capture.row import Row, RowSpan
 from rolltrace.capture.sampling import choose_samples, rank_of, sample_text
 from rolltrace.capture.score import score
+from rolltrace.capture.told import ToldTrajectory
 from rolltrace.capture.trajectory import TrajectoryHandle, rollout_trace_attr
 from rolltrace.capture.transition import RolloutTrace, encoded_trace
 from rolltrace.capture.watch import Converters
@@ -26,6 +27,7 @@ __all__ = [
     "Row",
     "RowSpan",
     "Sink",
+    "ToldTrajectory",
     "TraceGroup",
     "TracedEnv",
     "TrajectoryHandle",

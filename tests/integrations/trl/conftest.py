@@ -40,5 +40,5 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Ran]:
 def ran_on_two_ranks(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Ran]:
     """The same on two ranks; in the mode `split` each of them has half of every group."""
     folder = tmp_path_factory.mktemp("ranks")
-    train(folder, ("split", "tools"), "-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", "0")
+    train(folder, ("split", "tools"), "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2")
     return lambda mode: Ran(folder, mode)

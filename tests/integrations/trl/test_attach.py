@@ -62,7 +62,7 @@ def test_detached_trainers_are_as_they_were(tmp_path: Path, tracing: Path) -> No
     detach(trainer)
     assert vars(trainer) == before
     trainer.train()
-    assert open_store(tracing).trajectories() == []
+    assert len(open_store(tracing).trajectories()) == 0
 
 
 def test_a_callback_that_is_added_later_attaches_too_and_can_be_detached(tmp_path: Path, tracing: Path) -> None:
@@ -76,8 +76,14 @@ def test_a_callback_that_is_added_later_attaches_too_and_can_be_detached(tmp_pat
     assert callback not in trainer.callback_handler.callbacks
 
 
-def test_nothing_is_built_while_tracing_is_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ROLLTRACE_BACKEND", "off")
+@pytest.fixture
+def off() -> Iterator[None]:
+    rolltrace.init("trl", "off", backend=None)
+    yield
+    rolltrace.shutdown()
+
+
+def test_nothing_is_built_while_tracing_is_off(tmp_path: Path, off: None) -> None:
     trainer = make(tmp_path)
     attach(trainer)
     assert scope.recorder is None

@@ -103,11 +103,14 @@ def _text(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Without the empty fields that a column of a table has for what other rows have."""
+    """Without the empty fields that a column of a table has for what other rows have, which makes numbers floats."""
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, dict):
-        return {name: _plain(item) for name, item in value.items() if item is not None}
+        items = {name: _plain(item) for name, item in value.items()}
+        return {name: item for name, item in items.items() if item is not None}
+    if isinstance(value, float):
+        return None if math.isnan(value) else int(value) if value.is_integer() else value
     return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
 
 

@@ -87,7 +87,7 @@ def use_tools(row: int, text: str) -> str:
         if row % 8 < 4:
             return f"Hm{'m' * (330 if row % 8 == 3 else row)}. {calls[row % 8]}"
         return call("look_up", word="x") + call("add", a=row, b=1)
-    if row % 8 >= 4 and results == 2:
+    if results == 2 and "x is a word" in text:
         return call("look_up", word="y")
     return "The answer is 42." if row % 2 else "41"
 

@@ -50,7 +50,7 @@ class Generation:
         size = getattr(trainer, "num_generations_eval", 0) if self.validate else 0
         position = Position(step, self.validate, _rank(trainer), size or trainer.num_generations)
         self._first = position.rank * len(inputs)
-        tags = {"rank": position.rank} if trainer.accelerator.num_processes > 1 else {}
+        tags: dict[str, Any] = {"rank": position.rank} if trainer.accelerator.num_processes > 1 else {}
         self.rows = [
             Row(rolltrace.rollout_trace_attr(sample, step, number, "rollout", self.validate, **tags))
             for sample, number in coordinates_of(inputs, position)
@@ -84,7 +84,7 @@ class Generation:
     def end_turn(self, begun: Sequence[tuple[int, RowSpan]], result: Any) -> None:
         for _, span in begun:
             span.stop()
-        ids, logprobs = result[0], result[1]
+        ids, logprobs = result if isinstance(result, tuple) else (result, None)  # RLOO has no logprobs
         for at, (row, span) in enumerate(begun):
             self._turns[row] = Turn(span, at, ids, logprobs, None, len(ids[at]), {})
 

@@ -199,12 +199,10 @@ class Attached:
             self._trainer.rollout_func = functools.partial(self._rollout_func, generation, rollout_func)
         try:
             with traced_tools(self._trainer, generation):
-                result = theirs(prompts)
+                return theirs(prompts)
         finally:
             if rollout_func is not None:
                 self._trainer.rollout_func = rollout_func
-        guarded(generation.settle, result[3])
-        return result
 
     def _rollout_func(self, generation: Generation, theirs: Any, prompts: Any, *args: Any) -> Any:
         begun = guarded(generation.begin_rollouts, prompts) or []
