@@ -9,6 +9,17 @@ from rolltrace._later import load_later
 from rolltrace.exchange.formats import EXPORTS, IMPORTS, ExportFormat, ImportFormat
 
 if TYPE_CHECKING:
+    from rolltrace.exchange.episode import (
+        AGENT,
+        PastOp,
+        PastPlace,
+        PastTrace,
+        TraceGraph,
+        mean_advantage,
+        place_of_episode,
+        read_trace,
+        traces_of,
+    )
     from rolltrace.exchange.importer import BadLine, Target, import_files
     from rolltrace.exchange.selection import Exported, Selection, select
     from rolltrace.exchange.text import write_csv
@@ -16,6 +27,7 @@ if TYPE_CHECKING:
 _LATER, __getattr__ = load_later(
     __name__,
     {
+        "episode": "AGENT PastOp PastPlace PastTrace TraceGraph mean_advantage place_of_episode read_trace traces_of",
         "importer": "BadLine Target import_files",
         "selection": "Exported Selection select",
         "text": "write_csv",
@@ -25,15 +37,24 @@ _LATER, __getattr__ = load_later(
 
 
 __all__ = [
+    "AGENT",
     "EXPORTS",
     "IMPORTS",
     "BadLine",
     "ExportFormat",
     "Exported",
     "ImportFormat",
+    "PastOp",
+    "PastPlace",
+    "PastTrace",
     "Selection",
     "Target",
+    "TraceGraph",
     "import_files",
+    "mean_advantage",
+    "place_of_episode",
+    "read_trace",
     "select",
+    "traces_of",
     "write_csv",
 ]
