@@ -9,14 +9,16 @@ from rolltrace._later import load_later
 from rolltrace.exchange.formats import EXPORTS, IMPORTS, ExportFormat, ImportFormat
 
 if TYPE_CHECKING:
-    from rolltrace.exchange.importer import BadLine, Target, import_files
+    from rolltrace.exchange.guess import Guess, guess
+    from rolltrace.exchange.importer import BadLine, ImportReport, Target, import_files
     from rolltrace.exchange.selection import Exported, Selection, select
     from rolltrace.exchange.text import write_csv
 
 _LATER, __getattr__ = load_later(
     __name__,
     {
-        "importer": "BadLine Target import_files",
+        "guess": "Guess guess",
+        "importer": "BadLine ImportReport Target import_files",
         "selection": "Exported Selection select",
         "text": "write_csv",
     },
@@ -30,9 +32,12 @@ __all__ = [
     "BadLine",
     "ExportFormat",
     "Exported",
+    "Guess",
     "ImportFormat",
+    "ImportReport",
     "Selection",
     "Target",
+    "guess",
     "import_files",
     "select",
     "write_csv",

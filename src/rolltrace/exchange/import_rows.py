@@ -188,6 +188,20 @@ def run_id(value: Any) -> str | None:
     raise Malformed(f"run must be text, not {_seen(value)}")
 
 
+def listed(record: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
+    """A list of objects in a record; empty if there is none.
+
+    Raises:
+        Malformed: something else stands there.
+    """
+    items = record.get(name)
+    if items is None:
+        return []
+    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+        raise Malformed(f"{name} must be a list of objects, not {_seen(items)}")
+    return items
+
+
 def is_number(value: Any) -> bool:
     return isinstance(value, int | float)
 
