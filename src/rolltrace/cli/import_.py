@@ -32,7 +32,10 @@ def add(commands: Any) -> None:
         "could.",
     )
     formats = parser.add_subparsers(metavar="FORMAT", required=True, title="formats")
-    helps = {AUTO: "any of these: says which one it takes it for", **{name: each.help for name, each in IMPORTS.items()}}
+    helps = {
+        AUTO: "any of these: says which one it takes it for",
+        **{name: each.help for name, each in IMPORTS.items()},
+    }
     for name, told in helps.items():
         one = formats.add_parser(name, help=told, description=f"Read {told}.")
         one.add_argument(
@@ -70,7 +73,7 @@ def run(options: argparse.Namespace) -> int:
         )
         done = ImportReport(*(each + more for each, more in zip(done, report)))
     if len(problems) <= _MOST_LINES:
-            print(problems[-1], file=sys.stderr)
+        print(problems[-1], file=sys.stderr)
 
     done = import_files(
         chosen.reader,

@@ -71,7 +71,13 @@ EXPORTS = {
 
 IMPORTS = {
     "jsonl": ImportFormat("import_jsonl", "what `rolltrace export jsonl` wrote"),
-    "harbor": ImportFormat("import_harbor", "Harbor's trajectories (ATIF) with their rewards: a jobs folder or a trial"),
+    "harbor": ImportFormat(
+        "import_harbor", "Harbor's trajectories (ATIF) with their rewards: a jobs folder or a trial"
+    ),
+    "inspect": ImportFormat("import_inspect", "logs of inspect, `.eval` and `.json`"),
+    "trl": ImportFormat("import_trl", "completions that TRL logs, `completions_*.parquet`"),
+    "slime": ImportFormat("import_slime", "debug rollout data of slime and miles, `*.pt` (needs torch)"),
+    "nemo-rl": ImportFormat("import_nemo_rl", "NeMo-RL's `train_data_step*.jsonl` and `val_data_step*.jsonl`"),
     "verl": ImportFormat("import_verl", "step dumps of verl's trainer.rollout_data_dir"),
     "tinker": ImportFormat("import_tinker", "rollout summaries of tinker-cookbook"),
     "chat": ImportFormat("import_chat", "JSON lines with messages and, where known, reward, step and ids"),

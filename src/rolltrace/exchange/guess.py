@@ -1,7 +1,7 @@
 """Which format a file or folder has, from its name and its beginning. `rolltrace import auto` asks here.
 
-The module of a format may have `recognise(peek)`, which says why a file is of that format, or None. The formats are asked in
-the order of `IMPORTS`, so that those with a mark of their own come before those that a few names stand for.
+The module of a format may have `recognise(peek)`, which says why a file is of that format, or None. The formats are
+asked in the order of `IMPORTS`, so that those with a mark of their own come before those that a few names stand for.
 """
 
 from __future__ import annotations

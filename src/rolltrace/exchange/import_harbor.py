@@ -1,8 +1,8 @@
 """Reads Harbor's trajectories (ATIF 1.x) with the rewards beside them: a jobs folder, one trial, or `trajectory.json`.
 
-A trial is `JOB/TRIAL/agent/trajectory.json`, with `verifier/reward.txt` or `verifier/reward.json` and `result.json`. An
-agent's step becomes a model call and its tool calls; its task is the sample, and the trials of one task in one job are its
-rollouts. Subagents embedded in a document are trajectories of their own, begun in the first one.
+A trial is `JOB/TRIAL/agent/trajectory.json`, with `verifier/reward.txt` or `verifier/reward.json` and `result.json`.
+An agent's step becomes a model call and its tool calls; its task is the sample, and the trials of one task in one job
+are its rollouts. Subagents embedded in a document are trajectories of their own, begun in the first one.
 """
 
 from __future__ import annotations
