@@ -7,10 +7,11 @@ READY := $(VENV)/.ready
 NODE_READY := viewer/node_modules/.ready
 # With the real frameworks and vendors, each in an environment of its own.
 VERL_RELEASES := 0.7.1 0.8.0 0.9.0
-ENVIRONMENTS := verl tinker $(VERL_RELEASES:%=verl-%) weave weave-server mlflow phoenix trackio
+TRL_RELEASES := 1.5.0 1.10.0
+ENVIRONMENTS := verl tinker trl $(VERL_RELEASES:%=verl-%) $(TRL_RELEASES:%=trl-%) weave weave-server mlflow phoenix trackio
 PEERS := mlflow trackio weave weave-server langfuse
 WITH_VERL := torch ray verl $(VERL_RELEASES:%=verl-%)
-WITH_VENDORS := weave mlflow otlp trackio tinker
+WITH_VENDORS := weave mlflow otlp trackio tinker trl $(TRL_RELEASES:%=trl-%)
 MATRIX ?= 3.10 3.12 3.13 oldest
 # What the viewer is measured with: benchmarks/view.py says how large it can be.
 VIEWED ?= --quick
@@ -104,7 +105,7 @@ bench: $(READY) ## measure, with the peers in the same run
 	$(BIN)/python -m benchmarks.backends
 
 # Trajectories; CHATS=file.jsonl replays your own.
-TRACED ?= 32
+TRACED ?= 16
 bench-peers: $(READY) $(PEERS:%=environment-%) ## the same rollouts through rolltrace and its peers; writes docs/benchmarks.md
 	$(BIN)/python -m benchmarks.peers.report --trajectories $(TRACED) $(if $(CHATS),--chats $(CHATS))
 
@@ -178,12 +179,16 @@ test-with-torch test-with-ray test-with-verl: test-with-%: environment-verl
 $(VERL_RELEASES:%=test-with-verl-%): test-with-verl-%: environment-verl environment-verl-%
 	PYTHONPATH=$(CURDIR)/.venvs/verl-$* .venvs/verl/bin/python -m pytest $(TIMEOUT) tests/integrations/verl_releases
 
+$(TRL_RELEASES:%=test-with-trl-%): test-with-trl-%: environment-trl environment-trl-%
+	PYTHONPATH=$(CURDIR)/.venvs/trl-$* .venvs/trl/bin/python -m pytest $(TIMEOUT) tests/integrations/trl
+
 test-with-weave: environment-weave environment-weave-server
 test-with-mlflow: environment-mlflow .venvs/chromium
 test-with-otlp: environment-mlflow environment-phoenix
 test-with-trackio: environment-trackio
 test-with-tinker: environment-tinker
-test-with-mlflow test-with-trackio test-with-tinker: test-with-%:
+test-with-trl: environment-trl
+test-with-mlflow test-with-trackio test-with-tinker test-with-trl: test-with-%:
 	.venvs/$*/bin/python -m pytest $(TIMEOUT) tests/integrations/$*
 # Weave's client leaves connections open, which pytest would find after the last test and fail.
 test-with-weave:

@@ -57,6 +57,12 @@ ENVIRONMENTS = {
     ),
     # Its own service is stood in for by the tests; torch as above.
     "tinker": Environment(("torch==2.13.0", "tinker-cookbook[multiplayer-rl]==0.5.8")),
+    # A tiny model is really trained, on the CPU; torch as above.
+    "trl": Environment(
+        ("torch==2.13.0", "trl==1.16.0", "transformers==5.22.2", "accelerate==1.15.0", "datasets==5.2.0", "jmespath")
+    ),
+    # Without torch: its renderers need a tokenizer only.
+    "verifiers": Environment(("verifiers==0.4.0", "transformers==5.22.2")),
     "weave": Environment(("weave==0.54.0",)),  # rolltrace needs nothing of it; the tests read back with its client
     # The last release that has the server in it, and what the server needs besides.
     "weave-server": Environment(
@@ -72,14 +78,18 @@ ENVIRONMENTS = {
     "langfuse": Environment(("langfuse==5.0.4",)),
 }  # fmt: skip
 
+RELEASED = ("trl-", "verl-")
+"""How the names of environments with another release of a framework begin."""
+_RELEASES = " or ".join(f"{start}RELEASE" for start in RELEASED)
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="+", metavar="NAME", help=f"{', '.join(ENVIRONMENTS)}, or verl-RELEASE")
+    parser.add_argument("names", nargs="+", metavar="NAME", help=f"{', '.join(ENVIRONMENTS)}, {_RELEASES}")
     names = parser.parse_args().names
     for name in names:
-        if name not in ENVIRONMENTS and not name.startswith("verl-"):
-            parser.error(f"no environment {name}; there are {', '.join(ENVIRONMENTS)} and verl-RELEASE")
+        if name not in ENVIRONMENTS and not name.startswith(RELEASED):
+            parser.error(f"no environment {name}; there are {', '.join(ENVIRONMENTS)}, {_RELEASES}")
     cache = cache_folder()
     cache.mkdir(parents=True, exist_ok=True)
     (ROOT / ".venvs").mkdir(exist_ok=True)
@@ -92,8 +102,9 @@ def main() -> None:
 def environment_of(name: str) -> Environment:
     if name in ENVIRONMENTS:
         return ENVIRONMENTS[name]
-    # A release of verl and nothing else: it comes before the other one in PYTHONPATH, and all else is shared.
-    return Environment(alone=(f"verl=={name.removeprefix('verl-')}",), kind="folder")
+    # Another release and nothing else: it comes before the other one in PYTHONPATH, and all else is shared.
+    package, _, release = name.partition("-")
+    return Environment(alone=(f"{package}=={release}",), kind="folder")
 
 
 def cache_folder() -> Path:
