@@ -106,7 +106,7 @@ class Lease:
         now = time.monotonic()
         if self.epoch and now >= self._beat_at + BEAT_SEC:
             self._beat, self._beat_at = self._beat + 1, now
-            replace_file(self._beat_file(self.epoch), b"%d" % self._beat)
+            self._show(b"%d" % self._beat)
 
     @property
     def looks_alive(self) -> bool:
@@ -121,8 +121,14 @@ class Lease:
     def release(self) -> None:
         """Let others have it at once."""
         if self.epoch:
-            replace_file(self._beat_file(self.epoch), _RELEASED)
+            self._show(_RELEASED)
             self.epoch = 0
+
+    def _show(self, content: bytes) -> None:
+        try:
+            replace_file(self._beat_file(self.epoch), content)
+        except OSError as fault:  # a full disk, most likely: then others take us for dead
+            logger.warning("the lease %s cannot be kept: %s", self.duty, fault)
 
     def _is_free(self, epoch: int) -> bool:
         beat = _read(self._beat_file(epoch))
