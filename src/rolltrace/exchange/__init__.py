@@ -20,7 +20,8 @@ if TYPE_CHECKING:
         read_trace,
         traces_of,
     )
-    from rolltrace.exchange.importer import BadLine, Target, import_files
+    from rolltrace.exchange.guess import Guess, guess
+    from rolltrace.exchange.importer import BadLine, ImportReport, Target, import_files
     from rolltrace.exchange.selection import Exported, Selection, select
     from rolltrace.exchange.text import write_csv
 
@@ -28,7 +29,8 @@ _LATER, __getattr__ = load_later(
     __name__,
     {
         "episode": "AGENT PastOp PastPlace PastTrace TraceGraph mean_advantage place_of_episode read_trace traces_of",
-        "importer": "BadLine Target import_files",
+        "guess": "Guess guess",
+        "importer": "BadLine ImportReport Target import_files",
         "selection": "Exported Selection select",
         "text": "write_csv",
     },
@@ -43,13 +45,16 @@ __all__ = [
     "BadLine",
     "ExportFormat",
     "Exported",
+    "Guess",
     "ImportFormat",
+    "ImportReport",
     "PastOp",
     "PastPlace",
     "PastTrace",
     "Selection",
     "Target",
     "TraceGraph",
+    "guess",
     "import_files",
     "mean_advantage",
     "place_of_episode",
