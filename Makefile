@@ -105,7 +105,7 @@ bench: $(READY) ## measure, with the peers in the same run
 	$(BIN)/python -m benchmarks.backends
 
 # Trajectories; CHATS=file.jsonl replays your own.
-TRACED ?= 32
+TRACED ?= 16
 bench-peers: $(READY) $(PEERS:%=environment-%) ## the same rollouts through rolltrace and its peers; writes docs/benchmarks.md
 	$(BIN)/python -m benchmarks.peers.report --trajectories $(TRACED) $(if $(CHATS),--chats $(CHATS))
 

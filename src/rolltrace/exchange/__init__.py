@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         read_trace,
         traces_of,
     )
-    from rolltrace.exchange.guess import Guess, guess
+    from rolltrace.exchange.guessing import Guess, guess
     from rolltrace.exchange.importer import BadLine, ImportReport, Target, import_files
     from rolltrace.exchange.selection import Exported, Selection, select
     from rolltrace.exchange.text import write_csv
@@ -29,7 +29,7 @@ _LATER, __getattr__ = load_later(
     __name__,
     {
         "episode": "AGENT PastOp PastPlace PastTrace TraceGraph mean_advantage place_of_episode read_trace traces_of",
-        "guess": "Guess guess",
+        "guessing": "Guess guess",
         "importer": "BadLine ImportReport Target import_files",
         "selection": "Exported Selection select",
         "text": "write_csv",

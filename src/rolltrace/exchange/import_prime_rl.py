@@ -18,7 +18,7 @@ import msgspec
 
 from rolltrace.exchange import import_verifiers
 from rolltrace.exchange.episode import PastPlace, mean_advantage, place_of_episode
-from rolltrace.exchange.guess import Peek
+from rolltrace.exchange.guessing import Peek
 from rolltrace.exchange.import_rows import Malformed
 from rolltrace.exchange.import_verifiers import FILE, Numbers, Standing, sample_of_trace, traces_reader
 from rolltrace.exchange.importer import LineReader, Source

@@ -15,7 +15,7 @@ import xxhash
 
 from rolltrace.drain import take_columns
 from rolltrace.exchange.episode import AGENT, PastPlace, PastTrace, place_of_episode, read_trace, traces_of
-from rolltrace.exchange.guess import Peek
+from rolltrace.exchange.guessing import Peek
 from rolltrace.exchange.import_checks import ImportChecks
 from rolltrace.exchange.import_rows import ImportedRow, Malformed, Place, op_id, row, score_row, span_row
 from rolltrace.exchange.importer import BadLine, Line, LineReader, Source, place_of

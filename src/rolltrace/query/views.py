@@ -17,7 +17,7 @@ columns only: no inputs, outputs or token lists.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -343,10 +343,16 @@ class Cursor(NamedTuple):
     """The names of those that were."""
     tables: list[str]
     """Tables of the database that are of no use without it."""
+    reads: set[str]
+    """Tables of the database that its listing is in."""
 
     def make_views(self, sql: str | None) -> None:
         """Make the views that a statement names, after those that they read; all of them if it is not given."""
-        waiting = list(self.views) if sql is None else self._names_in(sql)
+        self.make(self.views if sql is None else self._names_in(sql))
+
+    def make(self, names: Iterable[str]) -> None:
+        """Make the views of these names, after those that they read."""
+        waiting = [name for name in names if name in self.views]
         while waiting:
             name = waiting[-1]
             missing = [each for each in self._names_in(self.views[name]) if each not in self.made]
