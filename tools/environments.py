@@ -80,6 +80,11 @@ ENVIRONMENTS = {
 
 RELEASED = ("trl-", "verl-")
 """How the names of environments with another release of a framework begin."""
+_BESIDE = {
+    # Before 1.7 it reads tool calls only with transformers before 5.13.
+    "trl-1.5.0": ("transformers==5.10.4", "huggingface-hub==1.33.0", "tokenizers==0.22.2"),
+}
+"""What such a release needs in another version, too."""
 _RELEASES = " or ".join(f"{start}RELEASE" for start in RELEASED)
 
 
@@ -104,7 +109,7 @@ def environment_of(name: str) -> Environment:
         return ENVIRONMENTS[name]
     # Another release and nothing else: it comes before the other one in PYTHONPATH, and all else is shared.
     package, _, release = name.partition("-")
-    return Environment(alone=(f"{package}=={release}",), kind="folder")
+    return Environment(alone=(f"{package}=={release}", *_BESIDE.get(name, ())), kind="folder")
 
 
 def cache_folder() -> Path:

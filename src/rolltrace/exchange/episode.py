@@ -22,7 +22,7 @@ _LONGEST_SEC = 9e9
 """As nanoseconds still a number of 64 bits."""
 _LARGEST = 1e300
 _TOKEN_IDS = 1 << 31
-_MOST_ITEMS = 50_000_000
+_MOST_ITEMS = 20_000_000
 """Tokens and messages in all prompts of one trace: a graph may be small and its paths huge."""
 _FIRST_TURN = 3
 """Nodes up to the first reply: system, user, assistant."""

@@ -78,6 +78,8 @@ IMPORTS = {
     "trl": ImportFormat("import_trl", "completions that TRL logs, `completions_*.parquet`"),
     "slime": ImportFormat("import_slime", "debug rollout data of slime and miles, `*.pt` (needs torch)"),
     "nemo-rl": ImportFormat("import_nemo_rl", "NeMo-RL's `train_data_step*.jsonl` and `val_data_step*.jsonl`"),
+    "prime-rl": ImportFormat("import_prime_rl", "rollouts of prime-rl: its output folder, or `rollouts` in it"),
+    "verifiers": ImportFormat("import_verifiers", "traces of verifiers, `traces.jsonl`"),
     "verl": ImportFormat("import_verl", "step dumps of verl's trainer.rollout_data_dir"),
     "tinker": ImportFormat("import_tinker", "rollout summaries of tinker-cookbook"),
     "chat": ImportFormat("import_chat", "JSON lines with messages and, where known, reward, step and ids"),

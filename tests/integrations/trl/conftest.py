@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import subprocess
 import sys
@@ -33,7 +34,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Ran]:
     """The run of a mode in one process."""
     folder = tmp_path_factory.mktemp("alone")
     train(folder, ALONE)
-    return lambda mode: Ran(folder, mode)
+    return functools.cache(lambda mode: Ran(folder, mode))
 
 
 @pytest.fixture(scope="session")
@@ -41,4 +42,4 @@ def ran_on_two_ranks(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str]
     """The same on two ranks; in the mode `split` each of them has half of every group."""
     folder = tmp_path_factory.mktemp("ranks")
     train(folder, ("split", "tools"), "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2")
-    return lambda mode: Ran(folder, mode)
+    return functools.cache(lambda mode: Ran(folder, mode))
