@@ -83,7 +83,8 @@ ENVIRONMENTS = {
     # Instrumentations that send spans, each by its own people.
     "collect": Environment(
         (
-            "opentelemetry-sdk", "opentelemetry-exporter-otlp-proto-http", "openinference-instrumentation-openai==0.1.66",
+            "opentelemetry-sdk", "opentelemetry-exporter-otlp-proto-http",
+            "openinference-instrumentation-openai==0.1.66",
             "opentelemetry-instrumentation-openai==0.62.4", "opentelemetry-instrumentation-genai-openai==1.3b0",
             "pydantic-ai-slim[openai]==2.66.0", "openai", "anthropic>=2.9",
         ),

@@ -81,7 +81,8 @@ def test_values_of_the_wrong_kind_do_no_harm(value: Any) -> None:
     for operation in ("chat", "execute_tool", "invoke_agent"):
         read = op(
             gen_ai__operation__name=operation, gen_ai__input__messages=value, gen_ai__output__messages=value,
-            gen_ai__system_instructions=value, input__value=value, output__value=value, llm__invocation_parameters=value,
+            gen_ai__system_instructions=value, input__value=value, output__value=value,
+            llm__invocation_parameters=value,
             gen_ai__response__finish_reasons=value, gen_ai__tool__name=value, gen_ai__tool__definitions=value,
             gen_ai__tool__call__arguments=value, gen_ai__usage__input_tokens=value, gen_ai__response__id=value,
             llm__input_messages__0__message__tool_calls__0__tool_call__id=value, gen_ai__prompt__999999__role=value,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -77,10 +78,8 @@ def test_damaged_requests_are_refused_by_name_and_nothing_else_happens() -> None
         data = bytearray(BODY)
         for _ in range(chance.randint(1, 4)):
             data[chance.randrange(len(data))] = chance.randrange(256)
-        try:
+        with suppress(BadRequest):  # and no other exception
             read_protobuf(bytes(data[: chance.randint(0, len(data))]))
-        except BadRequest as fault:
-            assert str(fault)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Real instrumentations and the real exporter send to `rolltrace collect`: turns, tools and tokens are what the model said."""
+"""Real instrumentations and the real exporter send to `rolltrace collect`: turns and tokens are what the model said."""
 
 from __future__ import annotations
 
@@ -49,11 +49,8 @@ def collector(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Collecting]:
 
 
 def run_agent(name: str, model: str, collector: Collecting) -> Trajectory:
-    named = {
-        "OTEL_EXPORTER_OTLP_ENDPOINT": collector.url,
-        "OTEL_RESOURCE_ATTRIBUTES": f"rl.project=p,rl.experiment={name}",
-    }
-    environment = {**os.environ, **CONTENT, **named, "HOME": str(collector.store)}
+    where = {"OTEL_RESOURCE_ATTRIBUTES": f"rl.project=p,rl.experiment={name}"}
+    environment = {**os.environ, **CONTENT, **where, "OTEL_EXPORTER_OTLP_ENDPOINT": collector.url}
     command = [sys.executable, str(HERE / "agent.py"), name, model]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr[-3000:]
