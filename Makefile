@@ -8,10 +8,10 @@ NODE_READY := viewer/node_modules/.ready
 # With the real frameworks and vendors, each in an environment of its own.
 VERL_RELEASES := 0.7.1 0.8.0 0.9.0
 TRL_RELEASES := 1.5.0 1.10.0
-ENVIRONMENTS := verl tinker trl verifiers $(VERL_RELEASES:%=verl-%) $(TRL_RELEASES:%=trl-%) weave weave-server mlflow phoenix trackio
+ENVIRONMENTS := verl tinker trl verifiers $(VERL_RELEASES:%=verl-%) $(TRL_RELEASES:%=trl-%) weave weave-server mlflow phoenix trackio importers collect
 PEERS := mlflow trackio weave weave-server langfuse
 WITH_VERL := torch ray verl $(VERL_RELEASES:%=verl-%)
-WITH_VENDORS := weave mlflow otlp trackio tinker trl $(TRL_RELEASES:%=trl-%) verifiers
+WITH_VENDORS := weave mlflow otlp trackio tinker trl $(TRL_RELEASES:%=trl-%) verifiers importers collect
 MATRIX ?= 3.10 3.12 3.13 oldest
 # What the viewer is measured with: benchmarks/view.py says how large it can be.
 VIEWED ?= --quick
@@ -189,7 +189,9 @@ test-with-trackio: environment-trackio
 test-with-tinker: environment-tinker
 test-with-trl: environment-trl
 test-with-verifiers: environment-verifiers
-test-with-mlflow test-with-trackio test-with-tinker test-with-trl test-with-verifiers: test-with-%:
+test-with-importers: environment-importers
+test-with-collect: environment-collect
+test-with-mlflow test-with-trackio test-with-tinker test-with-trl test-with-verifiers test-with-importers test-with-collect: test-with-%:
 	.venvs/$*/bin/python -m pytest $(TIMEOUT) tests/integrations/$*
 # Weave's client leaves connections open, which pytest would find after the last test and fail.
 test-with-weave:

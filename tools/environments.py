@@ -76,6 +76,19 @@ ENVIRONMENTS = {
     "phoenix": Environment(("arize-phoenix==20.26.1",), kind="server"),
     "trackio": Environment(("trackio==0.43.0",)),
     "langfuse": Environment(("langfuse==5.0.4",)),
+    # What writes the files that are imported, as far as it runs on a CPU and without a network; torch as above.
+    "importers": Environment(
+        ("torch==2.13.0", "inspect-ai==0.3.285", "mini-swe-agent==2.4.6", "openpipe-art==0.5.18"),
+    ),
+    # Instrumentations that send spans, each by its own people.
+    "collect": Environment(
+        (
+            "opentelemetry-sdk", "opentelemetry-exporter-otlp-proto-http",
+            "openinference-instrumentation-openai==0.1.66",
+            "opentelemetry-instrumentation-openai==0.62.4", "opentelemetry-instrumentation-genai-openai==1.3b0",
+            "pydantic-ai-slim[openai]==2.66.0", "openai", "anthropic>=2.9",
+        ),
+    ),
 }  # fmt: skip
 
 RELEASED = ("trl-", "verl-")

@@ -59,6 +59,7 @@ A folder of Parquet files (zstd) that pandas, Polars, DuckDB, Spark or ClickHous
     STORE/blobs/ab/abcdef...                                            content such as pixels, named by its hash
     STORE/tokenizers/FINGERPRINT.json                                   tokenizers, as far as decoding needs them
     STORE/journal/HOST/                                                 what has not been drained yet
+    STORE/collect/PID-ID.spool                                          collected spans that wait for their root
     STORE/outbox/BACKEND/                                               what was sent on, and how that goes
     STORE/unreadable/SEGMENT-PLACE.msgpack                              records that could not be made rows
     STORE/lease/DUTY/EPOCH.json                                         which host merges and prunes, and which sends
