@@ -43,13 +43,15 @@ def test_a_question_that_waits_for_another_can_be_stopped(demo: Store) -> None:
         with limit:
             demo.sql(SLOW)
 
+    def ask_until_one_waits() -> None:
+        while not running.done():  # until the slow question has begun, others are answered
+            with Limit(0.1):
+                demo.sql("SELECT 1")
+
     with ThreadPoolExecutor() as threads:
         running = threads.submit(ask_slowly)
-        # Until the slow question has begun, others are answered.
         with pytest.raises(StoppedError, match="longer than"):
-            while not running.done():
-                with Limit(0.1):
-                    demo.sql("SELECT 1")
+            ask_until_one_waits()
         limit.stop("enough")
         with pytest.raises(StoppedError, match="enough"):
             running.result()
