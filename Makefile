@@ -50,8 +50,11 @@ demo: .venvs/demo/.ready ## train a small agent, traced, and look at it
 # What failed is tried once more, since some tests race with processes that they start; the summary names what was.
 TRY_AGAIN = --reruns 1 -rfER
 
+# A plug-in that only the browser tests use takes each worker a second to load.
+WITHOUT_PLUGINS = -p no:schemathesis
+
 test: $(READY) ## run the tests (a few minutes)
-	$(BIN)/python -m pytest -n auto --dist worksteal $(TRY_AGAIN)
+	$(BIN)/python -m pytest -n auto --dist worksteal $(WITHOUT_PLUGINS) $(TRY_AGAIN)
 
 test-matrix: ## run the tests on other Pythons and with the oldest dependencies (each takes as long as `make test`)
 	$(PYTHON) tools/matrix.py $(MATRIX)
