@@ -39,8 +39,9 @@ class Environment:
     """Packages that come without those that they depend on."""
     extra: str = ""
     """An extra of rolltrace that is needed too."""
-    kind: Literal["tests", "server", "folder"] = "tests"
-    """Rolltrace and its tests run in it; or it is a vendor's server; or a folder to come first in PYTHONPATH."""
+    kind: Literal["tests", "server", "folder", "node"] = "tests"
+    """Rolltrace and its tests run in it; or it is a vendor's server; or a folder to come first in PYTHONPATH; or a
+    folder with packages of Node's."""
 
 
 ENVIRONMENTS = {
@@ -63,6 +64,14 @@ ENVIRONMENTS = {
     ),
     # Without torch: its renderers need a tokenizer only.
     "verifiers": Environment(("verifiers==0.4.0", "transformers==5.22.2")),
+    # SDKs that call models. LiteLLM takes no OpenAI 3: that one is tested with in the tests' own environment.
+    "agents": Environment(
+        (
+            "openai==2.54.0", "anthropic==2.8.0", "litellm==1.106.2", "langchain==1.4.7", "langgraph==1.2.22",
+            "langchain-openai==1.7.3", "langchain-anthropic==1.7.7", "openai-agents==0.20.0",
+        ),
+    ),
+    "claude-code": Environment(("@anthropic-ai/claude-code@2.1.197",), kind="node"),  # a black box, offline
     "weave": Environment(("weave==0.54.0",)),  # rolltrace needs nothing of it; the tests read back with its client
     # The last release that has the server in it, and what the server needs besides.
     "weave-server": Environment(
@@ -167,7 +176,10 @@ def dependencies() -> str:
 def install(environment: Environment, cached: Path) -> None:
     """Install into the cache what is third parties'."""
     started = time.monotonic()
-    if environment.kind == "folder":
+    if environment.kind == "node":
+        cached.mkdir()
+        subprocess.run(["npm", "install", "--silent", "--prefix", str(cached), *environment.packages], check=True)
+    elif environment.kind == "folder":
         pip(Path(sys.executable), "--no-deps", "--target", str(cached), *environment.alone)
     else:
         subprocess.run([sys.executable, "-m", "venv", str(cached)], check=True)
