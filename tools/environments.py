@@ -13,6 +13,7 @@ import argparse
 import fcntl
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -98,6 +99,13 @@ ENVIRONMENTS = {
             "pydantic-ai-slim[openai]==2.66.0", "openai", "anthropic>=2.9",
         ),
     ),
+    # Engines that read the store without rolltrace. Spark needs a Java besides (`make .venvs/java`).
+    "engines": Environment(
+        (
+            "chdb==4.4.0", "clickhouse-connect==1.12.0", "deltalake==1.6.6", "lz4", "moto[server]==5.2.5",
+            "pyspark==4.0.5", "zstandard",
+        )
+    ),
 }  # fmt: skip
 
 RELEASED = ("trl-", "verl-")
@@ -170,7 +178,8 @@ def dependencies() -> str:
     text = (ROOT / "pyproject.toml").read_text()
     _, _, run = text.partition("\ndependencies = [")
     _, _, test = text.partition("\n[dependency-groups]")
-    return run.partition("[project.entry-points")[0] + test.partition("\ndev = [")[0]
+    counted = re.sub(r"\n[^\n]*# no environment takes it from here(?=\n)", "", run.partition("[project.entry-points")[0])
+    return counted + test.partition("\ndev = [")[0]
 
 
 def install(environment: Environment, cached: Path) -> None:
