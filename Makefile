@@ -7,10 +7,10 @@ READY := $(VENV)/.ready
 NODE_READY := viewer/node_modules/.ready
 # With the real frameworks and vendors, each in an environment of its own.
 VERL_RELEASES := 0.7.1 0.8.0 0.9.0
-ENVIRONMENTS := verl tinker $(VERL_RELEASES:%=verl-%) weave weave-server mlflow phoenix trackio
+ENVIRONMENTS := verl tinker $(VERL_RELEASES:%=verl-%) weave weave-server mlflow phoenix trackio jupyter
 PEERS := mlflow trackio weave weave-server langfuse
 WITH_VERL := torch ray verl $(VERL_RELEASES:%=verl-%)
-WITH_VENDORS := weave mlflow otlp trackio tinker
+WITH_VENDORS := weave mlflow otlp trackio tinker jupyter
 MATRIX ?= 3.10 3.12 3.13 oldest
 # What the viewer is measured with: benchmarks/view.py says how large it can be.
 VIEWED ?= --quick
@@ -180,10 +180,11 @@ $(VERL_RELEASES:%=test-with-verl-%): test-with-verl-%: environment-verl environm
 
 test-with-weave: environment-weave environment-weave-server
 test-with-mlflow: environment-mlflow .venvs/chromium
+test-with-jupyter: environment-jupyter .venvs/chromium
 test-with-otlp: environment-mlflow environment-phoenix
 test-with-trackio: environment-trackio
 test-with-tinker: environment-tinker
-test-with-mlflow test-with-trackio test-with-tinker: test-with-%:
+test-with-mlflow test-with-trackio test-with-tinker test-with-jupyter: test-with-%:
 	.venvs/$*/bin/python -m pytest $(TIMEOUT) tests/integrations/$*
 # Weave's client leaves connections open, which pytest would find after the last test and fail.
 test-with-weave:
