@@ -163,7 +163,10 @@ def share_group(store: Path, file: Path) -> Shown:
     """One file with the rollouts of a sample."""
     asked = rolltrace.open(store)
     place = max(asked.steps(project="maths", experiment="grpo-7b"), key=lambda row: row["trajectories"])
-    chosen = ["--experiment", "grpo-7b", "--step", str(place["step"]), "--sample", "3", "--train"]
+    asked_for = {"experiment": "grpo-7b", "step": place["step"], "validate": False}
+    group = asked.groups(**asked_for, order="-std", limit=1)[0]
+    sample = str(group["sample_index"])
+    chosen = ["--experiment", "grpo-7b", "--step", str(place["step"]), "--sample", sample, "--train"]
     command = [sys.executable, "-m", "rolltrace", "export", "html", str(store), "-o", str(file), *chosen]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     return Shown("", ".cell")

@@ -30,6 +30,7 @@ c.ServerApp.port = {port}
 c.ServerApp.port_retries = 0
 c.ServerApp.open_browser = False
 c.ServerApp.allow_root = True
+c.ServerApp.jpserver_extensions = {{"jupyter_server_proxy": True}}
 c.ServerApp.base_url = "{prefix}/"
 c.IdentityProvider.token = "{token}"
 c.ServerProxy.servers = {{
