@@ -9,7 +9,7 @@ NODE_READY := viewer/node_modules/.ready
 VERL_RELEASES := 0.7.1 0.8.0 0.9.0
 TRL_RELEASES := 1.5.0 1.10.0
 # Each of these has an environment and a suite of the same name.
-SUITES := trackio tinker weave mlflow trl verifiers importers collect engines
+SUITES := trackio tinker weave mlflow trl verifiers importers collect engines jupyter
 ENVIRONMENTS := verl $(SUITES) $(VERL_RELEASES:%=verl-%) $(TRL_RELEASES:%=trl-%) weave-server phoenix
 PEERS := mlflow trackio weave weave-server langfuse
 WITH_VERL := torch ray verl $(VERL_RELEASES:%=verl-%)
@@ -194,7 +194,7 @@ $(SUITES:%=test-with-%): test-with-%: environment-%
 test-with-weave: environment-weave-server
 # Weave's client leaves connections open, which pytest would find after the last test and fail.
 test-with-weave: PYTEST_FLAGS = -p no:unraisableexception
-test-with-mlflow: .venvs/chromium
+test-with-mlflow test-with-jupyter: .venvs/chromium
 test-with-engines: .venvs/java
 test-with-otlp: environment-mlflow environment-phoenix
 	.venvs/mlflow/bin/python -m pytest $(TIMEOUT) tests/integrations/otlp
