@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
@@ -43,15 +43,15 @@ def test_a_question_that_waits_for_another_can_be_stopped(demo: Store) -> None:
         with limit:
             demo.sql(SLOW)
 
-    def ask_until_one_waits() -> None:
-        while not running.done():  # until the slow question has begun, others are answered
+    def ask_until_stopped(running: Future[None]) -> None:
+        while not running.done():  # others are answered until the slow question has begun
             with Limit(0.1):
                 demo.sql("SELECT 1")
 
     with ThreadPoolExecutor() as threads:
         running = threads.submit(ask_slowly)
         with pytest.raises(StoppedError, match="longer than"):
-            ask_until_one_waits()
+            ask_until_stopped(running)
         limit.stop("enough")
         with pytest.raises(StoppedError, match="enough"):
             running.result()
