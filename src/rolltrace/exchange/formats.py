@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, NamedTuple, TextIO, cast
 
 if TYPE_CHECKING:
-    from rolltrace.exchange.guess import Peek
+    from rolltrace.exchange.guessing import Peek
     from rolltrace.exchange.importer import LineReader, Source
     from rolltrace.exchange.selection import Exported, Selection
 

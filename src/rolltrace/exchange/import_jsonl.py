@@ -10,7 +10,7 @@ import xxhash
 
 from rolltrace.drain import take_columns
 from rolltrace.exchange.export_jsonl import OP_COLUMNS, VERSION
-from rolltrace.exchange.guess import Peek
+from rolltrace.exchange.guessing import Peek
 from rolltrace.exchange.import_rows import ImportedRow, Malformed, Place, listed, row, run_id, sample, whole
 from rolltrace.exchange.importer import Line, LineReader, Source, Target
 from rolltrace.query import amendments_of

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from rolltrace.drain import is_formatted
-from rolltrace.exchange.guess import Peek
+from rolltrace.exchange.guessing import Peek
 from rolltrace.exchange.import_checks import ImportChecks
 from rolltrace.exchange.import_rows import (
     ImportedRow,

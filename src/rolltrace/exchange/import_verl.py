@@ -12,7 +12,7 @@ import re
 from collections.abc import Hashable
 from typing import Any, NamedTuple
 
-from rolltrace.exchange.guess import Peek
+from rolltrace.exchange.guessing import Peek
 from rolltrace.exchange.import_checks import ImportChecks
 from rolltrace.exchange.import_rows import (
     ImportedRow,
