@@ -113,8 +113,9 @@ class DirectHarness(vf.Harness[DirectConfig]):
     NEEDS_CONTAINER = False
     EXECUTES_CODE = False
 
-    async def launch(self, ctx: Any, trace: Any, runtime: Any, endpoint: str, secret: str, *args: Any) -> ProgramResult:
-        data = args[1]
+    async def launch(
+        self, ctx: Any, trace: Any, runtime: Any, endpoint: str, secret: str, mcp_urls: Any, data: Any, **more: Any
+    ) -> ProgramResult:
         _, prompt = self.resolve_prompt(data)
         messages: list[dict[str, Any]] = [{"role": "user", "content": prompt}]
 
