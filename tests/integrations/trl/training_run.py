@@ -10,6 +10,7 @@ import json
 import shutil
 import sys
 import time
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -134,6 +135,9 @@ CONFIGS: dict[str, dict[str, Any]] = {
     "rollouts": {"mask_truncated_completions": True},
     "split": {"per_device_train_batch_size": 1, "per_device_eval_batch_size": 1},
 }
+if int(version("trl").split(".")[1]) < 8:
+    # It has as many environments as it trains with, and cannot evaluate with fewer.
+    CONFIGS["environments"]["eval_strategy"] = "no"
 SCRIPTS = {"tools": use_tools, "environments": use_counter}
 
 
