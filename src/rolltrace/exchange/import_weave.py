@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from rolltrace.backends.weave.service import WeaveService
+from rolltrace.backends.weave import WeaveService
 from rolltrace.exchange.import_traces import kind_by_name, reader_of, write_traces
 from rolltrace.exchange.import_turns import time_of
 from rolltrace.exchange.importer import LineReader, Source
@@ -60,14 +60,11 @@ def _trace(trace_id: str, calls: list[dict[str, Any]]) -> dict[str, Any]:
     root = next((call for call in calls if not call.get("parent_id")), calls[0])
     where: dict[str, Any] = {}
     for call in calls:
-        attributes = call.get("attributes")
-        for name in _WHERE if isinstance(attributes, dict) else ():
-            if attributes.get(name) is not None:
-                where.setdefault(name, attributes[name])
+        told = _attributes(call)
+        where = {**{name: told[name] for name in _WHERE if told.get(name) is not None}, **where}
     spans = [_span(call) for call in calls]
     own = spans[calls.index(root)]
-    attributes = root.get("attributes") or {}
-    tags = {name: value for name, value in attributes.items() if name not in (*_WHERE, "weave", "wb_run_id")}
+    tags = {name: value for name, value in _attributes(root).items() if name not in (*_WHERE, "weave", "wb_run_id")}
     return {
         **{name: own[name] for name in ("name", "start_ns", "end_ns", "status", "error")},
         "id": trace_id,
@@ -80,8 +77,7 @@ def _trace(trace_id: str, calls: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _span(call: dict[str, Any]) -> dict[str, Any]:
     name = str(call.get("display_name") or call.get("op_name") or "call").rpartition("/")[2].partition(":")[0]
-    attributes = call.get("attributes")
-    told = attributes.get("kind") if isinstance(attributes, dict) else None
+    told = _attributes(call).get("kind")
     start_ns = time_of(call.get("started_at")) or 1
     failed = call.get("exception")
     return {
@@ -96,3 +92,8 @@ def _span(call: dict[str, Any]) -> dict[str, Any]:
         "inputs": call.get("inputs"),
         "outputs": call.get("output"),
     }
+
+
+def _attributes(call: dict[str, Any]) -> dict[str, Any]:
+    attributes = call.get("attributes")
+    return attributes if isinstance(attributes, dict) else {}
