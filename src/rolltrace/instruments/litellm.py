@@ -41,16 +41,16 @@ def change(litellm: Any) -> Undo:
             except Exception:
                 caught("litellm")
 
-        def log_success_event(self, kwargs: dict[str, Any], response: Any, start_time: Any, end_time: Any) -> None:
-            self._ended(kwargs, response)
+        def log_success_event(self, kwargs: dict[str, Any], response_obj: Any, start_time: Any, end_time: Any) -> None:
+            self._ended(kwargs, response_obj)
 
-        async def async_log_success_event(self, kwargs: Any, response: Any, start_time: Any, end_time: Any) -> None:
-            self._ended(kwargs, response)
+        async def async_log_success_event(self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any) -> None:
+            self._ended(kwargs, response_obj)
 
-        def log_failure_event(self, kwargs: dict[str, Any], response: Any, start_time: Any, end_time: Any) -> None:
+        def log_failure_event(self, kwargs: dict[str, Any], response_obj: Any, start_time: Any, end_time: Any) -> None:
             self._failed(kwargs)
 
-        async def async_log_failure_event(self, kwargs: Any, response: Any, start_time: Any, end_time: Any) -> None:
+        async def async_log_failure_event(self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any) -> None:
             self._failed(kwargs)
 
         def _ended(self, kwargs: dict[str, Any], response: Any) -> None:
