@@ -7,10 +7,10 @@ READY := $(VENV)/.ready
 NODE_READY := viewer/node_modules/.ready
 # With the real frameworks and vendors, each in an environment of its own.
 VERL_RELEASES := 0.7.1 0.8.0 0.9.0
-ENVIRONMENTS := verl tinker $(VERL_RELEASES:%=verl-%) weave weave-server mlflow phoenix trackio
+ENVIRONMENTS := verl tinker $(VERL_RELEASES:%=verl-%) weave weave-server mlflow phoenix trackio agents claude-code
 PEERS := mlflow trackio weave weave-server langfuse
 WITH_VERL := torch ray verl $(VERL_RELEASES:%=verl-%)
-WITH_VENDORS := weave mlflow otlp trackio tinker
+WITH_VENDORS := weave mlflow otlp trackio tinker agents
 MATRIX ?= 3.10 3.12 3.13 oldest
 # What the viewer is measured with: benchmarks/view.py says how large it can be.
 VIEWED ?= --quick
@@ -190,6 +190,11 @@ test-with-weave:
 	.venvs/weave/bin/python -m pytest $(TIMEOUT) -p no:unraisableexception tests/integrations/weave
 test-with-otlp:
 	.venvs/mlflow/bin/python -m pytest $(TIMEOUT) tests/integrations/otlp
+
+# The SDKs twice: OpenAI 2, which LiteLLM needs, and what the tests themselves are installed with, OpenAI 3.
+test-with-agents: environment-agents environment-claude-code $(READY)
+	.venvs/agents/bin/python -m pytest $(TIMEOUT) tests/integrations/agents
+	$(BIN)/python -m pytest $(TIMEOUT) tests/integrations/agents/test_sdk.py
 
 # Playwright drives the system's own browser.
 .venvs/chromium:
