@@ -11,10 +11,12 @@ from rolltrace.capture.numbering import next_rollout_n
 from rolltrace.capture.op import rollout_trace_op
 from rolltrace.capture.propagate import follow_threads
 from rolltrace.capture.recorder import SAMPLE_LIMIT, Recorder, Sink
+from rolltrace.capture.row import Row, RowSpan
 from rolltrace.capture.sampling import choose_samples, rank_of, sample_text
 from rolltrace.capture.score import score
 from rolltrace.capture.signature import Call
 from rolltrace.capture.stream import StreamSpan
+from rolltrace.capture.told import ToldTrajectory
 from rolltrace.capture.trajectory import TrajectoryHandle, rollout_trace_attr
 from rolltrace.capture.transition import RolloutTrace, encoded_trace
 from rolltrace.capture.watch import Converters
@@ -25,8 +27,11 @@ __all__ = [
     "Converters",
     "Recorder",
     "RolloutTrace",
+    "Row",
+    "RowSpan",
     "Sink",
     "StreamSpan",
+    "ToldTrajectory",
     "TraceGroup",
     "TracedEnv",
     "TrajectoryHandle",

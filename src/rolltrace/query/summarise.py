@@ -85,19 +85,19 @@ class _Maker(Engine):
         undrained = undrained_sources(self._store)
         settled = [
             folder
-            for path, folder in self._folders.items()
+            for path, folder in self._snapshot.folders.items()
             if steps(path) and not has_replaced(folder) and is_drained(folder, undrained)
         ]
         missing = [folder for folder in settled if folder.summary is None]
-        late = self._late_scores()
-        behind = self._touched([folder for folder in settled if folder.summary is not None], late, None)
-        return [*missing, *(self._folders[path] for path in behind)]
+        late = self._cursors.late_scores(self._snapshot)
+        behind = self._cursors.touched([folder for folder in settled if folder.summary is not None], late, None)
+        return [*missing, *(self._snapshot.folders[path] for path in behind)]
 
     def make(self, folders: list[Folder]) -> None:
         """The summaries of some steps of one experiment."""
-        listed = self._list([part for folder in folders for part in folder.parts], {})
-        rows = arrow_answer(self._connected(), f"{rows_of([listed.rows])} ORDER BY project, experiment, step")
-        self._drop([listed.rows.table])
+        listed = self._cursors.list_parts([part for folder in folders for part in folder.parts], {})
+        rows = arrow_answer(self._cursors.connected(), f"{rows_of([listed.rows])} ORDER BY project, experiment, step")
+        self._cursors.drop([listed.rows.table])
         dropped = {
             folder.path: sorted(
                 {each for part in folder.parts if table_of(part) == LOSSES.name for each in dropped_in(part)}
@@ -120,7 +120,7 @@ class _Maker(Engine):
                 terms=count_values([part for part in folder.parts if table_of(part) == SCORES.name], "terms"),
                 dropped=dropped[folder.path],
                 strays=folder.path in listed.strays,
-                late=[str(part.relative_to(data_folder(self._store))) for part in self._late[0]],
+                late=[str(part.relative_to(data_folder(self._store))) for part in self._cursors.late_parts],
                 steps=[tuple(row.values()) for row in steps.get(folder.path, nothing).select(NAMES).to_pylist()],
             )
             if fingerprint_of(folder.path) == folder.fingerprint:  # else it has changed, and is another time's turn
@@ -128,8 +128,8 @@ class _Maker(Engine):
                 write_summary(self._store, folder, summary)
 
     def _step_rows(self, rows: pa.Table) -> pa.Table:
-        late = self._late_scores()
-        cursor = self._connected().cursor()
+        late = self._cursors.late_scores(self._snapshot)
+        cursor = self._cursors.connected().cursor()
         try:
             register(cursor, COMPUTED, rows)
             if late is not None:
