@@ -100,9 +100,7 @@ def _with_explicit_order(node: Node) -> Node:
     if isinstance(node, exp.ArgMax):
         key = node.expression
         parts = [each.expression for each in key.expressions] if isinstance(key, exp.Struct) else [key]
-        node.set(
-            "expression", exp.Tuple(expressions=[each for part in parts for each in (_is_null(part), part.copy())])
-        )
+        node.set("expression", exp.Tuple(expressions=[each for part in parts for each in (_is_null(part), part.copy())]))
     elif isinstance(node, exp.First) and isinstance(node.this, exp.Order):
         keys: list[Node] = []
         for each in node.this.expressions:
@@ -133,9 +131,7 @@ def _for_spark(node: Node) -> Node:
         return exp.func("SLICE", node.this, first, length, dialect="spark")
     if isinstance(node, exp.Anonymous) and node.name.lower() == "isfinite":
         (value,) = node.expressions
-        return exp.Paren(
-            this=parse_one(f"NOT isnan({_(value)}) AND abs({_(value)}) < CAST('Infinity' AS DOUBLE)", dialect="spark")
-        )
+        return exp.Paren(this=parse_one(f"NOT isnan({_(value)}) AND abs({_(value)}) < CAST('Infinity' AS DOUBLE)", dialect="spark"))
     return node
 
 
@@ -163,20 +159,14 @@ def _for_clickhouse(node: Node, fields: dict[str, int]) -> Node:
             return _call("arraySlice", node.this, bounds.this, *filter(None, [bounds.expression]))
         case exp.Coalesce() if _is_list(node.this):
             (other,) = node.expressions
-            return (
-                node.this
-                if isinstance(other, exp.Cast)
-                else _call("if", _call("notEmpty", node.this), node.this, other)
-            )
+            return node.this if isinstance(other, exp.Cast) else _call("if", _call("notEmpty", node.this), node.this, other)
         case exp.Is() if _is_list(node.this):
             return _call("empty", node.this)
         case exp.Substring():
             return _call("substringUTF8", node.this, node.args["start"], *filter(None, [node.args.get("length")]))
         case exp.Cast() if isinstance(node.this, exp.JSONExtract):
             key = node.this.expression.expressions[-1].this
-            return _call(
-                "nullIf", _call("JSONExtractRaw", node.this.this, exp.Literal.string(key)), exp.Literal.string("")
-            )
+            return _call("nullIf", _call("JSONExtractRaw", node.this.this, exp.Literal.string(key)), exp.Literal.string(""))
         case exp.ArraySort():
             return _call("arraySort", node.this)
         case exp.ArrayAgg():

@@ -77,7 +77,9 @@ def polars(store: Path) -> Iterator[Ask]:
 
     from benchmarks.engines.frames import frames
 
-    context = pl.SQLContext({name: frame.collect().lazy() for name, frame in frames(str(store)).items()}, eager=True)
+    context = pl.SQLContext(
+        {name: frame.collect().lazy() for name, frame in frames(str(store)).items()}, eager=True
+    )
     yield lambda questions: [context.execute(sql).rows() for sql in questions]
 
 
