@@ -78,7 +78,7 @@ def _text(content: Any) -> str:
     return content or ""
 
 
-def _prompt(messages: list[dict[str, Any]]) -> str:
+def prompt_of(messages: list[dict[str, Any]]) -> str:
     return "".join(_turn(each) for each in messages) + "<assistant>"
 
 
@@ -170,7 +170,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.flush()
 
     def _usage(self, text: str, count: int = 1) -> dict[str, Any]:
-        prompt, response = len(ids(_prompt(self.messages))), len(ids(text)) * count
+        prompt, response = len(ids(prompt_of(self.messages))), len(ids(text)) * count
         return {"prompt_tokens": prompt, "completion_tokens": response, "total_tokens": prompt + response}
 
     def _chat(self, body: dict[str, Any]) -> None:
@@ -189,7 +189,7 @@ class _Handler(BaseHTTPRequestHandler):
         whole = {
             **head, "object": "chat.completion", "choices": [{"index": at, **choice} for at in range(count)],
             "usage": self._usage(text, count),
-            **({"prompt_token_ids": ids(_prompt(self.messages))} if with_ids else {}),
+            **({"prompt_token_ids": ids(prompt_of(self.messages))} if with_ids else {}),
         }  # fmt: skip
         if not body.get("stream"):
             return self._reply(whole)
@@ -197,7 +197,7 @@ class _Handler(BaseHTTPRequestHandler):
         first = {"index": 0, "delta": {"role": "assistant", "content": ""}, "finish_reason": None}
         events: list[dict[str, Any]] = [{**head, "choices": [first]}]
         if with_ids:
-            events[0]["prompt_token_ids"] = ids(_prompt(self.messages))
+            events[0]["prompt_token_ids"] = ids(prompt_of(self.messages))
         if self.tool:
             events.append({**head, "choices": [_delta({"tool_calls": [{"index": 0, **call, "function": {"name": self.tool, "arguments": ""}}]})]})  # fmt: skip # noqa: E501
         at = 0
@@ -240,7 +240,7 @@ class _Handler(BaseHTTPRequestHandler):
             item = {"type": "function_call", "id": f"fc_{self.number}", "call_id": f"call_{self.number}",
                     "name": self.tool, "arguments": text}  # fmt: skip
         item["status"] = "completed"
-        count = len(ids(_prompt(self.messages)))
+        count = len(ids(prompt_of(self.messages)))
         usage = {
             "input_tokens": count, "input_tokens_details": {"cached_tokens": 0}, "output_tokens": len(ids(text)),
             "output_tokens_details": {"reasoning_tokens": 0}, "total_tokens": count + len(ids(text)),
@@ -274,7 +274,7 @@ class _Handler(BaseHTTPRequestHandler):
         return None
 
     def _count(self, body: dict[str, Any]) -> None:
-        self._reply({"input_tokens": len(ids(_prompt(self.messages)))})
+        self._reply({"input_tokens": len(ids(prompt_of(self.messages)))})
 
     def _message(self, body: dict[str, Any]) -> None:
         text = self.arguments if self.tool else self.answer
@@ -282,7 +282,7 @@ class _Handler(BaseHTTPRequestHandler):
         if self.tool:
             block = {"type": "tool_use", "id": f"toolu_{self.number}", "name": self.tool, "input": json.loads(text)}
         usage = {
-            "input_tokens": len(ids(_prompt(self.messages))), "output_tokens": len(ids(text)),
+            "input_tokens": len(ids(prompt_of(self.messages))), "output_tokens": len(ids(text)),
             "cache_creation_input_tokens": 0, "cache_read_input_tokens": 3,
         }  # fmt: skip
         whole = {

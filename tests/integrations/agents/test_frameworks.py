@@ -11,7 +11,7 @@ import pytest
 import rolltrace
 from tests.background import eventually
 from tests.integrations.agents.conftest import Traced
-from tests.integrations.agents.service import ANSWER, Service, ids
+from tests.integrations.agents.service import ANSWER, Service, ids, prompt_of
 
 litellm: Any = pytest.importorskip("litellm")
 agents: Any = pytest.importorskip("agents")
@@ -77,14 +77,11 @@ async def test_litellm(service: Service, traced: Traced, others: tuple[str, ...]
     with pytest.raises(litellm.BadRequestError):
         await rollout("ERROR", **openai)
     await asyncio.to_thread(eventually, lambda: all(op.status != "running" for op in traced.ops()))
-    answers = {request.body["messages"][0]["content"]: answer for request, answer in zip(service.seen, service.answers)}
-    prompts = {name: usage_of(answer)[0] for name, answer in answers.items() if name != "claude"}
     found = turns(traced)
     for name in ("sync", "one", "two", "stream"):
-        assert found[name] == (1, 0, prompts[name], len(ANSWER))
-    assert found["claude"][0] == 1
-    assert found["claude"][3] == len(ANSWER)
-    assert found["ERROR"][0] == 1
+        assert found[name] == (1, 0, len(prompt_of(said(name))), len(ANSWER))
+    assert found["claude"] == (1, 0, len(prompt_of(said("claude"))) + 3, len(ANSWER))
+    assert found["ERROR"] == (1, 0, None, None)
     for trajectory in traced.trajectories():
         (turn,) = [op for op in trajectory.walk() if op.kind == "llm"]
         assert turn.status == ("error" if trajectory.sample_index == "ERROR" else "ok")
@@ -107,7 +104,7 @@ async def test_langchain_and_langgraph(service: Service, traced: Traced, others:
         async for _ in graph.astream(asked):
             pass
     await graph.ainvoke(asked)
-    (call, _), (answer, _) = [(each, None) for each in service.answers[:2]]
+    call, answer = service.answers[:2]
     expected = (2, 1, usage_of(answer)[0], usage_of(call)[1] + usage_of(answer)[1])
     assert turns(traced) == {"sync": expected, "async": expected, "stream": expected, None: expected}
     for trajectory in traced.trajectories():
