@@ -9,11 +9,11 @@ NODE_READY := viewer/node_modules/.ready
 VERL_RELEASES := 0.7.1 0.8.0 0.9.0
 TRL_RELEASES := 1.5.0 1.10.0
 # Each of these has an environment and a suite of the same name.
-SUITES := trackio tinker weave mlflow trl verifiers importers collect engines jupyter
-ENVIRONMENTS := verl $(SUITES) $(VERL_RELEASES:%=verl-%) $(TRL_RELEASES:%=trl-%) weave-server phoenix
+SUITES := trackio tinker weave mlflow trl verifiers importers collect engines jupyter agents
+ENVIRONMENTS := verl $(SUITES) $(VERL_RELEASES:%=verl-%) $(TRL_RELEASES:%=trl-%) weave-server phoenix claude-code
 PEERS := mlflow trackio weave weave-server langfuse
 WITH_VERL := torch ray verl $(VERL_RELEASES:%=verl-%)
-WITH_VENDORS := $(SUITES) otlp $(TRL_RELEASES:%=trl-%)
+WITH_VENDORS := $(SUITES) otlp openai-3 $(TRL_RELEASES:%=trl-%)
 MATRIX ?= 3.10 3.12 3.13 oldest
 # What the viewer is measured with: benchmarks/view.py says how large it can be.
 VIEWED ?= --quick
@@ -195,9 +195,14 @@ test-with-weave: environment-weave-server
 # Weave's client leaves connections open, which pytest would find after the last test and fail.
 test-with-weave: PYTEST_FLAGS = -p no:unraisableexception
 test-with-mlflow test-with-jupyter: .venvs/chromium
+test-with-agents: environment-claude-code
 test-with-engines: .venvs/java
 test-with-otlp: environment-mlflow environment-phoenix
 	.venvs/mlflow/bin/python -m pytest $(TIMEOUT) tests/integrations/otlp
+
+# LiteLLM needs OpenAI 2; the tests' own environment has OpenAI 3.
+test-with-openai-3: $(READY)
+	$(BIN)/python -m pytest $(TIMEOUT) tests/integrations/agents/test_sdk.py tests/integrations/agents/test_proxy.py
 
 engines: environment-engines .venvs/java ## the same twenty questions to rolltrace, DuckDB, Polars, ClickHouse and Spark; prints the table of docs/howto/engines.md
 	rm -rf .venvs/engines-demo && mkdir .venvs/engines-demo

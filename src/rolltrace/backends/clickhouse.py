@@ -177,7 +177,9 @@ class ClickHouseBackend:
 
     def update(self, trajectories: Sequence[Trajectory]) -> None:
         """Write the rows of trajectories anew, with their newest scores; their ops have not changed."""
-        self._insert("trajectory_rows", TRAJECTORY_COLUMNS, [_values(TRAJECTORY_COLUMNS, each) for each in trajectories])
+        self._insert(
+            "trajectory_rows", TRAJECTORY_COLUMNS, [_values(TRAJECTORY_COLUMNS, each) for each in trajectories]
+        )
 
     def close(self) -> None:
         """Close the connection."""

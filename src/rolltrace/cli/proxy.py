@@ -48,12 +48,13 @@ def run(options: argparse.Namespace) -> int:
     import rolltrace
     from rolltrace.cli.view import token_of
     from rolltrace.proxy import VARIABLE, Proxy, Upstream, serve
+    from rolltrace.settings import variable_of
     from rolltrace.view import access_for, listen
 
     token = token_of(options)
     upstream = Upstream(options.upstream)
     key = _key(options.key_from)
-    experiment = options.experiment or os.environ.get("ROLLTRACE_EXPERIMENT_NAME") or "proxy"
+    experiment = options.experiment or os.environ.get(variable_of("experiment_name")) or "proxy"
     rolltrace.init(options.project, experiment, "rolltrace", store=options.store, quiet=True)
     listening = listen(options.host, options.port, usual=_PORT)
     address = listening.url().rstrip("/") + (f"/k/{token}" if token else "")

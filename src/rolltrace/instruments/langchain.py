@@ -13,6 +13,7 @@ from rolltrace._guard import caught
 from rolltrace.capture import scope
 from rolltrace.instruments.op import OpenOp, begin_turn, is_recording
 from rolltrace.instruments.plugin import Instrument, Undo
+from rolltrace.instruments.protocols import public_parameters
 from rolltrace.instruments.running import Running
 
 
@@ -51,9 +52,7 @@ def change(context: Any) -> Undo:
             if not is_recording():
                 return
             try:
-                asked = {
-                    name: value for name, value in (more.get("invocation_params") or {}).items() if _is_plain(value)
-                }
+                asked = public_parameters(more.get("invocation_params"))
                 name = f"langchain.{_name(serialized, more)}"
                 op = begin_turn(name, {word: given, **asked}, _place(runs, parent), outermost=True)
                 runs.add(run_id, _Run(op, op))
@@ -129,11 +128,6 @@ def _place(runs: Running[_Run], parent_run_id: Any) -> scope.Place | None:
 def _name(serialized: Any, more: dict[str, Any]) -> str:
     told = more.get("name") or (serialized or {}).get("name") or ((serialized or {}).get("id") or ["run"])[-1]
     return str(told)
-
-
-def _is_plain(value: Any) -> bool:
-    """What is a parameter and no object: a client may hold a key."""
-    return isinstance(value, str | int | float | bool | list | dict) and value not in ({}, [])
 
 
 def _end(runs: Running[_Run], run_id: Any, value: Any) -> None:

@@ -11,11 +11,9 @@ from typing import Any
 from rolltrace._guard import caught
 from rolltrace.instruments.op import OpenOp, begin_turn, is_recording
 from rolltrace.instruments.plugin import Instrument, Undo
+from rolltrace.instruments.protocols import public_parameters
 from rolltrace.instruments.running import Running
 from rolltrace.record import Error
-
-_ABOUT_US = frozenset({"api_key", "extra_headers", "headers", "api_base", "client", "http_client"})
-"""Parameters that may hold keys, or are no request."""
 
 
 def change(litellm: Any) -> Undo:
@@ -34,23 +32,21 @@ def change(litellm: Any) -> Undo:
                 key = kwargs.get("litellm_call_id")
                 if running.get(key) is not None:  # an attempt after one that failed
                     return
-                given = kwargs.get("optional_params") or {}
-                more = {name: value for name, value in given.items() if name not in _ABOUT_US}
-                body = {"model": model, "messages": messages, **more}
+                body = {"model": model, "messages": messages, **public_parameters(kwargs.get("optional_params"))}
                 running.add(key, begin_turn("litellm.completion", body, outermost=True))
             except Exception:
                 caught("litellm")
 
-        def log_success_event(self, kwargs: dict[str, Any], response: Any, start_time: Any, end_time: Any) -> None:
-            self._ended(kwargs, response)
+        def log_success_event(self, kwargs: dict[str, Any], response_obj: Any, start_time: Any, end_time: Any) -> None:
+            self._ended(kwargs, response_obj)
 
-        async def async_log_success_event(self, kwargs: Any, response: Any, start_time: Any, end_time: Any) -> None:
-            self._ended(kwargs, response)
+        async def async_log_success_event(self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any) -> None:
+            self._ended(kwargs, response_obj)
 
-        def log_failure_event(self, kwargs: dict[str, Any], response: Any, start_time: Any, end_time: Any) -> None:
+        def log_failure_event(self, kwargs: dict[str, Any], response_obj: Any, start_time: Any, end_time: Any) -> None:
             self._failed(kwargs)
 
-        async def async_log_failure_event(self, kwargs: Any, response: Any, start_time: Any, end_time: Any) -> None:
+        async def async_log_failure_event(self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any) -> None:
             self._failed(kwargs)
 
         def _ended(self, kwargs: dict[str, Any], response: Any) -> None:
@@ -79,9 +75,8 @@ def change(litellm: Any) -> Undo:
 
     def undo() -> None:
         # It copies its callbacks into a list for each way to call them.
-        for name in dir(litellm):
-            callbacks = getattr(litellm, name, None)
-            if name.lower().endswith(("callback", "callbacks")) and isinstance(callbacks, list):
+        for name, callbacks in list(vars(litellm).items()):
+            if name.endswith(("callback", "callbacks")) and isinstance(callbacks, list):
                 callbacks[:] = [each for each in callbacks if each is not recorder]
 
     return undo

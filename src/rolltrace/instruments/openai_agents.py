@@ -17,6 +17,8 @@ _MODEL_CALLS = ("generation", "response")
 
 def change(tracing: Any) -> Undo:
     """`agents.tracing`, once it is loaded."""
+    if not hasattr(tracing, "get_trace_provider"):  # somebody's own package of this name
+        return lambda: None
     processors: Any = import_module("agents.tracing.processors")
     base: Any = import_module("agents.tracing.processor_interface").TracingProcessor
     roots: Running[OpenOp] = Running()

@@ -81,7 +81,14 @@ def _async(request: Callable[..., Any]) -> Callable[..., Any]:
 
 def _retry(sleep: Callable[..., Any]) -> Callable[..., Any]:
     """An attempt that failed becomes an op inside its call, as long as the SDK waits after it."""
-    return rollout_trace_op(name="retry", inputs=_attempt)(sleep)
+    traced = rollout_trace_op(name="retry", inputs=_attempt)(sleep)
+
+    @functools.wraps(sleep)
+    def choose(*args: Any, **kwargs: Any) -> Any:
+        is_model_call = isinstance(scope.current.get(), OpenOp)
+        return (traced if is_model_call else sleep)(*args, **kwargs)
+
+    return choose
 
 
 def _attempt(arguments: dict[str, Any]) -> dict[str, Any]:

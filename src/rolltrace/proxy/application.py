@@ -114,15 +114,19 @@ class Proxy:
             exchange.hung_up()
 
     def _headers(self, given: Headers, address: Address, *, is_call: bool) -> Headers:
-        own_key = self._key is not None and (address.key_is_context or not any(name in _KEYS for name, _ in given))
-        left_out = _HOP_BY_HOP | _OURS | {b"host"} | (_KEYS if address.key_is_context or own_key else frozenset())
+        left_out = _HOP_BY_HOP | _OURS | {b"host"}
         if is_call:  # what is read on the way must not be compressed
             left_out |= {b"accept-encoding"}
+        shown = [name for name, _ in given if name in _KEYS]
+        if address.key_is_context or (self._key is not None and not shown):
+            left_out |= _KEYS
         sent = [(b"host", self._upstream.authority), *((name, value) for name, value in given if name not in left_out)]
         if is_call:
             sent.append((b"accept-encoding", b"identity"))
-        if own_key and self._key is not None:
-            sent += [(b"authorization", f"Bearer {self._key}".encode()), (b"x-api-key", self._key.encode())]
+        if self._key is not None and left_out >= _KEYS:  # where the agent has its own, else where the protocol has it
+            usual = b"x-api-key" if address.path.endswith("/messages") else b"authorization"
+            name = shown[0] if shown else usual
+            sent.append((name, (self._key if name == b"x-api-key" else f"Bearer {self._key}").encode()))
         return sent
 
     async def _forward(

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
 
-from rolltrace._guard import caught
+from rolltrace._guard import logger
 from rolltrace.capture import Recorder, TrajectoryHandle, place_of_context, scope
 from rolltrace.errors import ContextError
 from rolltrace.instruments.conversations import Conversation, Conversations
@@ -21,6 +21,7 @@ class Sessions:
     def __init__(self) -> None:
         self._known: OrderedDict[str, Conversations] = OrderedDict()
         self._loose = Conversations()
+        self._has_warned = False
 
     def conversation(
         self, recorder: Recorder, context: str, headers: Mapping[str, str], name: str, asked: Any
@@ -30,8 +31,10 @@ class Sessions:
         if context:
             try:
                 root = place_of_context(context)
-            except ContextError:
-                caught("context of a proxied call")
+            except ContextError as fault:
+                if not self._has_warned:
+                    self._has_warned = True
+                    logger.warning("a proxied call names no place that can be: %s; it is recorded without one", fault)
             if root is scope.MUTED:
                 return None
         if root is None:

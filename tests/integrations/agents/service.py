@@ -1,9 +1,9 @@
 """A service of models on this machine, as far as the SDKs look: OpenAI's, Anthropic's and SGLang's protocols.
 
 A token is a byte of UTF-8, so ids, logprobs and counts can be checked. Words in what the user said steer it: TOOL (the
-first tool is called, once), FLAKY (503 at the first attempt), CUT (the connection breaks after three events), HOLD (the
-second event waits for `Service.confirmed`), ERROR (400). `seen` has the requests, `answers` what was answered, streamed
-or not, in the form it has when it is not streamed.
+first tool is called, once), SUBAGENT (Claude Code's tool for one is called), FLAKY (503 at the first attempt), CUT (the
+connection breaks after three events), HOLD (the second event waits for `Service.confirmed`), ERROR (400). `seen` has
+the requests, `answers` what was answered, streamed or not, in the form it has when it is not streamed.
 """
 
 from __future__ import annotations
@@ -18,6 +18,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 
 ANSWER = "The answer is 42."
+ARGUMENTS = {
+    "Bash": '{"command": "echo 42", "description": "says it"}',
+    "Agent": '{"description": "add", "prompt": "what is 17+25, sub-agent?", "subagent_type": "general-purpose"}',
+}
+"""Of the tools that Claude Code has."""
 WAIT_SEC = 30.0
 
 
@@ -73,10 +78,14 @@ def _text(content: Any) -> str:
     return content or ""
 
 
-def _prompt(messages: list[dict[str, Any]]) -> str:
-    return "".join(
-        f"<{m.get('role', m.get('type'))}>{_text(m.get('content') or m.get('output'))}" for m in messages
-    )  # fmt: skip
+def prompt_of(messages: list[dict[str, Any]]) -> str:
+    return "".join(_turn(each) for each in messages) + "<assistant>"
+
+
+def _turn(message: dict[str, Any]) -> str:
+    calls = [call["function"] for call in message.get("tool_calls") or ()]
+    told = "".join(f"<tool_call>{call['name']}{call['arguments']}" for call in calls)
+    return f"<{message.get('role', message.get('type'))}>{_text(message.get('content') or message.get('output'))}{told}"
 
 
 def _pieces(text: str) -> list[str]:
@@ -113,9 +122,8 @@ class _Handler(BaseHTTPRequestHandler):
         if "ERROR" in self.asked:
             return self._reply({"error": {"message": "not like this", "type": "invalid_request_error"}}, 400)
         tools = body.get("tools") or []
-        self.tool = _tool_name(tools) if "TOOL" in self.asked and not _is_answered(self.messages) else None
-        properties = json.dumps(tools[0]) if tools else ""
-        self.arguments = '{"command": "echo 42"}' if '"command"' in properties else '{"a": 17, "b": 25}'
+        self.tool = _tool_name(tools, self.asked) if not _is_answered(self.messages) else None
+        self.arguments = ARGUMENTS.get(self.tool or "", '{"a": 17, "b": 25}')
         wants_json = "json_schema" in json.dumps([body.get("response_format"), body.get("text")])
         self.answer = '{"answer": 42}' if wants_json else ANSWER
         path = self.path.partition("?")[0]
@@ -162,7 +170,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.flush()
 
     def _usage(self, text: str, count: int = 1) -> dict[str, Any]:
-        prompt, response = len(ids(_prompt(self.messages))), len(ids(text)) * count
+        prompt, response = len(ids(prompt_of(self.messages))), len(ids(text)) * count
         return {"prompt_tokens": prompt, "completion_tokens": response, "total_tokens": prompt + response}
 
     def _chat(self, body: dict[str, Any]) -> None:
@@ -181,7 +189,7 @@ class _Handler(BaseHTTPRequestHandler):
         whole = {
             **head, "object": "chat.completion", "choices": [{"index": at, **choice} for at in range(count)],
             "usage": self._usage(text, count),
-            **({"prompt_token_ids": ids(_prompt(self.messages))} if with_ids else {}),
+            **({"prompt_token_ids": ids(prompt_of(self.messages))} if with_ids else {}),
         }  # fmt: skip
         if not body.get("stream"):
             return self._reply(whole)
@@ -189,7 +197,7 @@ class _Handler(BaseHTTPRequestHandler):
         first = {"index": 0, "delta": {"role": "assistant", "content": ""}, "finish_reason": None}
         events: list[dict[str, Any]] = [{**head, "choices": [first]}]
         if with_ids:
-            events[0]["prompt_token_ids"] = ids(_prompt(self.messages))
+            events[0]["prompt_token_ids"] = ids(prompt_of(self.messages))
         if self.tool:
             events.append({**head, "choices": [_delta({"tool_calls": [{"index": 0, **call, "function": {"name": self.tool, "arguments": ""}}]})]})  # fmt: skip # noqa: E501
         at = 0
@@ -232,7 +240,7 @@ class _Handler(BaseHTTPRequestHandler):
             item = {"type": "function_call", "id": f"fc_{self.number}", "call_id": f"call_{self.number}",
                     "name": self.tool, "arguments": text}  # fmt: skip
         item["status"] = "completed"
-        count = len(ids(_prompt(self.messages)))
+        count = len(ids(prompt_of(self.messages)))
         usage = {
             "input_tokens": count, "input_tokens_details": {"cached_tokens": 0}, "output_tokens": len(ids(text)),
             "output_tokens_details": {"reasoning_tokens": 0}, "total_tokens": count + len(ids(text)),
@@ -266,7 +274,7 @@ class _Handler(BaseHTTPRequestHandler):
         return None
 
     def _count(self, body: dict[str, Any]) -> None:
-        self._reply({"input_tokens": len(ids(_prompt(self.messages)))})
+        self._reply({"input_tokens": len(ids(prompt_of(self.messages)))})
 
     def _message(self, body: dict[str, Any]) -> None:
         text = self.arguments if self.tool else self.answer
@@ -274,7 +282,7 @@ class _Handler(BaseHTTPRequestHandler):
         if self.tool:
             block = {"type": "tool_use", "id": f"toolu_{self.number}", "name": self.tool, "input": json.loads(text)}
         usage = {
-            "input_tokens": len(ids(_prompt(self.messages))), "output_tokens": len(ids(text)),
+            "input_tokens": len(ids(prompt_of(self.messages))), "output_tokens": len(ids(text)),
             "cache_creation_input_tokens": 0, "cache_read_input_tokens": 3,
         }  # fmt: skip
         whole = {
@@ -328,10 +336,11 @@ def _is_answered(messages: list[dict[str, Any]]) -> bool:
     return '"role": "tool"' in told or '"function_call_output"' in told or '"tool_result"' in told
 
 
-def _tool_name(tools: list[dict[str, Any]]) -> str | None:
-    named = [each.get("function") or each for each in tools]
-    wanted = [each["name"] for each in named if "command" in json.dumps(each)] or [each.get("name") for each in named]
-    return wanted[0] if wanted else None
+def _tool_name(tools: list[dict[str, Any]], asked: str) -> str | None:
+    names = [(each.get("function") or each).get("name") for each in tools]
+    if "SUBAGENT" in asked and "Agent" in names:
+        return "Agent"
+    return next((name for name in ("Bash", *names) if name in names), None) if "TOOL" in asked else None
 
 
 def _logprobs(text: str, start: int, body: dict[str, Any]) -> dict[str, Any] | None:

@@ -261,7 +261,11 @@ def test_no_key_is_recorded(chat: Any, claude: Any, traced: Traced) -> None:
     assert b"sk-secret" not in written
 
 
-def test_other_requests_are_not_recorded(service: Service, traced: Traced) -> None:
+def test_other_requests_are_not_recorded_nor_are_their_attempts(service: Service, traced: Traced) -> None:
+    embeddings = openai.OpenAI(base_url=f"{service.url}/v1", api_key="x").embeddings
+    with pytest.raises(openai.NotFoundError):
+        embeddings.create(model="m", input="FLAKY")
+    assert len(service.seen) == 2
     openai.OpenAI(base_url=f"{service.url}/v1", api_key="x").models.list()
     anthropic.Anthropic(base_url=service.url, api_key="x").messages.count_tokens(model="m", messages=said("hi"))
     assert traced.store.trajectories().rows() == []
