@@ -210,7 +210,9 @@ def live_name(table: str) -> str:
 
 def no_live_rows() -> str:
     """SQL: an empty table for the live rows of each table, behind those that are registered under the same name."""
-    columns = {table.name: ", ".join(f'"{name}" {SQL_TYPES[kind]}' for name, kind, _ in table.columns) for table in TABLES}
+    columns = {
+        table.name: ", ".join(f'"{name}" {SQL_TYPES[kind]}' for name, kind, _ in table.columns) for table in TABLES
+    }
     return ";".join(f"CREATE TABLE {live_name(table)} ({types})" for table, types in columns.items())
 
 
