@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rolltrace._amounts import counted, size
 from rolltrace._launch import remove_replaced_later
+from rolltrace.cli.duty import upkeep_duty
 from rolltrace.cli.options import (
-    add_all_hosts,
     add_json,
     add_store,
     add_yes,
     amount,
     is_agreed,
     store_of,
-    tell_of_other_hosts,
 )
 from rolltrace.cli.output import json_line, plain, working
 from rolltrace.errors import ConfigError
-from rolltrace.journal import drainer_lock, journal_folder
 
 if TYPE_CHECKING:
     from rolltrace.keeper import Decision, Foreseen, RetentionPolicy
@@ -65,7 +62,6 @@ def add(commands: Any) -> None:
     what.add_argument("--dry-run", action="store_true", help="only print what the policy would remove")
     what.add_argument("--now", action="store_true", help="apply it now instead of when the drainer is next idle")
     add_yes(parser)
-    add_all_hosts(parser)
     add_json(parser)
     parser.set_defaults(run=run)
 
@@ -133,14 +129,11 @@ def _with(settings: dict[str, Any], policy: RetentionPolicy | None) -> Retention
 def _foresee(path: Path, policy: RetentionPolicy, options: argparse.Namespace) -> tuple[Decision, Foreseen]:
     """What the policy says now, and what that would cost."""
     from rolltrace.keeper import decide, foresee, undisturbed
-    from rolltrace.store import Owned
-
-    owned = Owned(path, all_hosts=options.all_hosts)
 
     def look() -> tuple[Decision, Foreseen]:
         decision = decide(path, policy)
         steps = set(decision.steps)
-        return decision, foresee(path, decision.groups, whole=policy.whole, steps=steps.__contains__, owned=owned)
+        return decision, foresee(path, decision.groups, whole=policy.whole, steps=steps.__contains__)
 
     return undisturbed(path, look)
 
@@ -170,17 +163,13 @@ def _what(policy: RetentionPolicy, foreseen: Foreseen, options: argparse.Namespa
 
 def _apply(path: Path, policy: RetentionPolicy, decision: Decision, options: argparse.Namespace) -> int:
     from rolltrace.keeper import retain
-    from rolltrace.store import GRACE_SEC, Owned
+    from rolltrace.store import GRACE_SEC
 
-    with drainer_lock(journal_folder(path)) as alone:
-        if not alone:
-            print(
-                "rolltrace: a drainer is running on this store; it applies the policy as soon as it is idle",
-                file=sys.stderr,
-            )
+    busy = "a drainer is running on this store; it applies the policy as soon as it is idle"
+    with upkeep_duty(path, busy) as epoch:
+        if epoch is None:
             return 1
-        done = retain(path, policy, owned=Owned(path, all_hosts=options.all_hosts), decision=decision)
-    tell_of_other_hosts(path, options)
+        done = retain(path, policy, epoch=epoch, decision=decision)
     remove_replaced_later(path, GRACE_SEC + 1)
     if options.json:
         print(json_line({"steps": done.steps, **done.pruned._asdict()}))

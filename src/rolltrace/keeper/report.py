@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
 from rolltrace._amounts import ago
 from rolltrace.errors import ConfigError, FilterError
-from rolltrace.files import file_lock
+from rolltrace.files import file_lock, host_name
 from rolltrace.keeper.outbox import Outbox
 from rolltrace.keeper.pending import routed
 from rolltrace.keeper.position import REFUSED, SENT
 from rolltrace.query import Store
-from rolltrace.store import outboxes
+from rolltrace.store import holders, outboxes, sending_duty
 
 
 class Report(NamedTuple):
@@ -30,7 +29,7 @@ class Report(NamedTuple):
     held_back: int
     pending: int
     at_work: bool
-    """A sender is there, at work or waiting."""
+    """A sender is there, at work or waiting, on this host or on the one that has the lease."""
     last_error: str | None
     last_error_ns: int | None
     next_try_ns: int | None
@@ -61,8 +60,9 @@ def _report(store: Store, outbox: Outbox) -> Report:
     held_back = pending = 0
     try:
         policy = {name: value for name, value in msgspec.structs.asdict(outbox.policy).items() if value is not None}
-        waiting = routed(store, outbox, is_ours=lambda writer: True)
-        held_back, pending = waiting.held_back, waiting.total + waiting.unsettled
+        waiting = routed(store, outbox)
+        held_back = waiting.held_back
+        pending = waiting.total + waiting.unsettled + len(waiting.in_doubt)
     except (ConfigError, FilterError) as fault:
         stopped = str(fault)
     return Report(
@@ -73,7 +73,7 @@ def _report(store: Store, outbox: Outbox) -> Report:
         {outbox.cleaner.text(reason): count for reason, count in position.reasons.items()},
         held_back,
         pending,
-        _is_at_work(outbox.own_folder),
+        _is_at_work(outbox),
         outbox.clean(state.last_error),
         state.last_error_ns,
         state.next_try_ns,
@@ -83,10 +83,13 @@ def _report(store: Store, outbox: Outbox) -> Report:
     )
 
 
-def _is_at_work(folder: Path) -> bool:
-    for name in ("follower.lock", "sender.lock"):
-        if os.access(folder / name, os.R_OK | os.W_OK):
-            with file_lock(folder / name) as free:
+def _is_at_work(outbox: Outbox) -> bool:
+    duty = sending_duty(outbox.backend)
+    if any(each.duty == duty and each.host != host_name() and not each.looks_dead for each in holders(outbox.store)):
+        return True
+    for file in outbox.lock_files():
+        if os.access(file, os.R_OK | os.W_OK):
+            with file_lock(file) as free:
                 if not free:
                     return True
     return False
