@@ -43,7 +43,9 @@ def add(store: Path, source: str, *op_ids: int) -> Path:
 
 def op_ids(store: Path) -> Counter[int]:
     return Counter(
-        row["op_id"] for part in list_parts(store) for row in pq.read_table(part, partitioning=None).to_pylist()
+        row["op_id"]
+        for part in list_parts(store, "spans")
+        for row in pq.read_table(part, partitioning=None).to_pylist()
     )
 
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from rolltrace._guard import logger
 from rolltrace.files import NumberedFiles, host_name, read_page
 
 if TYPE_CHECKING:
@@ -98,9 +99,12 @@ class Claims:
 
     def release(self) -> None:
         """Give back what was claimed and not sent: the call is over, so others may try."""
-        for _ in range(_TRIES if self._has_items else 0):
-            if self._add(self._files.newest() + 1, []):
-                return
+        try:
+            for _ in range(_TRIES if self._has_items else 0):
+                if self._add(self._files.newest() + 1, []):
+                    return
+        except OSError as fault:
+            logger.warning("what was about to be sent stays claimed: %s", fault)
 
     def _add(self, number: int, rows: list[tuple[str, int, int]]) -> bool:
         if not self._files.add(number, msgspec.json.encode(_Claim(host_name(), self.epoch, rows))):

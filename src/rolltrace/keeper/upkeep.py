@@ -51,6 +51,8 @@ class Upkeep:
         self._lease = Lease(store)
         self._look_at = 0.0
         """When to look again at what other hosts have brought."""
+        self._changed_ns: dict[Path, int] = {}
+        """When the folder of each step changed last."""
         self._grace_sec = grace_sec
         self._due = True
         self._next_at = self._retry_at = 0.0
@@ -73,14 +75,25 @@ class Upkeep:
             self._policy_ns, self._due = policy_ns, True
         begun = time.monotonic()
         self._lease.keep()
+        if begun < self._retry_at:
+            return False
+        try:
+            worked = self._turn(begun, news)
+        except (OSError, pa.ArrowException) as fault:  # a full disk, most likely
+            logger.warning("upkeep of the store is postponed: %s", fault)
+            self._retry_at = time.monotonic() + _RETRY_SEC
+            return False
+        return worked
+
+    def _turn(self, begun: float, news: bool) -> bool:
         if begun >= self._sweep_at:
             self._sweep_at = begun + _SWEEP_EVERY_SEC
             remove_abandoned(self._store)
         if begun >= self._look_at:
             self._look_at = begun + _LOOK_AT_OTHERS_SEC
-            if other_hosts(self._store):
+            if self._others_have_news():
                 self._due = self._unsummarised = True
-        if begun < self._retry_at or (begun < self._next_at and (news or not self._due)):
+        if begun < self._next_at and (news or not self._due):
             return False
         is_quiet = not news and self._unsummarised
         worked = (self._due or self.waits or is_quiet) and self._hold() and self._work(begun, is_quiet)
@@ -98,18 +111,21 @@ class Upkeep:
             self._due = self._unsummarised = True
         return held
 
+    def _others_have_news(self) -> bool:
+        """Whether something has come to the folders of steps since the last look, if other hosts may bring it."""
+        if not other_hosts(self._store):
+            return False
+        before = self._changed_ns
+        self._changed_ns = {folder: folder.stat().st_mtime_ns for folder in step_folders(self._store)}
+        return self._changed_ns != before
+
     def _work(self, begun: float, is_quiet: bool) -> bool:
         was_due = self._due
-        try:
-            if self._due:
-                self._due = self._merge(begun + _TURN_SEC) or self._retain()
-            self.waits = remove_replaced(self._store, grace_sec=self._grace_sec)
-            if not self._due and not self.waits:
-                self._due = self._summarise(begun + _TURN_SEC, is_quiet)
-        except (OSError, pa.ArrowException) as fault:  # a full disk, most likely
-            logger.warning("upkeep of the store is postponed: %s", fault)
-            self._retry_at = time.monotonic() + _RETRY_SEC
-            return False
+        if self._due:
+            self._due = self._merge(begun + _TURN_SEC) or self._retain()
+        self.waits = remove_replaced(self._store, grace_sec=self._grace_sec)
+        if not self._due and not self.waits:
+            self._due = self._summarise(begun + _TURN_SEC, is_quiet)
         return was_due
 
     def _merge(self, deadline: float) -> bool:

@@ -228,34 +228,40 @@ class Engine:
     def _show(self, snapshot: Snapshot) -> None:
         """From now on, answer from this one."""
         before, generation = self._snapshot, self._cursors.generation
-        if self._is_ahead:
-            self._prepare(snapshot, before)
+        shared = self._prepare(snapshot, before) if self._is_ahead else set()
         with taken(self._lock):
             if self._cursors.generation != generation:  # the database was closed meanwhile
                 snapshot.cursors.clear()
+            for key in shared:
+                if key not in before.cursors:  # closed meanwhile, to make room for another one
+                    snapshot.cursors.pop(key, None)
             self._snapshot = snapshot
-            kept = {id(cursor) for cursor in snapshot.cursors.values()}
-            for cursor in before.cursors.values():
-                if id(cursor) not in kept:
+            for key, cursor in before.cursors.items():
+                if key not in shared:
                     self._cursors.close_cursor(cursor)
             before.cursors = {}
             self._cursors.drop_outdated(snapshot.cursors.values())
 
-    def _prepare(self, snapshot: Snapshot, before: Snapshot) -> None:
-        """Open the cursors that will be needed, while questions are still answered from those of before."""
+    def _prepare(self, snapshot: Snapshot, before: Snapshot) -> set[ScopeKey]:
+        """Open the cursors that will be needed, while questions are still answered from those of before. Those of
+        which keys are shared by both."""
+        shared = set[ScopeKey]()
         since = time.monotonic() - KEEP_SEC
-        self._asked_at = {key: at for key, at in self._asked_at.copy().items() if at > since}
-        for key in self._asked_at:
+        asked = sorted(((at, key) for key, at in self._asked_at.copy().items() if at > since), key=lambda each: each[0])
+        self._asked_at = {key: at for at, key in asked}
+        for _, key in asked[-_MOST_CURSORS:]:
             same = before.cursors.get(key)
             try:
                 if same is not None and snapshot.has_same_rows(before, key):
                     snapshot.cursors[key] = same
+                    shared.add(key)
                 else:
                     cursor = snapshot.cursors[key] = self._cursors.open(snapshot, key)
                     cursor.make(() if same is None else list(same.made))
             except duckdb.Error:  # a part went meanwhile: whoever asks sees to that
-                if (failed := snapshot.cursors.pop(key, None)) is not None and failed is not same:
+                if (failed := snapshot.cursors.pop(key, None)) is not None:
                     failed.connection.close()
+        return shared
 
     @property
     def unread_bytes(self) -> int:

@@ -219,16 +219,9 @@ def _void(compacted: list[Path]) -> dict[Path, Path]:
 def live_beside(part: Path) -> frozenset[int] | None:
     """The earlier generations that are to be read beside this one; None if it does not tell."""
     try:
-        return _read_live(part)
+        return _read_standing(part).live
     except _unreadable():
         return None
-
-
-@lru_cache(maxsize=65_536)  # such a part never changes
-def _read_live(part: Path) -> frozenset[int] | None:
-    counts = (pq.read_metadata(part).metadata or {}).get(b"rolltrace_replaced_rows")
-    live = None if counts is None else msgspec.json.decode(counts, type=Standing).live
-    return None if live is None else frozenset(live)
 
 
 def _accounts_for(part: Path, other: Path, rows: int | None) -> bool:
@@ -244,7 +237,7 @@ def _accounts_for(part: Path, other: Path, rows: int | None) -> bool:
 def replaced_by(part: Path) -> tuple[Replaced, ...]:
     """The parts that a part stands for, by its footer; none if that cannot be read, or if the numbers do not fit."""
     try:
-        return _read_replaced(part) if source_of(part).startswith(COMPACTED) else ()
+        return _read_standing(part).replaced if source_of(part).startswith(COMPACTED) else ()
     except _unreadable():
         return ()
 
@@ -261,19 +254,25 @@ def row_count(part: Path) -> int | None:
         return None
 
 
+class _Stands(NamedTuple):
+    replaced: tuple[Replaced, ...]
+    live: frozenset[int] | None
+
+
 @lru_cache(maxsize=65_536)  # such a part never changes
-def _read_replaced(part: Path) -> tuple[Replaced, ...]:
+def _read_standing(part: Path) -> _Stands:
     footer = pq.read_metadata(part)
     metadata = footer.metadata or {}
     sources = [source for source in metadata.get(b"rolltrace_replaces", b"").decode().split("\n") if source]
     counts = metadata.get(b"rolltrace_replaced_rows")
     if counts is None:
-        return tuple(Replaced(source, None) for source in sources)
+        return _Stands(tuple(Replaced(source, None) for source in sources), None)
     standing = msgspec.json.decode(counts, type=Standing)
     merged = standing.rows[: standing.merged]
     if len(standing.rows) != len(sources) or footer.num_rows + standing.removed != sum(rows or 0 for rows in merged):
-        return ()
-    return tuple(map(Replaced, sources, standing.rows))
+        return _Stands((), None)
+    live = None if standing.live is None else frozenset(standing.live)
+    return _Stands(tuple(map(Replaced, sources, standing.rows)), live)
 
 
 def undrained_sources(store: Path) -> frozenset[str]:

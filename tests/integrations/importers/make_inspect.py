@@ -1,4 +1,4 @@
-"""Run a small evaluation with inspect's mock model, which calls a tool; a log is written into the folder that is named."""
+"""Run a small evaluation with inspect's mock model, which calls a tool; the log goes into the folder that is named."""
 
 from __future__ import annotations
 
