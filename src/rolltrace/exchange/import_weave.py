@@ -72,15 +72,15 @@ def _trace(trace_id: str, calls: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _span(call: dict[str, Any]) -> dict[str, Any]:
-    name = str(call.get("display_name") or call.get("op_name") or "call").rpartition("/")[2].partition(":")[0]
+    op_name = str(call.get("op_name") or "call").rpartition("/")[2].partition(":")[0]
     told = _attributes(call).get("kind")
     start_ns = time_of(call.get("started_at")) or 1
     failed = call.get("exception")
     return {
         "id": call.get("id"),
         "parent": call.get("parent_id"),
-        "name": name,
-        "kind": told if told in OP_KINDS else kind_by_name(str(call.get("op_name"))),
+        "name": str(call.get("display_name") or op_name),
+        "kind": told if told in OP_KINDS else kind_by_name(op_name),
         "start_ns": start_ns,
         "end_ns": time_of(call.get("ended_at")) or start_ns,
         "status": "error" if failed else "ok",

@@ -69,8 +69,9 @@ class WeaveBackend:
 
     def calls_in(self, project: str, question: dict[str, Any]) -> list[dict[str, Any]]:
         """Calls that a project has, asked for in Weave's own words: `rolltrace import weave` reads them."""
-        asked = {"project_id": self._service.project(project).id, **question}
-        found = self._service.post("/calls/stream_query", asked)
+        # One that is named in full is not looked up: that would make it if it does not exist.
+        project_id = project if project.count("/") == 1 else self._service.project(project).id
+        found = self._service.post("/calls/stream_query", {"project_id": project_id, **question})
         return [call for call in found if isinstance(call, dict) and call.get("trace_id")]
 
     def links(self, trajectory: Trajectory) -> dict[str, str]:
