@@ -30,8 +30,11 @@ SIGNATURES = {
     "durable: 'bool | None' = None, journal_mode: \"Literal['auto', 'mmap', 'append'] | None\" = None, "
     "share: \"Literal['private', 'group'] | None\" = None, quiet: 'bool | None' = None, "
     "**unknown: 'NoReturn') -> 'None'",
+    "instrument": "(*names: 'str') -> 'None'",
     "next_rollout_n": "(sample_index: 'SampleIndex | None', step: 'int | None' = None, *, validate: 'bool' = False, "
     "count: 'int' = 1) -> 'int'",
+    "proxied_env": "(trajectory: 'TrajectoryHandle | None' = None, *, proxy: 'str | None' = None) -> 'dict[str, str]'",
+    "uninstrument": "(*names: 'str') -> 'None'",
     "open": "(store: 'str | os.PathLike[str] | None' = None) -> 'Store'",
     "rollout_trace_attr": "(sample_index: 'SampleIndex | None' = None, step: 'int | None' = None, "
     "rollout_n: 'int | None' = None, name: 'str' = 'rollout_trace', validate: 'bool' = False, trace: 'bool' = True, "

@@ -30,7 +30,8 @@ Each setting can be given in three ways. The first that is there wins:
 With `ROLLTRACE_BACKEND` set, a program is traced without a call of `init`; an `init` in the program takes its place.
 Sizes may be written as `64MiB` or `8GiB`. `ROLLTRACE_STRICT=1` makes rolltrace raise its own faults instead of
 counting them: for tests, not for training. `ROLLTRACE_VIEW_URL` says where the viewer runs, for
-[links in other tools' pages](../howto/view.md#in-other-tools-pages).
+[links in other tools' pages](../howto/view.md#in-other-tools-pages), `ROLLTRACE_PROXY` where
+[`rolltrace proxy`](../howto/proxy.md) does, for `rolltrace.proxied_env`.
 
 | setting | environment variable | default | meaning |
 |---|---|---|---|
@@ -59,6 +60,7 @@ A folder of Parquet files (zstd) that pandas, Polars, DuckDB, Spark or ClickHous
     STORE/blobs/ab/abcdef...                                            content such as pixels, named by its hash
     STORE/tokenizers/FINGERPRINT.json                                   tokenizers, as far as decoding needs them
     STORE/journal/HOST/                                                 what has not been drained yet
+    STORE/collect/PID-ID.spool                                          collected spans that wait for their root
     STORE/outbox/BACKEND/                                               what was sent on, and how that goes
     STORE/unreadable/SEGMENT-PLACE.msgpack                              records that could not be made rows
     STORE/lease/DUTY/EPOCH.json                                         which host merges and prunes, and which sends

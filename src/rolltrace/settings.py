@@ -27,7 +27,7 @@ SHARES = ("private", "group")
 OFF = "off"
 """Instead of a backend: no tracing."""
 ENV_PREFIX = "ROLLTRACE_"
-OTHER_VARIABLES = ("ROLLTRACE_STRICT", "ROLLTRACE_VIEW_URL")
+OTHER_VARIABLES = ("ROLLTRACE_PROXY", "ROLLTRACE_STRICT", "ROLLTRACE_VIEW_URL")
 
 
 def _setting(default: Any, check: Callable[[str, Any], Any], meaning: str) -> Any:

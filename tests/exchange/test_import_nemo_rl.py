@@ -27,7 +27,7 @@ def test_the_data_of_a_step_keeps_tokens_masks_and_rewards(into: Importer) -> No
     trajectory = into.store.trajectory(rows[0]["trajectory_id"])
     (call,) = trajectory.ops
     assert (call.prompt_tokens, call.response_tokens) == (3, 2)
-    assert (list(call.logprobs), list(call.response_mask)) == ([-0.25, -0.5], [1, 1])
+    assert (call.outputs["logprobs"], call.outputs["response_mask"]) == ([-0.25, -0.5], [1, 1])
     assert {each["name"]: each["value"] for each in trajectory.scores} == {"reward": 0.0, "advantage": 0.5}
     (checked,) = into.store.trajectories(validate=True).rows()
     assert (checked["step"], checked["reward"]) == (3, 1.0)

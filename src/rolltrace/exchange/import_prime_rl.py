@@ -16,7 +16,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from rolltrace.exchange import import_verifiers
 from rolltrace.exchange.episode import PastPlace, mean_advantage, place_of_episode
+from rolltrace.exchange.guessing import Peek
 from rolltrace.exchange.import_rows import Malformed
 from rolltrace.exchange.import_verifiers import FILE, Numbers, Standing, sample_of_trace, traces_reader
 from rolltrace.exchange.importer import LineReader, Source
@@ -62,6 +64,12 @@ def files(folder: Path) -> list[Path]:
     whole = {(each.step, each.kind) for each in found.values() if each.subset == "all"}
     chosen = [file for file, each in found.items() if each.subset == "all" or (each.step, each.kind) not in whole]
     return sorted(chosen, key=lambda file: (found[file].step, found[file].kind, file))
+
+
+def recognise(peek: Peek) -> str | None:
+    """By the folders that a file is in, and the fields of an episode."""
+    why = import_verifiers.recognise(peek)
+    return why and f"{why}, in step_N/KIND/SUBSET" if cohort_of(peek.path) is not None else None
 
 
 def reader(source: Source) -> LineReader:

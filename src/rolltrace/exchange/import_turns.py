@@ -103,6 +103,10 @@ class Turns:
                     return function.get("name"), function.get("arguments")
         return None, None
 
+    def begin_anew(self) -> None:
+        """What was said so far is not seen by the next model call: a session was compacted."""
+        self._messages, self._size = [], 0
+
     def finished(self) -> list[ImportedRow]:
         """All ops; what was said after the last reply is an op of its own, `messages`."""
         if self._fresh:

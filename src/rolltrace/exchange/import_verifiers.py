@@ -15,6 +15,7 @@ import xxhash
 
 from rolltrace.drain import take_columns
 from rolltrace.exchange.episode import AGENT, PastPlace, PastTrace, place_of_episode, read_trace, traces_of
+from rolltrace.exchange.guessing import Peek
 from rolltrace.exchange.import_checks import ImportChecks
 from rolltrace.exchange.import_rows import ImportedRow, Malformed, Place, op_id, row, score_row, span_row
 from rolltrace.exchange.importer import BadLine, Line, LineReader, Source, place_of
@@ -38,6 +39,12 @@ def files(folder: Path) -> list[Path]:
     return sorted(folder.rglob(FILE))
 
 
+def recognise(peek: Peek) -> str | None:
+    """By the fields of an episode."""
+    is_episode = {"traces", "task", "env"} <= peek.record.keys()
+    return "its first record has traces, task and env" if is_episode else None
+
+
 def reader(source: Source) -> LineReader:
     """A reader of episodes."""
     return traces_reader(source, lambda trace_id, place: Standing())
@@ -50,12 +57,14 @@ def traces_reader(source: Source, standing_of: Callable[[str, PastPlace], Standi
     checks, numbers = ImportChecks(), Numbers()
 
     def read(record: dict[str, Any], line: Line) -> list[ImportedRow]:
-        episode, trace = record["episode"], record["trace"]
+        episode, trace = record.get("episode"), record.get("trace")
+        if not isinstance(episode, dict) or not isinstance(trace, dict):
+            raise Malformed("an episode and a trace must be objects")
         told, past = place_of_episode(episode), read_trace(trace, episode, line.time_ns)
         known = standing_of(past.trace_id, told)
         step = told.step if told.step is not None else known.step
         validate = told.validate or known.validate or source.target.validate
-        sample = sample_of_trace(told.sample_index, past.name, several=record["several"])
+        sample = sample_of_trace(told.sample_index, past.name, several=record.get("several") is True)
         number = numbers.next(step, validate, sample) if known.rollout_n is None else known.rollout_n
         trajectory_id = xxhash.xxh3_128_hexdigest(repr((past.trace_id, project, experiment)).encode())
         place = place_of(

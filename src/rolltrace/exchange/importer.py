@@ -78,7 +78,7 @@ class Source:
         self.time_ns = path.stat().st_mtime_ns
         self.same_trajectory: Callable[[dict[str, Any]], Hashable] = lambda record: None
         """What the lines of one trajectory have in common, and stand together by; None for a line that stands alone."""
-        self.split: Callable[[Source], Iterator[Line | BadLine]] = _json_lines
+        self.split: Callable[[Source], Iterator[Line | BadLine]] = json_lines
         """How the file is cut into records; `exchange.splitting` has other ways than lines."""
         self._occurrences: Counter[bytes] = Counter()
         self._salt: tuple[object, ...] = ()
@@ -92,6 +92,11 @@ class Source:
         """Take what only the path says as part of the content: the same bytes elsewhere are other trajectories."""
         self._salt += told
         self.name += f"-{xxhash.xxh3_64_hexdigest(repr(told).encode('utf-8', 'backslashreplace'))}"
+
+    def named_by(self, *identity: object) -> None:
+        """Take the file for what it is called, not for its content: when it has grown, it replaces what it was."""
+        told = (*identity, self.target.project, self.target.experiment, self.target.validate)
+        self.name = f"import-{xxhash.xxh3_128_hexdigest(repr(told).encode('utf-8', 'backslashreplace'))}"
 
     def part(self, chunk: int) -> str:
         return f"{self.name}-{chunk}"
@@ -139,7 +144,7 @@ class BadLine(NamedTuple):
         return f"{self.path}:{self.number}: {self.reason}" if self.number else f"{self.path}: {self.reason}"
 
 
-def _json_lines(source: Source) -> Iterator[Line | BadLine]:
+def json_lines(source: Source) -> Iterator[Line | BadLine]:
     """Every line that is not empty, or what is wrong with it."""
     with source.path.open("rb") as file:
         for number, raw in enumerate(file, start=1):

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rolltrace.exchange.importer import BadLine, Line, Source
+from rolltrace.exchange.importer import BadLine, Line, Source, json_lines
 from rolltrace.exchange.text import parse
 
 MOST_DOCUMENT_BYTES = 256 << 20
@@ -30,6 +30,29 @@ def whole_document(source: Source) -> Iterator[Line | BadLine]:
         yield BadLine(source.path, 0, f"a JSON document of {size:,} bytes; at most {MOST_DOCUMENT_BYTES:,} are read")
         return
     yield document(source, 0, source.path.read_bytes())
+
+
+def whole_session(source: Source) -> Iterator[Line | BadLine]:
+    """All lines of a file as one record with `lines`: what the session files of agents are made of."""
+    size = source.path.stat().st_size
+    if size > MOST_DOCUMENT_BYTES:
+        yield BadLine(source.path, 0, f"a session of {size:,} bytes; at most {MOST_DOCUMENT_BYTES:,} are read")
+        return
+    lines: list[Any] = []
+    for line in json_lines(source):
+        if isinstance(line, BadLine):
+            yield line
+        elif isinstance(line.value, dict):
+            lines.append(line.value)
+        else:
+            yield BadLine(source.path, line.number, f"a line is a JSON object, not {type(line.value).__name__}")
+    if lines:
+        yield Line(0, b"", {"lines": lines}, source.time_ns)
+
+
+def objects(lines: Any) -> list[dict[str, Any]]:
+    """The lines of a session, without what is none."""
+    return [each for each in lines if isinstance(each, dict)] if isinstance(lines, list) else []
 
 
 def document(source: Source, number: int, raw: bytes, inside: str = "") -> Line | BadLine:

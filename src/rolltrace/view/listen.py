@@ -85,13 +85,13 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def listen(host: str, port: int | None) -> Listening:
+def listen(host: str, port: int | None, usual: int = DEFAULT_PORT) -> Listening:
     """Take a port: the one that is asked for; else the usual one, or any that is free.
 
     Raises:
         ConfigError: the port is taken, or the address is not one of this machine.
     """
-    for attempt in (port,) if port is not None else (DEFAULT_PORT, 0):
+    for attempt in (port,) if port is not None else (usual, 0):
         try:
             return _bound(host, attempt)
         except OSError as fault:

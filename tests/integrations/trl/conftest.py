@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,7 +16,9 @@ os.environ.update(TRL_EXPERIMENTAL_SILENCE="1", PYTHONWARNINGS="ignore")
 
 import pytest
 
-from .told import Ran
+with warnings.catch_warnings():  # of theirs
+    warnings.simplefilter("ignore")
+    from .told import Ran
 
 ROOT = Path(__file__).parents[3]
 ALONE = ("plain", "untraced", "text", "tools", "environments", "replay", "rollouts")
@@ -33,7 +37,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Ran]:
     """The run of a mode in one process."""
     folder = tmp_path_factory.mktemp("alone")
     train(folder, ALONE)
-    return lambda mode: Ran(folder, mode)
+    return functools.cache(lambda mode: Ran(folder, mode))
 
 
 @pytest.fixture(scope="session")
@@ -41,4 +45,4 @@ def ran_on_two_ranks(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str]
     """The same on two ranks; in the mode `split` each of them has half of every group."""
     folder = tmp_path_factory.mktemp("ranks")
     train(folder, ("split", "tools"), "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2")
-    return lambda mode: Ran(folder, mode)
+    return functools.cache(lambda mode: Ran(folder, mode))
