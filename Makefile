@@ -26,7 +26,7 @@ TIMEOUT := --timeout 300
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo engines viewer test test-viewer test-matrix nightly check check-viewer bench bench-peers bench-verl bench-tinker bench-view screenshots docs test-docs examples test-examples cookbook gen test-integrations environments build release-check clean \
+.PHONY: help demo engines viewer test test-viewer test-matrix nightly check check-viewer bench bench-peers bench-verl bench-tinker bench-fleet bench-view screenshots docs test-docs examples test-examples cookbook gen test-integrations environments build release-check clean \
   $(ENVIRONMENTS:%=environment-%) environment-langfuse
 
 help: ## list the commands
@@ -121,6 +121,10 @@ bench-verl: environment-verl ## the same rollouts of verl with each tracing back
 
 bench-tinker: environment-tinker ## what recording rollouts of tinker-cookbook costs, and a deepcopy at each step for comparison
 	.venvs/tinker/bin/python -m benchmarks.tinker_cost
+
+bench-fleet: environment-engines ## measure what bytes, parts and commits cost, for the simulation of a large fleet (docs/design/scale.md)
+	.venvs/engines/bin/python -m benchmarks.fleet measure
+	.venvs/engines/bin/python -m benchmarks.fleet
 
 bench-view: $(READY) .venvs/chromium ## what the viewer's pages take in a real browser (a minute; larger with VIEWED="--trajectories 20000 --wide 1000000 --odd 1 --readers 10")
 	$(BIN)/python -m pip install --quiet --group browser
