@@ -8,6 +8,7 @@ NODE_READY := viewer/node_modules/.ready
 # With the real frameworks and vendors, each in an environment of its own.
 VERL_RELEASES := 0.7.1 0.8.0 0.9.0
 TRL_RELEASES := 1.5.0 1.10.0
+WITH_OLDER_TRL := modes tools ranks
 # Each of these has an environment and a suite of the same name.
 SUITES := trackio tinker weave mlflow trl verifiers importers collect engines jupyter agents
 ENVIRONMENTS := verl $(SUITES) $(VERL_RELEASES:%=verl-%) $(TRL_RELEASES:%=trl-%) weave-server phoenix claude-code
@@ -191,7 +192,7 @@ $(VERL_RELEASES:%=test-with-verl-%): test-with-verl-%: environment-verl environm
 	PYTHONPATH=$(CURDIR)/.venvs/verl-$* .venvs/verl/bin/python -m pytest $(TIMEOUT) tests/integrations/verl_releases
 
 $(TRL_RELEASES:%=test-with-trl-%): test-with-trl-%: environment-trl environment-trl-%
-	PYTHONPATH=$(CURDIR)/.venvs/trl-$* .venvs/trl/bin/python -m pytest $(TIMEOUT) tests/integrations/trl
+	PYTHONPATH=$(CURDIR)/.venvs/trl-$* .venvs/trl/bin/python -m pytest $(TIMEOUT) $(WITH_OLDER_TRL:%=tests/integrations/trl/test_%.py)
 
 $(SUITES:%=test-with-%): test-with-%: environment-%
 	.venvs/$*/bin/python -m pytest $(TIMEOUT) $(PYTEST_FLAGS) tests/integrations/$*
