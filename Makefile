@@ -9,7 +9,7 @@ NODE_READY := viewer/node_modules/.ready
 VERL_RELEASES := 0.7.1 0.8.0 0.9.0
 TRL_RELEASES := 1.5.0 1.10.0
 # Each of these has an environment and a suite of the same name.
-SUITES := trackio tinker weave mlflow trl verifiers importers collect engines agents
+SUITES := trackio tinker weave mlflow trl verifiers importers collect engines jupyter agents
 ENVIRONMENTS := verl $(SUITES) $(VERL_RELEASES:%=verl-%) $(TRL_RELEASES:%=trl-%) weave-server phoenix claude-code
 PEERS := mlflow trackio weave weave-server langfuse
 WITH_VERL := torch ray verl $(VERL_RELEASES:%=verl-%)
@@ -26,7 +26,7 @@ TIMEOUT := --timeout 300
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo engines viewer test test-viewer test-matrix nightly check check-viewer bench bench-peers bench-verl bench-tinker bench-view screenshots docs test-docs examples test-examples cookbook gen test-integrations environments build release-check clean \
+.PHONY: help demo engines viewer test test-viewer test-matrix nightly check check-viewer bench bench-peers bench-verl bench-tinker bench-fleet bench-view screenshots docs test-docs examples test-examples cookbook gen test-integrations environments build release-check clean \
   $(ENVIRONMENTS:%=environment-%) environment-langfuse
 
 help: ## list the commands
@@ -122,6 +122,10 @@ bench-verl: environment-verl ## the same rollouts of verl with each tracing back
 bench-tinker: environment-tinker ## what recording rollouts of tinker-cookbook costs, and a deepcopy at each step for comparison
 	.venvs/tinker/bin/python -m benchmarks.tinker_cost
 
+bench-fleet: environment-engines ## measure what bytes, parts and commits cost, for the simulation of a large fleet (docs/design/scale.md)
+	.venvs/engines/bin/python -m benchmarks.fleet measure
+	.venvs/engines/bin/python -m benchmarks.fleet
+
 bench-view: $(READY) .venvs/chromium ## what the viewer's pages take in a real browser (a minute; larger with VIEWED="--trajectories 20000 --wide 1000000 --odd 1 --readers 10")
 	$(BIN)/python -m pip install --quiet --group browser
 	$(BIN)/python -m benchmarks.view $(VIEWED)
@@ -194,7 +198,7 @@ $(SUITES:%=test-with-%): test-with-%: environment-%
 test-with-weave: environment-weave-server
 # Weave's client leaves connections open, which pytest would find after the last test and fail.
 test-with-weave: PYTEST_FLAGS = -p no:unraisableexception
-test-with-mlflow: .venvs/chromium
+test-with-mlflow test-with-jupyter: .venvs/chromium
 test-with-agents: environment-claude-code
 test-with-engines: .venvs/java
 test-with-otlp: environment-mlflow environment-phoenix

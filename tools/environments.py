@@ -85,6 +85,8 @@ ENVIRONMENTS = {
     "mlflow": Environment(("mlflow==3.17.2", "opentelemetry-proto", "playwright")),
     "phoenix": Environment(("arize-phoenix==20.26.1",), kind="server"),
     "trackio": Environment(("trackio==0.43.0",)),
+    # The viewer behind Jupyter's own proxy, in a browser.
+    "jupyter": Environment(("jupyter-server==2.21.1", "jupyter-server-proxy==4.6.0", "playwright")),
     "langfuse": Environment(("langfuse==5.0.4",)),
     # What writes the files that are imported, as far as it runs on a CPU and without a network; torch as above.
     "importers": Environment(

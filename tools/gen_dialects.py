@@ -1,7 +1,7 @@
 """Write the views of a store in the SQL of other engines: src/rolltrace/query/dialects/*.sql.
 
-The views have one definition, in DuckDB's SQL (`query.views.whole_views`). sqlglot parses it and writes the other dialects;
-what it cannot know, because it is about meaning and not about spelling, is rewritten here first:
+The views have one definition, in DuckDB's SQL (`query.views.whole_views`). sqlglot parses it and writes the other
+dialects; what it cannot know, because it is about meaning and not about spelling, is rewritten here first:
 
 - `*`, EXCLUDE, REPLACE and BY NAME become lists of columns.
 - DuckDB orders null last, in structs too. The others do not agree on that, so a key says first whether it is null.
@@ -15,6 +15,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from sqlglot import ErrorLevel, exp, parse_one
 from sqlglot.optimizer.qualify import qualify
@@ -32,7 +33,7 @@ NOT_EXPRESSED = {
 _AGES = tuple(f"_{name}_at" for name in ("reward", "advantage", "fate"))
 """Columns of the listing that only our own engine needs."""
 
-Node = exp.Expression
+Node = Any  # what the types of sqlglot's nodes are called changes with its releases
 
 
 def main() -> None:
@@ -56,7 +57,7 @@ def text_of(dialect: str) -> str:
             statements.append(f"-- {name}: not in this dialect, since {NOT_EXPRESSED[name]}.\n")
             continue
         query = with_named_columns(parse_one(sql, dialect="duckdb"), schema)
-        schema[name] = {column: "TEXT" for column in query.named_selects}
+        schema[name] = dict.fromkeys(query.named_selects, "TEXT")
         query = _REWRITES[dialect](query)
         text = query.sql(dialect=dialect, pretty=True, unsupported_level=ErrorLevel.RAISE)
         what = "" if name in VIEWS else "-- (used by the views below)\n"
@@ -100,7 +101,9 @@ def _with_explicit_order(node: Node) -> Node:
     if isinstance(node, exp.ArgMax):
         key = node.expression
         parts = [each.expression for each in key.expressions] if isinstance(key, exp.Struct) else [key]
-        node.set("expression", exp.Tuple(expressions=[each for part in parts for each in (_is_null(part), part.copy())]))
+        node.set(
+            "expression", exp.Tuple(expressions=[each for part in parts for each in (_is_null(part), part.copy())])
+        )
     elif isinstance(node, exp.First) and isinstance(node.this, exp.Order):
         keys: list[Node] = []
         for each in node.this.expressions:
@@ -131,7 +134,9 @@ def _for_spark(node: Node) -> Node:
         return exp.func("SLICE", node.this, first, length, dialect="spark")
     if isinstance(node, exp.Anonymous) and node.name.lower() == "isfinite":
         (value,) = node.expressions
-        return exp.Paren(this=parse_one(f"NOT isnan({_(value)}) AND abs({_(value)}) < CAST('Infinity' AS DOUBLE)", dialect="spark"))
+        return exp.Paren(
+            this=parse_one(f"NOT isnan({_(value)}) AND abs({_(value)}) < CAST('Infinity' AS DOUBLE)", dialect="spark")
+        )
     return node
 
 
@@ -159,19 +164,28 @@ def _for_clickhouse(node: Node, fields: dict[str, int]) -> Node:
             return _call("arraySlice", node.this, bounds.this, *filter(None, [bounds.expression]))
         case exp.Coalesce() if _is_list(node.this):
             (other,) = node.expressions
-            return node.this if isinstance(other, exp.Cast) else _call("if", _call("notEmpty", node.this), node.this, other)
+            return (
+                node.this
+                if isinstance(other, exp.Cast)
+                else _call("if", _call("notEmpty", node.this), node.this, other)
+            )
         case exp.Is() if _is_list(node.this):
             return _call("empty", node.this)
         case exp.Substring():
             return _call("substringUTF8", node.this, node.args["start"], *filter(None, [node.args.get("length")]))
         case exp.Cast() if isinstance(node.this, exp.JSONExtract):
             key = node.this.expression.expressions[-1].this
-            return _call("nullIf", _call("JSONExtractRaw", node.this.this, exp.Literal.string(key)), exp.Literal.string(""))
+            return _call(
+                "nullIf", _call("JSONExtractRaw", node.this.this, exp.Literal.string(key)), exp.Literal.string("")
+            )
         case exp.ArraySort():
             return _call("arraySort", node.this)
         case exp.ArrayAgg():
             is_distinct = isinstance(node.this, exp.Distinct)
             return _call("groupUniqArray", node.this.expressions[0]) if is_distinct else _call("groupArray", node.this)
+        case exp.Max() if isinstance(node.this, exp.Column) and node.this.name in _MAY_BE_NAN:
+            any_nan = exp.GT(this=_call("countIf", _call("isNaN", node.this)), expression=exp.Literal.number(0))
+            return _call("if", any_nan, exp.var("nan"), _call("max", node.this))
         case exp.LogicalOr():
             return _call("max", node.this)
         case exp.LogicalAnd():
@@ -191,6 +205,10 @@ def _is_list(node: Node) -> bool:
 
 _LISTS = {name for table in TABLES for name, kind, _ in table.columns if kind.endswith("[]")}
 _LISTS |= {"flags", "labels", "prompt_ids", "response_ids"}
+
+
+_MAY_BE_NAN = {"reward"}
+"""DuckDB and Spark take NaN for the largest number; ClickHouse leaves it out of max()."""
 
 
 def _call(name: str, *arguments: Node) -> Node:

@@ -77,9 +77,7 @@ def polars(store: Path) -> Iterator[Ask]:
 
     from benchmarks.engines.frames import frames
 
-    context = pl.SQLContext(
-        {name: frame.collect().lazy() for name, frame in frames(str(store)).items()}, eager=True
-    )
+    context = pl.SQLContext({name: frame.collect().lazy() for name, frame in frames(str(store)).items()}, eager=True)
     yield lambda questions: [context.execute(sql).rows() for sql in questions]
 
 
@@ -106,8 +104,8 @@ def clickhouse(store: Path, path: str | None = None) -> Iterator[Ask]:
 
 
 @contextmanager
-def spark(store: Path, master: str = "local-cluster[2,1,1024]") -> Iterator[Ask]:
-    """Spark, as a small cluster: a driver and two workers in processes of their own."""
+def spark(store: Path, master: str = "local[2]") -> Iterator[Ask]:
+    """Spark, in local mode unless told otherwise (`local-cluster[2,1,1024]`: workers in processes of their own)."""
     from pyspark.sql import SparkSession
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

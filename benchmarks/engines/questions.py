@@ -88,7 +88,8 @@ QUESTIONS = (
         "Which prompts got harder to solve?",
         lambda engine: f"""
             select t.sample_index as sample_index,
-                avg(case when t.step between 16 and 23 then {engine.json_number.format("s.terms", "correct")} end) as before,
+                avg(case when t.step between 16 and 23
+                    then {engine.json_number.format("s.terms", "correct")} end) as before,
                 avg(case when t.step > 23 then {engine.json_number.format("s.terms", "correct")} end) as after
             from trajectories t join latest_scores s on t.trajectory_id = s.trajectory_id
             where s.name = 'reward' and not t.validate and not t.superseded group by t.sample_index""",
@@ -200,6 +201,7 @@ QUESTIONS = (
     ),
     Question(
         "How did rollouts end?",
-        lambda _: "select status, fate, count(*) as rollouts, min(step) as step from trajectories group by status, fate",
+        lambda _: """
+            select status, fate, count(*) as rollouts, min(step) as step from trajectories group by status, fate""",
     ),
 )  # fmt: skip

@@ -1,7 +1,7 @@
 """`clickhouse`: trajectories and their ops as rows of two tables of a ClickHouse server.
 
-A repeat replaces: both tables are ReplacingMergeTree, whose key holds our ids, and the views that people read are FINAL,
-so that a row which was sent twice is seen once, merged or not. The ops of a batch are inserted before its
+A repeat replaces: both tables are ReplacingMergeTree, whose key holds our ids, and the views that people read are
+FINAL, so that a row which was sent twice is seen once, merged or not. The ops of a batch are inserted before its
 trajectories: whoever sees a trajectory sees all of it.
 """
 
@@ -152,8 +152,9 @@ _VIEWS = {
     "trajectories": "SELECT * EXCEPT (_version) FROM {database}.trajectory_rows FINAL",
     "spans": "SELECT * EXCEPT (_version) FROM {database}.op_rows FINAL",
     "latest_scores": "SELECT trajectory_id, project, experiment, step, name, value, label, terms, author, time_ns "
-    "FROM (SELECT * EXCEPT (name) FROM {database}.trajectory_rows FINAL) ARRAY JOIN score_names AS name, score_values AS value, "
-    "score_labels AS label, score_terms AS terms, score_authors AS author, score_times_ns AS time_ns",
+    "FROM (SELECT * EXCEPT (name) FROM {database}.trajectory_rows FINAL) "
+    "ARRAY JOIN score_names AS name, score_values AS value, score_labels AS label, "
+    "score_terms AS terms, score_authors AS author, score_times_ns AS time_ns",
 }
 
 

@@ -37,8 +37,7 @@ def add(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from rolltrace.collect import Collector
-    from rolltrace.collect.place import Home
+    from rolltrace.collect import Collector, Home
     from rolltrace.settings import Settings
     from rolltrace.view import is_loopback, listen
 

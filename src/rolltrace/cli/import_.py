@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from rolltrace._amounts import counted
@@ -67,22 +68,15 @@ def run(options: argparse.Namespace) -> int:
             print(problems[-1], file=sys.stderr)
 
     done = ImportReport(0, 0, 0)
-    for chosen, its_files in _by_format(options.format, files).items():
-        report = import_files(
-            chosen.reader, its_files, target, files_of=chosen.files, on_bad=tell, progress=progress("importing")
-        )
-        done = ImportReport(*(each + more for each, more in zip(done, report)))
-    if len(problems) <= _MOST_LINES:
-        print(problems[-1], file=sys.stderr)
-
-    done = import_files(
-        chosen.reader,
-        files,
-        Target(store, options.project, options.experiment, options.validate),
-        files_of=chosen.files,
-        on_bad=tell,
-        progress=progress("importing"),
-    )
+    with TemporaryDirectory(prefix="rolltrace-import-") as fetched:
+        for chosen, its_files in _by_format(options.format, files).items():
+            if chosen.is_remote:
+                target.named()  # before anything is asked of a server
+                its_files = [chosen.fetch(str(each), Path(fetched)) for each in its_files]
+            report = import_files(
+                chosen.reader, its_files, target, files_of=chosen.files, on_bad=tell, progress=progress("importing")
+            )
+            done = ImportReport(*(each + more for each, more in zip(done, report)))
     if len(problems) > _MOST_LINES:
         print(f"rolltrace: and {len(problems) - _MOST_LINES} more that could not be read", file=sys.stderr)
     if options.json:

@@ -315,5 +315,7 @@ def _tags(span: Span) -> dict[str, Any]:
     for name in ("session.id", "gen_ai.conversation.id", "gen_ai.agent.name", "user.id", "tag.tags"):
         if span.attributes.get(name) is not None:
             tags[name] = span.attributes[name]
-    resource = {name: span.resource[name] for name in ("service.name", "host.name") if name in span.resource}
-    return {**resource, **tags, **({"instrumentation": span.scope} if span.scope else {})}
+    for name in ("service.name", "host.name"):
+        if name in span.resource:
+            tags[name] = span.resource[name]
+    return {**tags, **({"instrumentation": span.scope} if span.scope else {})}

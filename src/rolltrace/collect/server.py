@@ -22,7 +22,7 @@ from starlette.routing import Route
 
 from rolltrace.collect.collector import Collector, NotKept
 from rolltrace.collect.otlp import BadRequest, Received, partial_success, read_json, read_protobuf, status_body
-from rolltrace.view.guesses import Guesses
+from rolltrace.view import Guesses
 
 if TYPE_CHECKING:
     from rolltrace.view import Listening
@@ -179,7 +179,7 @@ def serve_collector(collector: Collector, listening: Listening, token: str | Non
     """Answer until a signal ends it."""
     import uvicorn
 
-    from rolltrace.view.connection import Connection
+    from rolltrace.view import Connection
 
     config = uvicorn.Config(
         Server(collector, token).app, log_level="error", access_log=False, server_header=False, lifespan="on",

@@ -246,17 +246,27 @@ class TraceGraph:
             outputs["semantic_parents"] = node["semantic_parents"]
         if version is not None:
             outputs["policy_version"] = version
-        return PastOp("generate", "llm", *self._times(call, node), inputs, outputs, *_failure(call), is_inside=True)
+        return self._call(call, node, inputs, outputs)
 
     def _failed(self, call: Mapping[str, Any]) -> PastOp:
         """A call that gave no message."""
-        return PastOp("generate", "llm", *self._times(call, {}), _about(call), None, *_failure(call), is_inside=True)
+        return self._call(call, {}, _about(call), None)
+
+    def _call(self, call: Mapping[str, Any], node: Mapping[str, Any], inputs: Any, outputs: Any) -> PastOp:
+        start_ns, end_ns = self._times(call, node)
+        error = _object(call, "error")
+        op = PastOp("generate", "llm", start_ns, end_ns, inputs, outputs, is_inside=True)
+        if error:
+            op.status, op.error, op.traceback = "error", _error(error), _text(error, "traceback")
+        return op
 
     def _result(self, at: int) -> PastOp:
         """What a tool said. Of its call only the request is known, and when the result was seen."""
         message = self._nodes[at]["message"]
         calls = [call for each in self._path(at) for call in _tool_calls(self._nodes[each]["message"])]
-        call = next((each for each in reversed(calls) if each.get("id") == message.get("tool_call_id")), {})
+        call: Mapping[str, Any] = next(
+            (each for each in reversed(calls) if each.get("id") == message.get("tool_call_id")), {}
+        )
         name = message.get("name") or _function(call)["name"] or "tool"
         when = _ns(self._nodes[at], "timestamp") or self._start_ns
         given = {"arguments": call.get("arguments")} if call else None
@@ -376,11 +386,6 @@ def _role(node: Mapping[str, Any], at: int) -> str:
 
 def _about(call: Mapping[str, Any]) -> dict[str, Any]:
     return {name: call[name] for name in ("model", "sampling", "endpoint") if call.get(name) is not None}
-
-
-def _failure(call: Mapping[str, Any]) -> tuple[str, str | None, str | None]:
-    error = _object(call, "error")
-    return ("error", _error(error), _text(error, "traceback")) if error else ("ok", None, None)
 
 
 def _error(error: Mapping[str, Any]) -> str:

@@ -37,6 +37,12 @@ class ImportFormat(NamedTuple):
 
     module: str
     help: str
+    is_remote: bool = False
+    """What is named is no file, but something on a server; its module has a function `fetch`."""
+
+    def fetch(self, address: str, folder: Path) -> Path:
+        """Fetch what is named into a file of this folder."""
+        return cast("Callable[[str, Path], Path]", _module(self.module).fetch)(address, folder)
 
     def reader(self, source: Source) -> LineReader:
         """The reader of one file: a function of a line."""
@@ -84,6 +90,8 @@ IMPORTS = {
     "mini-swe-agent": ImportFormat("import_mini_swe_agent", "trajectories of mini-swe-agent, `*.traj.json`"),
     "claude-code": ImportFormat("import_claude_code", "sessions of Claude Code, ~/.claude/projects/*/*.jsonl"),
     "codex": ImportFormat("import_codex", "sessions of Codex, ~/.codex/sessions/Y/M/D/rollout-*.jsonl"),
+    "mlflow": ImportFormat("import_mlflow", "traces of an MLflow experiment, by its name or id", is_remote=True),
+    "weave": ImportFormat("import_weave", "calls of a Weave project, ENTITY/NAME", is_remote=True),
     "verl": ImportFormat("import_verl", "step dumps of verl's trainer.rollout_data_dir"),
     "tinker": ImportFormat("import_tinker", "rollout summaries of tinker-cookbook"),
     "chat": ImportFormat("import_chat", "JSON lines with messages and, where known, reward, step and ids"),

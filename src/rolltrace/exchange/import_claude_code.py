@@ -15,12 +15,12 @@ from typing import Any
 
 import xxhash
 
-from rolltrace.exchange.guess import Peek
+from rolltrace.exchange.guessing import Peek
 from rolltrace.exchange.import_checks import ImportChecks
 from rolltrace.exchange.import_rows import ImportedRow, Malformed, row, without_nothing
 from rolltrace.exchange.import_turns import Turns, time_of, tool_call
 from rolltrace.exchange.importer import BadLine, Line, LineReader, Source, place_of
-from rolltrace.exchange.splitting import whole_session
+from rolltrace.exchange.splitting import objects, whole_session
 from rolltrace.record import TRAJECTORIES
 
 _NAME = re.compile(r"(?:[0-9a-f]{8}-[0-9a-f-]{27}|agent-[0-9a-zA-Z-]+)\.jsonl")
@@ -47,8 +47,8 @@ def reader(source: Source) -> LineReader:
     checks = ImportChecks()
 
     def read(record: dict[str, Any], line: Line) -> list[ImportedRow]:
-        lines, chain = record.get("lines"), str(record.get("chain") or _MAIN)
-        if not isinstance(lines, list) or not any(_said(each) is not None for each in lines):
+        lines, chain = objects(record.get("lines")), str(record.get("chain") or _MAIN)
+        if not any(_said(each) is not None for each in lines):
             raise Malformed("not a session of Claude Code: nobody says anything in it")
         place = place_of(source, line, _id_of(source, chain), validate=source.target.validate)
         times = [at for each in lines if (at := time_of(each.get("timestamp"))) is not None]

@@ -12,12 +12,12 @@ from typing import Any
 
 import xxhash
 
-from rolltrace.exchange.guess import Peek
+from rolltrace.exchange.guessing import Peek
 from rolltrace.exchange.import_checks import ImportChecks
 from rolltrace.exchange.import_rows import ImportedRow, Malformed, row, without_nothing
 from rolltrace.exchange.import_turns import Turns, time_of, tool_call
 from rolltrace.exchange.importer import Line, LineReader, Source, place_of
-from rolltrace.exchange.splitting import whole_session
+from rolltrace.exchange.splitting import objects, whole_session
 from rolltrace.record import TRAJECTORIES
 
 _CALLS = frozenset({"function_call", "custom_tool_call", "local_shell_call", "web_search_call", "tool_search_call"})
@@ -47,11 +47,8 @@ def reader(source: Source) -> LineReader:
     checks = ImportChecks()
 
     def read(record: dict[str, Any], line: Line) -> list[ImportedRow]:
-        lines = record.get("lines")
-        if not isinstance(lines, list):
-            raise Malformed("not a session of Codex")
         session = _Session()
-        for each in lines:
+        for each in objects(record.get("lines")):
             session.add(each)
         if not session.events:
             raise Malformed("not a session of Codex: nobody says anything in it")
@@ -111,7 +108,7 @@ class _Session:
         self._last_ns = at or self._last_ns
 
     def _item(self, item: dict[str, Any], at: int | None) -> None:
-        kind, role = item.get("type"), item.get("role")
+        kind, role = str(item.get("type")), item.get("role")
         if kind == "message" and role != "assistant":
             self._close()
             self.events.append((str(role or "user"), _text(item.get("content")), at))
@@ -120,7 +117,7 @@ class _Session:
             self.events.append(("result", item, at))
         elif kind in ("message", "reasoning") or kind in _CALLS:
             if self._open is None:
-                self._open = _Reply(self._last_ns or at, self._model)
+                self._open = _Reply(None if at is None else self._last_ns or at, self._model)
                 self.events.append(("reply", self._open, at))
             self._open.end_ns = at or self._open.end_ns
             _extend(self._open.message, item)

@@ -120,7 +120,7 @@ def _add_step(turns: Turns, step: dict[str, Any], agent: dict[str, Any]) -> None
         turns.say(str(step.get("source") or "user"), message)
         _add_results(turns, step, {}, at)
         return
-    calls = {call.get("tool_call_id"): call for call in listed(step, "tool_calls")}
+    calls = {str(call.get("tool_call_id")): call for call in listed(step, "tool_calls")}
     said: dict[str, Any] = {"role": "assistant", "content": message}
     if step.get("reasoning_content") is not None:
         said["reasoning_content"] = step["reasoning_content"]
@@ -141,10 +141,10 @@ def _add_step(turns: Turns, step: dict[str, Any], agent: dict[str, Any]) -> None
     _add_results(turns, step, calls, None)
 
 
-def _add_results(turns: Turns, step: dict[str, Any], calls: dict[Any, dict[str, Any]], at: int | None) -> None:
+def _add_results(turns: Turns, step: dict[str, Any], calls: dict[str, dict[str, Any]], at: int | None) -> None:
     waiting = dict(calls)
     for result in _results(step):
-        call = waiting.pop(result.get("source_call_id"), None)
+        call = waiting.pop(str(result.get("source_call_id")), None)
         name = str((call or {}).get("function_name") or ("tool" if calls else "environment"))
         outcome: Any = result.get("content")
         if result.get("subagent_trajectory_ref") is not None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from rolltrace.exchange.guess import Peek
+from rolltrace.exchange.guessing import Peek
 from rolltrace.exchange.import_checks import ImportChecks
 from rolltrace.exchange.import_rows import ImportedRow, Malformed, listed, row, without_nothing
 from rolltrace.exchange.import_turns import Turns, add_message, time_of

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from rolltrace.exchange.guessing import Peek
 from rolltrace.exchange.import_checks import ImportChecks
@@ -89,8 +89,8 @@ def _only(value: Any) -> Any:
     return value[0] if isinstance(value, list) and len(value) == 1 else value
 
 
-def _are(value: Any, kind: type) -> bool:
-    return isinstance(value, list) and all(isinstance(each, kind) for each in value)
+def _are(value: Any, *kinds: type) -> TypeGuard[list[Any]]:
+    return isinstance(value, list) and all(isinstance(each, kinds) for each in value)
 
 
 def _tokens(fields: dict[str, Any]) -> dict[str, list[Any]]:
@@ -101,14 +101,14 @@ def _tokens(fields: dict[str, Any]) -> dict[str, list[Any]]:
     length = fields.get("input_lengths")
     ids = ids[: length if isinstance(length, int) and length >= 0 else len(ids)]
     mask = fields.get("token_loss_mask")
-    mask = [int(each) for each in mask[: len(ids)]] if _are(mask, int | float) else []  # type: ignore[arg-type]
+    mask = [int(each == 1) for each in mask[: len(ids)]] if _are(mask, int, float) else []
     begin = mask.index(1) if 1 in mask else len(ids)
     logprobs = fields.get("generation_logprobs")
     return {
         "prompt_ids": ids[:begin],
         "response_ids": ids[begin:],
         "response_mask": mask[begin:],
-        "logprobs": logprobs[begin : len(ids)] if _are(logprobs, int | float) else [],  # type: ignore[arg-type]
+        "logprobs": logprobs[begin : len(ids)] if _are(logprobs, int, float) else [],
     }
 
 
@@ -116,7 +116,7 @@ def _advantage(fields: dict[str, Any]) -> float | None:
     """The advantage of a sample: GRPO gives each of its tokens the same."""
     values = fields.get("advantages")
     if is_number(values):
-        return float(values)  # type: ignore[arg-type]
+        return float(values)
     mask = fields.get("token_loss_mask")
     if not isinstance(values, list):
         return None

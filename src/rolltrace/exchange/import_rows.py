@@ -11,7 +11,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Hashable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 import xxhash
 
@@ -222,7 +222,7 @@ class Samples:
         return {"sample_index": self._first.setdefault(mark, index), "rollout_n": number}
 
 
-def is_number(value: Any) -> bool:
+def is_number(value: Any) -> TypeGuard[float]:
     return isinstance(value, int | float)
 
 

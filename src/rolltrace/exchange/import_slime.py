@@ -65,7 +65,7 @@ def reader(source: Source) -> LineReader:
         own_step = record.get("rollout_id")
         step = whole(step_of_file if own_step is None else own_step, "rollout_id")
         group = record.get("group_index")
-        mark = group if group is not None else as_bytes(record.get("prompt"))
+        mark = as_bytes(record.get("prompt") if group is None else [group])
         where = samples.of((step, mark), line.number - 1)
         if group is not None:
             where["sample_index"] = _whole(group, "group_index")

@@ -50,6 +50,11 @@ def whole_session(source: Source) -> Iterator[Line | BadLine]:
         yield Line(0, b"", {"lines": lines}, source.time_ns)
 
 
+def objects(lines: Any) -> list[dict[str, Any]]:
+    """The lines of a session, without what is none."""
+    return [each for each in lines if isinstance(each, dict)] if isinstance(lines, list) else []
+
+
 def document(source: Source, number: int, raw: bytes, inside: str = "") -> Line | BadLine:
     """A JSON document as a record.
 

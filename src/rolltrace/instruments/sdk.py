@@ -119,7 +119,7 @@ def _begun(options: Any, kwargs: dict[str, Any]) -> OpenOp | None:
 def _returned(op: OpenOp, result: Any) -> None:
     try:
         response = getattr(result, "http_response", None) or getattr(result, "response", None)
-        if not hasattr(response, "iter_bytes"):
+        if response is None or not hasattr(response, "iter_bytes"):
             op.finish(result)
         elif hasattr(response, "_content"):  # it was read already
             op.finish(value_of(response.content))

@@ -160,9 +160,10 @@ class Engine:
     ) -> T:
         self._freshen()
         for _ in range(_TRIES):
-            cursor = None
+            cursor, snapshot = None, self._snapshot
             try:
                 with taken(self._lock):
+                    snapshot = self._snapshot
                     cursor = self._cursor(scope)
                     cursor.make_views(sql)
                     connection = cursor.connection
@@ -182,7 +183,7 @@ class Engine:
                 problem = fault
                 if cursor is not None and not is_of_files(fault):
                     raise QueryError(str(fault)) from None
-                if not self._recover(scope):
+                if not self._recover(scope, snapshot):
                     break
         raise StoreError(f"the store {str(self._store)!r} could not answer: {problem}") from problem
 
@@ -228,34 +229,40 @@ class Engine:
     def _show(self, snapshot: Snapshot) -> None:
         """From now on, answer from this one."""
         before, generation = self._snapshot, self._cursors.generation
-        if self._is_ahead:
-            self._prepare(snapshot, before)
+        shared = self._prepare(snapshot, before) if self._is_ahead else set()
         with taken(self._lock):
             if self._cursors.generation != generation:  # the database was closed meanwhile
                 snapshot.cursors.clear()
+            for key in shared:
+                if key not in before.cursors:  # closed meanwhile, to make room for another one
+                    snapshot.cursors.pop(key, None)
             self._snapshot = snapshot
-            kept = {id(cursor) for cursor in snapshot.cursors.values()}
-            for cursor in before.cursors.values():
-                if id(cursor) not in kept:
+            for key, cursor in before.cursors.items():
+                if key not in shared:
                     self._cursors.close_cursor(cursor)
             before.cursors = {}
             self._cursors.drop_outdated(snapshot.cursors.values())
 
-    def _prepare(self, snapshot: Snapshot, before: Snapshot) -> None:
-        """Open the cursors that will be needed, while questions are still answered from those of before."""
+    def _prepare(self, snapshot: Snapshot, before: Snapshot) -> set[ScopeKey]:
+        """Open the cursors that will be needed, while questions are still answered from those of before. Those of
+        which keys are shared by both."""
+        shared = set[ScopeKey]()
         since = time.monotonic() - KEEP_SEC
-        self._asked_at = {key: at for key, at in self._asked_at.copy().items() if at > since}
-        for key in self._asked_at:
+        asked = sorted(((at, key) for key, at in self._asked_at.copy().items() if at > since), key=lambda each: each[0])
+        self._asked_at = {key: at for at, key in asked}
+        for _, key in asked[-_MOST_CURSORS:]:
             same = before.cursors.get(key)
             try:
                 if same is not None and snapshot.has_same_rows(before, key):
                     snapshot.cursors[key] = same
+                    shared.add(key)
                 else:
                     cursor = snapshot.cursors[key] = self._cursors.open(snapshot, key)
                     cursor.make(() if same is None else list(same.made))
             except duckdb.Error:  # a part went meanwhile: whoever asks sees to that
-                if (failed := snapshot.cursors.pop(key, None)) is not None and failed is not same:
+                if (failed := snapshot.cursors.pop(key, None)) is not None:
                     failed.connection.close()
+        return shared
 
     @property
     def unread_bytes(self) -> int:
@@ -360,10 +367,12 @@ class Engine:
             cursor = snapshot.cursors[scope] = self._cursors.open(snapshot, scope)
         return cursor
 
-    def _recover(self, scope: ScopeKey) -> bool:
-        """After a failed query: whether something is different now, so that trying again makes sense."""
+    def _recover(self, scope: ScopeKey, asked: Snapshot) -> bool:
+        """After a question failed: whether something is different now, so that trying again makes sense."""
         with taken(self._looking):
-            before = self._snapshot.folders
+            if self._snapshot is not asked:  # somebody else had the same problem
+                return True
+            before = asked.folders
             self._close_database()  # an internal error leaves it unusable
             self._look()
             if self._snapshot.folders != before:  # compacted or pruned while we read
@@ -385,12 +394,15 @@ class Engine:
     def _check(self, parts: list[Path], *, thorough: bool = False) -> bool:
         """Find damaged parts and leave them out from now on; whether there were any."""
         problems = {}
+        connection = self._cursors.connection() if thorough else None
         for part in parts:
             if part not in self._footers or thorough:
-                self._footers[part] = problem_of(part, self._cursors.connected() if thorough else None)
+                self._footers[part] = problem_of(part, connection)
             problem = self._footers[part]
             if problem:
                 problems[part] = problem
+        if connection is not None:
+            connection.close()
         if problems:
             self._damaged = {**self._damaged, **problems}
             folders = {path: self._without_damaged(folder) for path, folder in self._snapshot.folders.items()}

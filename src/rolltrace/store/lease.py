@@ -19,6 +19,7 @@ another process of this host has left behind can be taken at once.
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,6 +28,7 @@ from typing import NamedTuple
 import msgspec
 
 from rolltrace._guard import logger
+from rolltrace.errors import FormatError
 from rolltrace.files import NumberedFiles, create_file, host_name, links_work, make_folder, read_page, replace_file
 from rolltrace.store.layout import escape, unescape
 from rolltrace.store.owners import is_running, other_hosts
@@ -41,6 +43,7 @@ _QUIET_SEC = 600.0
 """After so long without a sign of life, by the clocks of this host and of the file system, people are told."""
 _ALIVE_SEC = 30.0
 _RELEASED = b"released"
+_ID = re.compile(rb"[0-9a-f]{8}")
 
 
 def sending_duty(backend: str) -> str:
@@ -159,7 +162,7 @@ class Lease:
             if older < epoch:
                 self._files.path(older).unlink(missing_ok=True)
         for beat in self._files.folder.glob("*.beat"):  # also one that a holder of old has written since
-            if beat != self._beat_file(epoch):
+            if beat.stem.isdigit() and int(beat.stem) < epoch:
                 beat.unlink(missing_ok=True)
         return True
 
@@ -172,7 +175,10 @@ def store_id(store: Path) -> str:
     file = store / "lease" / "id"
     while True:
         try:
-            return read_page(file).decode()
+            identity = read_page(file)
+            if not _ID.fullmatch(identity):
+                raise FormatError(f"{file} is damaged; remove it, and another one is made")
+            return identity.decode()
         except FileNotFoundError:
             make_folder(file.parent, durable=True)
             create_file(file, os.urandom(4).hex().encode(), durable=True)

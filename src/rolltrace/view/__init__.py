@@ -25,6 +25,7 @@ from rolltrace.view.listen import (
 
 if TYPE_CHECKING:
     from rolltrace.query import Comparison, Result, Store, Trajectory
+    from rolltrace.view.connection import Connection
     from rolltrace.view.guesses import Guesses
     from rolltrace.view.notebook import Page
     from rolltrace.view.security import Access, access_for
@@ -34,13 +35,18 @@ if TYPE_CHECKING:
 _LATER, __getattr__ = load_later(
     __name__,
     {
-        "guesses": "Guesses", "security": "Access access_for", "server": "application", "writes": "Writing",
+        "connection": "Connection",
+        "guesses": "Guesses",
+        "security": "Access access_for",
+        "server": "application",
+        "writes": "Writing",
     },
-)  # fmt: skip
+)
 
 __all__ = [
     "Access",
     "Certificate",
+    "Connection",
     "Guesses",
     "Listening",
     "Writing",

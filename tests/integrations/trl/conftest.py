@@ -6,6 +6,7 @@ import functools
 import os
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,7 +16,9 @@ os.environ.update(TRL_EXPERIMENTAL_SILENCE="1", PYTHONWARNINGS="ignore")
 
 import pytest
 
-from .told import Ran
+with warnings.catch_warnings():  # of theirs
+    warnings.simplefilter("ignore")
+    from .told import Ran
 
 ROOT = Path(__file__).parents[3]
 ALONE = ("plain", "untraced", "text", "tools", "environments", "replay", "rollouts")

@@ -29,7 +29,7 @@ def test_rollouts_are_those_of_trls_table(ran: RanOf, mode: str) -> None:
     tables = run.logged("train")
     assert Counter(each.step for each in run.training) == steps_of(mode)
     for step in steps_of(mode):
-        assert told_by_store(run.of_step(step)) == told_by_trl(tables[step], GROUP)
+        assert told_by_store(run.of_step(step), tables[step]) == told_by_trl(tables[step], GROUP)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -41,7 +41,7 @@ def test_evaluation_is_apart_and_stands_at_the_step_of_trls_log(ran: RanOf, mode
         rollouts = run.of_step(step, validate=True)
         assert len(rollouts) == 2 * GROUP_EVAL
         last = table.tail(len(rollouts)).reset_index(drop=True)  # behind those of training
-        assert told_by_store(rollouts) == told_by_trl(last, GROUP_EVAL)
+        assert told_by_store(rollouts, last) == told_by_trl(last, GROUP_EVAL)
         assert {each.fate for each in rollouts} == {None}
 
 

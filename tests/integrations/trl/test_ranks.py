@@ -19,10 +19,11 @@ def test_the_rollouts_of_both_ranks_are_those_of_trls_table(ran_on_two_ranks: Ra
     tables = run.logged("train")
     assert set(tables) == {1, 2, 3}
     for step, table in tables.items():
-        assert told_by_store(run.of_step(step)) == told_by_trl(table, GROUP)
+        assert told_by_store(run.of_step(step), table) == told_by_trl(table, GROUP)
     for step, table in run.logged("eval").items():
         rollouts = run.of_step(step, validate=True)
-        assert told_by_store(rollouts) == told_by_trl(table.tail(len(rollouts)).reset_index(drop=True), GROUP_EVAL)
+        last = table.tail(len(rollouts)).reset_index(drop=True)
+        assert told_by_store(rollouts, last) == told_by_trl(last, GROUP_EVAL)
 
 
 def test_a_group_that_is_split_over_ranks_is_one_group(ran_on_two_ranks: RanOf) -> None:

@@ -12,6 +12,9 @@ import pandas as pd
 
 from rolltrace.query import Store, Trajectory, open_store
 
+from . import tiny
+
+TOKENIZER = tiny.make_tokenizer()
 _OTHERS = frozenset({"step", "prompt", "completion", "advantage", "golden"})
 
 
@@ -75,11 +78,10 @@ def told_by_trl(table: pd.DataFrame, group: int) -> Counter[Line]:
     )
 
 
-def told_by_store(trajectories: list[Trajectory]) -> Counter[Line]:
-    return Counter(
-        Line(*_prompt_and_completion(each), _terms(each), each.advantage or 0.0, each.rollout_n or 0)
-        for each in trajectories
-    )
+def told_by_store(trajectories: list[Trajectory], table: pd.DataFrame) -> Counter[Line]:
+    """In the form of TRL's table: before 1.14 it has the text of tokens where there are messages now."""
+    said = _decoded if isinstance(table["prompt"].iloc[0], str) else _prompt_and_completion
+    return Counter(Line(*said(each), _terms(each), each.advantage or 0.0, each.rollout_n or 0) for each in trajectories)
 
 
 def _terms(trajectory: Trajectory) -> tuple[tuple[str, float | None], ...]:
@@ -96,6 +98,15 @@ def _prompt_and_completion(trajectory: Trajectory) -> tuple[str, str]:
     prompt = inputs["messages"]
     last = [outputs["message"]] if "message" in outputs else []
     return _text(prompt), _text(turns[-1].inputs["messages"][len(prompt) :] + last)
+
+
+def _decoded(trajectory: Trajectory) -> tuple[str, str]:
+    first, last = trajectory.tokens[0], trajectory.tokens[-1]
+    ids = [*last.prompt_ids[len(first.prompt_ids) :], *last.response_ids]
+    return (
+        TOKENIZER.decode(first.prompt_ids, skip_special_tokens=True),
+        TOKENIZER.decode(ids, skip_special_tokens=True),
+    )
 
 
 def _text(value: Any) -> str:

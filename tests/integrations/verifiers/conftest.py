@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,20 +50,24 @@ class Ran:
 
 
 @pytest.fixture(scope="session")
-def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[rig.Server]:
+    folder = tmp_path_factory.mktemp("model")
+    server = rig.Server(rig.make_tokenizer(folder), str(folder))
+    with server.serving():
+        yield server
+
+
+@pytest.fixture(scope="session")
+def ran(tmp_path_factory: pytest.TempPathFactory, server: rig.Server) -> Ran:
     folder = tmp_path_factory.mktemp("verifiers")
-    model = str(folder / "tiny")
-    server = rig.Server(rig.make_tokenizer(folder / "tiny"), model)
     rolltrace.init("verifiers", "live", store=folder / "store", drain="off", quiet=True)
-    with server.serving(), warnings.catch_warnings():
+    live = Live(step=STEP, env="sums")
+    hooks = {"on_trace": live.on_trace, "on_complete": live.on_complete}
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        live = Live(step=STEP, env="sums")
-        hooks = {"on_trace": live.on_trace, "on_complete": live.on_complete}
-        episodes = asyncio.run(
-            rig.run_all(rig.make_env(), rig.make_context(model, server.url), ROLLOUTS, lambda at: hooks)
-        )
+        episodes = asyncio.run(rig.run_all(rig.make_env(), rig.make_context(server), ROLLOUTS, lambda at: hooks))
     rolltrace.shutdown()
-    return Ran(episodes, server.said, folder)
+    return Ran(episodes, list(server.said), folder)
 
 
 @pytest.fixture(scope="session")

@@ -53,6 +53,7 @@ class Server:
     """Answers with a tool call, then with a number; one prompt breaks it. Remembers what it was asked and said."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerFast, model: str) -> None:
+        self.model = model
         self.said: list[tuple[list[int], list[int], list[float]]] = []
         server = self
 
@@ -112,8 +113,9 @@ class DirectHarness(vf.Harness[DirectConfig]):
     NEEDS_CONTAINER = False
     EXECUTES_CODE = False
 
-    async def launch(self, ctx: Any, trace: Any, runtime: Any, endpoint: str, secret: str, *args: Any) -> ProgramResult:
-        data = args[1]
+    async def launch(
+        self, ctx: Any, trace: Any, runtime: Any, endpoint: str, secret: str, mcp_urls: Any, data: Any, **more: Any
+    ) -> ProgramResult:
         _, prompt = self.resolve_prompt(data)
         messages: list[dict[str, Any]] = [{"role": "user", "content": prompt}]
 
@@ -181,11 +183,11 @@ def make_env() -> Any:
     return vf.SingleAgentEnv(config)
 
 
-def make_context(model: str, url: str) -> Any:
+def make_context(server: Server) -> Any:
     client = vf.TrainClientConfig(
-        base_url=url, api_key_var="FAKE_KEY", renderer={"name": "qwen3"}, renderer_model_name=model
+        base_url=server.url, api_key_var="FAKE_KEY", renderer={"name": "qwen3"}, renderer_model_name=server.model
     )
-    return vf.ModelContext(model=model, client=client)
+    return vf.ModelContext(model=server.model, client=client)
 
 
 async def run_all(env: Any, context: Any, n: int, hooks: Callable[[int], dict[str, Any]]) -> list[Any]:

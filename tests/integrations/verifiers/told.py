@@ -23,7 +23,7 @@ def check_rollout(trajectory: Trajectory, trace: Any, *, decimals: int | None) -
         assert [*kept.prompt_ids, *kept.response_ids] == ids
         assert len(kept.response_ids) == sampled
         logprobs = trace.nodes[at].logprobs
-        assert kept.logprobs == pytest.approx(logprobs if decimals is None else rounded(logprobs, decimals), abs=1e-7)
+        assert kept.logprobs == pytest.approx(logprobs if decimals is None else rounded(logprobs, decimals), rel=1e-6)
         assert op.outputs["message"].get("content", "") == (trace.nodes[at].message.content or "")
         assert [message["role"] for message in op.inputs["messages"]] == [
             trace.nodes[node].message.role for node in path[:-1]

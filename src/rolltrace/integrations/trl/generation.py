@@ -209,9 +209,8 @@ class Generation:
 
     def _calls(self, row: int, name: str) -> list[Any]:
         """The calls of a tool that the model asked for in its last turn."""
-        asked = (
-            next((each for each in reversed(self._said[row]) if each.get("role") != "tool"), {}) if self._said else {}
-        )
+        said = self._said[row] if self._said is not None else []
+        asked: Mapping[str, Any] = next((each for each in reversed(said) if each.get("role") != "tool"), {})
         calls = asked.get("tool_calls") or []
         return [each for each in calls if _name_of(each) == name]
 

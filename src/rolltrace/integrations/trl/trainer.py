@@ -109,6 +109,8 @@ class Attached:
         self._waiting: dict[int, TrajectoryHandle] = {}
         """Rollouts of the last batch, by their numbers."""
         self._untrained: set[int] = set()
+        self._masked: set[int] = set()
+        """Those of which no token is trained on."""
         self._next_number = 0
         self._change("_generate_and_score_completions", self._rollouts)
         self._change("_generate", self._generating)
@@ -181,7 +183,12 @@ class Attached:
         self._next_number = numbers.stop
         self._waiting = {number: row.handle for number, row in zip(numbers, generation.rows)}
         self._untrained = set(numbers)
-        output[ROWS] = output["completion_ids"].new_tensor(list(numbers))
+        mask = output["completion_mask"]
+        if output.get("tool_mask") is not None:
+            mask = mask * output["tool_mask"]
+        self._masked = {number for number, tokens in zip(numbers, mask.sum(dim=1).tolist()) if not tokens}
+        # Not on a GPU: to read it there would wait for all that the GPU has to do.
+        output[ROWS] = output["completion_ids"].new_tensor(list(numbers), device="cpu")
 
     def _end_resets(self) -> None:
         resets, self._resets = self._resets, None
@@ -265,18 +272,13 @@ class Attached:
         numbers = inputs.get(ROWS)
         if numbers is None:
             return
-        mask = inputs["completion_mask"]
-        if inputs.get("tool_mask") is not None:
-            mask = mask * inputs["tool_mask"]
         step = self._trainer.state.global_step + 1
-        for number, tokens in zip(numbers.tolist(), mask.sum(dim=1).tolist()):
+        for number in numbers.tolist():
             handle = self._waiting.get(number)
             if handle is None:
                 continue
             self._untrained.discard(number)
-            if tokens:
-                rolltrace.score(handle, "fate", "trained", trained_step=step)
+            if number in self._masked:
+                rolltrace.score(handle, "fate", "filtered", reason=_MASKED)
             else:
-                rolltrace.score(
-                    handle, "fate", "filtered", reason="no token is trained on, as of truncated completions"
-                )
+                rolltrace.score(handle, "fate", "trained", trained_step=step)
