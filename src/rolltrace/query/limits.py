@@ -163,11 +163,12 @@ def interruptible(work: Callable[[], T], interrupt: Callable[[], object]) -> T:
 
     # Not `join`: when it is interrupted, Python up to 3.12 takes the thread for ended, and a program that exits aborts.
     ended = threading.Event()
-    threading.Thread(target=run, name="rolltrace-query", daemon=True).start()
+    thread = threading.Thread(target=run, name="rolltrace-query", daemon=True)
     try:
+        thread.start()
         ended.wait()
     except KeyboardInterrupt:
-        while not ended.is_set():
+        while thread.is_alive() and not ended.is_set():
             interrupt()
             ended.wait(_WAIT_SEC)
         raise
