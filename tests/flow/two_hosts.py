@@ -230,10 +230,10 @@ def main(folder: Path, every: int, kill: bool = False, first: int = 1) -> None:
         if kill:
             os.kill(suspended, signal.SIGKILL)
             os.waitpid(suspended, 0)
-            finish(on_host(alpha, work))
         else:
             os.kill(suspended, signal.SIGCONT)
             finish(suspended)
+        finish(on_host(alpha, work))  # what was left to do: payloads are kept until they are sent
         try:
             finish(on_host(beta, lambda: check(store, shipped, kill)))  # noqa: B023
         except SystemExit:

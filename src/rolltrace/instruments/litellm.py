@@ -10,9 +10,9 @@ from typing import Any
 
 from rolltrace._guard import caught
 from rolltrace.instruments.op import OpenOp, begin_turn, is_recording
-from rolltrace.instruments.plugin import Instrument, Undo
 from rolltrace.instruments.protocols import public_parameters
 from rolltrace.instruments.running import Running
+from rolltrace.integrations import Instrument, Undo
 from rolltrace.record import Error
 
 

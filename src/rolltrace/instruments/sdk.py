@@ -15,8 +15,8 @@ from rolltrace._guard import caught
 from rolltrace.capture import rollout_trace_op, scope
 from rolltrace.instruments.events import Events, value_of
 from rolltrace.instruments.op import OpenOp, begin_turn, is_recording
-from rolltrace.instruments.plugin import Undo, replace
 from rolltrace.instruments.protocols import call_name
+from rolltrace.integrations import Undo, replace
 
 
 def change(module: Any) -> Undo:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rolltrace.instruments.events import value_of
-from rolltrace.instruments.protocols import call_name
+from rolltrace.instruments import call_name, value_of
 from rolltrace.proxy.address import CONTEXT_HEADER, TOKEN_HEADER, Address, address_of
 from rolltrace.proxy.enrich import asks_more
 from rolltrace.proxy.exchange import Exchange

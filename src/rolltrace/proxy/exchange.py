@@ -9,8 +9,7 @@ import msgspec
 
 from rolltrace._guard import caught
 from rolltrace.capture import scope
-from rolltrace.instruments.events import Events, value_of
-from rolltrace.instruments.op import OpenOp
+from rolltrace.instruments import Events, OpenOp, value_of
 from rolltrace.proxy.address import Address
 from rolltrace.proxy.enrich import StreamEditor, takes_out
 from rolltrace.proxy.sessions import Sessions

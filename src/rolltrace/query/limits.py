@@ -145,7 +145,8 @@ def interruptible(work: Callable[[], T], interrupt: Callable[[], object]) -> T:
 
     Args:
         work: What takes long. It runs in another thread, unless this is one already.
-        interrupt: Makes the work stop soon; called from this thread.
+        interrupt: Makes the work stop soon; called from this thread, until it has: work that is about to begin does
+            not notice.
     """
     if threading.current_thread() is not threading.main_thread():
         return work()
@@ -166,8 +167,9 @@ def interruptible(work: Callable[[], T], interrupt: Callable[[], object]) -> T:
     try:
         ended.wait()
     except KeyboardInterrupt:
-        interrupt()
-        ended.wait()
+        while not ended.is_set():
+            interrupt()
+            ended.wait(_WAIT_SEC)
         raise
     if errors:
         raise errors[0]
