@@ -197,6 +197,8 @@ $(TRL_RELEASES:%=test-with-trl-%): test-with-trl-%: environment-trl environment-
 $(SUITES:%=test-with-%): test-with-%: environment-%
 	.venvs/$*/bin/python -m pytest $(TIMEOUT) $(PYTEST_FLAGS) tests/integrations/$*
 test-with-weave: environment-weave-server
+# One of the packages brings a package called `tests`, which Python would take for ours: so without our conftest.py.
+test-with-importers: PYTEST_FLAGS = --confcutdir tests/integrations/importers
 # Weave's client leaves connections open, which pytest would find after the last test and fail.
 test-with-weave: PYTEST_FLAGS = -p no:unraisableexception
 test-with-mlflow test-with-jupyter: .venvs/chromium
