@@ -1,6 +1,7 @@
 """Files of a store: who may read them, who holds them, how they appear whole, which host brought them."""
 
 from rolltrace.files.access import (
+    LAKE_FILE,
     check_inside,
     check_store,
     file_mode,
@@ -22,6 +23,7 @@ from rolltrace.files.host import host_name, host_of, host_tag, tag_of
 from rolltrace.files.replace import replace_file, replacing
 
 __all__ = [
+    "LAKE_FILE",
     "can_map",
     "check_inside",
     "check_store",

@@ -30,7 +30,7 @@ from xxhash import xxh3_64_hexdigest
 from rolltrace._amounts import size_of
 from rolltrace._arrow import pa
 from rolltrace.errors import QueryError, StoreError
-from rolltrace.files import read_problem
+from rolltrace.files import LAKE_FILE, read_problem
 from rolltrace.journal import hidden_journals, journal_files, journal_folder, start_drainer
 from rolltrace.query.coverage import (
     Scope,
@@ -81,17 +81,25 @@ from rolltrace.store import (
 )
 
 if TYPE_CHECKING:
+    from rolltrace.lake import Mirror
     from rolltrace.query.live import LiveJournals
 
 T = TypeVar("T")
 FRESH_SEC = 0.9
 """A query sees data that is at most this old."""
+LAKE_FRESH_SEC = 5.0
+"""The same for a lake: looking asks object storage."""
 _FOR_OLDER_VERSIONS = ["disabled_optimizers = 'join_filter_pushdown'"] if IS_OLDER else []
 """DuckDB 1.5 passes Bloom filters on to Arrow tables, which do not take them: `Pushdown Filter Type BLOOM_FILTER`."""
+_LISTED_NAMES = frozenset(table.name for table in LISTED)
 _MOST_CURSORS = 16
 _TRIES = 8
 _engines: WeakSet[Engine] = WeakSet()
 _of_parents: list[object] = []
+
+
+class _Unreadable(Exception):
+    """Parts that a question needs cannot be fetched; it is asked again without them."""
 
 
 class Engine:
@@ -109,6 +117,7 @@ class Engine:
         self._has_started = False
         self._journals: LiveJournals | None = None
         self._known_folders = Folders(store)
+        self._mirror = _open_mirror(store)
         self._folders: dict[Path, Folder] = {}
         self._live: dict[str, dict[Path, list[pa.Table]]] = {}
         self._read_at: float | None = None
@@ -216,6 +225,7 @@ class Engine:
                 cursor = None
                 try:
                     cursor = self._cursor(scope)
+                    self._fetch_for(cursor, sql, scope)
                     cursor.make_views(sql)
                     connection = cursor.connection
                     answer = partial(ask, connection, sql, parameters)
@@ -223,8 +233,11 @@ class Engine:
                         try:
                             return interruptible(answer, connection.interrupt)
                         except duckdb.CatalogException:  # a view that the statement names in a way that we do not see
+                            self._fetch_for(cursor, None, scope)
                             cursor.make_views(None)
                             return interruptible(answer, connection.interrupt)
+                except _Unreadable as fault:
+                    problem: Exception = fault
                 except (duckdb.Error, RuntimeError) as fault:
                     if is_interrupt(fault):
                         check_limit()
@@ -244,6 +257,8 @@ class Engine:
             begun = time.monotonic()
             if not now and self._read_at is not None and begun - self._read_at < self._fresh_sec:
                 return
+            if self._mirror is not None:
+                self._mirror.refresh()
             check_version(self._store)
             changed = self._refresh_journals(everything)
             self._unlisted.clear()
@@ -258,7 +273,8 @@ class Engine:
                 self._forget()
             self._read_at = time.monotonic()
             # One question asks several times, and is not to read on each time while there is too much to read.
-            self._fresh_sec = max(FRESH_SEC, 4 * (self._read_at - begun)) if self.unread_bytes else FRESH_SEC
+            usual_sec = FRESH_SEC if self._mirror is None else LAKE_FRESH_SEC
+            self._fresh_sec = max(usual_sec, 4 * (self._read_at - begun)) if self.unread_bytes else usual_sec
 
     @property
     def unread_bytes(self) -> int:
@@ -333,7 +349,12 @@ class Engine:
             count, rows, damaged = 0, dict[str, int](), list(self._damaged)
             for folder in self._folders.values():
                 count += len(folder.parts)
-                counted = count_rows(folder.parts) if folder.summary is None else Counted(folder.summary.rows, [])
+                if folder.summary is not None:
+                    counted = Counted(folder.summary.rows, [])
+                elif self._mirror is not None:
+                    counted = Counted(self._mirror.row_counts(folder.parts), [])
+                else:
+                    counted = count_rows(folder.parts)
                 damaged += counted.unreadable
                 for table, number in counted.rows.items():
                     rows[table] = rows.get(table, 0) + number
@@ -343,6 +364,9 @@ class Engine:
         """Files that cannot be read, and why; with `thorough`, every byte of every part is checked."""
         with self._lock:
             self.refresh(now=True)
+            if thorough:
+                with suppress(_Unreadable):  # they are among the damaged ones now
+                    self._fetch(self._parts(lambda path: True))
             self._check(self._parts(lambda path: True), thorough=thorough)
             unreadable = self._journals.unreadable if self._journals is not None else {}
             return sorted([*self._damaged.items(), *self._unlisted.items(), *unreadable.items()])
@@ -388,7 +412,31 @@ class Engine:
             cursor = self._cursors[scope] = self._open_cursor(self._scope(scope))
         return cursor
 
+    def _fetch_for(self, cursor: Cursor, sql: str | None, scope: int | frozenset[Path] | None) -> None:
+        """Of a lake: see to it that the parts which a statement reads are here; all, if it is not given."""
+        if self._mirror is not None:
+            tables = cursor.tables_read(sql)
+            self._fetch(part for part in parts_for(self._folders, self._scope(scope)) if table_of(part) in tables)
+
+    def _fetch(self, files: Iterable[Path]) -> None:
+        """Of a lake: see to it that these files are here.
+
+        Raises:
+            _Unreadable: some cannot be; they are left out from now on.
+        """
+        if self._mirror is None:
+            return
+        problems = self._mirror.fetch(files)
+        if problems:
+            self._damaged.update(problems)
+            self._folders = {path: self._without_damaged(folder) for path, folder in self._folders.items()}
+            self._forget()
+            raise _Unreadable(f"{len(problems)} parts cannot be read")
+
     def _open_cursor(self, scope: Scope) -> Cursor:
+        if self._mirror is not None:
+            told = (folder for path, folder in self._folders.items() if scope(path) and folder.summary is None)
+            self._fetch(part for folder in told for part in folder.parts if table_of(part) == LOSSES.name)
         divided, late = self._divide(scope), self._late_scores()
         parts, live = parts_for(self._folders, scope), live_rows(self._live, scope)
         connection = self._with_live_rows(live)
@@ -408,6 +456,7 @@ class Engine:
             ids = "SELECT unnest(?::VARCHAR[]) AS trajectory_id"
             connection.execute(f"CREATE TEMP TABLE {DROPPED} AS {ids}", [dropped])
         listings = {folder.path: listing_file(self._store, folder) for folder in divided.summarised}
+        self._fetch(listings.values())
         sources = Sources(
             parts,
             computed=rows_of(divided.computed),
@@ -457,6 +506,7 @@ class Engine:
         ids = pa.chunked_array(
             [chunk for rows in (late, live_scores) if rows is not None for chunk in rows["trajectory_id"].chunks]
         )
+        self._fetch(listing_file(self._store, folder) for folder in behind)
         connection = self._connected().cursor()
         try:
             register(connection, "_ids", pa.table({"trajectory_id": ids}))
@@ -478,6 +528,7 @@ class Engine:
             if table_of(part) == SCORES.name
         ]
         if parts != self._late[0]:
+            self._fetch(parts)
             scores = arrow_answer(self._connected().cursor(), late_statement(parts)) if parts else None
             self._late = (parts, scores if scores is not None and len(scores) else None)
         return self._late[1]
@@ -490,6 +541,7 @@ class Engine:
 
     def _list(self, parts: Sequence[Path], live: Mapping[str, pa.Table], *, look_for_strays: bool = True) -> Listed:
         """The listing of these parts and live rows, by folder."""
+        self._fetch(part for part in parts if table_of(part) in _LISTED_NAMES)
         cursor = self._with_live_rows(live)
         table = f"_listed_{next(self._numbers)}"
         try:
@@ -532,6 +584,8 @@ class Engine:
         if self._folders != before:  # compacted or pruned while we read
             return True
         wanted = self._scope(scope)
+        if self._mirror is not None and self._mirror.has_hollow(parts_for(self._folders, wanted)):
+            return True  # another process has made room in the cache while we read
         unreadable = [
             path
             for path, folder in self._folders.items()
@@ -567,6 +621,14 @@ def _sizes(unread: Mapping[Path, int]) -> list[tuple[Path, str]]:
 
 def _quoted(path: Path) -> str:
     return "'" + str(path).replace("'", "''") + "'"
+
+
+def _open_mirror(store: Path) -> Mirror | None:
+    if not (store / LAKE_FILE).exists():
+        return None
+    from rolltrace.lake import open_mirror  # with deltalake: only for a lake
+
+    return open_mirror(store)
 
 
 def _leave_to_parents() -> None:

@@ -20,14 +20,17 @@ from rolltrace.store.layout import (
     step_folders,
     step_of,
     table_of,
+    unescape,
 )
 from rolltrace.store.links import links_of, save_links
 from rolltrace.store.merge import GRACE_SEC, remove_leftovers, remove_replaced
 from rolltrace.store.owners import Owned, busy_hosts, is_abandoned, other_hosts, remove_abandoned, unfinished_files
 from rolltrace.store.parts import (
+    checksum_of,
     checksum_problem,
     hidden_parts,
     list_parts,
+    merged_into,
     replaced_by,
     row_count,
     undrained_sources,
@@ -52,6 +55,7 @@ __all__ = [
     "blob_path",
     "busy_hosts",
     "check_version",
+    "checksum_of",
     "checksum_problem",
     "compact",
     "data_folder",
@@ -66,6 +70,7 @@ __all__ = [
     "leave_out",
     "links_of",
     "list_parts",
+    "merged_into",
     "note_routes",
     "other_hosts",
     "outbox_folder",
@@ -90,6 +95,7 @@ __all__ = [
     "step_of",
     "table_of",
     "undrained_sources",
+    "unescape",
     "unfinished_files",
     "visible_parts",
     "without_dropped",

@@ -195,6 +195,21 @@ def replaced_by(part: Path) -> tuple[Replaced, ...]:
         return ()
 
 
+def merged_into(part: Path) -> tuple[str, ...]:
+    """The sources of the parts that were merged into a part, or pruned to it, without those merged into these before."""
+    try:
+        return _read_merged(part) if source_of(part).startswith(COMPACTED) else ()
+    except _unreadable():
+        return ()
+
+
+@lru_cache(maxsize=65_536)  # such a part never changes
+def _read_merged(part: Path) -> tuple[str, ...]:
+    counts = (pq.read_metadata(part).metadata or {}).get(b"rolltrace_replaced_rows")
+    sources = tuple(each.source for each in _read_replaced(part))
+    return sources if counts is None else sources[: msgspec.json.decode(counts, type=Standing).merged]
+
+
 def _unreadable() -> tuple[type[Exception], ...]:
     return (OSError, ValueError, pa.ArrowException, msgspec.MsgspecError)
 
@@ -259,3 +274,17 @@ def _mapped(file: Any) -> mmap.mmap:
 
 def _footer(data: bytes | mmap.mmap) -> int:
     return len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+
+
+def checksum_of(part: Path) -> str | None:
+    """The checksum that stands in a part, in hexadecimal; None if there is none. It is not compared with the content."""
+    with open_private(part) as file:
+        end = file.seek(0, 2)
+        file.seek(max(0, end - 8))
+        length = int.from_bytes(file.read(4), "little")
+        at = end - 8 - length - _CHECKSUM_BYTES
+        if at < 0:
+            return None
+        file.seek(at)
+        stored: bytes = file.read(_CHECKSUM_BYTES)
+    return stored[len(_CHECKSUM_MARK) :].hex() if stored.startswith(_CHECKSUM_MARK) else None

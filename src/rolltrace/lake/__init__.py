@@ -1,0 +1,39 @@
+"""The lake: finished parts of many hosts as Delta tables on object storage, and a folder that shows them as a store."""
+
+from typing import TYPE_CHECKING
+
+from rolltrace._later import load_later
+
+if TYPE_CHECKING:
+    from rolltrace.lake.mirror import Mirror, mirror_of, open_mirror
+    from rolltrace.lake.place import VARIABLE, Place, folder_of
+    from rolltrace.lake.position import BACKEND, Position, ShipState, choosing, kinds, positions
+    from rolltrace.lake.ship import Shipped, Shipper
+
+_LATER, __getattr__ = load_later(
+    __name__,
+    {
+        "mirror": "Mirror mirror_of open_mirror",
+        "place": "VARIABLE Place folder_of",
+        "position": "BACKEND Position ShipState choosing kinds positions",
+        "ship": "Shipped Shipper",
+    },
+)
+"""Name -> its module, loaded when it is asked for: who reads a folder needs none of it."""
+
+__all__ = [
+    "BACKEND",
+    "VARIABLE",
+    "Mirror",
+    "Place",
+    "Position",
+    "ShipState",
+    "Shipped",
+    "Shipper",
+    "choosing",
+    "folder_of",
+    "kinds",
+    "mirror_of",
+    "open_mirror",
+    "positions",
+]
