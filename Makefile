@@ -7,10 +7,10 @@ READY := $(VENV)/.ready
 NODE_READY := viewer/node_modules/.ready
 # With the real frameworks and vendors, each in an environment of its own.
 VERL_RELEASES := 0.7.1 0.8.0 0.9.0
-ENVIRONMENTS := verl tinker $(VERL_RELEASES:%=verl-%) weave weave-server mlflow phoenix trackio
+ENVIRONMENTS := verl tinker $(VERL_RELEASES:%=verl-%) weave weave-server mlflow phoenix trackio lake
 PEERS := mlflow trackio weave weave-server langfuse
 WITH_VERL := torch ray verl $(VERL_RELEASES:%=verl-%)
-WITH_VENDORS := weave mlflow otlp trackio tinker
+WITH_VENDORS := weave mlflow otlp trackio tinker lake
 MATRIX ?= 3.10 3.12 3.13 oldest
 # What the viewer is measured with: benchmarks/view.py says how large it can be.
 VIEWED ?= --quick
@@ -23,7 +23,7 @@ TIMEOUT := --timeout 300
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo viewer test test-viewer test-matrix nightly check check-viewer bench bench-peers bench-verl bench-tinker bench-view screenshots docs test-docs examples test-examples cookbook gen test-integrations environments build release-check clean \
+.PHONY: help demo viewer test test-viewer test-matrix nightly check check-viewer bench bench-peers bench-verl bench-tinker bench-lake bench-view screenshots docs test-docs examples test-examples cookbook gen test-integrations environments build release-check clean \
   $(ENVIRONMENTS:%=environment-%) environment-langfuse
 
 help: ## list the commands
@@ -115,6 +115,9 @@ bench-verl: environment-verl ## the same rollouts of verl with each tracing back
 bench-tinker: environment-tinker ## what recording rollouts of tinker-cookbook costs, and a deepcopy at each step for comparison
 	.venvs/tinker/bin/python -m benchmarks.tinker_cost
 
+bench-lake: environment-lake ## 16 nodes ship to object storage for a minute: rate, lag, what is lost or doubled, cost for the rollouts
+	.venvs/lake/bin/python -m benchmarks.lake
+
 bench-view: $(READY) .venvs/chromium ## what the viewer's pages take in a real browser (a minute; larger with VIEWED="--trajectories 20000 --wide 1000000 --odd 1 --readers 10")
 	$(BIN)/python -m pip install --quiet --group browser
 	$(BIN)/python -m benchmarks.view $(VIEWED)
@@ -183,7 +186,8 @@ test-with-mlflow: environment-mlflow .venvs/chromium
 test-with-otlp: environment-mlflow environment-phoenix
 test-with-trackio: environment-trackio
 test-with-tinker: environment-tinker
-test-with-mlflow test-with-trackio test-with-tinker: test-with-%:
+test-with-lake: environment-lake
+test-with-mlflow test-with-trackio test-with-tinker test-with-lake: test-with-%:
 	.venvs/$*/bin/python -m pytest $(TIMEOUT) tests/integrations/$*
 # Weave's client leaves connections open, which pytest would find after the last test and fail.
 test-with-weave:

@@ -13,6 +13,7 @@ import argparse
 import fcntl
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -70,6 +71,7 @@ ENVIRONMENTS = {
     "phoenix": Environment(("arize-phoenix==20.26.1",), kind="server"),
     "trackio": Environment(("trackio==0.43.0",)),
     "langfuse": Environment(("langfuse==5.0.4",)),
+    "lake": Environment(("deltalake==1.6.6", "moto[server]==5.2.5", "boto3==1.44.3")),
 }  # fmt: skip
 
 
@@ -132,7 +134,8 @@ def dependencies() -> str:
     text = (ROOT / "pyproject.toml").read_text()
     _, _, run = text.partition("\ndependencies = [")
     _, _, test = text.partition("\n[dependency-groups]")
-    return run.partition("[project.entry-points")[0] + test.partition("\ndev = [")[0]
+    counted = re.sub(r"\n[^\n]*# no environment takes it from here(?=\n)", "", run.partition("[project.entry-points")[0])
+    return counted + test.partition("\ndev = [")[0]
 
 
 def install(environment: Environment, cached: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from rolltrace._launch import remove_replaced_later
 from rolltrace.cli.options import add_all_hosts, add_store, store_of, tell_of_other_hosts
 from rolltrace.cli.output import working
+from rolltrace.errors import StoreError
 from rolltrace.journal import drainer_lock, journal_folder
 
 
@@ -26,6 +27,7 @@ def add(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    from rolltrace.lake import choosing, kinds
     from rolltrace.store import GRACE_SEC, Owned, compact, remove_abandoned, remove_leftovers, remove_replaced
 
     store = store_of(options, to_write=True)
@@ -37,8 +39,10 @@ def run(options: argparse.Namespace) -> int:
         remove_replaced(store)
         remove_leftovers(store, owned)
         remove_abandoned(store)
-        with working(f"merging the parts of {store}"):
-            fewer = compact(store, owned=owned).fewer
+        with working(f"merging the parts of {store}"), choosing(store) as is_free:
+            if not is_free:
+                raise StoreError("the parts of this store are being shipped; try again later")
+            fewer = compact(store, owned=owned, kind_of=kinds(store)).fewer
         print(f"{fewer} fewer parts")
     tell_of_other_hosts(store, options)
     remove_replaced_later(store, GRACE_SEC + 1)

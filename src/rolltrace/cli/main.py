@@ -27,7 +27,7 @@ from rolltrace.files import write_problem
 
 COMMANDS = (
     "run", "demo", "view", "ls", "show", "groups", "diff", "plot", "label", "score", "tail", "live", "sql", "stats",
-    "flags", "doctor", "export", "import", "sync", "ship", "drain", "compact", "prune", "retain", "journal", "docs",
+    "flags", "doctor", "export", "import", "sync", "ship", "lake", "drain", "compact", "prune", "retain", "journal", "docs",
     "completion",
 )  # fmt: skip
 """In the order of `rolltrace --help`."""

@@ -55,6 +55,8 @@ def run(options: argparse.Namespace) -> int:
     _line("drainer", at_work[facts["drainer_running"]])
     for report in sending:
         _line(f"to {plain(report.backend)}", plain(report.in_words()))
+    for lake in facts["lakes"]:
+        _line("to the lake", plain(f"{lake['url']}: {lake['in_words']}"))
     _line("lost", ", ".join(f"{plain(reason)} {count}" for reason, count in losses.items()) or "nothing")
     for row in facts["flags"]:
         where = f"  ({plain(row['project'])} / {plain(row['experiment'])})" if facts["experiments"] > 1 else ""
@@ -70,7 +72,7 @@ def _line(label: str, value: Any) -> None:
 
 
 def _gather(store: Path) -> tuple[dict[str, Any], list[Report]]:
-    from rolltrace.keeper import reports
+    from rolltrace.keeper import reports, shipping_reports
     from rolltrace.query import open_store
 
     asked = open_store(store)
@@ -94,6 +96,7 @@ def _gather(store: Path) -> tuple[dict[str, Any], list[Report]]:
         "undrained_bytes": sum(map(undrained_bytes, journals)),
         "drainer_running": drainer_is_running(store),
         "backends": [report._asdict() for report in sending],
+        "lakes": [{**report._asdict(), "in_words": report.in_words()} for report in shipping_reports(store)],
         "losses": dict(losses),
         "flags": _flags(asked),
         "damaged_parts": [str(part) for part in parts.damaged],

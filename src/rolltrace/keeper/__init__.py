@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rolltrace.keeper.position import SentBy
     from rolltrace.keeper.process import collect_rarely, follow, run, run_once
     from rolltrace.keeper.pruning import Foreseen, Plan, foresee, plan_pruning, undisturbed
-    from rolltrace.keeper.report import Report, reports
+    from rolltrace.keeper.report import Report, ShippingReport, reports, shipping_reports
     from rolltrace.keeper.retention import Decision, decide, retain
     from rolltrace.keeper.sender import STOPS, Sender
 
@@ -28,7 +28,7 @@ _LATER, __getattr__ = load_later(
         "position": "SentBy",
         "process": "collect_rarely follow run run_once",
         "pruning": "Foreseen Plan foresee plan_pruning undisturbed",
-        "report": "Report reports",
+        "report": "Report ShippingReport reports shipping_reports",
         "retention": "Decision decide retain",
         "sender": "STOPS Sender",
     },
@@ -49,6 +49,7 @@ __all__ = [
     "Sender",
     "SendingPolicy",
     "SentBy",
+    "ShippingReport",
     "asked_for",
     "check_policy",
     "collect_rarely",
@@ -62,6 +63,7 @@ __all__ = [
     "retain",
     "run",
     "run_once",
+    "shipping_reports",
     "undisturbed",
     "write_policy",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -9,6 +10,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rolltrace.backends import takes_parts
 from rolltrace.keeper.outbox import Outbox
 from rolltrace.keeper.position import HELD, SENT
 from rolltrace.query import Store, survey
@@ -116,7 +118,7 @@ def asked_for(
 def unsent(store: Store) -> set[str]:
     """What a backend is still to be given, by any host: an outage delays, it must not cost payloads."""
     trajectory_ids: set[str] = set()
-    for backend in outboxes(store.path):
+    for backend in itertools.filterfalse(takes_parts, outboxes(store.path)):
         outbox = Outbox(store.path, backend)
         outbox.position.load()
         trajectory_ids.update(

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from rolltrace._later import load_later
 
 if TYPE_CHECKING:
+    from rolltrace.lake.compact import LakeCompacted, compact_lake, upload_summaries, vacuum_lake
     from rolltrace.lake.mirror import Mirror, mirror_of, open_mirror
     from rolltrace.lake.place import VARIABLE, Place, folder_of
     from rolltrace.lake.position import BACKEND, Position, ShipState, choosing, kinds, positions
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 _LATER, __getattr__ = load_later(
     __name__,
     {
+        "compact": "LakeCompacted compact_lake upload_summaries vacuum_lake",
         "mirror": "Mirror mirror_of open_mirror",
         "place": "VARIABLE Place folder_of",
         "position": "BACKEND Position ShipState choosing kinds positions",
@@ -24,6 +26,7 @@ _LATER, __getattr__ = load_later(
 __all__ = [
     "BACKEND",
     "VARIABLE",
+    "LakeCompacted",
     "Mirror",
     "Place",
     "Position",
@@ -31,9 +34,12 @@ __all__ = [
     "Shipped",
     "Shipper",
     "choosing",
+    "compact_lake",
     "folder_of",
     "kinds",
     "mirror_of",
     "open_mirror",
     "positions",
+    "upload_summaries",
+    "vacuum_lake",
 ]

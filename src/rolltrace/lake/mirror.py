@@ -34,6 +34,7 @@ from rolltrace.store import blob_path, checksum_problem, data_folder, is_part_na
 _AT_ONCE = 8
 _PATIENCE_SEC = 60.0
 _SUMMARY = "summary"
+_GONE = "the lake lists it and does not have it"
 
 
 def mirror_of(address: str | os.PathLike[str]) -> Path:
@@ -148,8 +149,9 @@ class Mirror:
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             list(pool.map(self._get, numbers))
 
-    def fetch(self, files: Iterable[Path]) -> dict[Path, str]:
-        """See to it that these parts and listings are here; which of them cannot be, and why.
+    def fetch(self, files: Iterable[Path]) -> dict[Path, str | None]:
+        """See to it that these parts and listings are here; which of them cannot be, and why: None for those that are
+        not in the lake any more.
 
         Raises:
             OutageError, BackendError: the lake cannot be reached.
@@ -158,6 +160,9 @@ class Mirror:
         missing = [file for file in wanted if is_hollow(file)]
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             problems = dict(zip(missing, pool.map(self._fetch, missing)))
+        if _GONE in problems.values():
+            self._versions = {}
+            self.refresh()
         for file in wanted:
             note_use(file)
         if missing:
@@ -165,14 +170,18 @@ class Mirror:
             if self._fetched_bytes > most_bytes() // 20:
                 self._fetched_bytes = 0
                 make_room(wanted)
-        return {file: problem for file, problem in problems.items() if problem is not None}
+        return {
+            # Merged in the lake, and removed there since we looked; or somebody has removed it behind our back.
+            file: problem if problem != _GONE or file in self._parts else None
+            for file, problem in problems.items()
+            if problem is not None
+        }
 
     def _fetch(self, file: Path) -> str | None:
         try:
             self._get(file)
         except PartGone:
-            # Merged in the lake, and removed there since we looked; or somebody has removed it behind our back.
-            return None if file not in self._parts else "the lake lists it and does not have it"
+            return _GONE
         if file not in self._parts:
             return None
         part = self._parts[file]

@@ -81,6 +81,13 @@ class Objects:
             entries = self._handler.get_file_info_selector(folder, True, True)
             return {entry.path: entry.size for entry in entries if entry.size is not None}
 
+    def remove(self, path: str) -> None:
+        with told(self._place, f"removing {path}"):
+            try:
+                self._handler.delete_file(path)
+            except FileNotFoundError:
+                pass
+
 
 def check_lake(place: Place, objects: Objects) -> bool:
     """Whether there is a lake.

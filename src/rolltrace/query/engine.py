@@ -98,7 +98,7 @@ _engines: WeakSet[Engine] = WeakSet()
 _of_parents: list[object] = []
 
 
-class _Unreadable(Exception):
+class Unreadable(Exception):
     """Parts that a question needs cannot be fetched; it is asked again without them."""
 
 
@@ -236,8 +236,9 @@ class Engine:
                             self._fetch_for(cursor, None, scope)
                             cursor.make_views(None)
                             return interruptible(answer, connection.interrupt)
-                except _Unreadable as fault:
+                except Unreadable as fault:
                     problem: Exception = fault
+                    self.refresh(now=True)
                 except (duckdb.Error, RuntimeError) as fault:
                     if is_interrupt(fault):
                         check_limit()
@@ -365,7 +366,7 @@ class Engine:
         with self._lock:
             self.refresh(now=True)
             if thorough:
-                with suppress(_Unreadable):  # they are among the damaged ones now
+                with suppress(Unreadable):  # they are among the damaged ones now
                     self._fetch(self._parts(lambda path: True))
             self._check(self._parts(lambda path: True), thorough=thorough)
             unreadable = self._journals.unreadable if self._journals is not None else {}
@@ -422,16 +423,16 @@ class Engine:
         """Of a lake: see to it that these files are here.
 
         Raises:
-            _Unreadable: some cannot be; they are left out from now on.
+            Unreadable: some cannot be; they are left out from now on, or are not in the lake any more.
         """
         if self._mirror is None:
             return
         problems = self._mirror.fetch(files)
         if problems:
-            self._damaged.update(problems)
+            self._damaged.update({file: problem for file, problem in problems.items() if problem is not None})
             self._folders = {path: self._without_damaged(folder) for path, folder in self._folders.items()}
             self._forget()
-            raise _Unreadable(f"{len(problems)} parts cannot be read")
+            raise Unreadable(f"{len(problems)} parts cannot be read")
 
     def _open_cursor(self, scope: Scope) -> Cursor:
         if self._mirror is not None:

@@ -38,7 +38,7 @@ from rolltrace.store.parts import (
     write_part,
     write_table,
 )
-from rolltrace.store.prune import PRUNED, Pruned, finish_pruning, prunable, prune, pruning_is_planned
+from rolltrace.store.prune import PRUNED, Pruned, finish_pruning, prunable, prune, prune_as_noted, pruning_is_planned
 from rolltrace.store.routes import Route, note_routes, outbox_folder, outboxes, routes, sender_folder
 
 __all__ = [
@@ -80,6 +80,7 @@ __all__ = [
     "prepare",
     "prunable",
     "prune",
+    "prune_as_noted",
     "pruning_is_planned",
     "remove_abandoned",
     "remove_leftovers",

@@ -53,6 +53,7 @@ def compact(
     running: Steps = lambda folder: False,
     fewest_parts: int = _FEWEST_PARTS,
     owned: Callable[[Path], bool] | None = None,
+    kind_of: Callable[[Path], object | None] = lambda part: 0,
     deadline: float = float("inf"),
 ) -> Compacted:
     """Merge parts, step by step and table by table. The caller holds the lock, and removes the old ones later.
@@ -63,6 +64,7 @@ def compact(
         running: Which of these still grow, and are merged by tiers; none if not given.
         fewest_parts: Other steps with fewer parts of a table are left as they are.
         owned: Which parts may be replaced; those of this host if not given.
+        kind_of: Parts are merged with others of the same kind only, and those of the kind None not at all.
         deadline: On the monotonic clock; no merging begins after it.
     """
     may_replace = owned or Owned(store)
@@ -79,16 +81,24 @@ def compact(
             free = [part for part in parts if source_of(part) not in undrained and may_replace(part)]
             if name not in _TABLES:
                 continue
-            if running(folder):
-                batches = [(batch, frozenset[str]()) for batch in _tiers(free)]
-            else:
-                leave_out = dropped if name != LOSSES.name else frozenset()
-                batches = [(batch, leave_out) for batch in _worth_merging(free, fewest_parts, leave_out)]
+            leave_out = dropped if name != LOSSES.name and not running(folder) else frozenset()
+            batches: list[tuple[list[Path], frozenset[str]]] = []
+            for same in _by_kind(free, kind_of):
+                chosen = _tiers(same) if running(folder) else _worth_merging(same, fewest_parts, leave_out)
+                batches += [(batch, leave_out) for batch in chosen]
             for batch, leave_out in batches:
                 if time.monotonic() > deadline:
                     return Compacted(fewer, True)
                 fewer += _merge(store, name, batch, leave_out, level=1 if running(folder) else 9)
     return Compacted(fewer, False)
+
+
+def _by_kind(parts: list[Path], kind_of: Callable[[Path], object | None]) -> list[list[Path]]:
+    kinds: dict[object, list[Path]] = defaultdict(list)
+    for part in parts:
+        if (kind := kind_of(part)) is not None:
+            kinds[kind].append(part)
+    return list(kinds.values())
 
 
 def finished_steps(store: Path, *, later: int = 1) -> Steps:

@@ -158,6 +158,36 @@ def finish_pruning(store: Path, *, owned: Callable[[Path], bool] | None = None) 
     file.unlink(missing_ok=True)
 
 
+def prune_as_noted(store: Path, folder: Path) -> None:
+    """Take out what the notes of a step say was pruned, where it still is: parts of another store may have come late.
+
+    The caller is alone with the store."""
+    parts = visible_parts(folder)
+    ids: dict[bool, set[str]] = {False: set(), True: set()}
+    for part in parts:
+        if table_of(part) == NOTES.name:
+            rows = pq.read_table(part, columns=["trajectory_id", "event", "body"], partitioning=None)
+            for row in rows.filter(pc.equal(rows["event"], PRUNED)).to_pylist():
+                ids[_is_whole(row["body"])].add(row["trajectory_id"])
+    for part in parts:
+        if table_of(part) not in DETAIL:
+            continue
+        table, old = DETAIL[table_of(part)], part
+        for whole, chosen in ids.items():
+            if chosen:
+                rows = pq.read_table(old, partitioning=None)
+                stripped = _strip(rows, table, pa.array(sorted(chosen), type=pa.string()), whole=whole)
+                if stripped.changed:
+                    old = replace_parts(store, _partition(rows), table, [old], stripped.rows)
+
+
+def _is_whole(body: str | None) -> bool:
+    try:
+        return bool(msgspec.json.decode(body or "{}").get("whole"))
+    except (msgspec.MsgspecError, AttributeError):
+        return False
+
+
 class _Plan(msgspec.Struct, array_like=True):
     whole: bool
     reason: str
