@@ -61,7 +61,7 @@ def _lake_of(options: argparse.Namespace) -> Any:
 
 
 def run_compact(options: argparse.Namespace) -> int:
-    from rolltrace.lake import compact_lake, mirror_of, upload_summaries
+    from rolltrace.lake import compact_lake, mirror_of, open_mirror, upload_summaries
 
     place = _lake_of(options)
     done = compact_lake(place, unfinished=options.all, progress=progress("merging"))
@@ -70,6 +70,7 @@ def run_compact(options: argparse.Namespace) -> int:
 
     with working("making summaries"):
         mirror = mirror_of(place.url)
+        open_mirror(mirror).refresh()
         summarise_steps(mirror, steps=None if options.all else finished_steps(mirror))
         summaries = upload_summaries(place, mirror)
     if options.json:

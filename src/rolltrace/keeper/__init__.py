@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rolltrace.keeper.report import Report, ShippingReport, reports, shipping_reports
     from rolltrace.keeper.retention import Decision, decide, retain
     from rolltrace.keeper.sender import STOPS, Sender
+    from rolltrace.keeper.shipped import Removed, remove_shipped, set_shipped_policy, shipped_policy
 
 _LATER, __getattr__ = load_later(
     __name__,
@@ -31,6 +32,7 @@ _LATER, __getattr__ = load_later(
         "report": "Report ShippingReport reports shipping_reports",
         "retention": "Decision decide retain",
         "sender": "STOPS Sender",
+        "shipped": "Removed remove_shipped set_shipped_policy shipped_policy",
     },
 )
 """Name -> its module, loaded when it is asked for: a drainer has no use for the query side, nor a command for most."""
@@ -44,6 +46,7 @@ __all__ = [
     "Outbox",
     "Pending",
     "Plan",
+    "Removed",
     "Report",
     "RetentionPolicy",
     "Sender",
@@ -59,10 +62,13 @@ __all__ = [
     "installed_checks",
     "plan_pruning",
     "read_policy",
+    "remove_shipped",
     "reports",
     "retain",
     "run",
     "run_once",
+    "set_shipped_policy",
+    "shipped_policy",
     "shipping_reports",
     "undisturbed",
     "write_policy",

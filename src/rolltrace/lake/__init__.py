@@ -7,7 +7,7 @@ from rolltrace._later import load_later
 if TYPE_CHECKING:
     from rolltrace.lake.compact import LakeCompacted, compact_lake, upload_summaries, vacuum_lake
     from rolltrace.lake.mirror import Mirror, mirror_of, open_mirror
-    from rolltrace.lake.place import VARIABLE, Place, folder_of
+    from rolltrace.lake.place import VARIABLE, Place, folder_of, mirror_in
     from rolltrace.lake.position import BACKEND, Position, ShipState, choosing, kinds, positions
     from rolltrace.lake.ship import Shipped, Shipper
 
@@ -16,7 +16,7 @@ _LATER, __getattr__ = load_later(
     {
         "compact": "LakeCompacted compact_lake upload_summaries vacuum_lake",
         "mirror": "Mirror mirror_of open_mirror",
-        "place": "VARIABLE Place folder_of",
+        "place": "VARIABLE Place folder_of mirror_in",
         "position": "BACKEND Position ShipState choosing kinds positions",
         "ship": "Shipped Shipper",
     },
@@ -37,6 +37,7 @@ __all__ = [
     "compact_lake",
     "folder_of",
     "kinds",
+    "mirror_in",
     "mirror_of",
     "open_mirror",
     "positions",

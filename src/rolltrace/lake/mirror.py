@@ -235,10 +235,8 @@ def _is_sound(table: str, path: str) -> bool:
     )
 
 
-def open_mirror(folder: Path) -> Mirror | None:
-    """The mirror that a folder is; None if it is a store of its own."""
-    if not (folder / LAKE_FILE).exists():
-        return None
+def open_mirror(folder: Path) -> Mirror:
+    """The mirror that a folder is."""
     try:
         return Mirror(folder)
     except (ValueError, KeyError, TypeError) as fault:

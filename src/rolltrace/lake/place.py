@@ -13,13 +13,17 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 import xxhash
 
 from rolltrace.errors import ConfigError, MissingExtraError
+from rolltrace.files import LAKE_FILE
 from rolltrace.settings import is_address
+
+if TYPE_CHECKING:
+    from rolltrace.lake.mirror import Mirror
 
 VARIABLE = "ROLLTRACE_LAKE"
 """Names the lake of `init(backend=["rolltrace", "lake"])`."""
@@ -114,3 +118,12 @@ def folder_of(named: str) -> str:
     from rolltrace.lake.mirror import mirror_of  # who opens a folder needs none of it
 
     return str(mirror_of(named))
+
+
+def mirror_in(folder: Path) -> Mirror | None:
+    """What a folder shows of a lake; None if it is a store of its own."""
+    if not (folder / LAKE_FILE).exists():
+        return None
+    from rolltrace.lake.mirror import open_mirror  # the same
+
+    return open_mirror(folder)

@@ -30,8 +30,9 @@ from xxhash import xxh3_64_hexdigest
 from rolltrace._amounts import size_of
 from rolltrace._arrow import pa
 from rolltrace.errors import QueryError, StoreError
-from rolltrace.files import LAKE_FILE, read_problem
+from rolltrace.files import read_problem
 from rolltrace.journal import hidden_journals, journal_files, journal_folder, start_drainer
+from rolltrace.lake.place import mirror_in
 from rolltrace.query.coverage import (
     Scope,
     drained,
@@ -81,7 +82,6 @@ from rolltrace.store import (
 )
 
 if TYPE_CHECKING:
-    from rolltrace.lake import Mirror
     from rolltrace.query.live import LiveJournals
 
 T = TypeVar("T")
@@ -117,7 +117,7 @@ class Engine:
         self._has_started = False
         self._journals: LiveJournals | None = None
         self._known_folders = Folders(store)
-        self._mirror = _open_mirror(store)
+        self._mirror = mirror_in(store)
         self._folders: dict[Path, Folder] = {}
         self._live: dict[str, dict[Path, list[pa.Table]]] = {}
         self._read_at: float | None = None
@@ -622,14 +622,6 @@ def _sizes(unread: Mapping[Path, int]) -> list[tuple[Path, str]]:
 
 def _quoted(path: Path) -> str:
     return "'" + str(path).replace("'", "''") + "'"
-
-
-def _open_mirror(store: Path) -> Mirror | None:
-    if not (store / LAKE_FILE).exists():
-        return None
-    from rolltrace.lake import open_mirror  # with deltalake: only for a lake
-
-    return open_mirror(store)
 
 
 def _leave_to_parents() -> None:
