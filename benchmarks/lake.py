@@ -181,8 +181,8 @@ def _report(
     print(f"doubled           {sum(count > 1 for count in there.values())} trajectories")
     for name, results in (("without", plain), ("with", shipped)):
         took = sorted(int(each) for result in results for each in result["took"])
-        print(f"a traced call {name:<8} the lake: {_at(took, 0.5) / 1e3:.1f} us (p50), {_at(took, 0.99) / 1e3:.0f} us (p99), "
-              f"{statistics.fmean(took) / 1e3:.1f} us (mean)")  # fmt: skip
+        p50, p99, mean = _at(took, 0.5) / 1e3, _at(took, 0.99) / 1e3, statistics.fmean(took) / 1e3
+        print(f"a traced call {name:<8} the lake: {p50:.1f} us (p50), {p99:.0f} us (p99), {mean:.1f} us (mean)")
 
 
 def _version(name: str) -> int:

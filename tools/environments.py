@@ -134,7 +134,9 @@ def dependencies() -> str:
     text = (ROOT / "pyproject.toml").read_text()
     _, _, run = text.partition("\ndependencies = [")
     _, _, test = text.partition("\n[dependency-groups]")
-    counted = re.sub(r"\n[^\n]*# no environment takes it from here(?=\n)", "", run.partition("[project.entry-points")[0])
+    counted = re.sub(
+        r"\n[^\n]*# no environment takes it from here(?=\n)", "", run.partition("[project.entry-points")[0]
+    )
     return counted + test.partition("\ndev = [")[0]
 
 

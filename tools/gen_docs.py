@@ -30,8 +30,8 @@ Each setting can be given in three ways. The first that is there wins:
 With `ROLLTRACE_BACKEND` set, a program is traced without a call of `init`; an `init` in the program takes its place.
 Sizes may be written as `64MiB` or `8GiB`. `ROLLTRACE_STRICT=1` makes rolltrace raise its own faults instead of
 counting them: for tests, not for training. `ROLLTRACE_VIEW_URL` says where the viewer runs, for
-[links in other tools' pages](../howto/view.md#in-other-tools-pages). `ROLLTRACE_LAKE`, `ROLLTRACE_LAKE_TIMEOUT`, `ROLLTRACE_CACHE` and
-`ROLLTRACE_CACHE_BYTES` are about [a lake](../howto/lake.md).
+[links in other tools' pages](../howto/view.md#in-other-tools-pages). `ROLLTRACE_LAKE`, `ROLLTRACE_LAKE_TIMEOUT`,
+`ROLLTRACE_CACHE` and `ROLLTRACE_CACHE_BYTES` are about [a lake](../howto/lake.md).
 
 | setting | environment variable | default | meaning |
 |---|---|---|---|

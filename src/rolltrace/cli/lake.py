@@ -47,7 +47,9 @@ def add(commands: Any) -> None:
 
 
 def _add_lake(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("lake", nargs="?", metavar="URL", help="s3://, gs://, az:// or a folder (default: ROLLTRACE_LAKE)")
+    parser.add_argument(
+        "lake", nargs="?", metavar="URL", help="s3://, gs://, az:// or a folder (default: ROLLTRACE_LAKE)"
+    )
     add_json(parser)
 
 
@@ -88,8 +90,8 @@ def run_vacuum(options: argparse.Namespace) -> int:
     place, age = _lake_of(options), age_sec("--older-than", options.older_than)
     if age < _SHORTEST_SEC and not options.force:
         raise ConfigError(
-            f"--older-than {options.older_than} is less than an hour: files that somebody is about to commit or read would "
-            "be removed; add --force while nobody uses the lake"
+            f"--older-than {options.older_than} is less than an hour: files that somebody is about to commit or "
+            "read would be removed; add --force while nobody uses the lake"
         )
     removed = vacuum_lake(place, age / 3600, dry_run=options.dry_run)
     if options.json:

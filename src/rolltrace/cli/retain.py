@@ -63,8 +63,8 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--shipped",
         action="store_true",
-        help="instead: remove the parts of finished steps from this store as soon as a lake has them, now (--now) or by "
-        "the drainer from now on",
+        help="instead: remove the parts of finished steps from this store as soon as a lake has them, now (--now) or "
+        "by the drainer from now on",
     )
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--off", action="store_true", help="remove the policy")

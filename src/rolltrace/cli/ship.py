@@ -6,7 +6,6 @@ import argparse
 import os
 import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rolltrace._amounts import counted, size
@@ -31,7 +30,9 @@ def add(commands: Any) -> None:
         epilog="rolltrace ship --to s3://bucket/prefix; rolltrace ship runs/a --to /shared/lake",
     )
     add_store(parser)
-    parser.add_argument("--to", metavar="URL", help="the lake: s3://, gs://, az:// or a folder (default: ROLLTRACE_LAKE)")
+    parser.add_argument(
+        "--to", metavar="URL", help="the lake: s3://, gs://, az:// or a folder (default: ROLLTRACE_LAKE)"
+    )
     parser.add_argument("--dry-run", action="store_true", help="only print how many parts would be shipped")
     add_all_hosts(parser)
     add_json(parser)
@@ -60,7 +61,9 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print(json_line({"parts": parts, "bytes": total, "stuck": stuck}))
     else:
-        print(f"shipped {counted(parts, 'part')} ({size(total)}) to {plain(to)}" if parts else "nothing was left to ship")
+        print(
+            f"shipped {counted(parts, 'part')} ({size(total)}) to {plain(to)}" if parts else "nothing was left to ship"
+        )
     if stuck:
         print(f"rolltrace: {counted(len(stuck), 'part')} cannot be shipped; see docs/howto/lake.md", file=sys.stderr)
     return 3 if stuck else 0
@@ -73,7 +76,7 @@ def _ship(shipper: Shipper) -> tuple[int, int, list[str]]:
         with shipper.position.shipping() as alone:
             if alone:
                 try:
-                    done = shipper.round(lambda number, of: bar(parts + number, parts + of))
+                    done = shipper.round(bar)
                 except OutageError as fault:
                     failures += 1
                     if failures == _TRIES:

@@ -93,4 +93,3 @@ def make_room(keep: Collection[Path]) -> int:
                 path.unlink(missing_ok=True)
             total -= size
     return total
-

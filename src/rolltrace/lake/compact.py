@@ -1,8 +1,8 @@
-"""Keep a lake in shape, from anywhere, beside hosts that ship to it: merge the parts of finished steps, remove old files.
+"""Keep a lake in shape, from anywhere, beside hosts that ship to it: merge parts of finished steps, remove old files.
 
 What merging does is what it does in a store: the parts of a step become few, rows of dropped trajectories go, and so do
-payloads that a host has pruned after they were shipped, as its notes say. It is done in a folder of its own, a step at a
-time, and committed as one: if a host has changed any of these parts meanwhile, the commit fails and the step waits for
+payloads that a host has pruned after they were shipped, as its notes say. It is done in a folder of its own, a step at
+a time, and committed as one: if a host has changed any of these parts meanwhile, the commit fails and the step waits for
 the next time. A host that comes later with a part that stands for merged ones leaves it out (ship.py).
 """
 
@@ -128,7 +128,9 @@ class _Step:
         prune_as_noted(self._store, self._folder)
         compact(self._store, owned=lambda part: True)
         after = set(visible_parts(self._folder))
-        return [name for name in TABLE_NAMES if {each for each in after ^ self._before.keys() if table_of(each) == name}]
+        return [
+            name for name in TABLE_NAMES if {each for each in after ^ self._before.keys() if table_of(each) == name}
+        ]
 
     def _fetch(self, file: Path) -> bool:
         path = file.relative_to(data_folder(self._store))

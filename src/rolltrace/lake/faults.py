@@ -14,8 +14,8 @@ _SAID = re.compile(r"<Code>([^<]*)</Code>(?:\s*<Message>([^<]*)</Message>)?")
 _LONGEST = 400
 _NO_BUCKET = ("NoSuchBucket", "ContainerNotFound", "The specified bucket does not exist")
 _REFUSED = (
-    "AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken", "AuthenticationFailed",
-    "403 Forbidden", "401 Unauthorized",
+    "AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken",
+    "AuthenticationFailed", "403 Forbidden", "401 Unauthorized",
 )  # fmt: skip
 _NO_CREDENTIALS = ("CredentialsNotLoaded", "no providers in chain", "169.254.169.254", "metadata.google.internal")
 _NO_CONDITIONS = ("NotImplemented", "501 Not Implemented")
@@ -52,7 +52,9 @@ def told(place: Place, doing: str) -> Iterator[None]:
         text, everything = plain_text(fault), str(fault)
         where = f"the lake {place.url!r}"
         if any(word in everything for word in _NO_BUCKET):
-            raise BackendError(f"{where}: there is no such bucket, or it is in another region; create it first") from fault
+            raise BackendError(
+                f"{where}: there is no such bucket, or it is in another region; create it first"
+            ) from fault
         if any(word in everything for word in _NO_CREDENTIALS):
             raise BackendError(
                 f"{where}: there are no credentials; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE, or "

@@ -122,8 +122,8 @@ class Mirror:
     def _checked(self, table: str, part: LakePart) -> LakePart:
         if not _is_sound(table, part.path):
             raise FormatError(
-                f"the table {self.place.table(table)!r} lists {part.path[:200]!r}, which rolltrace did not put there; take "
-                "it back with the engine that did (RESTORE), and merge parts with: rolltrace lake compact"
+                f"the table {self.place.table(table)!r} lists {part.path[:200]!r}, which rolltrace did not put there; "
+                "take it back with the engine that did (RESTORE), and merge parts with: rolltrace lake compact"
             )
         return part
 

@@ -103,7 +103,9 @@ def check_lake(place: Place, objects: Objects) -> bool:
     try:
         version = json.loads(page)["format"]
     except (ValueError, KeyError, TypeError):
-        raise FormatError(f'format.json of the lake {place.url!r} is damaged; it should read {{"format": {FORMAT}}}') from None
+        raise FormatError(
+            f'format.json of the lake {place.url!r} is damaged; it should read {{"format": {FORMAT}}}'
+        ) from None
     if not isinstance(version, int) or version > FORMAT:
         raise FormatError(
             f"the lake {place.url!r} was written by a newer rolltrace (format {version}, this one reads {FORMAT}); "

@@ -3,10 +3,11 @@
     LAKE/TABLE/_delta_log/...                                           the table's own log
     LAKE/TABLE/project=P/experiment=E/step=S/TABLE--SOURCE~SUM.parquet  parts, byte for byte as in the store
 
-The name of a part ends in its checksum, so that one name has one content for ever. A commit adds parts and may take out those that they stand for, all at once. It carries a transaction id of the table
-for each part that it adds, which is the part's place: whoever is not sure whether a commit went through asks the table,
-and two that add the same part at the same time get into conflict, of which one wins. So there is no lock but the
-table's own, which is that a file of the log is put only if there is none of its number.
+The name of a part ends in its checksum, so that one name has one content for ever. A commit adds parts and may take out
+those that they stand for, all at once. It carries a transaction id of the table for each part that it adds, which is
+the part's place: whoever is not sure whether a commit went through asks the table, and two that add the same part at
+the same time get into conflict, of which one wins. So there is no lock but the table's own, which is that a file of the
+log is put only if there is none of its number.
 """
 
 from __future__ import annotations
@@ -126,7 +127,8 @@ class LakeTable:
                 raise FormatError(f"the table {self._place.table(self.name)!r} is none of ours: no {missing[0]!r}")
             columns = [rows[name].to_pylist() for name in names] if len(rows) else []
             parts = (
-                LakePart(unquote(path), size, count or 0, Partition(*place)) for path, size, count, *place in zip(*columns)
+                LakePart(unquote(path), size, count or 0, Partition(*place))
+                for path, size, count, *place in zip(*columns)
             )
             self._active = (self.version, {part.path: part for part in parts})
         return self._active[1]
@@ -204,8 +206,8 @@ class LakeTable:
         protocol = self._table.protocol()
         if "deletionVectors" in (protocol.reader_features or ()):
             raise FormatError(
-                f"the table {self._place.table(self.name)!r} uses deletion vectors, which rolltrace does not read; turn "
-                "them off in the engine that changed it"
+                f"the table {self._place.table(self.name)!r} uses deletion vectors, which rolltrace does not read; "
+                "turn them off in the engine that changed it"
             )
 
     def _add_new_columns(self) -> None:

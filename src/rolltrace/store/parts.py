@@ -196,7 +196,7 @@ def replaced_by(part: Path) -> tuple[Replaced, ...]:
 
 
 def merged_into(part: Path) -> tuple[str, ...]:
-    """The sources of the parts that were merged into a part, or pruned to it, without those merged into these before."""
+    """The sources of the parts that were merged into a part, or pruned to it; not those merged into these before."""
     try:
         return _read_merged(part) if source_of(part).startswith(COMPACTED) else ()
     except _unreadable():
@@ -277,7 +277,7 @@ def _footer(data: bytes | mmap.mmap) -> int:
 
 
 def checksum_of(part: Path) -> str | None:
-    """The checksum that stands in a part, in hexadecimal; None if there is none. It is not compared with the content."""
+    """The checksum that stands in a part, in hexadecimal; None if there is none. The content is not looked at."""
     with open_private(part) as file:
         end = file.seek(0, 2)
         file.seek(max(0, end - 8))

@@ -77,7 +77,7 @@ def lake() -> str:
 
 @pytest.fixture(scope="session")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store of some steps of two experiments, with late scores, drops, labels and a pruned group. Not to be changed."""
+    """A store of some steps of two experiments, with late scores and a pruned group. Not to be changed."""
     store = tmp_path_factory.mktemp("recorded") / "store"
     record(store, "first", steps=4, samples=6)
     record(store, "second/with a name", steps=2, samples=4)

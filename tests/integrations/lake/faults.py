@@ -14,8 +14,10 @@ Fault = str | None
 Plan = Callable[[str, str], Fault]
 """Which fault a request of this method and path meets: None, `500`, `503`, `timeout`, `lost`."""
 
-_SLOW_DOWN = b'<?xml version="1.0"?><Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>'
-_BROKEN = b'<?xml version="1.0"?><Error><Code>InternalError</Code><Message>We encountered an internal error.</Message></Error>'
+_SLOW_DOWN = (
+    b'<?xml version="1.0"?><Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>'
+)
+_BROKEN = b'<?xml version="1.0"?><Error><Code>InternalError</Code><Message>Please try again.</Message></Error>'
 HANG_SEC = 4.0
 
 

@@ -8,7 +8,6 @@ import random
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -16,7 +15,6 @@ from pathlib import Path
 import pytest
 
 import rolltrace
-from rolltrace.files import host_name
 from tests.background import eventually, kill_keepers
 from tests.integrations.lake.answers import assert_same, trajectories
 from tests.integrations.lake.conftest import cli, record
@@ -101,7 +99,9 @@ def test_object_storage_that_fails_delays_and_loses_nothing(copy_of: Copy, s3: P
 
 def test_a_commit_whose_answer_is_lost_counts_once(copy_of: Copy, s3: Proxy, lake: str) -> None:
     store = copy_of()
-    s3.plan = lambda method, path: "lost" if method == "PUT" and "_delta_log" in path and path.endswith("1.json") else None
+    s3.plan = lambda method, path: (
+        "lost" if method == "PUT" and "_delta_log" in path and path.endswith("1.json") else None
+    )
     cli("ship", store, "--to", lake, check=False)
     assert s3.faults["lost"]
     s3.plan = lambda method, path: None
@@ -123,7 +123,7 @@ def test_a_shipper_that_is_killed_at_any_point_goes_on(copy_of: Copy, s3: Proxy,
         return None
 
     chance = random.Random(4)
-    for at in [*range(3, 60, 7), *range(60, 240, 23)]:
+    for at in [*range(3, 60, 7), *range(60, 240, 23)]:  # noqa: B007 - kill_now reads it
         count, s3.plan = 0, kill_now
         process = subprocess.Popen([sys.executable, "-m", "rolltrace", "ship", str(store), "--to", lake],
                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
