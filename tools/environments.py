@@ -71,7 +71,7 @@ ENVIRONMENTS = {
     "phoenix": Environment(("arize-phoenix==20.26.1",), kind="server"),
     "trackio": Environment(("trackio==0.43.0",)),
     "langfuse": Environment(("langfuse==5.0.4",)),
-    "lake": Environment(("deltalake==1.6.6", "moto[server]==5.2.5", "boto3==1.44.3")),
+    "lake": Environment(("deltalake==1.6.6", "obstore==0.12.1", "moto[server]==5.2.5", "boto3==1.44.3")),
 }  # fmt: skip
 
 

@@ -43,10 +43,11 @@ def told(place: Place, doing: str) -> Iterator[None]:
         OutageError: anything else; trying again later may help.
     """
     from deltalake.exceptions import DeltaError
+    from obstore.exceptions import BaseError
 
     try:
         yield
-    except (DeltaError, OSError, ValueError) as fault:
+    except (DeltaError, BaseError, OSError, ValueError) as fault:
         if isinstance(fault, (BackendError, OutageError)):
             raise
         text, everything = plain_text(fault), str(fault)

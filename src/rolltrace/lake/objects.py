@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,36 +20,30 @@ _CHUNK_BYTES = 8 << 20
 
 
 class Objects:
-    """The files below one address, by their path from there."""
+    """The files below one address, by their path from there. Whoever waits for them does not keep other threads waiting,
+    as deltalake's own file functions do."""
 
     def __init__(self, place: Place, below: str = "") -> None:
         check_installed()
-        from deltalake.fs import DeltaStorageHandler
-
         self._place = place
-        if place.folder is not None:
-            (place.folder / below).mkdir(parents=True, exist_ok=True)
         with told(place, "opening it"):
-            # Its streams are used without pyarrow's wrapper, which hands on buffers that deltalake does not take.
-            self._handler: Any = DeltaStorageHandler(f"{place.url}/{below}".rstrip("/"), place.options())._handler
+            self._store: Any = _open(place, below)
 
     def put_file(self, path: str, file: Path) -> int:
         """Put a local file there, byte for byte; how many bytes."""
+        import obstore
+
         with open_private(file) as source:
-            return self._put(path, iter(lambda: source.read(_CHUNK_BYTES), b""))
+            size = os.fstat(source.fileno()).st_size
+            with told(self._place, f"putting {path}"):
+                obstore.put(self._store, path, source)
+        return size
 
     def put(self, path: str, content: bytes) -> None:
-        self._put(path, iter([content]))
+        import obstore
 
-    def _put(self, path: str, chunks: Iterator[bytes]) -> int:
-        size = 0
         with told(self._place, f"putting {path}"):
-            stream = self._handler.open_output_stream(path, None)
-            for chunk in chunks:
-                stream.write(chunk)
-                size += len(chunk)
-            stream.close()
-        return size
+            obstore.put(self._store, path, content)
 
     def get(self, path: str) -> bytes:
         """The content of a file.
@@ -54,12 +51,10 @@ class Objects:
         Raises:
             PartGone: there is none.
         """
-        with told(self._place, f"getting {path}"):
-            try:
-                file = self._handler.open_input_file(path)
-            except FileNotFoundError:
-                raise PartGone(f"the lake {self._place.url!r} has no {path}") from None
-            return bytes(file.read())
+        import obstore
+
+        with told(self._place, f"getting {path}"), _may_be_gone(self._place, path):
+            return bytes(obstore.get(self._store, path).bytes())
 
     def get_file(self, path: str, file: Path, *, mode: int) -> None:
         """Get a file into a local one, which appears whole.
@@ -67,26 +62,59 @@ class Objects:
         Raises:
             PartGone: there is none.
         """
-        with told(self._place, f"getting {path}"), replacing(file, mode=mode) as hidden, hidden.open("wb") as target:
-            try:
-                source = self._handler.open_input_file(path)
-            except FileNotFoundError:
-                raise PartGone(f"the lake {self._place.url!r} has no {path}") from None
-            while chunk := source.read(_CHUNK_BYTES):
-                target.write(chunk)
+        import obstore
+
+        with replacing(file, mode=mode) as hidden, hidden.open("wb") as target:
+            with told(self._place, f"getting {path}"), _may_be_gone(self._place, path):
+                for chunk in obstore.get(self._store, path).stream(min_chunk_size=_CHUNK_BYTES):
+                    target.write(chunk)
 
     def list(self, folder: str) -> dict[str, int]:
         """The files in a folder and below it, by path, with their sizes."""
+        import obstore
+
         with told(self._place, f"listing {folder}"):
-            entries = self._handler.get_file_info_selector(folder, True, True)
-            return {entry.path: entry.size for entry in entries if entry.size is not None}
+            return {each["path"]: each["size"] for chunk in obstore.list(self._store, folder) for each in chunk}
 
     def remove(self, path: str) -> None:
+        import obstore
+
         with told(self._place, f"removing {path}"):
             try:
-                self._handler.delete_file(path)
+                obstore.delete(self._store, path)
             except FileNotFoundError:
                 pass
+
+
+def _open(place: Place, below: str) -> Any:
+    from obstore.store import LocalStore, from_url
+
+    if place.folder is not None:
+        return LocalStore(place.folder / below, mkdir=True)
+    limits = place.options()
+    return from_url(
+        f"{place.url}/{below}".rstrip("/"),
+        client_options={
+            "timeout": limits["timeout"],
+            "connect_timeout": limits["connect_timeout"],
+            "allow_http": limits.get("allow_http") == "true",
+        },
+        retry_config={
+            "max_retries": int(limits["max_retries"]),
+            "retry_timeout": timedelta(seconds=float(limits["retry_timeout"].rstrip("s"))),
+        },
+        **({"region": limits["region"]} if "region" in limits else {}),
+    )
+
+
+@contextmanager
+def _may_be_gone(place: Place, path: str) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError as fault:
+        if "NoSuchBucket" in str(fault):
+            raise OSError(str(fault)) from fault
+        raise PartGone(f"the lake {place.url!r} has no {path}") from None
 
 
 def check_lake(place: Place, objects: Objects) -> bool:

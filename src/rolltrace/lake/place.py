@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import re
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
@@ -30,7 +31,7 @@ VARIABLE = "ROLLTRACE_LAKE"
 _TIMEOUT_VARIABLE = "ROLLTRACE_LAKE_TIMEOUT"
 _TIMEOUT_SEC = "60"
 SCHEMES = ("s3", "s3a", "gs", "az", "abfs", "abfss", "file")
-_INSTALL = "a lake needs the package 'deltalake', which is not installed; pip install 'rolltrace[lake]'"
+_PACKAGES = ("deltalake", "obstore")
 
 
 class Place(NamedTuple):
@@ -100,10 +101,13 @@ class Place(NamedTuple):
 
 def check_installed() -> None:
     """Raise a MissingExtraError unless lakes can be used."""
-    try:
-        import deltalake  # noqa: F401
-    except ImportError as fault:
-        raise MissingExtraError(_INSTALL) from fault
+    for package in _PACKAGES:
+        try:
+            import_module(package)
+        except ImportError as fault:
+            raise MissingExtraError(
+                f"a lake needs the package {package!r}, which is not installed; pip install 'rolltrace[lake]'"
+            ) from fault
 
 
 def is_lake(folder: Path) -> bool:

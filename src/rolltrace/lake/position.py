@@ -26,7 +26,7 @@ import msgspec
 from rolltrace.files import file_lock, make_folder, open_file, read_page, replace_file, sync_path
 from rolltrace.journal import journal_folder
 from rolltrace.lake.place import Place
-from rolltrace.store import checksum_of, data_folder, merged_into, outbox_folder, sender_folder, table_of
+from rolltrace.store import checksum_of, data_folder, outbox_folder, replaced_by, sender_folder, table_of
 
 BACKEND = "lake"
 """The name that `init(backend=...)` takes."""
@@ -233,9 +233,13 @@ def _how_far(store: Path, position: Position, part: Path) -> str | None:
         return None
     if path in position.shipped:
         return SHIPPED
+    return None if any(position.path_of(name) is not None for name in names_in(store, part)) else FORGOTTEN
+
+
+def names_in(store: Path, part: Path) -> list[str]:
+    """The names of the parts that one stands for, those first that were merged into it themselves."""
     folder = part.parent.relative_to(data_folder(store))
-    merged = (f"{folder}/{table_of(part)}--{source}.parquet" for source in merged_into(part))
-    return None if any(position.path_of(name) is not None for name in merged) else FORGOTTEN
+    return [f"{folder}/{table_of(part)}--{each.source}.parquet" for each in replaced_by(part)]
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,7 +23,7 @@ from rolltrace._guard import logger
 from rolltrace.errors import OutageError
 from rolltrace.lake.objects import Objects, check_lake
 from rolltrace.lake.place import Place
-from rolltrace.lake.position import Position, choosing, lake_path, name_of
+from rolltrace.lake.position import Position, choosing, lake_path, name_of, names_in
 from rolltrace.lake.tables import TABLE_NAMES, Conflict, LakePart, LakeTable
 from rolltrace.record import FORMAT
 from rolltrace.store import (
@@ -147,7 +147,8 @@ class Shipper:
             uncertain[_table_of(path)].add(path)
         for name, paths in uncertain.items():
             ids = self._table(name).transactions()
-            self.position.ship(sorted(paths & ids), self._replaced_by(sorted(paths & ids)))
+            names = [name for path in sorted(paths & ids) for name in self._names(path)]
+            self.position.ship(sorted(paths & ids), self._known(names))
             self.position.forget(sorted(paths - ids))
         if self.position.is_new:
             self._recall()
@@ -160,9 +161,18 @@ class Shipper:
         for name, paths in wanted.items():
             if (table := self._table(name)).version > 0:
                 ids = table.transactions()
-                names = {path: name_of(path) for path in ids}
-                merged = {each for path in paths for each in self._merged(path)}
-                self.position.ship(sorted((paths & ids) | {path for path in ids if names[path] in merged}))
+                by_name = {name_of(path): path for path in ids}
+                known = paths & ids
+                for path in paths - ids:
+                    names, merged = self._names(path), len(merged_into(data_folder(self._store) / name_of(path)))
+                    # A name that was handed on counts if it is there, or if none of the merged ones ever was.
+                    some = any(name in by_name for name in names[:merged])
+                    known |= {
+                        by_name[name]
+                        for at, name in enumerate(names)
+                        if name in by_name and (at < merged or not some or by_name[name] in table.active())
+                    }
+                self.position.ship(sorted(known))
         self.position.is_new = False
 
     def _finished(self) -> list[tuple[str, Path]]:
@@ -193,17 +203,14 @@ class Shipper:
             if count >= _MOST_PARTS or size >= _MOST_BYTES:
                 left += 1
                 continue
-            instead_of = [known for name in self._merged(path) if (known := self.position.path_of(name)) is not None]
-            table = self._table(_table_of(path))
-            if instead_of:
-                table.refresh()
-                gone = [each for each in instead_of if each not in table.active()]
-                if gone and len(instead_of) < len(self._merged(path)):
+            instead_of = self._known(self._names(path))
+            if instead_of and not self._are_active(path, instead_of):
+                merged = self._names(path)[: len(merged_into(part))]
+                if 0 < len(self._known(merged)) < len(merged):
                     stuck.append(path)
-                    continue
-                if gone:  # merged in the lake: its rows are there
+                else:  # merged in the lake: its rows are there
                     self.position.ship([path], instead_of)
-                    continue
+                continue
             try:
                 described = _describe(self._store, part, path)
             except (OSError, ValueError, KeyError, pa.ArrowException) as fault:
@@ -215,15 +222,18 @@ class Shipper:
             count, size = count + 1, size + described.size
         return chosen, left, stuck
 
-    def _merged(self, path: str) -> list[str]:
-        """The names of the parts that the one at this path in the lake was merged from."""
-        part = data_folder(self._store) / name_of(path)
-        folder = path.rpartition("/")[0]
-        return [f"{folder}/{_table_of(path)}--{source}.parquet" for source in merged_into(part)]
+    def _names(self, path: str) -> list[str]:
+        """The names of the parts that the one at this path in the lake stands for."""
+        return names_in(self._store, data_folder(self._store) / name_of(path))
 
-    def _replaced_by(self, paths: list[str]) -> list[str]:
-        names = (name for path in paths for name in self._merged(path))
+    def _known(self, names: Iterable[str]) -> list[str]:
+        """The paths of those of these parts that the lake has, as far as is known here."""
         return [known for name in names if (known := self.position.path_of(name)) is not None]
+
+    def _are_active(self, path: str, others: Collection[str]) -> bool:
+        table = self._table(_table_of(path))
+        table.refresh()
+        return table.active().keys() >= set(others)
 
     def _put_blobs(self) -> None:
         """After the parts were listed: what these point to is there by now."""

@@ -52,7 +52,8 @@ def replace_parts(
         level: Of zstd.
     """
     merged = [Replaced(source_of(part), row_count(part)) for part in parts]
-    before = [each for part in parts for each in _handed_on(part)]
+    # Of a part that is pruned all names stay: a lake may have those that it was merged from, and not itself yet.
+    before = [each for part in parts for each in (_handed_on(part) if len(parts) > 1 else replaced_by(part))]
     names = sorted(each.source for each in (*merged, *before))
     # With how many rows there are now: pruning the same part twice gives two parts.
     source = f"{COMPACTED}{host_tag()}-{xxhash.xxh3_64_hexdigest(' '.join([*names, str(len(rows))]).encode())}"

@@ -16,6 +16,7 @@ from pathlib import Path
 import boto3
 import pytest
 
+from rolltrace.store import remove_replaced
 from tests.integrations.lake.faults import Proxy
 
 KEYS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_REGION": "us-east-1"}
@@ -83,6 +84,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     record(store, "second/with a name", steps=2, samples=4)
     cli("drain", store)
     cli("prune", store, "--where", "step = 1 and reward < 0.3", "--yes")
+    remove_replaced(store, grace_sec=0.0)  # nobody is to do it while the store is copied
     return store
 
 

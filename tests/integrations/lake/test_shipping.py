@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import rolltrace
+from rolltrace.store import list_parts
 from tests.background import eventually, kill_keepers
 from tests.integrations.lake.answers import assert_same, trajectories
 from tests.integrations.lake.conftest import cli, record
@@ -30,7 +31,7 @@ def parts_of(store: Path) -> list[Path]:
 def assert_byte_for_byte(store: Path, lake: Path) -> None:
     """Every part of the store is in the lake as the file it is."""
     shipped = {file.read_bytes() for file in lake.rglob("*.parquet") if "_delta_log" not in file.parts}
-    assert {file.read_bytes() for file in parts_of(store)} <= shipped
+    assert {file.read_bytes() for file in list_parts(store)} <= shipped
 
 
 def test_a_folder_can_be_a_lake(copy_of: Copy, tmp_path: Path) -> None:
