@@ -7,10 +7,13 @@ READY := $(VENV)/.ready
 NODE_READY := viewer/node_modules/.ready
 # With the real frameworks and vendors, each in an environment of its own.
 VERL_RELEASES := 0.7.1 0.8.0 0.9.0
-ENVIRONMENTS := verl tinker $(VERL_RELEASES:%=verl-%) weave weave-server mlflow phoenix trackio lake
+TRL_RELEASES := 1.5.0 1.10.0
+# Each of these has an environment and a suite of the same name.
+SUITES := trackio tinker weave mlflow trl verifiers importers collect engines jupyter agents lake
+ENVIRONMENTS := verl $(SUITES) $(VERL_RELEASES:%=verl-%) $(TRL_RELEASES:%=trl-%) weave-server phoenix claude-code
 PEERS := mlflow trackio weave weave-server langfuse
 WITH_VERL := torch ray verl $(VERL_RELEASES:%=verl-%)
-WITH_VENDORS := weave mlflow otlp trackio tinker lake
+WITH_VENDORS := $(SUITES) otlp openai-3 $(TRL_RELEASES:%=trl-%)
 MATRIX ?= 3.10 3.12 3.13 oldest
 # What the viewer is measured with: benchmarks/view.py says how large it can be.
 VIEWED ?= --quick
@@ -23,7 +26,7 @@ TIMEOUT := --timeout 300
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo viewer test test-viewer test-matrix nightly check check-viewer bench bench-peers bench-verl bench-tinker bench-lake bench-view screenshots docs test-docs examples test-examples cookbook gen test-integrations environments build release-check clean \
+.PHONY: help demo engines viewer test test-viewer test-matrix nightly check check-viewer bench bench-peers bench-verl bench-tinker bench-lake bench-view screenshots docs test-docs examples test-examples cookbook gen test-integrations environments build release-check clean \
   $(ENVIRONMENTS:%=environment-%) environment-langfuse
 
 help: ## list the commands
@@ -49,8 +52,11 @@ demo: .venvs/demo/.ready ## train a small agent, traced, and look at it
 # What failed is tried once more, since some tests race with processes that they start; the summary names what was.
 TRY_AGAIN = --reruns 1 -rfER
 
+# A plug-in that only the browser tests use takes each worker a second to load.
+WITHOUT_PLUGINS = -p no:schemathesis
+
 test: $(READY) ## run the tests (a few minutes)
-	$(BIN)/python -m pytest -n auto --dist worksteal $(TRY_AGAIN)
+	$(BIN)/python -m pytest -n auto --dist worksteal $(WITHOUT_PLUGINS) $(TRY_AGAIN)
 
 test-matrix: ## run the tests on other Pythons and with the oldest dependencies (each takes as long as `make test`)
 	$(PYTHON) tools/matrix.py $(MATRIX)
@@ -65,6 +71,7 @@ check: $(READY) check-viewer ## formatting, lint, types, layers, spelling, and t
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python tools/gen_dialects.py --check
 	$(BIN)/codespell src tests docs benchmarks examples README.md CONTRIBUTING.md CHANGELOG.md
 
 # What is committed under view/static and view/shared_page must be what the source builds, so that an installation needs no Node.
@@ -104,7 +111,7 @@ bench: $(READY) ## measure, with the peers in the same run
 	$(BIN)/python -m benchmarks.backends
 
 # Trajectories; CHATS=file.jsonl replays your own.
-TRACED ?= 32
+TRACED ?= 16
 bench-peers: $(READY) $(PEERS:%=environment-%) ## the same rollouts through rolltrace and its peers; writes docs/benchmarks.md
 	$(BIN)/python -m benchmarks.peers.report --trajectories $(TRACED) $(if $(CHATS),--chats $(CHATS))
 
@@ -163,6 +170,7 @@ gen: $(READY) $(NODE_READY) ## write what is derived from code: docs, the viewer
 	$(BIN)/python tools/gen_api.py
 	$(BIN)/python tools/gen_diagrams.py
 	$(BIN)/python tools/gen_openapi.py
+	$(BIN)/python tools/gen_dialects.py
 	cd viewer && npm run --silent types
 
 # Those with Ray are busy; those with vendors mostly wait for servers and can do so beside them.
@@ -181,19 +189,33 @@ test-with-torch test-with-ray test-with-verl: test-with-%: environment-verl
 $(VERL_RELEASES:%=test-with-verl-%): test-with-verl-%: environment-verl environment-verl-%
 	PYTHONPATH=$(CURDIR)/.venvs/verl-$* .venvs/verl/bin/python -m pytest $(TIMEOUT) tests/integrations/verl_releases
 
-test-with-weave: environment-weave environment-weave-server
-test-with-mlflow: environment-mlflow .venvs/chromium
-test-with-otlp: environment-mlflow environment-phoenix
-test-with-trackio: environment-trackio
-test-with-tinker: environment-tinker
-test-with-lake: environment-lake
-test-with-mlflow test-with-trackio test-with-tinker test-with-lake: test-with-%:
-	.venvs/$*/bin/python -m pytest $(TIMEOUT) tests/integrations/$*
+$(TRL_RELEASES:%=test-with-trl-%): test-with-trl-%: environment-trl environment-trl-%
+	PYTHONPATH=$(CURDIR)/.venvs/trl-$* .venvs/trl/bin/python -m pytest $(TIMEOUT) tests/integrations/trl
+
+$(SUITES:%=test-with-%): test-with-%: environment-%
+	.venvs/$*/bin/python -m pytest $(TIMEOUT) $(PYTEST_FLAGS) tests/integrations/$*
+test-with-weave: environment-weave-server
 # Weave's client leaves connections open, which pytest would find after the last test and fail.
-test-with-weave:
-	.venvs/weave/bin/python -m pytest $(TIMEOUT) -p no:unraisableexception tests/integrations/weave
-test-with-otlp:
+test-with-weave: PYTEST_FLAGS = -p no:unraisableexception
+test-with-mlflow test-with-jupyter: .venvs/chromium
+test-with-agents: environment-claude-code
+test-with-engines: .venvs/java
+test-with-otlp: environment-mlflow environment-phoenix
 	.venvs/mlflow/bin/python -m pytest $(TIMEOUT) tests/integrations/otlp
+
+# LiteLLM needs OpenAI 2; the tests' own environment has OpenAI 3.
+test-with-openai-3: $(READY)
+	$(BIN)/python -m pytest $(TIMEOUT) tests/integrations/agents/test_sdk.py tests/integrations/agents/test_proxy.py
+
+engines: environment-engines .venvs/java ## the same twenty questions to rolltrace, DuckDB, Polars, ClickHouse and Spark; prints the table of docs/howto/engines.md
+	rm -rf .venvs/engines-demo && mkdir .venvs/engines-demo
+	cd .venvs/engines-demo && ../engines/bin/rolltrace demo --no-view >/dev/null
+	.venvs/engines/bin/python -m benchmarks.engines .venvs/engines-demo/rolltrace-demo
+
+# Spark runs on Java 17 or newer.
+.venvs/java:
+	@mkdir -p .venvs
+	command -v java > $@ || { apt-get update -qq && apt-get install -qq -y openjdk-17-jre-headless >/dev/null && command -v java > $@; }
 
 # Playwright drives the system's own browser.
 .venvs/chromium:

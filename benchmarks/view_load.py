@@ -25,10 +25,14 @@ OPS_PER_SEC = 2_000
 PLACE = {"project": "bench", "experiment": "written"}
 _PAGE_SEC = 3.0
 """How often a page asks again while its experiment is recorded."""
+_PATIENCE_SEC = 60
+"""Until the server and the browser have started, on a busy machine."""
 _WRITE = """
-import sys, time, json
+import signal, sys, time, json
 import rolltrace
 store, rate, until = sys.argv[1], int(sys.argv[2]), time.monotonic() + float(sys.argv[3])
+ended = []
+signal.signal(signal.SIGTERM, lambda *_: ended.append(True))
 rolltrace.init("bench", "written", "rolltrace", store=store, quiet=True)
 
 @rolltrace.rollout_trace_op(kind="llm")
@@ -40,7 +44,7 @@ def search(query):
     return "results of " + query
 
 ops, number, begin, busy = 0, 0, time.monotonic(), 0.0
-while time.monotonic() < until:
+while not ended and time.monotonic() < until:
     used = time.thread_time()
     with rolltrace.rollout_trace_attr(number // 8, number // 400, number % 8) as trajectory:
         messages = [{"role": "user", "content": "question %d" % number}]
@@ -74,7 +78,7 @@ def _figures(writer: "subprocess.Popen[str]") -> dict[str, float]:
     return figures
 
 
-def _read(address: str, first_step: int, until: float, taken: list[float]) -> None:
+def _read(address: str, first_step: int, until: float, taken: list[float], ages: list[float]) -> None:
     """What a page of a step asks, again and again."""
     step = {**PLACE, "step": first_step}
     paths = [
@@ -89,8 +93,10 @@ def _read(address: str, first_step: int, until: float, taken: list[float]) -> No
             round_begin = time.monotonic()
             for path in paths:
                 begin = time.perf_counter()
-                client.get(path).raise_for_status()
+                answer = client.get(path).raise_for_status()
                 taken.append(time.perf_counter() - begin)
+                if path == "/api/experiments":
+                    ages.append(time.time() - max(row["end_ns"] for row in answer.json()["rows"]) / 1e9)
             time.sleep(max(0.0, round_begin + _PAGE_SEC - time.monotonic()))
 
 
@@ -101,26 +107,32 @@ def measure_load(browser: Browser, readers: int, seconds: float) -> Iterator[Row
         with _writing(Path(name) / "alone", seconds) as writer:
             alone = _figures(writer)
         store = Path(name) / "read"
-        with _writing(store, seconds + 5) as writer:
+        with _writing(store, seconds + _PATIENCE_SEC) as writer:
             time.sleep(3)  # there is something to look at
             with viewing(store) as address, browser.new_context() as context:
                 page = context.new_page()
                 page.goto(f"{address}/live")
                 page.wait_for_selector(".figures")
                 taken: list[float] = []
+                ages: list[float] = []
                 until = time.monotonic() + seconds
                 threads = [
-                    threading.Thread(target=_read, args=(address, each % 3, until, taken)) for each in range(readers)
+                    threading.Thread(target=_read, args=(address, each % 3, until, taken, ages))
+                    for each in range(readers)
                 ]
                 for thread in threads:
                     thread.start()
                 for thread in threads:
                     thread.join()
+            writer.terminate()
             read = _figures(writer)
     cuts = quantiles(taken, n=20)
     yield Row(section, "answers, median", cuts[9], "s")
     yield Row(section, "answers, p95", cuts[18], "s", at_most(0.3))
     yield Row(section, "answers", len(taken), "")
+    yield Row(
+        section, "the newest trajectory in an answer ended before, p95", quantiles(ages, n=20)[18], "s", at_most(3)
+    )
     yield Row(section, "written", read["ops_per_sec"], "op/s")
     yield Row(section, "CPU of the writer, with readers", read["us_per_op"], "us/op")
     yield Row(section, "CPU of the writer, without", alone["us_per_op"], "us/op")

@@ -20,7 +20,8 @@ SIGNATURES = {
     "init": "(project_name: 'str | Mapping[str, Any] | None' = None, experiment_name: 'str | None' = None, "
     "backend: 'str | list[str] | tuple[str, ...] | Literal[Unset.UNSET] | None' = unset, *, "
     "config: 'Mapping[str, Any] | None' = None, run: 'str | None' = None, "
-    "store: 'str | os.PathLike[str] | None' = None, token2text: 'bool | None' = None, tokenizer: 'Any' = None, "
+    "store: 'str | os.PathLike[str] | None' = None, journal: 'str | os.PathLike[str] | None' = None, "
+    "token2text: 'bool | None' = None, tokenizer: 'Any' = None, "
     "max_samples_per_step_per_worker: 'int | None' = None, sample_seed: 'int | None' = None, "
     "drain: \"Literal['process', 'thread', 'off'] | None\" = None, checks: 'str | None' = None, "
     "max_bytes: 'int | str | None' = None, max_items: 'int | None' = None, max_depth: 'int | None' = None, "
@@ -29,8 +30,11 @@ SIGNATURES = {
     "durable: 'bool | None' = None, journal_mode: \"Literal['auto', 'mmap', 'append'] | None\" = None, "
     "share: \"Literal['private', 'group'] | None\" = None, quiet: 'bool | None' = None, "
     "**unknown: 'NoReturn') -> 'None'",
+    "instrument": "(*names: 'str') -> 'None'",
     "next_rollout_n": "(sample_index: 'SampleIndex | None', step: 'int | None' = None, *, validate: 'bool' = False, "
     "count: 'int' = 1) -> 'int'",
+    "proxied_env": "(trajectory: 'TrajectoryHandle | None' = None, *, proxy: 'str | None' = None) -> 'dict[str, str]'",
+    "uninstrument": "(*names: 'str') -> 'None'",
     "open": "(store: 'str | os.PathLike[str] | None' = None) -> 'Store'",
     "rollout_trace_attr": "(sample_index: 'SampleIndex | None' = None, step: 'int | None' = None, "
     "rollout_n: 'int | None' = None, name: 'str' = 'rollout_trace', validate: 'bool' = False, trace: 'bool' = True, "

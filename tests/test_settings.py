@@ -85,6 +85,7 @@ def test_a_trainer_alone_gives_the_names() -> None:
         ("ROLLTRACE_EXPERIMENT", "e", "experiment_name", "e"),
         ("ROLLTRACE_BACKEND", "rolltrace, mlflow", "backend", ("rolltrace", "mlflow")),
         ("ROLLTRACE_STORE", "/data/traces", "store", Path("/data/traces")),
+        ("ROLLTRACE_JOURNAL", "/nvme/journals", "journal", Path("/nvme/journals")),
         ("ROLLTRACE_TOKEN2TEXT", "Yes", "token2text", True),
         ("ROLLTRACE_TOKEN2TEXT", "off", "token2text", False),
         ("ROLLTRACE_MAX_SAMPLES_PER_STEP_PER_WORKER", "0", "max_samples_per_step_per_worker", 0),

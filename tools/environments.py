@@ -40,8 +40,9 @@ class Environment:
     """Packages that come without those that they depend on."""
     extra: str = ""
     """An extra of rolltrace that is needed too."""
-    kind: Literal["tests", "server", "folder"] = "tests"
-    """Rolltrace and its tests run in it; or it is a vendor's server; or a folder to come first in PYTHONPATH."""
+    kind: Literal["tests", "server", "folder", "node"] = "tests"
+    """Rolltrace and its tests run in it; or it is a vendor's server; or a folder to come first in PYTHONPATH; or a
+    folder with packages of Node's."""
 
 
 ENVIRONMENTS = {
@@ -58,6 +59,20 @@ ENVIRONMENTS = {
     ),
     # Its own service is stood in for by the tests; torch as above.
     "tinker": Environment(("torch==2.13.0", "tinker-cookbook[multiplayer-rl]==0.5.8")),
+    # A tiny model is really trained, on the CPU; torch as above.
+    "trl": Environment(
+        ("torch==2.13.0", "trl==1.16.0", "transformers==5.22.2", "accelerate==1.15.0", "datasets==5.2.0", "jmespath")
+    ),
+    # Without torch: its renderers need a tokenizer only.
+    "verifiers": Environment(("verifiers==0.4.0", "transformers==5.22.2")),
+    # SDKs that call models. LiteLLM takes no OpenAI 3: that one is tested with in the tests' own environment.
+    "agents": Environment(
+        (
+            "openai==2.54.0", "anthropic==2.8.0", "litellm==1.106.2", "langchain==1.4.7", "langgraph==1.2.22",
+            "langchain-openai==1.7.3", "langchain-anthropic==1.7.7", "openai-agents==0.20.0",
+        ),
+    ),
+    "claude-code": Environment(("@anthropic-ai/claude-code@2.1.197",), kind="node"),  # a black box, offline
     "weave": Environment(("weave==0.54.0",)),  # rolltrace needs nothing of it; the tests read back with its client
     # The last release that has the server in it, and what the server needs besides.
     "weave-server": Environment(
@@ -70,18 +85,49 @@ ENVIRONMENTS = {
     "mlflow": Environment(("mlflow==3.17.2", "opentelemetry-proto", "playwright")),
     "phoenix": Environment(("arize-phoenix==20.26.1",), kind="server"),
     "trackio": Environment(("trackio==0.43.0",)),
+    # The viewer behind Jupyter's own proxy, in a browser.
+    "jupyter": Environment(("jupyter-server==2.21.1", "jupyter-server-proxy==4.6.0", "playwright")),
     "langfuse": Environment(("langfuse==5.0.4",)),
     "lake": Environment(("deltalake==1.6.6", "obstore==0.12.1", "moto[server]==5.2.5", "boto3==1.44.3")),
+    # What writes the files that are imported, as far as it runs on a CPU and without a network; torch as above.
+    "importers": Environment(
+        ("torch==2.13.0", "inspect-ai==0.3.285", "mini-swe-agent==2.4.6", "openpipe-art==0.5.18"),
+    ),
+    # Instrumentations that send spans, each by its own people.
+    "collect": Environment(
+        (
+            "opentelemetry-sdk", "opentelemetry-exporter-otlp-proto-http",
+            "openinference-instrumentation-openai==0.1.66",
+            "opentelemetry-instrumentation-openai==0.62.4", "opentelemetry-instrumentation-genai-openai==1.3b0",
+            "pydantic-ai-slim[openai]==2.66.0", "openai", "anthropic>=2.9",
+        ),
+    ),
+    # Engines that read the store without rolltrace. Spark needs a Java besides (`make .venvs/java`).
+    "engines": Environment(
+        (
+            "chdb==4.4.0", "clickhouse-connect==1.12.0", "deltalake==1.6.6", "lz4", "moto[server]==5.2.5",
+            "pyspark==4.0.5", "zstandard",
+        )
+    ),
 }  # fmt: skip
+
+RELEASED = ("trl-", "verl-")
+"""How the names of environments with another release of a framework begin."""
+_BESIDE = {
+    # Before 1.7 it reads tool calls only with transformers before 5.13.
+    "trl-1.5.0": ("transformers==5.10.4", "huggingface-hub==1.33.0", "tokenizers==0.22.2"),
+}
+"""What such a release needs in another version, too."""
+_RELEASES = " or ".join(f"{start}RELEASE" for start in RELEASED)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="+", metavar="NAME", help=f"{', '.join(ENVIRONMENTS)}, or verl-RELEASE")
+    parser.add_argument("names", nargs="+", metavar="NAME", help=f"{', '.join(ENVIRONMENTS)}, {_RELEASES}")
     names = parser.parse_args().names
     for name in names:
-        if name not in ENVIRONMENTS and not name.startswith("verl-"):
-            parser.error(f"no environment {name}; there are {', '.join(ENVIRONMENTS)} and verl-RELEASE")
+        if name not in ENVIRONMENTS and not name.startswith(RELEASED):
+            parser.error(f"no environment {name}; there are {', '.join(ENVIRONMENTS)}, {_RELEASES}")
     cache = cache_folder()
     cache.mkdir(parents=True, exist_ok=True)
     (ROOT / ".venvs").mkdir(exist_ok=True)
@@ -94,8 +140,9 @@ def main() -> None:
 def environment_of(name: str) -> Environment:
     if name in ENVIRONMENTS:
         return ENVIRONMENTS[name]
-    # A release of verl and nothing else: it comes before the other one in PYTHONPATH, and all else is shared.
-    return Environment(alone=(f"verl=={name.removeprefix('verl-')}",), kind="folder")
+    # Another release and nothing else: it comes before the other one in PYTHONPATH, and all else is shared.
+    package, _, release = name.partition("-")
+    return Environment(alone=(f"{package}=={release}", *_BESIDE.get(name, ())), kind="folder")
 
 
 def cache_folder() -> Path:
@@ -143,7 +190,10 @@ def dependencies() -> str:
 def install(environment: Environment, cached: Path) -> None:
     """Install into the cache what is third parties'."""
     started = time.monotonic()
-    if environment.kind == "folder":
+    if environment.kind == "node":
+        cached.mkdir()
+        subprocess.run(["npm", "install", "--silent", "--prefix", str(cached), *environment.packages], check=True)
+    elif environment.kind == "folder":
         pip(Path(sys.executable), "--no-deps", "--target", str(cached), *environment.alone)
     else:
         subprocess.run([sys.executable, "-m", "venv", str(cached)], check=True)

@@ -30,8 +30,9 @@ Each setting can be given in three ways. The first that is there wins:
 With `ROLLTRACE_BACKEND` set, a program is traced without a call of `init`; an `init` in the program takes its place.
 Sizes may be written as `64MiB` or `8GiB`. `ROLLTRACE_STRICT=1` makes rolltrace raise its own faults instead of
 counting them: for tests, not for training. `ROLLTRACE_VIEW_URL` says where the viewer runs, for
-[links in other tools' pages](../howto/view.md#in-other-tools-pages). `ROLLTRACE_LAKE`, `ROLLTRACE_LAKE_TIMEOUT`,
-`ROLLTRACE_CACHE` and `ROLLTRACE_CACHE_BYTES` are about [a lake](../howto/lake.md).
+[links in other tools' pages](../howto/view.md#in-other-tools-pages), `ROLLTRACE_PROXY` where
+[`rolltrace proxy`](../howto/proxy.md) does, for `rolltrace.proxied_env`. `ROLLTRACE_LAKE`,
+`ROLLTRACE_LAKE_TIMEOUT`, `ROLLTRACE_CACHE` and `ROLLTRACE_CACHE_BYTES` are about [a lake](../howto/lake.md).
 
 | setting | environment variable | default | meaning |
 |---|---|---|---|
@@ -60,12 +61,16 @@ A folder of Parquet files (zstd) that pandas, Polars, DuckDB, Spark or ClickHous
     STORE/blobs/ab/abcdef...                                            content such as pixels, named by its hash
     STORE/tokenizers/FINGERPRINT.json                                   tokenizers, as far as decoding needs them
     STORE/journal/HOST/                                                 what has not been drained yet
+    STORE/collect/PID-ID.spool                                          collected spans that wait for their root
     STORE/outbox/BACKEND/                                               what was sent on, and how that goes
     STORE/unreadable/SEGMENT-PLACE.msgpack                              records that could not be made rows
+    STORE/lease/DUTY/EPOCH.json                                         which host merges and prunes, and which sends
+    STORE/upkeep/                                                       what that host is doing
 
-Parts never change and appear by a rename. A part whose source begins with `compact-` stands for the parts named in its
+Parts never change and appear all at once. A part whose source begins with `compact-` stands for the parts named in its
 footer (`rolltrace_replaces`), which are removed half a minute later, so that whoever is reading them can finish; a tool
-that reads the folder meanwhile sees both, and has to leave out those that are named.
+that reads the folder meanwhile sees both, and has to leave out those that are named. Such a part is called
+`compact-NUMBER-ID`; its footer has (`rolltrace_replaced_rows`) which earlier numbers are to be read beside it.
 Names are percent-escaped in paths; the columns have them as they are. JSON columns hold what JSON cannot say as objects
 with one `$` key: `{"$float": "nan"}`, `{"$bytes": ...}`, `{"$array": ...}`, `{"$cut": ...}`, and `{"$column": NAME}`
 where the value stands in a column of its own. In a transition, `{"$op": {"op_id": ID, "path": ["inputs", "messages"]}}`

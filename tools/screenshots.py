@@ -6,6 +6,8 @@ themes and two widths, for whoever looks at them as a designer would; the stores
 """
 
 import argparse
+import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -16,6 +18,9 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import httpx
+import nbformat
+from nbclient import NotebookClient
+from nbconvert import HTMLExporter
 from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
 
@@ -154,6 +159,43 @@ def label_some(store: Path) -> None:
     asked.label(trajectory_id, "note", "The second turn is worth a look: the fare is guessed.", author="ann")
 
 
+def share_group(store: Path, file: Path) -> Shown:
+    """One file with the rollouts of a sample."""
+    asked = rolltrace.open(store)
+    place = max(asked.steps(project="maths", experiment="grpo-7b"), key=lambda row: row["trajectories"])
+    asked_for = {"experiment": "grpo-7b", "step": place["step"], "validate": False}
+    group = asked.groups(**asked_for, order="-std", limit=1)[0]
+    sample = str(group["sample_index"])
+    chosen = ["--experiment", "grpo-7b", "--step", str(place["step"]), "--sample", sample, "--train"]
+    command = [sys.executable, "-m", "rolltrace", "export", "html", str(store), "-o", str(file), *chosen]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return Shown("", ".cell")
+
+
+_CELLS = (
+    "import rolltrace\n\nstore = rolltrace.open('rolltrace-demo')\n"
+    "store.steps(experiment='calculator').df()[['step', 'trajectories', 'mean', 'pass_rate']].tail(3)",
+    "best = store.trajectories(step=30, order='-reward', limit=1)[0]\n"
+    "rolltrace.view(store.trajectory(best['trajectory_id']), height=460)",
+)
+
+
+def run_notebook(demo: Path, file: Path) -> Shown:
+    """A notebook about the demo, as Jupyter shows it."""
+    kernel = demo.parent / "kernels" / "here"
+    kernel.mkdir(parents=True)
+    command = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+    (kernel / "kernel.json").write_text(json.dumps({"argv": command, "display_name": "here", "language": "python"}))
+    os.environ["JUPYTER_PATH"] = str(demo.parent)
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in _CELLS])
+    resources = {"metadata": {"path": str(demo.parent)}}
+    NotebookClient(notebook, kernel_name="here", resources=resources).execute()
+    # Without what a page of nbconvert loads from elsewhere.
+    exporter = HTMLExporter(template_name="lab", mathjax_url="", require_js_url="", jquery_url="", mermaid_js_url="")
+    file.write_text(exporter.from_notebook_node(notebook)[0])
+    return Shown("", "iframe")
+
+
 def pages_of_two(first: str, second: str) -> dict[str, Shown]:
     """The rewards of an experiment of each of two stores."""
     chosen = ",".join((f"{first}/maths/grpo-7b", f"{second}/demo/calculator"))
@@ -233,12 +275,26 @@ def main() -> None:
                 else:
                     label_some(store)
                     take_kept(browser, address, every_page(address), KEPT)
+                    shared = Path(temporary) / "group.html"
+                    take_kept(
+                        browser,
+                        shared.as_uri(),
+                        {"shared": share_group(store, shared)},
+                        (Kept("view-shared", "shared"),),
+                    )
         if not options.every_page:
             demo = record_demo(Path(temporary))
             with viewing(demo) as address:
                 take_kept(browser, address, pages_of_demo(address), KEPT_OF_DEMO)
             with viewing(stores[0], str(demo)) as address:
                 take_kept(browser, address, pages_of_two(stores[0].name, demo.name), (Kept("view-stores", "stores"),))
+            notebook = Path(temporary) / "notebook.html"
+            take_kept(
+                browser,
+                notebook.as_uri(),
+                {"notebook": run_notebook(demo, notebook)},
+                (Kept("view-notebook", "notebook"),),
+            )
         browser.close()
 
 

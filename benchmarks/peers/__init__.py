@@ -20,8 +20,8 @@ class Contender:
     """In `.venvs`; None is the environment of the benchmarks."""
     package: str = ""
     """Whose version is told."""
-    trajectories: int = 32
-    """Fewer where each op takes a tenth of a second."""
+    most: int = 1_000
+    """At most so many trajectories, where each op takes a quarter of a second."""
     place: Literal["folder", "sqlite", "mlflow", "weave", "sink"] = "folder"
     """Where it keeps things: a folder, a SQLite file in it, or a server that has one."""
 

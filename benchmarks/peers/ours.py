@@ -4,17 +4,23 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import cached_property
 from typing import Any
 
 import rolltrace
 from benchmarks.peers.peer import PROJECT, STEP, Coordinates, Peer
 from benchmarks.tracers import Decorator
 from rolltrace.journal import journal_files, undrained_bytes
+from rolltrace.query import Store
 from rolltrace.record import OpKind
 
 
 class OurStore(Peer):
     """The embedded store."""
+
+    @cached_property
+    def _store(self) -> Store:
+        return rolltrace.open(self.folder)
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -40,17 +46,15 @@ class OurStore(Peer):
         raise NotImplementedError("rolltrace has a decorator of its own")
 
     def complete_ops(self) -> Counter[Coordinates]:
-        store = rolltrace.open(self.folder)
         kept: Counter[Coordinates] = Counter()
-        for row in store.trajectories().rows():
-            trajectory = store.trajectory(row["trajectory_id"])
+        for row in self._store.trajectories().rows():
+            trajectory = self._store.trajectory(row["trajectory_id"])
             kept[row["sample_index"], row["rollout_n"]] = sum(op.outputs is not None for op in trajectory.walk())
         return kept
 
     def list_step(self) -> int:
-        return len(rolltrace.open(self.folder).trajectories(step=STEP).rows())
+        return len(self._store.trajectories(step=STEP).rows())
 
     def open_one(self) -> int:
-        store = rolltrace.open(self.folder)
-        (row,) = store.trajectories(step=STEP, sample_index=0, rollout_n=0).rows()
-        return sum(op.outputs is not None for op in store.trajectory(row["trajectory_id"]).walk())
+        (row,) = self._store.trajectories(step=STEP, sample_index=0, rollout_n=0).rows()
+        return sum(op.outputs is not None for op in self._store.trajectory(row["trajectory_id"]).walk())

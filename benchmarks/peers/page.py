@@ -46,16 +46,18 @@ after the other, and writes this page.
 - {date}, Python {python}, {cpus} cores, {memory_gib} GiB of memory. {versions}.
 - The workload: {trajectories} trajectories of 20 ops ({workload}), replayed with nothing in between, as verl's tool
   agent traces them: the whole prompt's token ids and messages at each of seven turns, logprobs, tool results; 41 kB of
-  msgpack an op. Weave is given a quarter of them. Your own chats: `make bench-peers CHATS=file.jsonl`.
+  msgpack an op{fewer}. Your own chats: `make bench-peers CHATS=file.jsonl`.
 - **Caller**: what an op adds to the time of the function that is traced, the same calls without a tracer subtracted;
   medians. A small op has 100 bytes in and 100 bytes out.
 - **Loop lag**: how late a timer of 1 ms fires while 16 trajectories run at once on one event loop; without a tracer
   {plain_lag}.
-- **Until stored**: raw JSON divided by the time from the first op until everything is flushed and, with rolltrace,
-  compressed too.
+- **Until stored**: raw JSON divided by the time from the first op until everything is flushed. With rolltrace a
+  `kill -9` loses nothing from the moment a call returns; this is until its drainer, started by the first op, has
+  compressed everything.
 - **Disk**: what is in the folder afterwards. (rolltrace keeps up to four empty journal files besides while it runs.)
 - **Complete after SIGKILL**: so many of the trajectories that had ended when their process was killed can be read
-  whole. The vendor's server, where there is one, lives on.
+  whole. The vendor's server, where there is one, lives on. All of it lasts seconds: who sends a batch every five has
+  sent little by then, and would lose that much of a long run.
 - **8 workers**: eight processes begin at once where nobody has been yet; so many trajectories are there whole
   afterwards{failed}.
 - **List, open**: the trajectories of one step; one of them with the payloads of all its ops. Median of three, in a
@@ -95,6 +97,11 @@ def write_page(report: dict[str, Any], docs: Path | None) -> str:
             versions="; ".join(f"{name} {found['version']}" for name, found in good.items()),
             plain_lag="{p99_ms:,.1f} ms (p99)".format(**good[OURS]["lag"]["plain"]),
             failed=f" ({dead})" if dead else "",
+            fewer="".join(
+                f"; {name} is given {found['trajectories']} of them"
+                for name, found in good.items()
+                if found["trajectories"] < report["trajectories"]
+            ),
             **{name: value for name, value in report.items() if name != "results"},
         )
         (docs / "benchmarks.md").write_text(page)

@@ -111,6 +111,7 @@ class Bench:
             found = self.run(place, "cost")
         with self.place() as place:
             found["lag"] = self.run(place, "lag")
+        found["trajectories"] = len(self.trajectories)
         raw_bytes = json_bytes([payload for each in self.trajectories for payload in each.payloads()])
         with self.place() as place:
             empty = folder_bytes(place[0])
@@ -146,8 +147,7 @@ class Bench:
                 process.send_signal(signal.SIGKILL)
                 break
         process.communicate()
-        complete = {tuple(each) for each in self.run(place, "read")["complete"]}
-        return {"ended": len(ended), "complete": len(ended & complete)}
+        return {"ended": len(ended), "complete": len(ended & self.complete(place))}
 
     def crowded(self, place: tuple[Path, str, dict[str, str]]) -> dict[str, int]:
         """Several processes begin at once on a place where nobody has been."""
@@ -163,8 +163,16 @@ class Bench:
             for number in range(WORKERS)
         ]
         failed = sum(process.wait(TASK_SEC) != 0 for process in started)
-        complete = len(self.run(place, "read")["complete"])
+        complete = len(self.complete(place))
         return {"traced": len(self.trajectories), "complete": complete, "failed_workers": failed}
+
+    def complete(self, place: tuple[Path, str, dict[str, str]]) -> set[tuple[int, int]]:
+        """The trajectories that can be read whole after something went wrong: none if the peer cannot read at all."""
+        try:
+            return {(sample, rollout) for sample, rollout in self.run(place, "read")["complete"]}
+        except RuntimeError as fault:
+            sys.stderr.write(f"  unreadable: {fault.args[0].splitlines()[-1][:200]}\n")
+            return set()
 
 
 def _environment(more: dict[str, str]) -> dict[str, str]:
@@ -188,7 +196,7 @@ def folder_bytes(folder: Path) -> int:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
-    parser.add_argument("--trajectories", type=int, default=32, help="how many to trace (Weave: a quarter of these)")
+    parser.add_argument("--trajectories", type=int, default=16, help="how many to trace (Weave: at most 8)")
     parser.add_argument("--chats", type=Path, metavar="FILE", help="your own chats: JSON lines with `messages`")
     parser.add_argument("--only", metavar="NAME", help="contenders whose names begin so; docs stay as they are")
     parser.add_argument("--no-docs", action="store_true", help="print the table only")
@@ -200,7 +208,7 @@ def main() -> None:
         for contender in CONTENDERS:
             if arguments.only and not contender.name.lower().startswith(arguments.only.lower()):
                 continue
-            own_count = max(WORKERS, count * contender.trajectories // 32)
+            own_count = min(count, contender.most)
             trajectories = from_chats(arguments.chats, own_count) if arguments.chats else generate(own_count)
             workload = Path(folder, "workload")
             workload.write_bytes(pickle.dumps(trajectories))

@@ -67,10 +67,14 @@ class Trackio(Peer):
             {f"rollout_trace/{name}": self._trackio.Trace(messages=messages, metadata=metadata)}, step=STEP
         )
 
-    def _traces(self) -> list[dict[str, Any]]:
-        """Of all runs: several processes may each have got one."""
-        runs = self._storage.get_runs(PROJECT)
-        return [trace for run in runs for trace in self._storage.get_traces(PROJECT, run, limit=1_000_000)]
+    def _traces(self, step: int | None = None) -> list[dict[str, Any]]:
+        """Of all runs: each process has one, and all have the same name."""
+        runs = self._storage.get_run_records(PROJECT)
+        return [
+            trace
+            for run in runs
+            for trace in self._storage.get_traces(PROJECT, run["name"], limit=1_000_000, run_id=run["id"], step=step)
+        ]
 
     def complete_ops(self) -> Counter[Coordinates]:
         kept: Counter[Coordinates] = Counter()
@@ -80,9 +84,9 @@ class Trackio(Peer):
         return kept
 
     def list_step(self) -> int:
-        of_step = (trace["metadata"] for trace in self._traces() if trace["metadata"]["step"] == STEP)
+        of_step = [trace["metadata"] for trace in self._traces(STEP)]
         return len({(known["sample_index"], known["rollout_n"]) for known in of_step})
 
     def open_one(self) -> int:
-        wanted = {"step": STEP, "sample_index": 0, "rollout_n": 0}
-        return sum(wanted.items() <= trace["metadata"].items() for trace in self._traces())
+        wanted = {"sample_index": 0, "rollout_n": 0}
+        return sum(wanted.items() <= trace["metadata"].items() for trace in self._traces(STEP))

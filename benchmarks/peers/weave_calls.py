@@ -37,12 +37,12 @@ class Weave(Peer):
         yield lambda output: self._client.finish_call(call, output=output)
 
     def _calls(self, **conditions: Any) -> list[Any]:
-        client = weave.init(f"{ENTITY}/{PROJECT}")
+        self._client = self._client or weave.init(f"{ENTITY}/{PROJECT}")
         fields = [
             {"$eq": [{"$getField": f"attributes.{name}"}, {"$literal": value}]} for name, value in conditions.items()
         ]
         asked = {"query": {"$expr": {"$and": fields}}} if fields else {}
-        return list(client.get_calls(**asked))
+        return list(self._client.get_calls(**asked))
 
     def complete_ops(self) -> Counter[Coordinates]:
         kept: Counter[Coordinates] = Counter()

@@ -41,6 +41,8 @@ if _TYPE_CHECKING:
         use_context,
     )
     from rolltrace.config import RolloutTraceConfig
+    from rolltrace.instruments import instrument, uninstrument
+    from rolltrace.proxy import proxied_env
     from rolltrace.view import _Callable
 
     view: _Callable
@@ -53,6 +55,8 @@ _LATER, _load = _load_later(
         "capture": "RolloutTrace TraceGroup TrajectoryHandle amend_transition backfill choose_samples current_context "
         "next_rollout_n rollout_trace_attr rollout_trace_group rollout_trace_op score trace_env use_context",
         "config": "RolloutTraceConfig",
+        "instruments": "instrument uninstrument",
+        "proxy": "proxied_env",
     },
 )
 """Name -> its module, loaded when it is asked for: the command line, which imports this too, records nothing."""
@@ -70,8 +74,10 @@ __all__ = [
     "current_context",
     "flush",
     "init",
+    "instrument",
     "next_rollout_n",
     "open",
+    "proxied_env",
     "rollout_trace_attr",
     "rollout_trace_group",
     "rollout_trace_op",
@@ -79,6 +85,7 @@ __all__ = [
     "shutdown",
     "stats",
     "trace_env",
+    "uninstrument",
     "use_context",
     "view",
 ]

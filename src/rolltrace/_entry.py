@@ -31,6 +31,7 @@ def init(
     config: Mapping[str, Any] | None = None,
     run: str | None = None,
     store: str | os.PathLike[str] | None = None,
+    journal: str | os.PathLike[str] | None = None,
     token2text: bool | None = None,
     tokenizer: Any = None,
     max_samples_per_step_per_worker: int | None = None,
@@ -64,6 +65,7 @@ def init(
         config: A Hydra config with `actor_rollout_ref.rollout.trace.*` and `trainer.project_name`.
         run: One id for all processes of a training job; found out or made if not given.
         store: The store folder, `~/.rolltrace` if not given.
+        journal: A local folder for the journals, when the store is on a network file system.
         token2text: Keep decoded text beside token ids.
         tokenizer: Of ops whose object has none: a tokenizer, a tokenizer.json, or a folder with one in it. Turns
             `token2text` on.

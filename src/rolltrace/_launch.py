@@ -20,11 +20,14 @@ store = Path(sys.argv[1])
 with drainer_lock(journal_folder(store)) as alone:
     if alone:
         from rolltrace.query import summarise_steps
-        from rolltrace.store import remove_replaced
-        remove_replaced(store)
-        summarise_steps(store)
+        from rolltrace.store import Lease, remove_replaced
+        lease = Lease(store)
+        if lease.hold():
+            remove_replaced(store)
+            summarise_steps(store)
+            lease.release()
 """
-"""Holds no lock while it waits. If a drainer runs by then, that one does it."""
+"""Holds no lock while it waits. If a drainer runs by then, or another host has the lease, that one does it."""
 _SECONDS_BETWEEN = 2.0
 _last_start = 0.0
 _starting: threading.Thread | None = None

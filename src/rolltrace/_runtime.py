@@ -85,6 +85,7 @@ class Runtime:
             max_unsent_bytes=settings.max_unsent_bytes,
             on_new_segment=self._see_to_draining,
             share=settings.share,
+            journals=settings.journal,
         )
 
     def _see_to_draining(self) -> None:

@@ -28,8 +28,8 @@ OFF = "off"
 """Instead of a backend: no tracing."""
 ENV_PREFIX = "ROLLTRACE_"
 OTHER_VARIABLES = (
-    "ROLLTRACE_STRICT", "ROLLTRACE_VIEW_URL", "ROLLTRACE_LAKE", "ROLLTRACE_LAKE_TIMEOUT", "ROLLTRACE_CACHE",
-    "ROLLTRACE_CACHE_BYTES",
+    "ROLLTRACE_PROXY", "ROLLTRACE_STRICT", "ROLLTRACE_VIEW_URL", "ROLLTRACE_LAKE", "ROLLTRACE_LAKE_TIMEOUT",
+    "ROLLTRACE_CACHE", "ROLLTRACE_CACHE_BYTES",
 )  # fmt: skip
 
 
@@ -149,6 +149,12 @@ class Settings:
         "makes and child processes inherit",
     )
     store: Path = _setting(Path("~/.rolltrace"), _folder, "the store folder")  # noqa: RUF009 - it is a field
+    journal: Path | None = _setting(  # noqa: RUF009 - it is a field
+        None,
+        _folder,
+        "where journals are kept, such as a local NVMe disk, when the store is on a network file system; the store "
+        "remembers it for each host. Unset means in the store, or where the store says",
+    )
     token2text: bool = _setting(False, _switch, "keep decoded text beside token ids")
     tokenizer: Any = _setting(  # noqa: RUF009 - it is a field
         None,

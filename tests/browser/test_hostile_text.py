@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import Page, expect
 
+import rolltrace
 from tests.browser.conftest import Watch
 from tests.browser.processes import viewing
 from tests.browser.proxy import proxied
-from tests.view.hostile_text import EXPERIMENT, PROJECT, SAMPLE, write_hostile_store
+from tests.view.hostile_text import EXPERIMENT, PROJECT, SAMPLE, hostile, write_hostile_store
 
 ALIVE = "script, iframe, object, embed, img[src=x], a[href^=java], svg[onload], [onerror], [onload]"
 """What traced text must never become."""
@@ -71,6 +73,29 @@ def test_no_field_becomes_html_on_any_page(served: Served, page: Page, watch: Wa
             shows = "body => body.innerText.includes('onerror') || body.querySelector('canvas') !== null"
             assert page.locator("body").evaluate(shows), path
         assert watch.problems() == [], path
+
+
+def test_what_runs_right_now_shows_hostile_text_as_text(
+    tmp_path: Path, view: Callable[[Path], str], page: Page, watch: Watch
+) -> None:
+    rolltrace.init(PROJECT, EXPERIMENT, "rolltrace", store=tmp_path, drain="off", quiet=True)
+
+    @rolltrace.rollout_trace_op(name=hostile("op"), kind="tool")
+    def look() -> None:
+        page.goto(f"{view(tmp_path)}/live")
+        row = page.locator("main tbody tr").first
+        for field in ("op", "experiment", "sample_index"):
+            expect(row).to_contain_text(f"alert('{field}')")
+        assert page.locator("#root").locator(ALIVE).count() == 0
+        assert watch.problems() == []
+        row.locator("a").nth(1).click()
+        expect(page.locator("main")).to_contain_text("alert('op')")
+        assert page.locator("#root").locator(ALIVE).count() == 0
+
+    with rolltrace.rollout_trace_attr(SAMPLE, 1, 0, name=hostile("trajectory"), remark=hostile("tag")):
+        look()
+    page.goto("about:blank")
+    rolltrace.shutdown()
 
 
 def test_markdown_of_hostile_text_makes_no_links_that_run(served: Served, page: Page) -> None:

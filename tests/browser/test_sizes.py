@@ -65,3 +65,29 @@ def test_huge_texts_are_cut_and_the_pages_stay_usable(view: Callable[[Path], str
 
 def _characters(page: Page) -> int:
     return int(page.evaluate("document.documentElement.outerHTML.length"))
+
+
+def test_of_a_long_sequence_few_more_tokens_are_drawn_than_are_in_sight(
+    tmp_path: Path, view: Callable[[Path], str], page: Page
+) -> None:
+    rolltrace.init("sizes", "long", "rolltrace", store=tmp_path, drain="off", quiet=True)
+
+    @rolltrace.rollout_trace_op(name="generate", kind="llm")
+    def generate(prompt_ids: list[int]) -> dict[str, list[object]]:
+        return {"response_ids": list(range(20_000)), "logprobs": [-0.5] * 20_000}
+
+    with rolltrace.rollout_trace_attr(0, 0, 0) as trajectory:
+        generate([1, 2, 3])
+    rolltrace.shutdown()
+    drain(tmp_path)
+    page.goto(f"{view(tmp_path)}/t/{trajectory.trajectory_id}?tab=tokens")
+    boxes = page.locator(".k")
+    expect(boxes.first).to_be_visible()
+    for share in (0.3, 1):
+        page.locator(".tokens-scroll").evaluate(f"each => each.scrollTop = each.scrollHeight * {share}")
+        page.evaluate("new Promise(done => requestAnimationFrame(() => setTimeout(done)))")
+        in_sight = boxes.evaluate_all(
+            "all => all.filter(each => { const at = each.getBoundingClientRect();"
+            " return at.bottom > 0 && at.top < innerHeight }).length"
+        )
+        assert 100 < in_sight <= boxes.count() < in_sight + 1_000

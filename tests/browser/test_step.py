@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 import rolltrace
-from tests.browser.places import LAST_STEP, READY, STEP, groups
+from tests.browser.places import EXPERIMENT, LAST_STEP, READY, STEP, groups
 
 Ask = Callable[..., Any]
 
@@ -215,3 +215,18 @@ def test_the_question_is_copied_as_sql_with_its_filter(step: Page, demo_store: P
     rows = rolltrace.open(demo_store).sql(sql).rows()
     assert rows
     assert all("tool_error" in row["flags"] and row["step"] == LAST_STEP for row in rows)
+
+
+@pytest.mark.parametrize("path", [f"{STEP}?view=list", EXPERIMENT])
+def test_flags_are_read_in_full_where_nothing_is_labelled(path: str, address: str, browse: Callable[..., Page]) -> None:
+    page = browse(viewport={"width": 1280, "height": 900})
+    page.goto(address + path)
+    chips = page.locator(".list-row .chips, .steps-row .chips")
+    chips.first.wait_for()
+    expect(page.get_by_role("columnheader", name="labels")).to_have_count(0)
+    cut = chips.evaluate_all(
+        "all => all.filter(each => each.getBoundingClientRect().right > innerWidth"
+        " || each.firstElementChild.firstElementChild.scrollWidth > each.firstElementChild.clientWidth)"
+        ".map(each => each.textContent)"
+    )
+    assert cut == []

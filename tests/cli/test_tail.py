@@ -81,6 +81,6 @@ def test_it_follows_until_interrupted_which_is_told_in_one_line(store: Path) -> 
         finish(78)
         assert sample_of(tail.stdout) == 78, "and nothing twice"
         tail.send_signal(signal.SIGINT)
-        assert tail.wait(10) == 130
+        assert tail.wait(60) == 130
         assert tail.stderr is not None
         assert tail.stderr.read() == "rolltrace: stopped by Ctrl-C\n"

@@ -13,8 +13,9 @@ import pytest
 
 import rolltrace
 from rolltrace.query import Store
+from tests.recorded_demo import PRINTED, recorded_demo
 
-STEPS = 28
+STEPS = 30
 
 
 def run_demo(store: Path, *options: str) -> str:
@@ -28,8 +29,8 @@ def run_demo(store: Path, *options: str) -> str:
 
 @pytest.fixture(scope="module")
 def printed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    store = tmp_path_factory.mktemp("demo") / "store"
-    return store, run_demo(store, "--steps", str(STEPS))
+    folder = recorded_demo(tmp_path_factory)
+    return folder / "rolltrace-demo", (folder / PRINTED).read_text()
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +110,9 @@ def test_the_commands_it_names_work(printed: tuple[Path, str]) -> None:
     assert [name for _, name in named] == ["plot", "diff", "view"]
     for command, name in named:
         if name != "view":
-            done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+            done = subprocess.run(
+                command, shell=True, capture_output=True, text=True, check=False, cwd=printed[0].parent
+            )
             assert (done.returncode, done.stderr) == (0, "")
             assert "verified" in done.stdout
 

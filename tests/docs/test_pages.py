@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import shlex
 import subprocess
@@ -115,6 +116,7 @@ def test_the_commands_and_options_in_the_text_of_a_page_exist(page: Path) -> Non
     assert wrong == []
 
 
+@functools.cache
 def options_of(name: str) -> set[str]:
     """The long options of a command and of what stands below it."""
     parsers, options = [parser_of([name])], set()

@@ -18,6 +18,7 @@ from rolltrace.drain.checks import Checks, Past
 from rolltrace.drain.quick import QuickSpans
 from rolltrace.drain.text import Memory
 from rolltrace.record import Coordinates, Error, OpEnd, Record, Snapshotter, encode_record, to_json
+from tests.nightly import nightly
 
 META = {"project": "p", "experiment": "e", "writer": "w", "run": "r", "run_ns": 5}
 SECRET = "sk-proj-a8Jd72Kq0ZxP4mN6vB1cT5yR9wL3"
@@ -95,7 +96,7 @@ def plain(fields: dict[str, Any]) -> str:
     return repr(values)  # in which NaN is NaN
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=nightly(1000, 40), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(ops(), min_size=1, max_size=4))
 def test_a_record_has_the_same_rows_by_the_short_way_and_by_the_long_one(
     tmp_path_factory: pytest.TempPathFactory, records: list[Record]
@@ -124,7 +125,7 @@ def test_an_op_without_anything_unusual_goes_the_short_way(tmp_path: Path) -> No
         assert quick.values(op(outputs)) is None, outputs
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=nightly(1000, 60), deadline=None)
 @given(payloads)
 def test_json_is_the_same_whether_the_value_was_copied_for_it_or_not(value: Any) -> None:
     clean = Redactor().clean_json(value)

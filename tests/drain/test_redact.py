@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from rolltrace.errors import ConfigError
 from rolltrace.record import ArraySummary, Cut, Opaque
 from rolltrace.record.tables import SPANS, TABLES
 from tests.drain.secrets_corpus import HARMLESS, PLANTED, SHAPED, Planted, rnd
+from tests.nightly import nightly
 
 KEY = "sk-" + "a1" * 20
 MARK = "[redacted: openai key, 43 chars]"
@@ -172,7 +172,7 @@ def test_rules_that_cannot_be_used_are_a_clear_error(tmp_path: Path, text: str) 
         Redactor.of(tmp_path)
 
 
-SIZE = 1_000_000 if os.environ.get("ROLLTRACE_NIGHTLY") else 200_000
+SIZE = nightly(1_000_000, 60_000)
 ADVERSARIAL = [
     "-eyJ",
     "eyJ.",

@@ -65,7 +65,7 @@ def test_a_file_that_is_not_there_is_reported(tmp_path: Path, into: Importer) ->
     (tmp_path / "empty").mkdir()
     assert into("chat", tmp_path / "gone.jsonl", tmp_path / "empty", good) == ImportReport(1, 0, 2)
     assert {bad.path.name: bad.reason for bad in into.bad} == {
-        "gone.jsonl": "No such file or directory", "empty": "no .jsonl file in this folder",
+        "gone.jsonl": "No such file or directory", "empty": "no file of this format in this folder",
     }  # fmt: skip
 
 

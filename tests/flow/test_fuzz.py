@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-import os
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -35,10 +34,10 @@ from rolltrace.query import Store, Trajectory, open_store
 from rolltrace.query.reading import read_whole
 from tests.draining import drain, rows
 from tests.hostile import META, Extension, Packed, Pairs, pack, unpack, write_segment
+from tests.nightly import nightly
 
-NIGHTLY = bool(os.environ.get("ROLLTRACE_NIGHTLY"))
-ROUNDS = 200 if NIGHTLY else 2
-MUTANTS = 1100 if NIGHTLY else 400
+ROUNDS = nightly(200, 1)
+MUTANTS = nightly(1100, 300)
 CONTROLS = 6
 TABLES = ("trajectories", "spans", "transitions", "scores", "notes", "flags", "texts", "losses")
 

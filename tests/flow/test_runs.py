@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow.parquet as pq
 import pytest
 
 import rolltrace
 from rolltrace._job import of_launcher
+from rolltrace.cli import main
 from rolltrace.query import Store, open_store
 from rolltrace.store import list_parts
 
@@ -53,10 +56,17 @@ def train(store: Path, steps: list[int], say: str, *, reward: float = 0.0, **mor
     subprocess.run([sys.executable, "-c", TRAIN, json.dumps(options)], check=True, capture_output=True)
 
 
-def cli(*words: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "rolltrace.cli", *map(str, words)], capture_output=True, text=True, check=True
-    )
+class Printed(NamedTuple):
+    stdout: str
+    stderr: str
+
+
+def cli(*words: object) -> Printed:
+    """What a command prints, in this process: to start one for each would take most of the time of these tests."""
+    stdout, stderr = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(stdout), contextlib.redirect_stderr(stderr):
+        assert main([*map(str, words)]) == 0, stderr.getvalue()
+    return Printed(stdout.getvalue(), stderr.getvalue())
 
 
 def drained(store: Path) -> Store:

@@ -1,21 +1,22 @@
 """Two hosts on one store folder: one is suspended at a step of its work, the other does all of its own meanwhile.
 
-    python -m tests.flow.two_hosts FOLDER EVERY
+    python -m tests.flow.two_hosts FOLDER EVERY [stop|kill] [FIRST]
 
-Each host is a process in a UTS namespace of its own, so it has a name and a journal folder of its own. Its work is all
-that a keeper does: drain, merge, prune, retain, remove what was replaced, send. It is suspended with SIGSTOP right
-before its nth change of a file, for n = 1, 1 + EVERY, ... Prints how many interleavings were tried; exits with 1 and
-says what is wrong if a row was lost or doubled, a pruned payload came back, or something was sent twice or not at all.
+Each host is a process in a UTS namespace of its own, so it has a name and a journal folder of its own, and its clock is
+minutes from that of the other. Its work is all that a keeper does, for both hosts: drain, merge, prune, retain, remove
+what was replaced, summarise, send. It is suspended with SIGSTOP right before its nth change of a file or call of the
+backend, for n = FIRST, FIRST + EVERY, ..., and then continued, or killed and begun anew. It does not ask for the lease
+again meanwhile: this is about what a host may do that has lost it and does not know. Prints how many interleavings were
+tried; exits with 1 and says what is wrong if a row was lost or doubled, a pruned payload came back, something was
+counted as pruned twice, a summary is wrong, or something was sent twice or not at all.
 """
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import shutil
 import signal
-import socket
 import sys
 from collections import Counter
 from collections.abc import Callable
@@ -28,10 +29,12 @@ import pyarrow.parquet  # noqa: F401
 import rolltrace
 import rolltrace.keeper.process
 import rolltrace.query
+from tests.flow.host import become
 
-CLONE_NEWUTS = 0x04000000
 HOSTS = ("alpha", "beta")
-ROLLOUTS, TURNS = 3, 2
+CLOCKS_SEC = {"alpha": -420.0, "beta": 300.0}
+ROLLOUTS, TURNS = 2, 2
+STEPS = (1, 2, 3)
 
 
 def on_host(name: str, work: Callable[[], None], stop_at: int = 0) -> int:
@@ -40,9 +43,7 @@ def on_host(name: str, work: Callable[[], None], stop_at: int = 0) -> int:
     if process:
         return process
     try:
-        if ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWUTS):
-            raise OSError(ctypes.get_errno(), "unshare")
-        socket.sethostname(name)
+        become(name, CLOCKS_SEC[name])
         suspend_at(stop_at)
         work()
         os._exit(0)
@@ -53,21 +54,30 @@ def on_host(name: str, work: Callable[[], None], stop_at: int = 0) -> int:
         os._exit(1)
 
 
+_count = _stop_at = 0
+
+
 def suspend_at(nth: int) -> None:
-    count = 0
+    global _stop_at
+    _stop_at = nth
 
     def changing(real: Callable[..., Any]) -> Callable[..., Any]:
         def act(*args: Any, **options: Any) -> Any:
-            nonlocal count
-            count += 1
-            if count == nth:
-                os.kill(os.getpid(), signal.SIGSTOP)
+            point()
             return real(*args, **options)
 
         return act
 
-    for function in ("rename", "unlink", "fsync", "mkdir", "replace"):
+    for function in ("rename", "unlink", "fsync", "mkdir", "replace", "link"):
         setattr(os, function, changing(getattr(os, function)))
+
+
+def point() -> None:
+    """A moment at which a host may be suspended."""
+    global _count
+    _count += 1
+    if _count == _stop_at:
+        os.kill(os.getpid(), signal.SIGSTOP)
 
 
 def finish(process: int) -> None:
@@ -83,8 +93,10 @@ def turn(number: int) -> dict[str, Any]:
 
 def record(store: Path, host: str, first: int) -> None:
     """Rollouts of steps 1 to 3, whose groups are spread over both hosts."""
-    rolltrace.init("p", "e", ["rolltrace", "otlp"], store=store, drain="off", segment_bytes="64KiB")
-    for step in (1, 2, 3):
+    rolltrace.init(
+        "p", "e", ["rolltrace", "otlp"], run="one", store=store, drain="off", segment_bytes="64KiB", quiet=True
+    )
+    for step in STEPS:
         for rollout in range(ROLLOUTS):
             number = first + 1000 * HOSTS.index(host) + 100 * step + 10 * rollout
             where = {"step": step, "sample_index": step, "rollout_n": number}
@@ -104,8 +116,10 @@ class Shipping:
         self.file = file
 
     def send(self, trajectories: Any) -> list[Any]:
+        point()
         with self.file.open("a") as out:
             out.writelines(f"{each.trajectory_id}\n" for each in trajectories)
+        point()
         return []
 
     def update(self, trajectories: Any) -> None:
@@ -123,26 +137,35 @@ def keep_house(store: Path, shipped: Path) -> None:
     from rolltrace.keeper.policy import RetentionPolicy
     from rolltrace.keeper.retention import retain
     from rolltrace.keeper.sender import Sender
-    from rolltrace.store import compact, finished_steps, prune, remove_replaced
+    from rolltrace.query import summarise_steps
+    from rolltrace.store import Lease, compact, finish_pruning, finished_steps, prune, remove_leftovers, remove_replaced
 
+    lease = Lease(store, dead_sec=0.0)
     drainer = Drainer(store)
     with drainer.working() as alone:
         assert alone
         drainer.drain()
-        compact(store, running=lambda folder: True)
-        compact(store, steps=finished_steps(store))
-        prune(store, pruned_ids(store))
-        retain(store, RetentionPolicy(keep=("errors",), after_steps=2))
+        while not lease.hold():  # the other one looks dead: it is suspended
+            pass
+        finish_pruning(store, epoch=lease.epoch)
+        compact(store, running=lambda folder: True, epoch=lease.epoch)
+        compact(store, steps=finished_steps(store), epoch=lease.epoch)
+        prune(store, pruned_ids(store), epoch=lease.epoch)
+        retain(store, RetentionPolicy(keep=("errors",), after_steps=2), epoch=lease.epoch)
         remove_replaced(store, grace_sec=0)
-        compact(store)
+        compact(store, epoch=lease.epoch)
         remove_replaced(store, grace_sec=0)
+        remove_leftovers(store, grace_sec=0)
+        summarise_steps(store)
     outbox = Outbox(store, "otlp")
     opened = rolltrace.open(store)
     with outbox.sending() as alone:
         assert alone
-        outbox.position.load()
         sender = Sender(opened, outbox, Shipping(shipped))
-        sender.send(routed(opened, outbox, quiet_sec=-1e9))
+        sender._most = 4  # several batches
+        while (pending := routed(opened, outbox, quiet_sec=-1e9)).total:
+            sender.send(pending)
+    lease.release()
 
 
 def pruned_ids(store: Path) -> set[str]:
@@ -151,23 +174,32 @@ def pruned_ids(store: Path) -> set[str]:
     return {row["trajectory_id"] for row in rows if row["rollout_n"] % 100 == 0}
 
 
-def check(store: Path, shipped: Path) -> None:
-    """Everything is there once, what was pruned stays so, and everything was sent once."""
+def check(store: Path, shipped: Path, killed: bool) -> None:
+    """Everything is there once, what was pruned stays so and is counted once, and everything was sent once."""
     opened = rolltrace.open(store)
     opened_ids = [row["op_id"] for row in opened.sql("SELECT op_id FROM spans").rows()]
-    expected = 2 * len(HOSTS) * 3 * ROLLOUTS * TURNS
+    trajectories = 2 * len(HOSTS) * len(STEPS) * ROLLOUTS
     problems = []
-    if len(opened_ids) != expected or len(set(opened_ids)) != expected:
-        problems.append(f"{len(opened_ids)} ops, {len(set(opened_ids))} different ones, instead of {expected}")
+    if len(opened_ids) != trajectories * TURNS or len(set(opened_ids)) != trajectories * TURNS:
+        problems.append(f"{len(opened_ids)} ops, {len(set(opened_ids))} different ones, not {trajectories * TURNS}")
     rows = opened.trajectories().rows()
-    if len(rows) != 2 * len(HOSTS) * 3 * ROLLOUTS:
+    if len(rows) != trajectories:
         problems.append(f"{len(rows)} trajectories")
-    left = opened.sql("SELECT trajectory_id FROM spans WHERE payload IS NOT NULL").rows()
-    back = pruned_ids(store) & {row["trajectory_id"] for row in left}
-    if back:
-        problems.append(f"the payloads of {len(back)} pruned trajectories are back")
+    left = {row["trajectory_id"] for row in opened.sql("SELECT trajectory_id FROM spans WHERE payload IS NOT NULL")}
+    pruned = pruned_ids(store)
+    if pruned & left:
+        problems.append(f"the payloads of {len(pruned & left)} pruned trajectories are back")
+    lost = {row["reason"]: row["count"] for row in opened.losses().rows()}
+    expected = {"pruned_payload": 2 * len(HOSTS), "retention": 2 * len(HOSTS) * ROLLOUTS}
+    if {reason: lost.get(reason) for reason in expected} != expected:
+        problems.append(f"counted as lost: {lost}")
+    if any(row["reward"] != 1.0 for row in rows):
+        problems.append("a reward is missing")
+    shutil.rmtree(store / "summary", ignore_errors=True)
+    if rolltrace.open(store).trajectories().rows() != rows:
+        problems.append("the summaries say something else than the parts")
     sent = Counter(shipped.read_text().split())
-    if set(sent) != {row["trajectory_id"] for row in rows} or max(sent.values()) > 1:
+    if set(sent) != {row["trajectory_id"] for row in rows} or (max(sent.values()) > 1 and not killed):
         problems.append(f"sent: {Counter(sent.values())} of {len(rows)}")
     if problems:
         sys.stdout.write(f"{json.dumps(problems)}\n")
@@ -175,23 +207,33 @@ def check(store: Path, shipped: Path) -> None:
         os._exit(1)
 
 
-def main(folder: Path, every: int) -> None:
+def main(folder: Path, every: int, kill: bool = False, first: int = 1) -> None:
     before = folder / "before"
     for number, host in enumerate(HOSTS):  # what both have brought already, and what they have not drained yet
         finish(on_host(host, lambda host=host, number=number: first_run(before, host, number)))  # type: ignore[misc]
     tried = 0
-    for stop_at in range(1, 100_000, every):
+    for stop_at in range(first, 100_000, every):
         store, shipped = folder / f"store-{stop_at}", folder / f"shipped-{stop_at}"
         shutil.copytree(before, store)
-        suspended = on_host(HOSTS[0], lambda: keep_house(store, shipped), stop_at)  # noqa: B023
+        alpha, beta = HOSTS
+
+        def work() -> None:
+            keep_house(store, shipped)  # noqa: B023
+
+        suspended = on_host(alpha, work, stop_at)
         _, status = os.waitpid(suspended, os.WUNTRACED)
         if not os.WIFSTOPPED(status):
             break
-        finish(on_host(HOSTS[1], lambda: keep_house(store, shipped)))  # noqa: B023
-        os.kill(suspended, signal.SIGCONT)
-        finish(suspended)
+        finish(on_host(beta, work))
+        if kill:
+            os.kill(suspended, signal.SIGKILL)
+            os.waitpid(suspended, 0)
+        else:
+            os.kill(suspended, signal.SIGCONT)
+            finish(suspended)
+        finish(on_host(alpha, work))  # what was left to do
         try:
-            finish(on_host(HOSTS[0], lambda: check(store, shipped)))  # noqa: B023
+            finish(on_host(beta, lambda: check(store, shipped, kill)))  # noqa: B023
         except SystemExit:
             sys.exit(f"suspended before change {stop_at}")
         tried += 1
@@ -210,4 +252,4 @@ def first_run(store: Path, host: str, number: int) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]))
+    main(Path(sys.argv[1]), int(sys.argv[2]), "kill" in sys.argv[3:4], int((*sys.argv[4:5], "1")[0]))

@@ -12,6 +12,7 @@ import pytest
 
 import rolltrace
 from rolltrace.drain import Drainer
+from rolltrace.query import Store, open_store
 from tests.draining import drain
 from tests.view.fixtures import demo, demo_store  # noqa: F401 - fixtures, with their own file
 
@@ -117,6 +118,20 @@ def write_run_in(store: Path, state: str) -> None:
 def run(request: pytest.FixtureRequest, tmp_path: Path, copied: Callable[..., Path]) -> Path:
     """A store with `write_run` in it."""
     return copied(tmp_path / "store", write_run_in, request.param)
+
+
+_readers: dict[str, Store] = {}
+
+
+@pytest.fixture(params=STATES)
+def reader(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, copied: Callable[..., Path]
+) -> Store:
+    """A store with `write_run` in it, opened once for all tests that only ask."""
+    state = request.param
+    if state not in _readers:
+        _readers[state] = open_store(copied(tmp_path_factory.mktemp("read") / "store", write_run_in, state))
+    return _readers[state]
 
 
 @pytest.fixture

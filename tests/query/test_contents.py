@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +12,8 @@ import pyarrow as pa
 import pytest
 
 from rolltrace.query import Store, open_store
-from rolltrace.query.contents import Pace
+from rolltrace.query import contents as contents_module
+from rolltrace.query.contents import Contents, OpKey, Pace
 from rolltrace.query.step_conversation import conversation_of
 from rolltrace.record.tables import SPANS, TRAJECTORIES
 from rolltrace.store import Partition, prepare, prune, write_part
@@ -175,3 +179,51 @@ def test_results_are_sequences_and_tags_are_objects(path: Path) -> None:
         with pytest.raises(IndexError):
             found[1]
     assert len(store.trajectories()) == 1  # a closed store opens again
+
+
+def test_threads_that_look_at_one_trajectory_do_not_get_the_payload_of_another_op(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    keys = [OpKey(ID, number, number) for number in range(8)]
+    pace = Pace()
+    pace.ops = 1
+    monkeypatch.setattr(Pace, "learn", lambda *_: None)
+
+    def read(wanted: Sequence[OpKey], columns: Sequence[str]) -> pa.Table:
+        return pa.table({"op_id": [key.op_id for key in wanted], "payload": [str(key.op_id) for key in wanted]})
+
+    contents = Contents(keys, read, set, (pace, Pace()))
+    wrong: list[object] = []
+
+    def look(op_id: int) -> None:
+        for _ in range(500):
+            if (value := contents.value(op_id, "payload")) != str(op_id):
+                wrong.append(value)
+            contents.release()
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=look, args=(key.op_id,)) for key in keys]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(before)
+    assert wrong == []
+
+
+def test_windows_of_prompts_that_grow_stay_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contents_module, "_WINDOW_BYTES", 100_000)
+    keys, sizes = [OpKey(ID, number, number) for number in range(1_000)], []
+
+    def read(wanted: Sequence[OpKey], columns: Sequence[str]) -> pa.Table:
+        table = pa.table({"op_id": [key.op_id for key in wanted], "payload": ["x" * key.op_id for key in wanted]})
+        sizes.append(table.nbytes)
+        return table
+
+    contents = Contents(keys, read, set)
+    for key in keys:
+        assert contents.value(key.op_id, "payload") == "x" * key.op_id
+    assert max(sizes) < 200_000

@@ -25,8 +25,8 @@ def rows(store: Path | Store, **conditions: Any) -> list[dict[str, Any]]:
     return found
 
 
-def test_every_state_of_a_store_gives_the_same_survey(run: Path) -> None:
-    found = rows(run)
+def test_every_state_of_a_store_gives_the_same_survey(reader: Store) -> None:
+    found = rows(reader)
     assert len(found) == 17
     assert {row["records"] for row in found if row["step"] == 10} == {5 + 2}, "five ops, a note and a transition"
     assert all(row["scored_ns"] > row["last_ns"] for row in found if row["step"] == 10), "the reward came last"
@@ -34,36 +34,34 @@ def test_every_state_of_a_store_gives_the_same_survey(run: Path) -> None:
     assert {row["open"] for row in found} == {0}
 
 
-def test_what_is_read_in_batches_is_what_is_read_alone(run: Path) -> None:
-    store = open_store(run)
-    listed = rows(store)
+def test_what_is_read_in_batches_is_what_is_read_alone(reader: Store) -> None:
+    listed = rows(reader)
     for step in (-1, 0, None):
         ids = [row["trajectory_id"] for row in listed if row["step"] == step]
-        found = list(read_finished(store, ids, step))
-        assert [each.trajectory for each in found] == [store.trajectory(each) for each in ids]
-        expected = sizes(store, ids)
+        found = list(read_finished(reader, ids, step))
+        assert [each.trajectory for each in found] == [reader.trajectory(each) for each in ids]
+        expected = sizes(reader, ids)
         assert {each.trajectory.trajectory_id: each.bytes for each in found if each.bytes} == expected
 
 
-def test_a_trajectory_that_is_not_there_is_left_out(run: Path) -> None:
-    assert list(read_finished(open_store(run), ["f" * 32], None)) == []
+def test_a_trajectory_that_is_not_there_is_left_out(reader: Store) -> None:
+    assert list(read_finished(reader, ["f" * 32], None)) == []
 
 
-def test_only_what_is_asked_for_is_surveyed(run: Path) -> None:
-    store = open_store(run)
-    assert len(rows(store, places=[("p", "e")])) == 17
-    assert rows(store, places=[("p", "other")]) == rows(store, places=[]) == []
-    assert {row["step"] for row in rows(store, since_step=0)} == {0, 10}
-    assert rows(store, since_ns=time.time_ns()) == []
-    assert len(rows(store, project="p", experiment=None)) == 17
+def test_only_what_is_asked_for_is_surveyed(reader: Store) -> None:
+    assert len(rows(reader, places=[("p", "e")])) == 17
+    assert rows(reader, places=[("p", "other")]) == rows(reader, places=[]) == []
+    assert {row["step"] for row in rows(reader, since_step=0)} == {0, 10}
+    assert rows(reader, since_ns=time.time_ns()) == []
+    assert len(rows(reader, project="p", experiment=None)) == 17
 
 
-def test_a_filter_marks_and_does_not_leave_out(run: Path) -> None:
-    found = rows(run, where="reward > 10")
+def test_a_filter_marks_and_does_not_leave_out(reader: Store) -> None:
+    found = rows(reader, where="reward > 10")
     assert len(found) == 17
     assert sum(row["wanted"] for row in found) == 3
     with pytest.raises(FilterError):
-        rows(run, where="rewart > 10")
+        rows(reader, where="rewart > 10")
 
 
 def test_what_runs_is_not_finished_and_its_open_ops_are_counted(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
@@ -43,13 +43,15 @@ def test_a_question_that_waits_for_another_can_be_stopped(demo: Store) -> None:
         with limit:
             demo.sql(SLOW)
 
+    def ask_until_stopped(running: Future[None]) -> None:
+        while not running.done():  # others are answered until the slow question has begun
+            with Limit(0.1):
+                demo.sql("SELECT 1")
+
     with ThreadPoolExecutor() as threads:
         running = threads.submit(ask_slowly)
-        # Until the slow question has begun, others are answered.
         with pytest.raises(StoppedError, match="longer than"):
-            while not running.done():
-                with Limit(0.1):
-                    demo.sql("SELECT 1")
+            ask_until_stopped(running)
         limit.stop("enough")
         with pytest.raises(StoppedError, match="enough"):
             running.result()

@@ -133,8 +133,8 @@ def test_a_listing_reads_no_payload(store_path: Path) -> None:
     """The scan of the spans' parts names the columns that it reads."""
     store = open_store(store_path)
     store.refresh()
-    cursor = store._engine._with_live_rows(live_rows(store._engine._live, lambda folder: True))
-    question = listing_question(store._engine._parts(lambda folder: True))
+    cursor = store._engine._cursors.with_live_rows(live_rows(store._engine._snapshot.live, lambda folder: True))
+    question = listing_question(store._engine._snapshot.parts(lambda folder: True))
     ((_, plan),) = cursor.execute(f"EXPLAIN (FORMAT json) {question}").fetchall()
     assert "response_tokens" in plan
     assert not any(name in plan for name in ("inputs", "outputs", "prompt_ids", "response_ids", "logprobs"))

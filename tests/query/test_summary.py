@@ -171,7 +171,7 @@ class Builder:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("seed", range(nightly(40, 3)))
+@pytest.mark.parametrize("seed", range(nightly(40, 2)))
 def test_answers_are_the_same_with_and_without_summaries(tmp_path: Path, seed: int) -> None:
     builder = Builder(tmp_path / "store", seed)
     changes: list[Callable[[], None]] = [
@@ -181,8 +181,8 @@ def test_answers_are_the_same_with_and_without_summaries(tmp_path: Path, seed: i
     for _ in range(4):
         builder.add_rollouts()
     builder.summarise()
-    for _ in range(2):
-        for _ in range(5):
+    for _ in range(nightly(2, 1)):
+        for _ in range(nightly(5, 8)):
             builder.rng.choice(changes)()
         assert_same(builder.store, tmp_path)
 

@@ -8,16 +8,16 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from rolltrace.cli import main
-from rolltrace.files import host_tag
-from rolltrace.journal import journal_folder
+from rolltrace.files import host_name, host_tag
 from rolltrace.record.tables import SPANS
 from rolltrace.store import (
-    Owned,
     Partition,
     compact,
     foreign_entries,
@@ -30,8 +30,8 @@ from rolltrace.store import (
     write_part,
     write_table,
 )
-from rolltrace.store.layout import source_of
-from rolltrace.store.parts import Replaced
+from rolltrace.store.merge import Superseded, replace_parts
+from rolltrace.store.parts import Replaced, Standing
 
 PLACE = Partition("p", "e", 1)
 
@@ -43,7 +43,9 @@ def add(store: Path, source: str, *op_ids: int) -> Path:
 
 def op_ids(store: Path) -> Counter[int]:
     return Counter(
-        row["op_id"] for part in list_parts(store) for row in pq.read_table(part, partitioning=None).to_pylist()
+        row["op_id"]
+        for part in list_parts(store, "spans")
+        for row in pq.read_table(part, partitioning=None).to_pylist()
     )
 
 
@@ -59,7 +61,7 @@ def crafted(store: Path, source: str, claims: list[Replaced], merged: int, remov
     """A part of one row whose footer says that it stands for others."""
     rows = pq.read_table(add(store, "tmp", 99), partitioning=None)
     (PLACE.folder(store) / "spans--tmp.parquet").unlink()
-    return write_table(store, PLACE, SPANS, source, rows, replaces=claims, merged=merged, removed=removed)
+    return write_table(store, PLACE, SPANS, source, rows, replaces=claims, standing=Standing([], merged, removed))
 
 
 class TestFootersThatLie:
@@ -81,17 +83,18 @@ class TestFootersThatLie:
         crafted(store, "compact-liar", [Replaced("w-000000", 10)], 1, removed=9)
         compact(store)
         remove_replaced(store, grace_sec=0)
-        assert remove_leftovers(store, Owned(store), grace_sec=0) == 0
+        assert remove_leftovers(store, grace_sec=0) == 0
         assert (PLACE.folder(store) / "spans--w-000000.parquet").exists()
 
     def test_a_note_that_leads_out_of_the_store_removes_nothing(self, store: Path, tmp_path: Path) -> None:
         precious = tmp_path / "precious.parquet"
         precious.touch()
         new = crafted(store, "compact-x", [Replaced("w-000000", 1)], 1)
-        notes = journal_folder(store) / "replaced.jsonl"
-        notes.parent.mkdir(parents=True)
+        note = store / "upkeep" / "replaced" / "0123456789abcdef.json"
+        note.parent.mkdir(parents=True)
+        old = ["../precious.parquet", str(precious), "a/b/c/../../../x"]
         name = str(new.relative_to(store / "data"))
-        notes.write_text(json.dumps([name, ["../precious.parquet", str(precious), "a/b/c/../../../x"], 0]) + "\n")
+        note.write_text(json.dumps({"new": name, "old": old, "host": host_name(), "time_ns": 0}))
         remove_replaced(store, grace_sec=0)
         assert precious.exists()
 
@@ -111,9 +114,10 @@ class TestKills:
 
     def test_a_replaced_part_of_which_no_note_is_left_goes_once_its_rows_are_seen(self, store: Path) -> None:
         compact(store)
-        (journal_folder(store) / "replaced.jsonl").unlink()
+        for note in (store / "upkeep" / "replaced").iterdir():
+            note.unlink()
         assert not remove_replaced(store, grace_sec=0)
-        assert remove_leftovers(store, Owned(store), grace_sec=0) == 4
+        assert remove_leftovers(store, grace_sec=0) == 4
         assert op_ids(store) == Counter(range(40))
         assert len(list(PLACE.folder(store).iterdir())) == 1
 
@@ -149,9 +153,9 @@ class TestReaders:
 
     def test_a_clock_that_was_set_back_does_not_keep_them_for_ever(self, store: Path) -> None:
         compact(store)
-        notes = journal_folder(store) / "replaced.jsonl"
-        new, old, time_ns = json.loads(notes.read_text())
-        notes.write_text(json.dumps([new, old, time_ns + 86_400 * 10**9]) + "\n")
+        (note,) = (store / "upkeep" / "replaced").iterdir()
+        page = json.loads(note.read_text())
+        note.write_text(json.dumps({**page, "time_ns": page["time_ns"] + 86_400 * 10**9}))
         assert not remove_replaced(store)
         assert len(list(PLACE.folder(store).iterdir())) == 1
 
@@ -167,35 +171,55 @@ class TestHosts:
             add(store, f"x-{theirs}-00000{number}", 200 + number)
         return store
 
-    def test_a_host_merges_only_what_it_brought(self, shared: Path) -> None:
-        before = op_ids(shared)
-        compact(shared)
-        remove_replaced(shared, grace_sec=0)
-        assert op_ids(shared) == before
-        sources = sorted(source_of(part) for part in list_parts(shared))
-        assert [source for source in sources if "h89abcdef" in source] == [f"x-h89abcdef-00000{n}" for n in range(3)]
-        assert [source for source in sources if source.startswith("w-")] == [f"w-00000{n}" for n in range(4)]
-        assert len(sources) == 8
-
-    def test_a_host_prunes_only_what_it_brought(self, shared: Path) -> None:
-        prune(shared, {"t"})
-        payloads = {
-            row["op_id"]: row["payload"]
-            for part in list_parts(shared, "spans")
-            for row in pq.read_table(part, partitioning=None).to_pylist()
-        }
-        assert {op_id for op_id, payload in payloads.items() if payload is None} == {100, 101, 102}
-
-    def test_somebody_can_say_that_no_other_host_is_at_work(
-        self, shared: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_what_several_hosts_brought_is_merged_together(self, shared: Path) -> None:
         before = op_ids(shared)
         assert main(["compact", str(shared)]) == 0
-        assert "other-01234567" in capsys.readouterr().err
-        assert main(["compact", str(shared), "--all-hosts"]) == 0
-        assert capsys.readouterr().err == ""
+        remove_replaced(shared, grace_sec=0)
         assert op_ids(shared) == before
         assert len(list_parts(shared)) == 1
+
+    def test_parts_are_replaced_once_however_many_try(self, shared: Path) -> None:
+        before = op_ids(shared)
+        parts = list_parts(shared)
+        rows = [pq.read_table(part, partitioning=None) for part in parts]
+        replace_parts(shared, PLACE, SPANS, parts[:2], pa.concat_tables(rows[:2]))
+        with pytest.raises(Superseded):
+            replace_parts(shared, PLACE, SPANS, parts[1:3], pa.concat_tables(rows[1:3]))
+        assert op_ids(shared) == before
+
+    def test_a_generation_that_was_used_long_ago_is_void(self, shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A host looks, is suspended, and goes on when its generation has come and gone."""
+        before = op_ids(shared)
+        parts = list_parts(shared)
+        rows = pa.concat_tables([pq.read_table(part, partitioning=None) for part in parts[:4]])
+
+        def suspended(*args: Any, **options: Any) -> Path:
+            monkeypatch.undo()
+            compact(shared)
+            remove_replaced(shared, grace_sec=0)
+            prune(shared, {"t"})
+            remove_replaced(shared, grace_sec=0)
+            late = write_table(*args, **options)
+            assert op_ids(shared) == before, "a reader leaves it out before its writer knows"
+            assert remove_leftovers(shared, grace_sec=0) == 1
+            assert not late.exists()
+            return write_table(*args, **options)
+
+        monkeypatch.setattr("rolltrace.store.merge.write_table", suspended)
+        with pytest.raises(Superseded):
+            replace_parts(shared, PLACE, SPANS, parts[:4], rows)
+        assert op_ids(shared) == before
+        assert len(list(PLACE.folder(shared).glob("spans--*"))) == 1
+
+    def test_what_another_host_has_replaced_stays_for_those_who_read_it(self, shared: Path) -> None:
+        """Whatever its clock says: how long is measured here."""
+        compact(shared)
+        (note,) = (shared / "upkeep" / "replaced").iterdir()
+        note.write_text(json.dumps({**json.loads(note.read_text()), "host": "other-01234567", "time_ns": 0}))
+        assert remove_replaced(shared, grace_sec=60)
+        assert len(list(PLACE.folder(shared).iterdir())) == 11
+        assert not remove_replaced(shared, grace_sec=0)
+        assert len(list(PLACE.folder(shared).iterdir())) == 1
 
 
 class TestForeignFiles:

@@ -33,7 +33,7 @@ def serving(
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening.socket]})
     thread.start()
     try:
-        with httpx.Client(base_url=f"http://127.0.0.1:{listening.port}", timeout=60) as client:
+        with httpx.Client(base_url=f"http://127.0.0.1:{listening.port}", timeout=60, verify=False) as client:
             yield client
     finally:
         server.should_exit = True

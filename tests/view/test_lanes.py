@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from rolltrace.errors import StoppedError, StoreError
-from rolltrace.view.answers import Answer, Answers
 from rolltrace.view.lanes import Lane, Opened
 
 SLOW = "SELECT count(*) FROM range(10_000_000) a, range(10_000_000) b"
@@ -67,13 +66,3 @@ async def test_a_store_that_comes_back_is_opened_again(demo_store: Path, tmp_pat
     (tmp_path / "away").rename(store)
     assert await lane.ask(quick, never) == 4
     lane.close()
-
-
-def test_answers_are_kept_as_long_as_they_fit() -> None:
-    answers = Answers()
-    for at in range(100):
-        answers.keep(str(at), Answer(bytes(1 << 20)))
-    assert answers.get("99") is not None
-    assert answers.get("0") is None
-    answers.keep("large", Answer(bytes(8 << 20)))
-    assert answers.get("large") is None

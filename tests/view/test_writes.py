@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx
 import pytest
 
 from rolltrace.view import Writing
+from tests.view.conftest import serving
 
 Serve = Callable[..., httpx.Client]
 
@@ -18,6 +19,13 @@ Serve = Callable[..., httpx.Client]
 def harmed(demo_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy that may be written to."""
     return Path(shutil.copytree(demo_store, tmp_path_factory.mktemp("written") / "copy"))
+
+
+@pytest.fixture(scope="module")
+def writable(harmed: Path) -> Iterator[httpx.Client]:
+    """A client of a server of that copy."""
+    with serving(harmed) as made:
+        yield made
 
 
 def some_trajectory(client: httpx.Client) -> str:
@@ -31,14 +39,13 @@ def label(client: httpx.Client, headers: dict[str, str] | None = None, **other: 
     return client.post("/api/label", json={**body, **other}, headers=sent)
 
 
-def test_a_page_of_ours_labels_and_everybody_sees_it(serve: Serve, harmed: Path) -> None:
-    client = serve(harmed)
-    trajectory = some_trajectory(client)
-    assert label(client, id=trajectory, author="ann").json() == {"trajectories": 1, "author": "ann"}
-    head = client.get(f"/api/trajectory/{trajectory}").json()
+def test_a_page_of_ours_labels_and_everybody_sees_it(writable: httpx.Client) -> None:
+    trajectory = some_trajectory(writable)
+    assert label(writable, id=trajectory, author="ann").json() == {"trajectories": 1, "author": "ann"}
+    head = writable.get(f"/api/trajectory/{trajectory}").json()
     assert [(each["name"], each["author"], each["counts"]) for each in head["labels"]] == [("hack", "ann", True)]
-    assert client.get("/api/trajectories", params={"where": "label.hack"}).json()["total"] == 1
-    facets = client.get("/api/facets").json()["facets"]
+    assert writable.get("/api/trajectories", params={"where": "label.hack"}).json()["total"] == 1
+    facets = writable.get("/api/facets").json()["facets"]
     assert {"value": "hack", "count": 1, "where": "label.hack"} in [
         value for facet in facets if facet["field"] == "label" for value in facet["values"]
     ]
@@ -61,10 +68,9 @@ def test_a_page_of_ours_labels_and_everybody_sees_it(serve: Serve, harmed: Path)
         {"Host": "evil.example"},
     ],
 )
-def test_what_another_site_could_send_is_refused(serve: Serve, harmed: Path, headers: dict[str, str]) -> None:
-    client = serve(harmed)
-    assert label(client, headers, name="forged").status_code in (403, 421)
-    assert client.get("/api/trajectories", params={"where": "label.forged"}).json()["total"] == 0
+def test_what_another_site_could_send_is_refused(writable: httpx.Client, headers: dict[str, str]) -> None:
+    assert label(writable, headers, name="forged").status_code in (403, 421)
+    assert writable.get("/api/trajectories", params={"where": "label.forged"}).json()["total"] == 0
 
 
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH", "POST"])
@@ -93,10 +99,8 @@ def test_nothing_else_can_be_written(client: httpx.Client, method: str) -> None:
         {"name": "hack", "value": None},
     ],
 )
-def test_a_body_that_makes_no_sense_is_a_problem_not_a_fault(
-    serve: Serve, demo_store: Path, other: dict[str, object]
-) -> None:
-    answer = label(serve(demo_store), **other)
+def test_a_body_that_makes_no_sense_is_a_problem_not_a_fault(client: httpx.Client, other: dict[str, object]) -> None:
+    answer = label(client, **other)
     assert answer.status_code in (400, 404), answer.text
     assert answer.json()["detail"]
 

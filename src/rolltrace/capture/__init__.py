@@ -3,7 +3,7 @@
 from rolltrace.capture import scope
 from rolltrace.capture.amend import amend_transition
 from rolltrace.capture.backfill import backfill
-from rolltrace.capture.context import current_context, use_context
+from rolltrace.capture.context import context_of, current_context, place_of_context, use_context
 from rolltrace.capture.environment import TracedEnv, trace_env
 from rolltrace.capture.failure import describe_failure, status_of
 from rolltrace.capture.group import TraceGroup, rollout_trace_group
@@ -11,29 +11,40 @@ from rolltrace.capture.numbering import next_rollout_n
 from rolltrace.capture.op import rollout_trace_op
 from rolltrace.capture.propagate import follow_threads
 from rolltrace.capture.recorder import SAMPLE_LIMIT, Recorder, Sink
+from rolltrace.capture.row import Row, RowSpan
 from rolltrace.capture.sampling import choose_samples, rank_of, sample_text
 from rolltrace.capture.score import score
+from rolltrace.capture.signature import Call
+from rolltrace.capture.stream import StreamSpan
+from rolltrace.capture.told import ToldTrajectory
 from rolltrace.capture.trajectory import TrajectoryHandle, rollout_trace_attr
 from rolltrace.capture.transition import RolloutTrace, encoded_trace
 from rolltrace.capture.watch import Converters
 
 __all__ = [
     "SAMPLE_LIMIT",
+    "Call",
     "Converters",
     "Recorder",
     "RolloutTrace",
+    "Row",
+    "RowSpan",
     "Sink",
+    "StreamSpan",
+    "ToldTrajectory",
     "TraceGroup",
     "TracedEnv",
     "TrajectoryHandle",
     "amend_transition",
     "backfill",
     "choose_samples",
+    "context_of",
     "current_context",
     "describe_failure",
     "encoded_trace",
     "follow_threads",
     "next_rollout_n",
+    "place_of_context",
     "rank_of",
     "rollout_trace_attr",
     "rollout_trace_group",

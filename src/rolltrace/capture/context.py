@@ -36,9 +36,26 @@ def current_context() -> str:
         return ""
     if place is not None and place.trajectory is None:
         return f"00-{_NO_TRAJECTORY}-{_NO_OP}-00"
+    return _context(place, {"settings": _carried(recorder.settings)})
+
+
+def context_of(place: scope.Place) -> str:
+    """Where this is, without how to turn tracing on: for who records into the same store already."""
+    return "" if place.trajectory is None or not place.trajectory.traced else _context(place, {})
+
+
+def place_of_context(text: str) -> scope.Place | None:
+    """The place that a context names, in a process that records; None if it names none.
+
+    Raises:
+        ContextError: it is no context.
+    """
+    return _place(_read_context(text))
+
+
+def _context(place: scope.Place | None, where: dict[str, Any]) -> str:
     import json  # not needed by a rollout in one process
 
-    where: dict[str, Any] = {"settings": _carried(recorder.settings)}
     ids = f"{_NO_TRAJECTORY}-{_NO_OP}"
     if place is not None and place.trajectory is not None:
         ids = f"{place.trajectory.id}-{place.op_id:016x}"

@@ -98,7 +98,8 @@ class Call:
                 return {self._positional[0]: args[0]}  # most tools; a third of the cost of a zip
             return dict(zip(self._positional, args))
         inputs = self._template.copy()
-        inputs.update(zip(self._positional, args))
+        if args:
+            inputs.update(zip(self._positional, args))
         if len(args) > len(self._positional):
             inputs[self._extra_positional] = args[len(self._positional) :]
         if kwargs:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import Any
 
 from rolltrace._launch import remove_replaced_later
-from rolltrace.cli.options import add_all_hosts, add_store, store_of, tell_of_other_hosts
+from rolltrace.cli.duty import upkeep_duty
+from rolltrace.cli.options import add_store, store_of
 from rolltrace.cli.output import working
 from rolltrace.errors import StoreError
-from rolltrace.journal import drainer_lock, journal_folder
 
 
 def add(commands: Any) -> None:
@@ -22,28 +21,24 @@ def add(commands: Any) -> None:
         "does this automatically for finished steps. The old parts are removed half a minute later.",
     )
     add_store(parser)
-    add_all_hosts(parser)
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
     from rolltrace.lake import choosing, kinds
-    from rolltrace.store import GRACE_SEC, Owned, compact, remove_abandoned, remove_leftovers, remove_replaced
+    from rolltrace.store import GRACE_SEC, compact, remove_abandoned, remove_leftovers, remove_replaced
 
     store = store_of(options, to_write=True)
-    owned = Owned(store, all_hosts=options.all_hosts)
-    with drainer_lock(journal_folder(store)) as alone:
-        if not alone:
-            print("rolltrace: a drainer is running; it merges the parts of this store automatically", file=sys.stderr)
+    with upkeep_duty(store, "a drainer is running; it merges the parts of this store automatically") as epoch:
+        if epoch is None:
             return 1
         remove_replaced(store)
-        remove_leftovers(store, owned)
+        remove_leftovers(store)
         remove_abandoned(store)
         with working(f"merging the parts of {store}"), choosing(store) as is_free:
             if not is_free:
                 raise StoreError("the parts of this store are being shipped; try again later")
-            fewer = compact(store, owned=owned, kind_of=kinds(store)).fewer
+            fewer = compact(store, kind_of=kinds(store), epoch=epoch).fewer
         print(f"{fewer} fewer parts")
-    tell_of_other_hosts(store, options)
     remove_replaced_later(store, GRACE_SEC + 1)
     return 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from rolltrace._amounts import counted
@@ -13,10 +14,13 @@ from rolltrace.cli.output import json_line, plain, progress
 from rolltrace.exchange import IMPORTS
 
 if TYPE_CHECKING:
-    from rolltrace.exchange import BadLine
+    from rolltrace.exchange import BadLine, ImportFormat
 
 _MOST_LINES = 20
 """How many lines that cannot be read are named."""
+
+
+AUTO = "auto"
 
 
 def add(commands: Any) -> None:
@@ -29,8 +33,12 @@ def add(commands: Any) -> None:
         "could.",
     )
     formats = parser.add_subparsers(metavar="FORMAT", required=True, title="formats")
-    for name, form in IMPORTS.items():
-        one = formats.add_parser(name, help=form.help, description=f"Read {form.help}.")
+    helps = {
+        AUTO: "any of these: says which one it takes it for",
+        **{name: each.help for name, each in IMPORTS.items()},
+    }
+    for name, told in helps.items():
+        one = formats.add_parser(name, help=told, description=f"Read {told}.")
         one.add_argument(
             "paths", metavar="FILE... [STORE]", nargs="+",
             help="files, or folders of them; without --store, of several the last is the store if it is a folder or a "
@@ -45,12 +53,13 @@ def add(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from rolltrace.exchange import Target, import_files
+    from rolltrace.exchange import ImportReport, Target, import_files
 
     paths = [Path(path) for path in options.paths]
     files, last = (paths, None) if options.store_option is not None else _split(paths)
     options.store = None if last is None else str(last)
-    store, chosen = store_of(options, may_be_new=True, to_write=True), IMPORTS[options.format]
+    store = store_of(options, may_be_new=True, to_write=True)
+    target = Target(store, options.project, options.experiment, options.validate)
     problems: list[str] = []
 
     def tell(bad: BadLine) -> None:
@@ -58,14 +67,16 @@ def run(options: argparse.Namespace) -> int:
         if len(problems) <= _MOST_LINES:
             print(problems[-1], file=sys.stderr)
 
-    done = import_files(
-        chosen.reader,
-        files,
-        Target(store, options.project, options.experiment, options.validate),
-        files_of=chosen.files,
-        on_bad=tell,
-        progress=progress("importing"),
-    )
+    done = ImportReport(0, 0, 0)
+    with TemporaryDirectory(prefix="rolltrace-import-") as fetched:
+        for chosen, its_files in _by_format(options.format, files).items():
+            if chosen.is_remote:
+                target.named()  # before anything is asked of a server
+                its_files = [chosen.fetch(str(each), Path(fetched)) for each in its_files]
+            report = import_files(
+                chosen.reader, its_files, target, files_of=chosen.files, on_bad=tell, progress=progress("importing")
+            )
+            done = ImportReport(*(each + more for each, more in zip(done, report)))
     if len(problems) > _MOST_LINES:
         print(f"rolltrace: and {len(problems) - _MOST_LINES} more that could not be read", file=sys.stderr)
     if options.json:
@@ -78,6 +89,20 @@ def run(options: argparse.Namespace) -> int:
     if not done.imported and not done.already_there:
         return 1
     return 3 if done.malformed else 0
+
+
+def _by_format(name: str, files: list[Path]) -> dict[ImportFormat, list[Path]]:
+    """The files of each format, in their order; of `auto`, as they look, which is said."""
+    if name != AUTO:
+        return {IMPORTS[name]: files}
+    from rolltrace.exchange import guess
+
+    formats: dict[ImportFormat, list[Path]] = {}
+    for file in files:
+        guessed = guess(file)
+        print(plain(f"{file}: taken for {guessed.format} ({guessed.why})"), file=sys.stderr)
+        formats.setdefault(IMPORTS[guessed.format], []).append(file)
+    return formats
 
 
 def _split(paths: list[Path]) -> tuple[list[Path], Path | None]:

@@ -26,9 +26,9 @@ from rolltrace.errors import IncompleteWarning, RolltraceError
 from rolltrace.files import write_problem
 
 COMMANDS = (
-    "run", "demo", "view", "ls", "show", "groups", "diff", "plot", "label", "score", "tail", "live", "sql", "stats",
-    "flags", "doctor", "export", "import", "sync", "ship", "lake", "drain", "compact", "prune", "retain", "journal",
-    "docs", "completion",
+    "run", "proxy", "demo", "view", "ls", "show", "groups", "diff", "plot", "label", "score", "tail", "live", "sql",
+    "stats", "flags", "doctor", "export", "import", "collect", "sync", "ship", "lake", "drain", "compact", "prune",
+    "retain", "journal", "docs", "completion",
 )  # fmt: skip
 """In the order of `rolltrace --help`."""
 _DOCS = "documentation: rolltrace docs"

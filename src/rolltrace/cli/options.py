@@ -39,29 +39,6 @@ def add_store(parser: argparse.ArgumentParser, *, last: bool = True) -> None:
     )
 
 
-def add_all_hosts(parser: argparse.ArgumentParser) -> None:
-    """The option of commands that change what several hosts may share."""
-    parser.add_argument(
-        "--all-hosts",
-        action="store_true",
-        help="also files of other hosts; only while none of them uses the store",
-    )
-
-
-def tell_of_other_hosts(store: Path, options: argparse.Namespace) -> None:
-    """Say that parts of other hosts are left alone, if there may be any."""
-    from rolltrace.store import other_hosts
-
-    hosts = other_hosts(store)
-    if hosts and not options.all_hosts:
-        names = ", ".join(plain(name) for name in hosts[:_FEW_HOSTS]) + (", ..." if len(hosts) > _FEW_HOSTS else "")
-        print(
-            f"rolltrace: only files of this host were touched; for the others run it on {names}, "
-            "or add --all-hosts while nothing runs there",
-            file=sys.stderr,
-        )
-
-
 def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON lines")
 

@@ -9,19 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 from rolltrace._amounts import counted, size
 from rolltrace._launch import remove_replaced_later
+from rolltrace.cli.duty import upkeep_duty
 from rolltrace.cli.options import (
-    add_all_hosts,
     add_json,
     add_store,
     add_yes,
     amount,
     is_agreed,
     store_of,
-    tell_of_other_hosts,
     tell_of_runs_not_meant,
 )
 from rolltrace.cli.output import json_line, progress, working
-from rolltrace.journal import drainer_lock, journal_folder
 
 if TYPE_CHECKING:
     from rolltrace.keeper import Plan
@@ -51,7 +49,6 @@ def add(commands: Any) -> None:
     parser.add_argument("--whole", action="store_true", help="all rows but the summary, not only payloads")
     parser.add_argument("--dry-run", action="store_true", help="only print what would be pruned")
     add_yes(parser)
-    add_all_hosts(parser)
     add_json(parser)
     parser.set_defaults(run=run)
 
@@ -59,11 +56,10 @@ def add(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     from rolltrace.keeper import plan_pruning
     from rolltrace.query import open_store
-    from rolltrace.store import GRACE_SEC, Owned, prune
+    from rolltrace.store import GRACE_SEC, prune
 
     path = store_of(options, to_write=not options.dry_run)
     store = open_store(path)
-    owned = Owned(path, all_hosts=options.all_hosts)
     with working("finding what would be removed"):
         plan = plan_pruning(
             store,
@@ -71,7 +67,6 @@ def run(options: argparse.Namespace) -> int:
             older_than=options.older_than,
             max_size=options.max_size,
             whole=options.whole,
-            owned=owned,
         )
     foreseen = plan.foreseen
     _tell(store, plan, options)
@@ -82,19 +77,17 @@ def run(options: argparse.Namespace) -> int:
     what = "all rows but the summary" if options.whole else "the payloads"
     if foreseen.trajectories and not is_agreed(options, f"remove {what} of {amount(foreseen)}"):
         return 1
-    with drainer_lock(journal_folder(path)) as alone:
-        if not alone:
-            print("rolltrace: a drainer is running on this store; try again when it is idle", file=sys.stderr)
+    with upkeep_duty(path, "a drainer is running on this store; try again when it is idle") as epoch:
+        if epoch is None:
             return 1
         pruned = prune(
             path,
             plan.choice.drop,
             whole=options.whole,
             policy=_policy(options),
-            owned=owned,
+            epoch=epoch,
             progress=progress("pruning"),
         )
-    tell_of_other_hosts(path, options)
     remove_replaced_later(path, GRACE_SEC + 1)
     if options.json:
         print(json_line(pruned._asdict()))

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rolltrace._amounts import counted, size
 from rolltrace._launch import remove_replaced_later
+from rolltrace.cli.duty import upkeep_duty
 from rolltrace.cli.options import (
-    add_all_hosts,
     add_json,
     add_store,
     add_yes,
     amount,
     is_agreed,
     store_of,
-    tell_of_other_hosts,
 )
 from rolltrace.cli.output import json_line, plain, working
 from rolltrace.errors import ConfigError
-from rolltrace.journal import drainer_lock, journal_folder
 
 if TYPE_CHECKING:
     from rolltrace.keeper import Decision, Foreseen, RetentionPolicy
@@ -71,7 +68,6 @@ def add(commands: Any) -> None:
     what.add_argument("--dry-run", action="store_true", help="only print what the policy would remove")
     what.add_argument("--now", action="store_true", help="apply it now instead of when the drainer is next idle")
     add_yes(parser)
-    add_all_hosts(parser)
     add_json(parser)
     parser.set_defaults(run=run)
 
@@ -113,7 +109,6 @@ def run(options: argparse.Namespace) -> int:
 def _run_shipped(options: argparse.Namespace, settings: dict[str, Any]) -> int:
     """`--shipped`: show, set or apply that what a lake has is removed here."""
     from rolltrace.keeper import remove_shipped, set_shipped_policy, shipped_policy
-    from rolltrace.store import Owned
 
     if others := sorted(set(settings) - {"after_steps"}):
         raise ConfigError(f"--shipped removes whole steps; it cannot be combined with --{others[0].replace('_', '-')}")
@@ -123,8 +118,7 @@ def _run_shipped(options: argparse.Namespace, settings: dict[str, Any]) -> int:
         print(json_line({"after_steps": None}) if options.json else "what was shipped stays here too")
         return 0
     after_steps = settings.get("after_steps") or shipped_policy(path) or 1
-    owned = Owned(path, all_hosts=options.all_hosts)
-    removed = remove_shipped(path, after_steps, owned=owned, dry_run=True)
+    removed = remove_shipped(path, after_steps, dry_run=True)
     what = f"{counted(removed.parts, 'part')} of {counted(removed.steps, 'finished step')} ({size(removed.bytes)})"
     if options.dry_run:
         print(json_line(removed._asdict()) if options.json else f"would remove {what}, which a lake has")
@@ -135,11 +129,10 @@ def _run_shipped(options: argparse.Namespace, settings: dict[str, Any]) -> int:
         set_shipped_policy(path, after_steps)
         print("from now on the drainer removes finished steps that a lake has")
         return 0
-    with drainer_lock(journal_folder(path)) as alone:
-        if not alone:
-            print("rolltrace: a drainer is running on this store; leave out --now, and it does it", file=sys.stderr)
+    with upkeep_duty(path, "a drainer is running on this store; leave out --now, and it does it") as epoch:
+        if epoch is None:
             return 1
-        removed = remove_shipped(path, after_steps, owned=owned)
+        removed = remove_shipped(path, after_steps)
     if options.json:
         print(json_line(removed._asdict()))
     elif removed.parts:
@@ -181,14 +174,11 @@ def _with(settings: dict[str, Any], policy: RetentionPolicy | None) -> Retention
 def _foresee(path: Path, policy: RetentionPolicy, options: argparse.Namespace) -> tuple[Decision, Foreseen]:
     """What the policy says now, and what that would cost."""
     from rolltrace.keeper import decide, foresee, undisturbed
-    from rolltrace.store import Owned
-
-    owned = Owned(path, all_hosts=options.all_hosts)
 
     def look() -> tuple[Decision, Foreseen]:
         decision = decide(path, policy)
         steps = set(decision.steps)
-        return decision, foresee(path, decision.groups, whole=policy.whole, steps=steps.__contains__, owned=owned)
+        return decision, foresee(path, decision.groups, whole=policy.whole, steps=steps.__contains__)
 
     return undisturbed(path, look)
 
@@ -218,17 +208,13 @@ def _what(policy: RetentionPolicy, foreseen: Foreseen, options: argparse.Namespa
 
 def _apply(path: Path, policy: RetentionPolicy, decision: Decision, options: argparse.Namespace) -> int:
     from rolltrace.keeper import retain
-    from rolltrace.store import GRACE_SEC, Owned
+    from rolltrace.store import GRACE_SEC
 
-    with drainer_lock(journal_folder(path)) as alone:
-        if not alone:
-            print(
-                "rolltrace: a drainer is running on this store; it applies the policy as soon as it is idle",
-                file=sys.stderr,
-            )
+    busy = "a drainer is running on this store; it applies the policy as soon as it is idle"
+    with upkeep_duty(path, busy) as epoch:
+        if epoch is None:
             return 1
-        done = retain(path, policy, owned=Owned(path, all_hosts=options.all_hosts), decision=decision)
-    tell_of_other_hosts(path, options)
+        done = retain(path, policy, epoch=epoch, decision=decision)
     remove_replaced_later(path, GRACE_SEC + 1)
     if options.json:
         print(json_line({"steps": done.steps, **done.pruned._asdict()}))

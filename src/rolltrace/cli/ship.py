@@ -9,7 +9,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from rolltrace._amounts import counted, size
-from rolltrace.cli.options import add_all_hosts, add_json, add_store, store_of, tell_of_other_hosts
+from rolltrace.cli.options import add_json, add_store, store_of
 from rolltrace.cli.output import json_line, plain, progress
 from rolltrace.errors import ConfigError, OutageError, StoreError
 
@@ -34,7 +34,6 @@ def add(commands: Any) -> None:
         "--to", metavar="URL", help="the lake: s3://, gs://, az:// or a folder (default: ROLLTRACE_LAKE)"
     )
     parser.add_argument("--dry-run", action="store_true", help="only print how many parts would be shipped")
-    add_all_hosts(parser)
     add_json(parser)
     parser.set_defaults(run=run)
 
@@ -42,7 +41,6 @@ def add(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     from rolltrace.keeper import run_once
     from rolltrace.lake import VARIABLE, Place, Shipper
-    from rolltrace.store import Owned
 
     to = options.to or os.environ.get(VARIABLE)
     if not to:
@@ -50,14 +48,13 @@ def run(options: argparse.Namespace) -> int:
     store, place = store_of(options, to_write=not options.dry_run), Place.of(to)
     if place.folder is not None and place.folder == store:
         raise ConfigError(f"{to!r} is the store itself; a lake is another folder")
-    shipper = Shipper(store, place, owned=Owned(store, all_hosts=options.all_hosts))
+    shipper = Shipper(store, place)
     if options.dry_run:
         count = shipper.pending()
         print(json_line({"pending": count}) if options.json else f"{counted(count, 'part')} to ship to {plain(to)}")
         return 0
     run_once(store)
     parts, total, stuck = _ship(shipper)
-    tell_of_other_hosts(store, options)
     if options.json:
         print(json_line({"parts": parts, "bytes": total, "stuck": stuck}))
     else:

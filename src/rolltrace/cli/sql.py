@@ -12,19 +12,22 @@ from typing import TYPE_CHECKING, Any
 from rolltrace._amounts import age_sec, counted, number, size_of
 from rolltrace.cli.options import add_json, add_store, store_of
 from rolltrace.cli.output import Column, paint, plain, print_rows, print_table, working
+from rolltrace.errors import ConfigError
 from rolltrace.exchange import write_csv
 
 if TYPE_CHECKING:
     from rolltrace.query import Store
 
 _LONGEST_CELL = 400
+DIALECT_NAMES = ("duckdb", "spark", "clickhouse")
 _EXAMPLES = """views: trajectories, spans, transitions, scores, notes, losses, flags, texts,
        tokens, latest_scores, unmatched_scores, groups, group_records
 
 examples:
   rolltrace sql "select step, avg(reward) from trajectories group by step"
   rolltrace sql "describe spans"
-  rolltrace sql "from groups where std = 0" runs/store --csv > groups.csv"""
+  rolltrace sql "from groups where std = 0" runs/store --csv > groups.csv
+  rolltrace sql --print-views --dialect spark runs/store > views.sql"""
 
 
 def add(commands: Any) -> None:
@@ -37,8 +40,19 @@ def add(commands: Any) -> None:
         "exact.",
         epilog=_EXAMPLES,
     )
-    parser.add_argument("query", metavar="SELECT", help="the statement, in quotes")
+    parser.add_argument("query", metavar="SELECT", nargs="?", help="the statement, in quotes")
     add_store(parser)
+    parser.add_argument(
+        "--print-views",
+        action="store_true",
+        help="print SQL that creates the views over the store's Parquet files, for an engine without rolltrace",
+    )
+    parser.add_argument(
+        "--dialect", choices=DIALECT_NAMES, help=f"of --print-views: {', '.join(DIALECT_NAMES)} (default: duckdb)"
+    )
+    parser.add_argument(
+        "--path", metavar="PATH", help="of --print-views: where that engine finds the store, such as s3://bucket/store"
+    )
     parser.add_argument("--timeout", metavar="TIME", help="give up after this time, such as 30s or 5m (default: never)")
     parser.add_argument("--memory", metavar="SIZE", help="use at most this much, such as 4GiB (default: half of all)")
     form = parser.add_mutually_exclusive_group()
@@ -48,6 +62,13 @@ def add(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    if options.print_views:
+        return _print_views(options)
+    for name in ("dialect", "path"):
+        if getattr(options, name) is not None:
+            raise ConfigError(f"--{name} is about --print-views, which is not there")
+    if options.query is None:
+        raise ConfigError('which SELECT? rolltrace sql "select step, avg(reward) from trajectories group by step"')
     from rolltrace.query import Limit, open_store
 
     limit = None if options.timeout is None else Limit(age_sec("--timeout", options.timeout, "a time such as 30s"))
@@ -73,6 +94,21 @@ def run(options: argparse.Namespace) -> int:
     more = f"; {counted(hidden, 'more column')}: --json, --csv, or a wider terminal" if hidden else ""
     where = "" if len(result) else f" in the store {plain(repr(str(store.path)))}"
     print(paint(f"{counted(len(result), 'row')}{where}{more}", "dim"))
+    return 0
+
+
+def _print_views(options: argparse.Namespace) -> int:
+    from rolltrace.query.dialects import view_statements
+    from rolltrace.store import check_version, list_parts, table_of
+
+    if options.store is None:  # the only argument is the store
+        options.store, options.query = options.query, None
+    if options.query is not None:
+        raise ConfigError(f"--print-views prints the views and runs no statement; not {options.query!r:.60}")
+    store = store_of(options)
+    check_version(store)
+    stored = {table_of(part) for part in list_parts(store)}
+    print(view_statements(options.dialect or "duckdb", options.path or str(store.absolute()), stored))
     return 0
 
 

@@ -8,10 +8,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rolltrace._amounts import counted, size
+from rolltrace._amounts import ago, counted, size
 from rolltrace.cli.options import add_json, add_store, store_of
 from rolltrace.cli.output import json_line, plain, working
-from rolltrace.journal import drainer_is_running, journal_files, undrained_bytes
+from rolltrace.journal import drainer_is_running, journal_files, journal_folder, undrained_bytes, undrained_elsewhere
 
 if TYPE_CHECKING:
     from rolltrace.keeper import Report
@@ -47,12 +47,19 @@ def run(options: argparse.Namespace) -> int:
     _line("parts", f"{facts['parts']} ({', '.join(f'{name} {count}' for name, count in rows.items()) or 'no'} rows)")
     unread = f"; {facts['unreadable_journals']} cannot be read" if facts["unreadable_journals"] else ""
     _line("undrained", f"{size(facts['undrained_bytes'])} in {counted(facts['journal_files'], 'journal file')}{unread}")
+    for host in facts["undrained_elsewhere"]:
+        files = "some" if host["files"] is None else counted(host["files"], "journal file")
+        _line("", f"{files} on {plain(host['host'])}, in {plain(host['folder'])}, {ago(host['time_ns'])}")
     at_work = {
         True: "at work on this host",
         False: "none at work on this host",
         None: "unknown: its lock cannot be read",
     }
     _line("drainer", at_work[facts["drainer_running"]])
+    for lease in facts["leases"]:
+        dead = ", looks dead" if lease["looks_dead"] else ""
+        what = f"{plain(lease['host'])}, epoch {lease['epoch']}, taken {ago(lease['since_ns'])}{dead}"
+        _line(f"does {plain(lease['duty'])}", what)
     for report in sending:
         _line(f"to {plain(report.backend)}", plain(report.in_words()))
     for lake in facts["lakes"]:
@@ -74,6 +81,7 @@ def _line(label: str, value: Any) -> None:
 def _gather(store: Path) -> tuple[dict[str, Any], list[Report]]:
     from rolltrace.keeper import reports, shipping_reports
     from rolltrace.query import open_store
+    from rolltrace.store import holders
 
     asked = open_store(store)
     experiments = asked.experiments().rows()
@@ -88,13 +96,22 @@ def _gather(store: Path) -> tuple[dict[str, Any], list[Report]]:
         "trajectories": sum(row["trajectories"] for row in experiments),
         "running": sum(row["running"] for row in experiments),
         "experiments": len(experiments),
-        "bytes": {name: disk_bytes((store / name).rglob("*")) for name in ("data", "journal", "blobs")},
+        "bytes": {
+            "data": disk_bytes((store / "data").rglob("*")),
+            "journal": disk_bytes({*(store / "journal").rglob("*"), *journal_folder(store).glob("*")}),
+            "blobs": disk_bytes((store / "blobs").rglob("*")),
+        },
         "parts": parts.parts,
         "rows": parts.rows,
         "journal_files": len(journals),
         "unreadable_journals": sum(each.kind == "journal" for each in asked.incomplete.missing),
         "undrained_bytes": sum(map(undrained_bytes, journals)),
+        "undrained_elsewhere": [
+            {"host": host, "folder": each.folder, "files": each.files, "bytes": each.bytes, "time_ns": each.time_ns}
+            for host, each in undrained_elsewhere(store)
+        ],
         "drainer_running": drainer_is_running(store),
+        "leases": [holder._asdict() for holder in holders(store)],
         "backends": [report._asdict() for report in sending],
         "lakes": [{**report._asdict(), "in_words": report.in_words()} for report in shipping_reports(store)],
         "losses": dict(losses),

@@ -48,11 +48,6 @@ def add(commands: Any) -> None:
     group.add_argument("--where", metavar="FILTER", help="such as \"reward < 0.5 and tool = 'search'\"")
     group.add_argument("--since", metavar="STEP|AGE", help="from this step on, or ended within 30m, 12h, 7d, ...")
     group.add_argument("--again", action="store_true", help="also resend what the backend has; it is replaced")
-    group.add_argument(
-        "--all-hosts",
-        action="store_true",
-        help="also those of other hosts that are running and send their own",
-    )
     parser.add_argument("--dry-run", action="store_true", help="only print how many, and about how many bytes")
     parser.add_argument(
         "--save",
@@ -100,29 +95,25 @@ def _save(outbox: Outbox, options: argparse.Namespace) -> int:
 
 
 def _pending(store: Store, outbox: Outbox, options: argparse.Namespace) -> Pending:
-    from rolltrace.files import host_of
     from rolltrace.keeper import asked_for
-    from rolltrace.store import busy_hosts
 
-    outbox.position.load()
-    busy = frozenset() if options.all_hosts else busy_hosts(store.path)
-    if busy:
-        print(
-            f"rolltrace: trajectories of {counted(len(busy), 'other host')} are left out: something runs there; add "
-            "--all-hosts to send them from here too",
-            file=sys.stderr,
-        )
     tell_of_runs_not_meant(store, options.where, project=options.project, experiment=options.experiment)
-    return asked_for(
+    pending = asked_for(
         store,
         outbox,
         again=options.again,
-        is_ours=lambda writer: host_of(writer) not in busy,
         where=options.where,
         project=options.project,
         experiment=options.experiment,
         **_since(options.since),
     )
+    if pending.in_doubt:
+        print(
+            f"rolltrace: {counted(len(pending.in_doubt), 'trajectory')} left out, because another host was about to "
+            "send them; if it is gone, --again sends everything once more, under the same ids",
+            file=sys.stderr,
+        )
+    return pending
 
 
 def _dry_run(path: Path, outbox: Outbox, options: argparse.Namespace) -> int:
@@ -169,6 +160,10 @@ def _send_alone(store: Store, outbox: Outbox, options: argparse.Namespace) -> in
         for attempt in range(1, _TRIES + 1):
             problem = _try(sender, left, lambda done, rest: bar(total - rest + done, total))
             left = sender.left
+            while problem is None and left.total:  # another host has sent something meanwhile
+                left = _pending(store, outbox, options)
+                problem = _try(sender, left, lambda done, rest: bar(total - rest + done, total))
+                left = sender.left
             if problem is None:
                 outbox.works_again()
                 _tell_of_nothing(store, options)

@@ -68,7 +68,7 @@ def add(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     stores = _stores(options)
-    token = _token(options)
+    token = token_of(options)
     labels = {} if options.labels is None else {"labels": _labels(options.labels)}
 
     if options.keyfile is not None and options.certfile is None:
@@ -107,7 +107,8 @@ def _stores(options: argparse.Namespace) -> list[Path]:
     return list(dict.fromkeys(store.resolve() for store in stores)) if len(stores) > 1 else stores
 
 
-def _token(options: argparse.Namespace) -> str | None:
+def token_of(options: argparse.Namespace) -> str | None:
+    """What clients must show: what was given, else something random unless only this machine can ask."""
     token: str | None = options.token
     if token is not None:
         if len(token) < _SHORTEST_TOKEN or not token.isascii() or not token.isprintable():

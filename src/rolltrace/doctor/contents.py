@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from rolltrace._amounts import counted
+from rolltrace._amounts import ago, counted
 from rolltrace.doctor.finding import Finding, command, is_readable, opened, unreadable
 from rolltrace.journal import SegmentReader, drainer_is_running, journal_files
 
@@ -36,7 +36,7 @@ def check_hosts(store: Path) -> Iterator[Finding]:
         what = (
             f"{counted(len(others) + 1, 'host')} share this store, {len(busy_hosts(store))} of the others with journals"
         )
-        yield Finding("note", "hosts", f"{what}; each merges, prunes and sends what it brought", ", ".join(others))
+        yield Finding("note", "hosts", f"{what}; one at a time merges, prunes and sends, see leases", ", ".join(others))
     ahead: dict[str, float] = {}
     for path in journal_files(store):
         try:
@@ -56,6 +56,24 @@ def check_hosts(store: Path) -> Iterator[Finding]:
         what = f"there are times up to {_age(latest)} ahead of this host's clock"
         do = command("sql 'select worker, max(start_ns) from spans group by worker order by 2 desc'", store)
         yield Finding("problem", "clocks", what, "", do)
+
+
+def check_leases(store: Path) -> Iterator[Finding]:
+    """Which host does what concerns the whole store, and whether it is still there."""
+    from rolltrace.store import holders
+
+    held = list(holders(store))
+    for holder in held:
+        what = f"{holder.duty}: epoch {holder.epoch}, taken {ago(holder.since_ns)} by the clock of its host"
+        where = f"{holder.host}, process {holder.pid}"
+        if holder.looks_dead:
+            what += f"; no sign of life for {_age(holder.seen_sec)}, so it looks dead"
+            do = "the next host that records or drains takes it over; now: " + command("drain --once", store)
+            yield Finding("note", "leases", what, where, do)
+        else:
+            yield Finding("ok", "leases", what, where)
+    if not held:
+        yield Finding("ok", "leases", "nobody has one: nothing is merged, pruned or sent at the moment")
 
 
 def _latest_ns(store: Path) -> int:

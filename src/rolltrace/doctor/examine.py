@@ -7,7 +7,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rolltrace._frameworks import frameworks
-from rolltrace.doctor.contents import check_checks, check_hosts, check_losses, check_parts, check_rows, check_scores
+from rolltrace.doctor.contents import (
+    check_checks,
+    check_hosts,
+    check_leases,
+    check_losses,
+    check_parts,
+    check_rows,
+    check_scores,
+)
 from rolltrace.doctor.files import (
     check_access,
     check_format,
@@ -28,7 +36,7 @@ _UNDERSTANDING = (
 """The checks that have to understand the store."""
 _CHECKS = (
     check_format, check_access, check_kinds, check_permissions, check_journals, check_strange, check_leftovers,
-    *_UNDERSTANDING, check_lakes, check_disk, check_log,
+    check_leases, *_UNDERSTANDING, check_lakes, check_disk, check_log,
 )  # fmt: skip
 
 

@@ -7,11 +7,20 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from rolltrace._amounts import counted
+from rolltrace._amounts import ago, counted
 from rolltrace.doctor.finding import Finding, command, is_readable, mode_of, unreadable
 from rolltrace.errors import FormatError
 from rolltrace.files import is_shared, owner_of, write_problem
-from rolltrace.journal import Damage, SegmentReader, drainer_is_running, journal_files, journal_folder, strange_files
+from rolltrace.journal import (
+    Damage,
+    SegmentReader,
+    drainer_is_running,
+    journal_files,
+    journal_folder,
+    journal_folders,
+    strange_files,
+    undrained_elsewhere,
+)
 
 
 def check_format(store: Path) -> Iterator[Finding]:
@@ -64,11 +73,8 @@ def check_permissions(store: Path) -> Iterator[Finding]:
     if journals.is_dir() and not is_readable(journals):
         found = True
         yield unreadable("permissions", journals)
-    for path in [
-        *(store / "journal").glob("*"),
-        *(store / "journal").glob("*/*.seg"),
-        *(store / "journal").glob("*/*.open"),
-    ]:
+    folders = journal_folders(store)
+    for path in [*folders, *(path for kind in ("*.seg", "*.open") for folder in folders for path in folder.glob(kind))]:
         try:
             mode = mode_of(path)
         except OSError:  # drained since it was listed
@@ -118,6 +124,12 @@ def check_journals(store: Path) -> Iterator[Finding]:
             yield Finding("note", "journals", what, str(folder), f"on {folder.name}: {command('drain --once', store)}")
         elif running is False:
             yield Finding("problem", "journals", what, str(folder), command("drain --once", store))
+    for host, undrained in undrained_elsewhere(store):
+        files = "journal files" if undrained.files is None else counted(undrained.files, "journal file")
+        what = f"{files} of another host on a disk of its own, not drained as of {ago(undrained.time_ns)}"
+        yield Finding(
+            "note", "journals", what, f"{host}: {undrained.folder}", f"on {host}: {command('drain --once', store)}"
+        )
 
 
 def _read(path: Path) -> tuple[SegmentReader, list[Damage]]:
@@ -134,7 +146,7 @@ def check_strange(store: Path) -> Iterator[Finding]:
     for path, problem in strange_files(store):
         away = f"mv {shlex.quote(str(path))} /somewhere/else"
         yield Finding("problem", "journals", f"left alone: {problem}", str(path), away)
-    for path in sorted((store / "journal").glob("*/*.seg.aside")):
+    for path in (path for folder in journal_folders(store) for path in sorted(folder.glob("*.seg.aside"))):
         again = f"mv {shlex.quote(str(path))} {shlex.quote(str(path).removesuffix('.aside'))}"
         what = "the drainer failed on this segment twice and set it aside; drainer.log says why"
         yield Finding("problem", "journals", what, str(path), f"to try it again, with a newer rolltrace: {again}")
@@ -144,14 +156,15 @@ def check_leftovers(store: Path) -> Iterator[Finding]:
     from rolltrace.store import is_abandoned, unfinished_files
 
     found = False
-    aside = (path.with_suffix("") for path in (store / "journal").glob("*/*.seg.aside"))
+    folders = journal_folders(store)
+    aside = (path.with_suffix("") for folder in folders for path in folder.glob("*.seg.aside"))
     journals = {path.stem.rpartition("-")[0] for path in (*journal_files(store), *aside)}
     for path in unfinished_files(store):
         if is_abandoned(path, youngest_sec=0.0):
             found = True
             do = f"rm {shlex.quote(str(path))}"
             yield Finding("problem", "leftovers", "an unfinished file of a process that was killed", str(path), do)
-    for path in sorted((store / "journal").glob("*/*.open")):
+    for path in (path for folder in folders for path in sorted(folder.glob("*.open"))):
         if path.stem.rpartition("-")[0] not in journals:
             found = True
             do = f"rm {shlex.quote(str(path))}"

@@ -11,7 +11,7 @@ from pathlib import Path
 from rolltrace._amounts import counted, size
 from rolltrace.doctor.finding import Finding, command, opened
 from rolltrace.files import open_private
-from rolltrace.journal import journal_files, undrained_bytes
+from rolltrace.journal import journal_files, journal_folders, undrained_bytes
 
 _ENOUGH_FREE_BYTES = 512 << 20
 _LOG_LINES = 3
@@ -65,7 +65,9 @@ def check_log(store: Path) -> Iterator[Finding]:
     from rolltrace.keeper import Cleaner
 
     cleaner = Cleaner(store)
-    for path in sorted([*(store / "journal").glob("*/drainer.log"), *(store / "outbox").glob("*/*/sender.log")]):
+    for path in sorted(
+        [*(folder / "drainer.log" for folder in journal_folders(store)), *(store / "outbox").glob("*/*/sender.log")]
+    ):
         try:
             with open_private(path) as log:
                 log.seek(max(0, os.fstat(log.fileno()).st_size - _LOG_BYTES))

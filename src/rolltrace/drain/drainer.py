@@ -38,10 +38,13 @@ from rolltrace.journal import (
     SegmentReader,
     Unread,
     drainer_lock,
+    draining_mark,
     is_live,
     journal_files,
     journal_folder,
     make_spare_after,
+    own_folders,
+    stale_marks,
 )
 from rolltrace.record import (
     BLOB_NAME,
@@ -93,6 +96,7 @@ class Drainer:
         self._on_ended = on_ended
         self._makes_spares = makes_spares
         self._folder = journal_folder(store)
+        self._own_folders = own_folders(store)
         self._redactor = redactor or Redactor.of(store)
         self._memory = Memory(store)
         self._aside = Aside(store)
@@ -110,7 +114,7 @@ class Drainer:
 
     def waiting(self) -> list[Path]:
         """The segments of this host that can be drained now, oldest first."""
-        return [path for path in journal_files(self.store) if path.parent == self._folder and not is_live(path)]
+        return [path for path in journal_files(self.store) if path.parent in self._own_folders and not is_live(path)]
 
     def drain(self, progress: Callable[[int, int], None] = lambda done, total: None) -> int:
         """Drain all that waits; how many segments that were. The caller holds the lock.
@@ -118,6 +122,8 @@ class Drainer:
         Raises:
             OSError: the store cannot be written, after all segments were tried.
         """
+        for mark in stale_marks(self.store):
+            mark.unlink(missing_ok=True)
         waiting = self.waiting()
         # In this order: whatever waits was written after the markers of its tokenizers.
         self.postponed = bool(waiting) and tokenizers_pending(self.store)
@@ -190,6 +196,9 @@ class Drainer:
         The segment stays. Writing them again changes nothing.
         """
         segment = self._redactor.segment(SegmentReader.open(path))
+        mark = draining_mark(self.store, path)
+        if mark is not None:
+            replace_file(mark, b"")
         still_open, past = self._carried(path)
         maker = RowMaker(segment.meta, self._redactor, self._memory, Checks.of(segment.meta, past))
         rows: list[Row] = []
@@ -231,6 +240,9 @@ class Drainer:
         if self._makes_spares:
             make_spare_after(path)
         path.unlink(missing_ok=True)
+        mark = draining_mark(self.store, path)
+        if mark is not None:
+            mark.unlink(missing_ok=True)
         carried_file(path, -1).unlink(missing_ok=True)
         forget_attempts(path)
 

@@ -15,7 +15,7 @@ import msgspec
 
 from rolltrace.drain.redact_text import MOST_SHORT, TextRedactor
 from rolltrace.drain.secret_names import Strength, is_secret
-from rolltrace.drain.secret_streams import put_together, without_spread_secrets
+from rolltrace.drain.secret_streams import joined_pieces, without_spread_secrets
 from rolltrace.journal import SegmentReader
 from rolltrace.record import TABLES, Array, Cut, Image, Marker, Table, to_json
 
@@ -141,7 +141,7 @@ class Redactor(TextRedactor):
             for item in items:
                 if type(item) is str and len(item) <= 80 and self._strength(item.strip("-: =")):
                     return True
-        for text in put_together(items):
+        for text in joined_pieces(items):
             if text not in self._clean_runs:
                 if self._find(text):
                     return True

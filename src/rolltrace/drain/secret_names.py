@@ -31,37 +31,37 @@ _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\x00-\x7f]+")
 _LONGEST_NAME = 80
 
 
-def _set(words: str) -> frozenset[str]:
+def _words_of(words: str) -> frozenset[str]:
     return frozenset(words.split())
 
 
-_STRONG_WORDS = _set(
+_STRONG_WORDS = _words_of(
     "apikey apikeys apitoken apisecret accesskey secretkey privatekey accesstoken authtoken refreshtoken sessiontoken "
     "clientsecret authkey accountkey authorization passphrase cookie cookies setcookie credential credentials "
     "sharedkey 密码 口令 密钥"
 )
-_PASSWORDS = _set("password passwords passwd pwd passcode")
+_PASSWORDS = _words_of("password passwords passwd pwd passcode")
 _STRONG_BEFORE = {
-    "key": _set(
+    "key": _words_of(
         "api access secret private signing encryption account storage subscription master auth shared service app "
         "application admin deploy"
     ),
-    "token": _set(
+    "token": _words_of(
         "access auth authentication authorization refresh bearer session id api bot oauth oauth2 personal security "
         "secret private csrf xsrf jwt login deploy webhook device admin root client app service account vault "
         "registration hf hub huggingface github gh gitlab slack npm pypi openai anthropic wandb discord telegram "
         "replicate aws azure gcp google databricks cohere mistral together groq ci jenkins"
     ),
-    "secret": _set(
+    "secret": _words_of(
         "client app application api shared webhook consumer signing jwt oauth session auth access aws github stripe "
         "cookie encryption hmac"
     ),
-    "pass": _set("db database mysql postgres pg smtp mail email ftp ssh admin root redis mongo user"),
+    "pass": _words_of("db database mysql postgres pg smtp mail email ftp ssh admin root redis mongo user"),
     "signature": frozenset({"amz", "goog"}),
 }
 _PUBLIC_BEFORE = frozenset({"public"})
 _WEAK_WORDS = frozenset({"token", "secret", "secrets", "auth", "sig", "令牌"})
-_NO_SECRET_BEFORE_TOKEN = _set(
+_NO_SECRET_BEFORE_TOKEN = _words_of(
     "page next continuation pagination cursor pad eos bos unk mask cls sep stop image video audio special start end "
     "first last prev previous current new max min num per input output prompt completion total target text sync cancel "
     "cancellation word sub vocab tool think"
@@ -82,8 +82,8 @@ def strength(name: str) -> Strength:
         return Strength.STRONG
     if last in _PASSWORDS:
         return Strength.STRONG if before else Strength.PASSWORD
-    single = _SINGULAR.get(last, last) if before else last
-    if before in _STRONG_BEFORE.get(single, ()):
+    last_singular = _SINGULAR.get(last, last) if before else last
+    if before in _STRONG_BEFORE.get(last_singular, ()):
         return Strength.NONE if _PUBLIC_BEFORE.intersection(words) else Strength.STRONG
     if last == "token" and before in _NO_SECRET_BEFORE_TOKEN:
         return Strength.NONE
@@ -100,9 +100,9 @@ _PLACEHOLDER = re.compile(
     r"|bearer|basic"
 )
 _PROSE = re.compile(r"(?:[A-Za-z'’]{1,20}[,.:;!?]?(?:\s+|$)){3,}")
-_RUNS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
-_SPECIAL = re.compile(r"[^A-Za-z0-9\s_.'’-]")
-_CODE = re.compile(r"[\s<>|{}()\[\]\"'`\\,;]")
+_RUN = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
+_SPECIAL_CHARACTER = re.compile(r"[^A-Za-z0-9\s_.'’-]")
+_CODE_CHARACTER = re.compile(r"[\s<>|{}()\[\]\"'`\\,;]")
 _LONGEST_JUDGED = 256
 
 
@@ -127,13 +127,13 @@ def is_like_password(value: str) -> bool:
     if len(value) < 6 or len(value) > _LONGEST_JUDGED or any(map(str.isspace, value)):
         return False
     has_letter, has_digit = any(map(str.isalpha, value)), any(map(str.isdigit, value))
-    return has_letter and (has_digit or _SPECIAL.search(value) is not None)
+    return has_letter and (has_digit or _SPECIAL_CHARACTER.search(value) is not None)
 
 
 def is_like_credential(value: str) -> bool:
     """Eight characters or more that look random and hold letters and digits: no words, no code, nothing but ASCII."""
     head = value[:_LONGEST_JUDGED]
-    if len(head) < 8 or not head.isascii() or _CODE.search(head):
+    if len(head) < 8 or not head.isascii() or _CODE_CHARACTER.search(head):
         return False
     has_digit = any(map(str.isdigit, head))
     longest_run = 2.5 if not has_digit or "/" in head else 4.0
@@ -146,5 +146,5 @@ def looks_random(text: str, *, fewest_runs: int = 6, longest_run: float = 3.6) -
     A run is a word (also a capitalised one), capitals or digits. Random keys have runs of about two characters, names
     made of words have twice that and more: `sk-learn-compatible-estimators` is three runs.
     """
-    runs = _RUNS.findall(text[:64])
+    runs = _RUN.findall(text[:64])
     return len(runs) >= fewest_runs and sum(map(len, runs)) <= longest_run * len(runs) and any(map(str.isalpha, runs))

@@ -73,25 +73,25 @@ SHAPES = (
 )
 
 _prefixes = "|".join(dict.fromkeys(shape.prefix for shape in SHAPES))
-PREFIX = re.compile(rf"(?<![A-Za-z0-9])(?:{_prefixes})")
+VENDOR_PREFIX = re.compile(rf"(?<![A-Za-z0-9])(?:{_prefixes})")
 """Where in a word a key may begin."""
-_any_shape = re.compile("|".join(f"({shape.prefix}{shape.body})" for shape in SHAPES))
-_EXAMPLE = re.compile(r"EXAMPLE|x{8}|X{8}|0{12}|1234567890abcdef1234567890")
+_vendor_key = re.compile("|".join(f"({shape.prefix}{shape.body})" for shape in SHAPES))
+_MADE_UP = re.compile(r"EXAMPLE|x{8}|X{8}|0{12}|1234567890abcdef1234567890")
 
 
-class Found(NamedTuple):
+class VendorKey(NamedTuple):
     """A key of a vendor: where it ends, and what it is."""
 
     end: int
     kind: str
 
 
-def key_at(text: str, at: int) -> Found | None:
+def vendor_key_at(text: str, at: int) -> VendorKey | None:
     """The key of a known shape that begins right there."""
-    match = _any_shape.match(text, at)
+    match = _vendor_key.match(text, at)
     if match is None or match.lastindex is None:
         return None
     shape = SHAPES[match.lastindex - 1]
-    if _EXAMPLE.search(match[0]) or (shape.random and not looks_random(match[0])):
+    if _MADE_UP.search(match[0]) or (shape.random and not looks_random(match[0])):
         return None
-    return Found(match.end(), shape.kind)
+    return VendorKey(match.end(), shape.kind)

@@ -1,6 +1,6 @@
 """Secrets that are spread over the items of a list: the pieces in which a model streams its answer.
 
-Texts at the same place of items that follow each other are put together, as `choices[0].delta.content` of chunks is.
+Texts at the same path of items that follow each other are put together, as `choices[0].delta.content` of chunks is.
 Only short ones as a whole: of a long one, a message say, its begin and its end.
 """
 
@@ -13,9 +13,9 @@ from rolltrace.drain.secret_texts import Secret
 
 _LONGEST_PIECE = 256
 _MOST_LEVELS = 6
-_DONE = frozenset({int, float, bool, type(None)})
+_HOLDS_NO_TEXT = frozenset({int, float, bool, type(None)})
 
-Place = tuple[Any, ...]
+FieldPath = tuple[Any, ...]
 
 
 class _Piece(NamedTuple):
@@ -39,25 +39,27 @@ def without_spread_secrets(items: list[Any], find: Callable[[str], list[Secret]]
     What stands for a secret stands where it began; the rest of it is gone.
     """
     count, clean = 0, items
-    for place, texts in _places(items).items():
+    for path, texts in _texts_by_path(items).items():
         if len(texts) < 2:
             continue
         changes: dict[int, list[_Change]] = {}
         for run in _runs(texts):
-            count += _spread(run, find, changes)
+            count += _note_changes(run, find, changes)
         if changes:
             clean = list(clean) if clean is items else clean
             for number, text in texts:
                 if number in changes:
                     # With those that it shows by itself: of what is left after the change they might not be known.
-                    alone = [_Change(*secret[:2], secret.mark) for secret in find(text)]
-                    clean[number] = _with_text(clean[number], place, _changed(text, changes[number] + alone))
+                    within_one_item = [_Change(*secret[:2], secret.mark) for secret in find(text)]
+                    clean[number] = _with_text_at(
+                        clean[number], path, _with_changes(text, changes[number] + within_one_item)
+                    )
     return clean, count
 
 
-def put_together(items: list[Any]) -> Iterator[str]:
+def joined_pieces(items: list[Any]) -> Iterator[str]:
     """The texts in which a secret that is spread over these items must stand; it may also stand in one item alone."""
-    for texts in _places(items).values():
+    for texts in _texts_by_path(items).values():
         run: list[str] = []
         for _, text in texts if len(texts) > 1 else ():
             if len(text) <= _LONGEST_PIECE:
@@ -70,30 +72,32 @@ def put_together(items: list[Any]) -> Iterator[str]:
             yield "".join(run)
 
 
-def _places(items: list[Any]) -> dict[Place, list[tuple[int, str]]]:
-    """The texts at each place of the items, and which items they stand in."""
-    places: dict[Place, list[tuple[int, str]]] = {}
+def _texts_by_path(items: list[Any]) -> dict[FieldPath, list[tuple[int, str]]]:
+    """The texts at each path of the items, and which items they stand in."""
+    texts_by_path: dict[FieldPath, list[tuple[int, str]]] = {}
     for number, item in enumerate(items):
-        if type(item) not in _DONE:
-            _note_texts(places, number, item, (), _MOST_LEVELS)
-    return places
+        if type(item) not in _HOLDS_NO_TEXT:
+            _collect_texts(texts_by_path, number, item, (), _MOST_LEVELS)
+    return texts_by_path
 
 
-def _note_texts(places: dict[Place, list[tuple[int, str]]], number: int, item: Any, place: Place, levels: int) -> None:
+def _collect_texts(
+    texts_by_path: dict[FieldPath, list[tuple[int, str]]], number: int, item: Any, path: FieldPath, levels: int
+) -> None:
     kind = type(item)
     if kind is str:
         if item:
-            places.setdefault(place, []).append((number, item))
+            texts_by_path.setdefault(path, []).append((number, item))
     elif levels and kind is dict:
         for key, inner in item.items():
             kind = type(inner)
             if kind is str:
                 if inner:
-                    places.setdefault((*place, key), []).append((number, inner))
-            elif kind not in _DONE:
-                _note_texts(places, number, inner, (*place, key), levels - 1)
+                    texts_by_path.setdefault((*path, key), []).append((number, inner))
+            elif kind not in _HOLDS_NO_TEXT:
+                _collect_texts(texts_by_path, number, inner, (*path, key), levels - 1)
     elif levels and kind is list and len(item) == 1:
-        _note_texts(places, number, item[0], (*place, 0), levels - 1)
+        _collect_texts(texts_by_path, number, item[0], (*path, 0), levels - 1)
 
 
 def _runs(texts: list[tuple[int, str]]) -> Iterator[list[_Piece]]:
@@ -108,7 +112,8 @@ def _runs(texts: list[tuple[int, str]]) -> Iterator[list[_Piece]]:
     yield run
 
 
-def _spread(run: list[_Piece], find: Callable[[str], list[Secret]], changes: dict[int, list[_Change]]) -> int:
+def _note_changes(run: list[_Piece], find: Callable[[str], list[Secret]], changes: dict[int, list[_Change]]) -> int:
+    """Note what to change in which items for each secret that stands in several of these pieces; how many those are."""
     if len(run) < 2:
         return 0
     count = 0
@@ -131,7 +136,7 @@ def _spread(run: list[_Piece], find: Callable[[str], list[Secret]], changes: dic
     return count
 
 
-def _changed(text: str, changes: list[_Change]) -> str:
+def _with_changes(text: str, changes: list[_Change]) -> str:
     parts: list[str] = []
     kept_to = 0
     for start, end, mark in sorted(changes):
@@ -141,10 +146,10 @@ def _changed(text: str, changes: list[_Change]) -> str:
     return "".join([*parts, text[kept_to:]])
 
 
-def _with_text(item: Any, place: Place, text: str) -> Any:
-    """A copy of the item with another text at one place."""
-    if not place:
+def _with_text_at(item: Any, path: FieldPath, text: str) -> Any:
+    """A copy of the item with another text at one path."""
+    if not path:
         return text
     copy = item.copy()
-    copy[place[0]] = _with_text(item[place[0]], place[1:], text)
+    copy[path[0]] = _with_text_at(item[path[0]], path[1:], text)
     return copy

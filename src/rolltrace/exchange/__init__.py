@@ -9,14 +9,28 @@ from rolltrace._later import load_later
 from rolltrace.exchange.formats import EXPORTS, IMPORTS, ExportFormat, ImportFormat
 
 if TYPE_CHECKING:
-    from rolltrace.exchange.importer import BadLine, Target, import_files
+    from rolltrace.exchange.episode import (
+        AGENT,
+        PastOp,
+        PastPlace,
+        PastTrace,
+        TraceGraph,
+        mean_advantage,
+        place_of_episode,
+        read_trace,
+        traces_of,
+    )
+    from rolltrace.exchange.guessing import Guess, guess
+    from rolltrace.exchange.importer import BadLine, ImportReport, Target, import_files
     from rolltrace.exchange.selection import Exported, Selection, select
     from rolltrace.exchange.text import write_csv
 
 _LATER, __getattr__ = load_later(
     __name__,
     {
-        "importer": "BadLine Target import_files",
+        "episode": "AGENT PastOp PastPlace PastTrace TraceGraph mean_advantage place_of_episode read_trace traces_of",
+        "guessing": "Guess guess",
+        "importer": "BadLine ImportReport Target import_files",
         "selection": "Exported Selection select",
         "text": "write_csv",
     },
@@ -25,15 +39,27 @@ _LATER, __getattr__ = load_later(
 
 
 __all__ = [
+    "AGENT",
     "EXPORTS",
     "IMPORTS",
     "BadLine",
     "ExportFormat",
     "Exported",
+    "Guess",
     "ImportFormat",
+    "ImportReport",
+    "PastOp",
+    "PastPlace",
+    "PastTrace",
     "Selection",
     "Target",
+    "TraceGraph",
+    "guess",
     "import_files",
+    "mean_advantage",
+    "place_of_episode",
+    "read_trace",
     "select",
+    "traces_of",
     "write_csv",
 ]

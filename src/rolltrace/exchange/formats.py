@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, NamedTuple, TextIO, cast
 
 if TYPE_CHECKING:
+    from rolltrace.exchange.guessing import Peek
     from rolltrace.exchange.importer import LineReader, Source
     from rolltrace.exchange.selection import Exported, Selection
 
@@ -32,10 +33,16 @@ class ExportFormat(NamedTuple):
 
 
 class ImportFormat(NamedTuple):
-    """A format to import from; its module has a function `reader`."""
+    """A format to import from; its module has a function `reader`, and may have `files` and `recognise`."""
 
     module: str
     help: str
+    is_remote: bool = False
+    """What is named is no file, but something on a server; its module has a function `fetch`."""
+
+    def fetch(self, address: str, folder: Path) -> Path:
+        """Fetch what is named into a file of this folder."""
+        return cast("Callable[[str, Path], Path]", _module(self.module).fetch)(address, folder)
 
     def reader(self, source: Source) -> LineReader:
         """The reader of one file: a function of a line."""
@@ -46,6 +53,11 @@ class ImportFormat(NamedTuple):
         from rolltrace.exchange.importer import jsonl_files
 
         return cast("Callable[[Path], list[Path]]", getattr(_module(self.module), "files", jsonl_files))(folder)
+
+    def recognise(self, peek: Peek) -> str | None:
+        """Why a file is of this format; None if it is not, or if its module has no `recognise`."""
+        ask = getattr(_module(self.module), "recognise", None)
+        return None if ask is None else cast("Callable[[Peek], str | None]", ask)(peek)
 
 
 def _module(name: str) -> ModuleType:
@@ -65,6 +77,21 @@ EXPORTS = {
 
 IMPORTS = {
     "jsonl": ImportFormat("import_jsonl", "what `rolltrace export jsonl` wrote"),
+    "harbor": ImportFormat(
+        "import_harbor", "Harbor's trajectories (ATIF) with their rewards: a jobs folder or a trial"
+    ),
+    "inspect": ImportFormat("import_inspect", "logs of inspect, `.eval` and `.json`"),
+    "trl": ImportFormat("import_trl", "completions that TRL logs, `completions_*.parquet`"),
+    "slime": ImportFormat("import_slime", "debug rollout data of slime and miles, `*.pt` (needs torch)"),
+    "nemo-rl": ImportFormat("import_nemo_rl", "NeMo-RL's `train_data_step*.jsonl` and `val_data_step*.jsonl`"),
+    "prime-rl": ImportFormat("import_prime_rl", "rollouts of prime-rl: its output folder, or `rollouts` in it"),
+    "verifiers": ImportFormat("import_verifiers", "traces of verifiers, `traces.jsonl`"),
+    "art": ImportFormat("import_art", "OpenPipe ART's trajectories, `trajectories/SPLIT/STEP.parquet`"),
+    "mini-swe-agent": ImportFormat("import_mini_swe_agent", "trajectories of mini-swe-agent, `*.traj.json`"),
+    "claude-code": ImportFormat("import_claude_code", "sessions of Claude Code, ~/.claude/projects/*/*.jsonl"),
+    "codex": ImportFormat("import_codex", "sessions of Codex, ~/.codex/sessions/Y/M/D/rollout-*.jsonl"),
+    "mlflow": ImportFormat("import_mlflow", "traces of an MLflow experiment, by its name or id", is_remote=True),
+    "weave": ImportFormat("import_weave", "calls of a Weave project, ENTITY/NAME", is_remote=True),
     "verl": ImportFormat("import_verl", "step dumps of verl's trainer.rollout_data_dir"),
     "tinker": ImportFormat("import_tinker", "rollout summaries of tinker-cookbook"),
     "chat": ImportFormat("import_chat", "JSON lines with messages and, where known, reward, step and ids"),

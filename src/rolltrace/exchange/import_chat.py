@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from rolltrace.exchange.guessing import Peek
 from rolltrace.exchange.import_checks import ImportChecks
 from rolltrace.exchange.import_rows import (
     ImportedRow,
@@ -26,6 +27,13 @@ from rolltrace.exchange.importer import Line, LineReader, Source
 
 _ID = re.compile(r"[0-9a-f]{32}")
 _KNOWN = frozenset({"messages", "reward", "name", *Place._fields}) - {"worker"}
+
+
+def recognise(peek: Peek) -> str | None:
+    """By its messages."""
+    messages = peek.record.get("messages")
+    is_chat = isinstance(messages, list) and bool(messages) and isinstance(messages[0], dict) and "role" in messages[0]
+    return "its first record has messages" if is_chat else None
 
 
 def reader(source: Source) -> LineReader:

@@ -10,13 +10,19 @@ import xxhash
 
 from rolltrace.drain import take_columns
 from rolltrace.exchange.export_jsonl import OP_COLUMNS, VERSION
-from rolltrace.exchange.import_rows import ImportedRow, Malformed, Place, row, run_id, sample, whole
+from rolltrace.exchange.guessing import Peek
+from rolltrace.exchange.import_rows import ImportedRow, Malformed, Place, listed, row, run_id, sample, whole
 from rolltrace.exchange.importer import Line, LineReader, Source, Target
 from rolltrace.query import amendments_of
 from rolltrace.record import FLAGS, NOTES, SCORES, SPANS, TRAJECTORIES, TRANSITIONS
 
 _EVENTS = {"transitions": TRANSITIONS, "scores": SCORES, "notes": NOTES, "findings": FLAGS}
 _ID = re.compile(r"[0-9a-f]{32}")
+
+
+def recognise(peek: Peek) -> str | None:
+    """Each record says so."""
+    return 'its first record has "rolltrace"' if isinstance(peek.record.get("rolltrace"), int) else None
 
 
 def reader(source: Source) -> LineReader:
@@ -36,9 +42,9 @@ def reader(source: Source) -> LineReader:
         own["parent_trajectory_id"] = None if parent is None else _moved(parent, record, place)
         if not isinstance(own["name"], str) or not isinstance(own["start_ns"], int):
             raise Malformed("name and start_ns are missing")
-        rows = [row(TRAJECTORIES, place, own), *_spans(_list(record, "ops"), place)]
+        rows = [row(TRAJECTORIES, place, own), *_spans(listed(record, "ops"), place)]
         for name, table in _EVENTS.items():
-            rows += [row(table, place, event) for event in _events(name, _list(record, name))]
+            rows += [row(table, place, event) for event in _events(name, listed(record, name))]
         return rows
 
     return read
@@ -81,7 +87,7 @@ def _spans(ops: list[dict[str, Any]], place: Place) -> Iterator[ImportedRow]:
         if not isinstance(op.get("start_ns"), int):
             raise Malformed(f"the op {op['name']!r:.60} has no start_ns")
         yield row(SPANS, place, fields)
-        waiting += [(op["op_id"], child) for child in _list(op, "children")]
+        waiting += [(op["op_id"], child) for child in listed(op, "children")]
 
 
 def _events(name: str, events: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -100,10 +106,3 @@ def _events(name: str, events: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def _status(record: dict[str, Any]) -> Any:
     """What was running when it was exported is not running here."""
     return "interrupted" if record.get("status") == "running" else record.get("status", "ok")
-
-
-def _list(record: dict[str, Any], name: str) -> list[dict[str, Any]]:
-    items = record.get(name) or []
-    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
-        raise Malformed(f"{name} must be a list of objects")
-    return items

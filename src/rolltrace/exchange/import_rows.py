@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections import Counter
+from collections.abc import Hashable, Mapping
+from typing import Any, NamedTuple, TypeGuard
 
 import xxhash
 
@@ -93,9 +94,9 @@ def span_row(place: Place, number: int, name: str, kind: str, time_ns: int, **va
     return row(SPANS, place, {**own, **values})
 
 
-def score_row(place: Place, value: Any, terms: Mapping[str, Any], time_ns: int) -> ImportedRow:
-    """The row of a reward."""
-    return row(SCORES, place, {"name": "reward", "value": value, "terms": dict(terms), "time_ns": time_ns})
+def score_row(place: Place, value: Any, terms: Mapping[str, Any], time_ns: int, name: str = "reward") -> ImportedRow:
+    """The row of a reward, or of another score."""
+    return row(SCORES, place, {"name": name, "value": value, "terms": dict(terms), "time_ns": time_ns})
 
 
 def transition_row(place: Place, number: int, time_ns: int, **values: Any) -> ImportedRow:
@@ -188,7 +189,40 @@ def run_id(value: Any) -> str | None:
     raise Malformed(f"run must be text, not {_seen(value)}")
 
 
-def is_number(value: Any) -> bool:
+def listed(record: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
+    """A list of objects in a record; empty if there is none.
+
+    Raises:
+        Malformed: something else stands there.
+    """
+    items = record.get(name) or []
+    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+        raise Malformed(f"{name} must be a list of objects, not {_seen(items)}")
+    return items
+
+
+def without_nothing(value: Any) -> Any:
+    """A value without the keys that hold None: columns of a table have them for each row."""
+    if isinstance(value, dict):
+        return {key: without_nothing(item) for key, item in value.items() if item is not None}
+    return [without_nothing(item) for item in value] if isinstance(value, list) else value
+
+
+class Samples:
+    """Names the samples of a file that does not: each by the index of its first rollout."""
+
+    def __init__(self) -> None:
+        self._first: dict[Hashable, int] = {}
+        self._rollouts: Counter[Hashable] = Counter()
+
+    def of(self, mark: Hashable, index: int) -> dict[str, int]:
+        """The coordinates of a rollout; rollouts of one sample have the same mark."""
+        number = self._rollouts[mark]
+        self._rollouts[mark] += 1
+        return {"sample_index": self._first.setdefault(mark, index), "rollout_n": number}
+
+
+def is_number(value: Any) -> TypeGuard[float]:
     return isinstance(value, int | float)
 
 

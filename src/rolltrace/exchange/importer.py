@@ -1,4 +1,4 @@
-"""Reads files of lines into a store: bad lines are reported, the rest is kept, nothing is there twice.
+"""Reads files of records into a store: bad lines are reported, the rest is kept, nothing is there twice.
 
 The rows of a file become parts named by the hash of its content, so importing it again replaces them. The id of a
 trajectory that has none comes from its line, so a file that has grown or was mended adds only what is new: what the
@@ -78,12 +78,25 @@ class Source:
         self.time_ns = path.stat().st_mtime_ns
         self.same_trajectory: Callable[[dict[str, Any]], Hashable] = lambda record: None
         """What the lines of one trajectory have in common, and stand together by; None for a line that stands alone."""
+        self.split: Callable[[Source], Iterator[Line | BadLine]] = json_lines
+        """How the file is cut into records; `exchange.splitting` has other ways than lines."""
         self._occurrences: Counter[bytes] = Counter()
+        self._salt: tuple[object, ...] = ()
         digest = xxhash.xxh3_128()
         with path.open("rb") as file:
             while block := file.read(1 << 20):
                 digest.update(block)
         self.name = f"import-{digest.hexdigest()}{'v' if target.validate else ''}"
+
+    def told_by_path(self, *told: object) -> None:
+        """Take what only the path says as part of the content: the same bytes elsewhere are other trajectories."""
+        self._salt += told
+        self.name += f"-{xxhash.xxh3_64_hexdigest(repr(told).encode('utf-8', 'backslashreplace'))}"
+
+    def named_by(self, *identity: object) -> None:
+        """Take the file for what it is called, not for its content: when it has grown, it replaces what it was."""
+        told = (*identity, self.target.project, self.target.experiment, self.target.validate)
+        self.name = f"import-{xxhash.xxh3_128_hexdigest(repr(told).encode('utf-8', 'backslashreplace'))}"
 
     def part(self, chunk: int) -> str:
         return f"{self.name}-{chunk}"
@@ -91,7 +104,7 @@ class Source:
     def trajectory_id(self, line: Line, *salt: object) -> str:
         """An id for the trajectory of a line. The same line a second time is another trajectory."""
         digest = xxhash.xxh3_128()
-        for item in (self.target.project, self.target.experiment, self.target.validate, *salt):
+        for item in (self.target.project, self.target.experiment, self.target.validate, *self._salt, *salt):
             digest.update(repr(item).encode("utf-8", "backslashreplace") + b"\0")
         digest.update(line.raw)
         same = digest.digest()
@@ -102,7 +115,7 @@ class Source:
     def lines(self) -> Iterator[Line | BadLine]:
         """What the file says of each trajectory, or what is wrong with a line."""
         begun: Line | None = None
-        for line in self._each_line():
+        for line in self.split(self):
             if isinstance(line, Line) and begun is not None and self._key(line) == self._key(begun):
                 begun = begun.joined(line)
                 continue
@@ -119,20 +132,6 @@ class Source:
     def _key(self, line: Line) -> Hashable:
         return self.same_trajectory(line.value) if isinstance(line.value, dict) else None
 
-    def _each_line(self) -> Iterator[Line | BadLine]:
-        """Every line that is not empty, or what is wrong with it."""
-        with self.path.open("rb") as file:
-            for number, raw in enumerate(file, start=1):
-                text = raw.removeprefix(b"\xef\xbb\xbf").strip() if number == 1 else raw.strip()
-                if not text:
-                    continue
-                try:
-                    yield Line(number, text, parse(text.decode()), self.time_ns + 1000 * number)
-                except RecursionError:
-                    yield BadLine(self.path, number, "nested too deeply")
-                except ValueError as fault:
-                    yield BadLine(self.path, number, f"not JSON: {fault}")
-
 
 class BadLine(NamedTuple):
     """A line, or with number 0 a whole file, that could not be imported."""
@@ -143,6 +142,21 @@ class BadLine(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.path}:{self.number}: {self.reason}" if self.number else f"{self.path}: {self.reason}"
+
+
+def json_lines(source: Source) -> Iterator[Line | BadLine]:
+    """Every line that is not empty, or what is wrong with it."""
+    with source.path.open("rb") as file:
+        for number, raw in enumerate(file, start=1):
+            text = raw.removeprefix(b"\xef\xbb\xbf").strip() if number == 1 else raw.strip()
+            if not text:
+                continue
+            try:
+                yield Line(number, text, parse(text.decode()), source.time_ns + 1000 * number)
+            except RecursionError:
+                yield BadLine(source.path, number, "nested too deeply")
+            except ValueError as fault:
+                yield BadLine(source.path, number, f"not JSON: {fault}")
 
 
 class ImportReport(NamedTuple):
@@ -346,7 +360,7 @@ def _files(paths: Sequence[Path], files_of: FilesOf, report: Callable[[BadLine],
             continue
         inside = files_of(path)
         if not inside:
-            report(BadLine(path, 0, "no .jsonl file in this folder"))
+            report(BadLine(path, 0, "no file of this format in this folder"))
         yield from inside
 
 

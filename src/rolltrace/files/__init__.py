@@ -18,15 +18,20 @@ from rolltrace.files.access import (
     sync_path,
     write_problem,
 )
+from rolltrace.files.exclusive import create_file, creating, links_work
 from rolltrace.files.filesystem import can_map, file_lock, lock_now
 from rolltrace.files.host import host_name, host_of, host_tag, tag_of
+from rolltrace.files.numbered import NumberedFiles
 from rolltrace.files.replace import replace_file, replacing
 
 __all__ = [
     "LAKE_FILE",
+    "NumberedFiles",
     "can_map",
     "check_inside",
     "check_store",
+    "create_file",
+    "creating",
     "file_lock",
     "file_mode",
     "host_name",
@@ -35,6 +40,7 @@ __all__ = [
     "is_inside",
     "is_shared",
     "is_store",
+    "links_work",
     "lock_now",
     "make_folder",
     "make_store",

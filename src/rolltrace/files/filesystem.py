@@ -42,7 +42,8 @@ def lock_now(fd: int, path: Path) -> bool:
             raise
         raise StoreError(
             f"the file system of {str(path.parent)!r} cannot lock files ({fault.strerror}), which rolltrace "
-            "needs; choose a store on another file system, with init(store=...) or ROLLTRACE_STORE"
+            "needs; choose a store on another file system, with init(store=...) or ROLLTRACE_STORE, or a local disk "
+            "for the journals, with init(journal=...) or ROLLTRACE_JOURNAL"
         ) from fault
     return True
 

@@ -22,13 +22,18 @@ from rolltrace.files.access import file_mode, sync_path
 from rolltrace.files.host import host_tag
 
 
+def hidden_name(path: Path) -> Path:
+    """A name to write a file under until it is whole: it tells who writes it."""
+    return path.with_name(f".{path.name}.{os.urandom(4).hex()}.{os.getpid()}.{host_tag()}.new")
+
+
 @contextmanager
 def replacing(path: Path, *, durable: bool = False, mode: int | None = None) -> Iterator[Path]:
     """The hidden file to write. It becomes `path` at the end of the block, and is removed if that raises.
 
     With a `mode`, it is there already when the block begins, empty.
     """
-    hidden = path.with_name(f".{path.name}.{os.urandom(4).hex()}.{os.getpid()}.{host_tag()}.new")
+    hidden = hidden_name(path)
     try:
         if mode is not None:
             descriptor = os.open(hidden, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)

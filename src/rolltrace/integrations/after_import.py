@@ -33,6 +33,15 @@ def after_import(name: str, change: Change) -> bool:
     return True
 
 
+def not_after_import(name: str, change: Change) -> None:
+    """Take back an `after_import` that still waits."""
+    waiting = _watch.wanted.get(name, [])
+    if change in waiting:
+        waiting.remove(change)
+        if not waiting:
+            _watch.forget(name)
+
+
 def waiting_for(*modules: str) -> Callable[[F], F]:
     """Says of the `install` of an integration that it has nothing to do before one of these modules is imported.
 
@@ -52,6 +61,11 @@ class _Watch(MetaPathFinder):
     def __init__(self) -> None:
         self.wanted: dict[str, list[Change]] = {}
 
+    def forget(self, name: str) -> None:
+        self.wanted.pop(name, None)
+        if not self.wanted and self in sys.meta_path:
+            sys.meta_path.remove(self)
+
     def find_spec(self, fullname: str, path: Any = None, target: ModuleType | None = None) -> ModuleSpec | None:
         changes = self.wanted.get(fullname)
         if changes is None:
@@ -63,9 +77,7 @@ class _Watch(MetaPathFinder):
 
         def exec_module(module: ModuleType) -> None:
             run(module)
-            self.wanted.pop(fullname, None)
-            if not self.wanted and self in sys.meta_path:
-                sys.meta_path.remove(self)
+            self.forget(fullname)
             for change in changes:
                 change(module)
 

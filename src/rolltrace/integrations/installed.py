@@ -14,6 +14,8 @@ from typing import Any
 from rolltrace._guard import caught
 
 GROUP = "rolltrace.integrations"
+INSTRUMENTS = "rolltrace.instruments"
+"""Those of SDKs: objects that are called, and wait, as the function of an integration does."""
 VARIABLE = "_ROLLTRACE_INTEGRATIONS"
 """MODULE:FUNCTION of each integration, separated by commas. Its being there says that `rolltrace run` began it all."""
 
@@ -22,16 +24,16 @@ WAITS_FOR = "_ROLLTRACE_WAITS_FOR"
 """The modules that they wait for, if all of them say so (`after_import.waiting_for`); see `_site/sitecustomize.py`."""
 
 
-def installed_integrations() -> dict[str, str]:
+def installed_integrations(group: str = GROUP) -> dict[str, str]:
     """Name -> MODULE:FUNCTION of every integration, ours and those of other packages."""
     from importlib.metadata import entry_points  # slow to load
 
-    return {each.name: each.value for each in sorted(entry_points(group=GROUP), key=lambda each: each.name)}
+    return {each.name: each.value for each in sorted(entry_points(group=group), key=lambda each: each.name)}
 
 
 def variables_of_integrations() -> dict[str, str]:
     """The environment variables by which the processes of a program install all integrations that there are here."""
-    places = list(installed_integrations().values())
+    places = [*installed_integrations().values(), *installed_integrations(INSTRUMENTS).values()]
     waits: list[str] = []
     for place in places:
         try:

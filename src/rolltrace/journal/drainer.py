@@ -15,8 +15,8 @@ from pathlib import Path
 from rolltrace._guard import caught
 from rolltrace.errors import StoreError
 from rolltrace.files import file_lock, lock_now, open_file, open_private
+from rolltrace.journal.place import journal_folder
 from rolltrace.journal.segment import FRAME, FRAME_MAGIC, HEADER_BYTES
-from rolltrace.journal.writer import journal_folder
 
 _DETACH = """
 import os, sys
@@ -38,7 +38,7 @@ takes the lock before the column libraries are loaded, so that nobody starts a s
 same core, the rollout comes first."""
 
 
-_WRITTEN = ("data", "summary", "blobs", "tokenizers", "outbox", "unreadable", "journal")
+_WRITTEN = ("data", "summary", "blobs", "tokenizers", "outbox", "unreadable", "lease", "upkeep", "journal")
 """Folders of a store that a drainer writes to: a reader of a store that somebody made up must not write elsewhere."""
 
 

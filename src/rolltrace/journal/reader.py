@@ -20,6 +20,7 @@ from xxhash import xxh3_64_intdigest
 
 from rolltrace.errors import FormatError
 from rolltrace.files import open_private, read_problem
+from rolltrace.journal.place import journal_folders
 from rolltrace.journal.segment import (
     FILE_HEAD,
     FILE_MAGIC,
@@ -294,13 +295,13 @@ def strange_files(store: Path) -> list[StrangeFile]:
 def hidden_journals(store: Path) -> list[StrangeFile]:
     """Journals that no reader sees: in folders that cannot be listed, or set aside by the drainer."""
     hidden: list[StrangeFile] = []
-    for folder in _entries(store / "journal", hidden):
-        if folder.is_dir(follow_symlinks=False):
-            hidden += [
-                StrangeFile(Path(entry.path), "set aside by the drainer, which failed on it twice")
-                for entry in _entries(Path(folder.path), hidden)
-                if entry.name.endswith(".seg.aside")
-            ]
+    _entries(store / "journal", hidden)
+    for folder in journal_folders(store):
+        hidden += [
+            StrangeFile(Path(entry.path), "set aside by the drainer, which failed on it twice")
+            for entry in _entries(folder, hidden)
+            if entry.name.endswith(".seg.aside")
+        ]
     return sorted(hidden)
 
 
@@ -308,10 +309,10 @@ def _listed(store: Path) -> Iterator[StrangeFile]:
     for folder in _entries(store / "journal"):
         if folder.is_symlink():
             yield StrangeFile(Path(folder.path), "a link, which is not followed")
-        elif folder.is_dir(follow_symlinks=False):
-            for entry in _entries(Path(folder.path)):
-                if entry.name.endswith(".seg"):
-                    yield StrangeFile(Path(entry.path), _problem(entry))
+    for path in journal_folders(store):
+        for entry in _entries(path):
+            if entry.name.endswith(".seg"):
+                yield StrangeFile(Path(entry.path), _problem(entry))
 
 
 def _entries(folder: Path, unreadable: list[StrangeFile] | None = None) -> list[os.DirEntry[str]]:

@@ -18,8 +18,9 @@ from typing import Any
 
 from rolltrace import _guard
 from rolltrace.errors import StoreError
-from rolltrace.files import can_map, host_name, host_tag, lock_now, make_folder, make_store, sync_path
+from rolltrace.files import can_map, host_name, host_tag, lock_now, make_store, sync_path
 from rolltrace.journal import sigbus
+from rolltrace.journal.place import choose_place, journal_folder, make_place, note_undrained
 from rolltrace.journal.segment import FRAME, HEADER_BYTES, AppendedSegment, MappedSegment, Payload, Segment
 from rolltrace.journal.spare import spare_bytes
 
@@ -31,11 +32,6 @@ _NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 Losses = dict[str, dict[str, int]]
 """reason -> step ('' for none) -> how many records"""
-
-
-def journal_folder(store: Path) -> Path:
-    """Where this host's journals of a store are."""
-    return store / "journal" / host_name()
 
 
 class JournalWriter:
@@ -51,15 +47,18 @@ class JournalWriter:
         max_unsent_bytes: int = 8 << 30,
         on_new_segment: Callable[[], None] = lambda: None,
         share: str | None = None,
+        journals: Path | None = None,
     ) -> None:
-        self.folder = journal_folder(store)
+        self._store = store
         # Somebody else may have made some of them just now: all are synced once.
         missing = [folder.parent for folder in store.parents if not folder.exists()]
-        self._folders = {self.folder, store / "journal", store, store.parent, *missing}
-        self._unsynced_folders = set(self._folders)
         try:
             make_store(store, share)
-            make_folder(self.folder)
+            self.folder = journal_folder(store) if journals is None else _place(store, journals)
+            make_place(store, self.folder)
+            note_undrained(store, counted=False)
+            self._folders = {self.folder, self.folder.parent, store / "journal", store, store.parent, *missing}
+            self._unsynced_folders = set(self._folders)
             if not os.access(self.folder, os.W_OK | os.X_OK):
                 raise PermissionError(errno.EACCES, "no permission to write", str(self.folder))
             _check_locks(self.folder)
@@ -147,7 +146,7 @@ class JournalWriter:
         """Begin the next segment and seal the last, in this order: a sealed one without a successor means a writer
         that is gone."""
         if not self.folder.is_dir():  # somebody has removed it
-            make_folder(self.folder)
+            make_place(self._store, self.folder)
             self._unsynced_folders.update(self._folders)
         unsent_bytes, spare = self._look_around(capacity)
         if unsent_bytes + capacity > self._max_unsent_bytes:
@@ -195,7 +194,7 @@ class JournalWriter:
     def _open_next(self, capacity: int, spare: Path | None) -> Segment:
         path = self.folder / f"{self.writer_id}-{self._sequence:06d}.seg"
         meta = {**self._meta, "writer": self.writer_id, "sequence": self._sequence, "pid": os.getpid()}
-        meta.update(host=self.folder.name, created_ns=time.time_ns())
+        meta.update(host=host_name(), created_ns=time.time_ns())
         segment = self._kind(path, capacity, meta, spare)
         self._sequence += 1
         self._unsynced.append(path)
@@ -297,6 +296,18 @@ class JournalWriter:
         if self._segment is not None:
             self._segment.abandon()
         self._begin()
+
+
+def _place(store: Path, journals: Path) -> Path:
+    try:
+        return choose_place(store, journals)
+    except OSError as fault:
+        if isinstance(fault, StoreError):
+            raise
+        raise StoreError(
+            f"cannot keep journals in {str(journals)!r}: {fault.strerror or fault}; "
+            "choose another folder with init(journal=...) or ROLLTRACE_JOURNAL"
+        ) from fault
 
 
 def _check_locks(folder: Path) -> None:

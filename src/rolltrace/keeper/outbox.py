@@ -5,10 +5,11 @@
     STORE/outbox/BACKEND/HOST/sent.jsonl     what a host gave it (keeper/position.py)
     STORE/outbox/BACKEND/HOST/state.json     how it goes, for people
     STORE/outbox/BACKEND/HOST/sender.log     what the sender's process and the vendor's library said
-    STORE/outbox/BACKEND/HOST/*.lock         who works on it
+    STORE/outbox/BACKEND/claims/             which host sends what (keeper/claims.py)
 
-Each host sends the trajectories that it brought, and writes only to its own folder. On one host one sender works at a
-time. It gives the lock back between rounds, so that `rolltrace sync` gets its turn.
+The host that holds the lease sends, in the background, what any host has brought; each writes only to its own folder.
+On one host one sender works at a time, under a lock beside its journals. It gives the lock back between rounds, so that
+`rolltrace sync` gets its turn.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ import msgspec
 from rolltrace._amounts import size_of
 from rolltrace.errors import ConfigError
 from rolltrace.files import file_lock, make_folder, read_page, replace_file
+from rolltrace.journal import journal_folder
+from rolltrace.keeper.claims import Claims
 from rolltrace.keeper.clean_output import Cleaner
 from rolltrace.keeper.position import Position
 from rolltrace.query import compile_where
@@ -82,6 +85,7 @@ class Outbox:
         self.folder = outbox_folder(store, backend)
         self.own_folder = sender_folder(store, backend)
         self.cleaner = Cleaner(store)
+        self.claims = Claims(self.folder / "claims")
         self.position = Position(self.own_folder / "sent.jsonl", self._of_others, self.cleaner.text)
 
     def _of_others(self) -> list[Path]:
@@ -138,11 +142,16 @@ class Outbox:
 
     def sending(self) -> AbstractContextManager[bool]:
         """Hold this to send. Gives False if another sender does."""
-        return file_lock(self.own_folder / "sender.lock")
+        return file_lock(self.lock_files()[0])
 
     def alone_in_background(self) -> AbstractContextManager[bool]:
         """Held by the one sender in the background, as long as it lives. Gives False if there is one."""
-        return file_lock(self.own_folder / "follower.lock")
+        return file_lock(self.lock_files()[1])
+
+    def lock_files(self) -> tuple[Path, Path]:
+        """What stands for these locks: beside the journals, since the file system of the store may have none."""
+        folder = journal_folder(self.store)
+        return folder / f"{self.folder.name}.sender.lock", folder / f"{self.folder.name}.follower.lock"
 
     def _write(self, path: Path, text: bytes) -> None:
         make_folder(path.parent)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from rolltrace.backends import takes_parts
+from rolltrace.files import host_of, host_tag
+from rolltrace.keeper.claims import Claimed
 from rolltrace.keeper.outbox import Outbox
-from rolltrace.keeper.position import HELD, SENT
+from rolltrace.keeper.position import HELD, REFUSED, SENT
 from rolltrace.query import Store, survey
-from rolltrace.store import Owned, outboxes
+from rolltrace.store import outboxes
 
 QUIET_SEC = 2.0
 """How long nothing of a trajectory has come before it counts as complete: other processes may write to it."""
@@ -23,9 +25,6 @@ _PATIENCE_SEC = 60.0
 
 _AHEAD_NS = 5_000_000_000
 """What is dated so far ahead was written by a clock that was wrong."""
-
-IsOurs = Callable[[str], bool]
-"""Says of a writer whether its trajectories are meant."""
 
 
 class Item(NamedTuple):
@@ -48,6 +47,8 @@ class Pending(NamedTuple):
     """Trajectories that the policy does not let through."""
     unsettled: int
     """Trajectories that ended a moment ago: perhaps more of them comes."""
+    in_doubt: frozenset[str] = frozenset()
+    """What another host has claimed and not noted as sent (keeper/claims.py)."""
 
     @property
     def total(self) -> int:
@@ -59,30 +60,51 @@ class Pending(NamedTuple):
         return self._replace(send=send, update=update)
 
 
-def routed(store: Store, outbox: Outbox, *, quiet_sec: float = QUIET_SEC, is_ours: IsOurs | None = None) -> Pending:
+class Quiet:
+    """How long trajectories have been as they are, on the monotonic clock of whoever looks: the times in those of
+    other hosts are of other clocks."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, tuple[int, float]] = {}
+
+    def since_sec(self, rows: pa.Table) -> list[float]:
+        """For each of these rows of a survey, how long ago it was first seen with so many records."""
+        now = time.monotonic()
+        before, self._seen = self._seen, {}
+        for trajectory_id, records in zip(rows["trajectory_id"].to_pylist(), rows["records"].to_pylist()):
+            known = before.get(trajectory_id)
+            self._seen[trajectory_id] = known if known and known[0] == records else (records, now)
+        return [now - since for _, since in self._seen.values()]
+
+
+def routed(store: Store, outbox: Outbox, *, quiet_sec: float = QUIET_SEC, quiet: Quiet | None = None) -> Pending:
     """What is to be sent without being asked for: complete trajectories of routed experiments, as the policy says.
 
     Args:
         store, outbox: From where, and to which backend.
         quiet_sec: How long nothing of a trajectory has come before it counts as complete.
-        is_ours: Which writers' trajectories are meant; those of this host if not given.
+        quiet: Remembers those of other hosts from look to look; they count as complete at once if not given.
     """
+    outbox.claims.look()
+    outbox.position.load()
     places = sorted(outbox.routes())
     surveyed = survey(store, places=places, where=outbox.policy.where)
-    table = outbox.position.compare(_ours(surveyed, is_ours or Owned(store.path).is_mine))
-    now_ns = time.time_ns()
-    complete = pc.and_(_older(table, now_ns, quiet_sec), pc.equal(table["open"], 0))
-    complete = pc.or_(complete, _older(table, now_ns, quiet_sec + _PATIENCE_SEC))
+    table = outbox.position.compare(surveyed)
     unknown = pc.is_null(table["state"])
     grown = _fill(pc.and_(pc.equal(table["state"], SENT), pc.greater(table["records"], table["known_records"])))
     due = pc.or_(pc.and_(unknown, table["wanted"]), grown)
     newer = pc.and_(_newer_scores(table), pc.invert(due))
+    in_doubt = _in_doubt(table, pc.or_(due, newer), outbox)
+    clear = _clear(table, in_doubt)
+    due, newer = pc.and_(due, clear), pc.and_(newer, clear)
+    complete = _complete(table, due, quiet_sec, quiet)
     held = pc.or_(pc.and_(unknown, pc.invert(table["wanted"])), _fill(pc.equal(table["state"], HELD)))
     return Pending(
         _items(table, pc.and_(due, complete)),
         _items(table, newer),
         _count(held),
         _count(pc.and_(due, pc.invert(complete))),
+        in_doubt,
     )
 
 
@@ -91,7 +113,6 @@ def asked_for(
     outbox: Outbox,
     *,
     again: bool = False,
-    is_ours: IsOurs | None = None,
     places: Sequence[tuple[str, str]] | None = None,
     where: str | None = None,
     **conditions: Any,
@@ -100,19 +121,22 @@ def asked_for(
 
     Args:
         store, outbox: From where, and to which backend.
-        again: Also what the backend has already.
-        is_ours: Which writers' trajectories are meant; all if not given.
+        again: Also what the backend has already, and what another host may be sending.
         places, where, conditions: As in `query.finished.survey`.
     """
-    surveyed = survey(store, places=places, where=where, **conditions)
-    table = outbox.position.compare(surveyed if is_ours is None else _ours(surveyed, is_ours))
+    outbox.claims.look()
+    outbox.position.load()
+    table = outbox.position.compare(survey(store, places=places, where=where, **conditions))
     table = table.filter(table["wanted"])
     if again:
         return Pending(_items(table, pa.scalar(True)), [], 0, 0)
     has = _fill(pc.equal(table["state"], SENT))
     grown = _fill(pc.and_(has, pc.greater(table["records"], table["known_records"])))
     due = pc.or_(pc.invert(has), grown)
-    return Pending(_items(table, due), _items(table, pc.and_(_newer_scores(table), pc.invert(due))), 0, 0)
+    newer = pc.and_(_newer_scores(table), pc.invert(due))
+    in_doubt = _in_doubt(table, pc.or_(due, newer), outbox)
+    clear = _clear(table, in_doubt)
+    return Pending(_items(table, pc.and_(due, clear)), _items(table, pc.and_(newer, clear)), 0, 0, in_doubt)
 
 
 def unsent(store: Store) -> set[str]:
@@ -120,16 +144,56 @@ def unsent(store: Store) -> set[str]:
     trajectory_ids: set[str] = set()
     for backend in itertools.filterfalse(takes_parts, outboxes(store.path)):
         outbox = Outbox(store.path, backend)
-        outbox.position.load()
-        trajectory_ids.update(
-            item.trajectory_id for item in routed(store, outbox, quiet_sec=0.0, is_ours=lambda writer: True).send
-        )
+        pending = routed(store, outbox, quiet_sec=0.0)
+        trajectory_ids.update(item.trajectory_id for item in pending.send)
+        trajectory_ids.update(pending.in_doubt)
     return trajectory_ids
 
 
-def _ours(table: pa.Table, is_ours: IsOurs) -> pa.Table:
-    writers = [writer for writer in table["worker"].unique().to_pylist() if is_ours(writer or "")]
-    return table.filter(pc.is_in(table["worker"], value_set=pa.array(writers, type=pa.string())))
+def _in_doubt(table: pa.Table, mask: Any, outbox: Outbox) -> frozenset[str]:
+    """Those of the chosen rows that another host has claimed, unless it is noted that they were sent as claimed."""
+    theirs = outbox.claims.theirs
+    if not theirs:
+        return frozenset()
+    claimed = pc.is_in(table["trajectory_id"], value_set=pa.array(sorted(theirs), type=pa.string()))
+    rows = table.filter(pc.and_(mask, claimed)).select(["trajectory_id", "state", "known_records", "known_scored_ns"])
+    return frozenset(
+        row["trajectory_id"] for row in rows.to_pylist() if not _is_noted(row, theirs[row["trajectory_id"]])
+    )
+
+
+def _is_noted(row: dict[str, Any], claimed: Claimed) -> bool:
+    """Whether somebody has noted what became of a trajectory as it was claimed."""
+    if row["state"] is None or row["known_records"] < claimed.records:
+        return False
+    if row["state"] == SENT:
+        return bool(row["known_records"] > claimed.records or row["known_scored_ns"] >= claimed.scored_ns)
+    return bool(row["state"] == REFUSED)
+
+
+def _clear(table: pa.Table, in_doubt: frozenset[str]) -> Any:
+    return pc.invert(pc.is_in(table["trajectory_id"], value_set=pa.array(sorted(in_doubt), type=pa.string())))
+
+
+def _complete(table: pa.Table, due: Any, quiet_sec: float, quiet: Quiet | None) -> Any:
+    """Which trajectories get nothing more, as far as anybody can tell."""
+    now_ns = time.time_ns()
+    complete = pc.and_(_older(table, now_ns, quiet_sec), pc.equal(table["open"], 0))
+    complete = pc.or_(complete, _older(table, now_ns, quiet_sec + _PATIENCE_SEC))
+    if quiet is None:
+        return complete
+    mine = host_tag()
+    others = [writer for writer in table["worker"].unique().to_pylist() if host_of(writer or "") not in (None, mine)]
+    foreign = pc.and_(due, pc.is_in(table["worker"], value_set=pa.array(others, type=pa.string())))
+    rows = table.filter(foreign)
+    restless = [
+        trajectory_id
+        for trajectory_id, since_sec in zip(rows["trajectory_id"].to_pylist(), quiet.since_sec(rows))
+        if since_sec < quiet_sec
+    ]
+    return pc.and_(
+        complete, pc.invert(pc.is_in(table["trajectory_id"], value_set=pa.array(restless, type=pa.string())))
+    )
 
 
 def _newer_scores(table: pa.Table) -> Any:

@@ -189,12 +189,14 @@ class Position:
         return SentBy(len(mine) - by_hand, by_hand, everywhere - len(mine))
 
     def _all_entries(self) -> pa.Table:
-        """One row per trajectory. What this host says of it comes first, then who has sent it."""
+        """One row per trajectory: of what the hosts say of it, that which speaks of the most of it."""
         self._settle()
         entries = self._settled
         for _, table, _, _ in self._others.values():
-            new = pc.invert(pc.is_in(table["trajectory_id"], value_set=entries["trajectory_id"]))
-            entries = pa.concat_tables([entries, table.filter(new)]).combine_chunks()
+            if len(table):
+                theirs = table.filter(_says_more(table, entries))
+                ours = pc.invert(pc.is_in(entries["trajectory_id"], value_set=theirs["trajectory_id"]))
+                entries = pa.concat_tables([entries.filter(ours), theirs]).combine_chunks()
         return entries
 
     @property
@@ -224,9 +226,25 @@ def _lines(path: Path) -> Iterator[bytes]:
         return
 
 
+def _says_more(table: pa.Table, entries: pa.Table) -> Any:
+    """Which entries of a table speak of more than those that are known: of more records, of newer scores, or of
+    having been sent."""
+    at = pc.index_in(table["trajectory_id"], value_set=entries["trajectory_id"])
+    more = pc.is_null(at)
+    same: Any = pa.scalar(True)
+    for name in ("records", "scored_ns"):
+        known = entries[name].take(at)
+        more = pc.or_(more, pc.fill_null(pc.and_(same, pc.greater(table[name], known)), False))
+        same = pc.and_(same, pc.equal(table[name], known))
+    sent = pc.and_(pc.equal(table["state"], SENT), pc.not_equal(entries["state"].take(at), SENT))
+    return pc.or_(more, pc.fill_null(pc.and_(same, sent), False))
+
+
 def _look(path: Path) -> object:
+    """Opened, not only looked up: then a network file system asks its server what there is now."""
     try:
-        stat = path.stat()
+        with open_private(path) as file:
+            stat = os.fstat(file.fileno())
     except FileNotFoundError:
         return (0, 0)
     return (stat.st_ino, stat.st_size)

@@ -18,7 +18,7 @@ from pathlib import Path
 from rolltrace._guard import caught, logger
 from rolltrace.drain import Drainer
 from rolltrace.files import can_map
-from rolltrace.journal import drainer_lock, journal_files, journal_folder, remove_spares
+from rolltrace.journal import drainer_lock, journal_files, journal_folder, note_undrained, remove_spares
 from rolltrace.keeper.plugin_checks import PluginChecks
 from rolltrace.keeper.sender_processes import SenderProcesses
 from rolltrace.keeper.upkeep import Upkeep
@@ -66,6 +66,15 @@ def _follow(store: Path, *, idle_sec: float, grace_sec: float, threads: bool) ->
     drainer = Drainer(store, on_ended=plugins.on_ended, makes_spares=can_map(journal_folder(store)))
     senders = SenderProcesses(store, threads=threads)
     upkeep = Upkeep(store, grace_sec=grace_sec)
+    try:
+        _keep_house(store, plugins, drainer, senders, upkeep, idle_sec)
+    finally:
+        upkeep.close()
+
+
+def _keep_house(
+    store: Path, plugins: PluginChecks, drainer: Drainer, senders: SenderProcesses, upkeep: Upkeep, idle_sec: float
+) -> None:
     last_news = time.monotonic()
     while True:
         try:
@@ -79,6 +88,7 @@ def _follow(store: Path, *, idle_sec: float, grace_sec: float, threads: bool) ->
         now = time.monotonic()
         if news:
             last_news = now
+        note_undrained(store)
         worked = upkeep.turn(news=news > 0)
         idle = now - last_news > (idle_sec if journal_files(store) else idle_sec / 10)
         if idle and not worked and not upkeep.waits:
@@ -106,6 +116,7 @@ def run_once(store: Path, progress: Callable[[int, int], None] = lambda done, to
                 drainer.drain(progress)
                 while _check_next(plugins):
                     pass
+                note_undrained(store)
                 if not drainer.postponed:
                     return 0
         if not drainer.waiting():

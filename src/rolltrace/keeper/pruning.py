@@ -52,7 +52,6 @@ def plan_pruning(
     older_than: str | None = None,
     max_size: str | None = None,
     whole: bool = False,
-    owned: Callable[[Path], bool] | None = None,
 ) -> Plan:
     """What goes by one of `where`, `older_than` and `max_size`, and what that would cost. Changes nothing.
 
@@ -62,7 +61,7 @@ def plan_pruning(
 
     def look() -> tuple[Choice, Foreseen]:
         choice = _choose(store, where, older_than, max_size)
-        return choice, foresee(store.path, choice.groups, whole=whole, owned=owned)
+        return choice, foresee(store.path, choice.groups, whole=whole)
 
     choice, foreseen = undisturbed(store.path, look)
     return Plan(choice, foreseen, len(choice.drop & unsent(store)) if choice.groups else 0)
@@ -110,10 +109,9 @@ def foresee(
     *,
     whole: bool,
     steps: Callable[[Path], bool] = lambda folder: True,
-    owned: Callable[[Path], bool] | None = None,
 ) -> Foreseen:
     """What pruning these groups would remove. The arguments are those of `store.prune`."""
-    losing = prunable(store, set().union(*groups), whole=whole, steps=steps, owned=owned)
+    losing = prunable(store, set().union(*groups), whole=whole, steps=steps)
     ids = losing.ids
     return Foreseen(len(ids), sum(not ids.isdisjoint(group) for group in groups), losing.bytes)
 

@@ -11,14 +11,14 @@ import msgspec
 from rolltrace._amounts import ago, counted
 from rolltrace.backends import takes_parts
 from rolltrace.errors import ConfigError, FilterError
-from rolltrace.files import file_lock
+from rolltrace.files import file_lock, host_name
 from rolltrace.keeper.clean_output import Cleaner
 from rolltrace.keeper.outbox import Outbox
 from rolltrace.keeper.pending import routed
 from rolltrace.keeper.position import REFUSED, SENT
 from rolltrace.lake import BACKEND, Position
 from rolltrace.query import Store
-from rolltrace.store import outbox_folder, outboxes
+from rolltrace.store import holders, outbox_folder, outboxes, sending_duty
 
 
 class Report(NamedTuple):
@@ -33,7 +33,7 @@ class Report(NamedTuple):
     held_back: int
     pending: int
     at_work: bool
-    """A sender is there, at work or waiting."""
+    """A sender is there, at work or waiting, on this host or on the one that has the lease."""
     last_error: str | None
     last_error_ns: int | None
     next_try_ns: int | None
@@ -98,7 +98,7 @@ def _shipping_report(position: Position) -> ShippingReport:
         len(position.shipped),
         state.pending + len(position.claimed),
         len(state.stuck),
-        _is_at_work(position.folder.parent),
+        _is_at_work(Outbox(position.store, BACKEND)),
         None if state.last_error is None else cleaner.text(state.last_error),
         state.last_error_ns,
         None if state.stopped is None else cleaner.text(state.stopped),
@@ -112,8 +112,9 @@ def _report(store: Store, outbox: Outbox) -> Report:
     held_back = pending = 0
     try:
         policy = {name: value for name, value in msgspec.structs.asdict(outbox.policy).items() if value is not None}
-        waiting = routed(store, outbox, is_ours=lambda writer: True)
-        held_back, pending = waiting.held_back, waiting.total + waiting.unsettled
+        waiting = routed(store, outbox)
+        held_back = waiting.held_back
+        pending = waiting.total + waiting.unsettled + len(waiting.in_doubt)
     except (ConfigError, FilterError) as fault:
         stopped = str(fault)
     return Report(
@@ -124,7 +125,7 @@ def _report(store: Store, outbox: Outbox) -> Report:
         {outbox.cleaner.text(reason): count for reason, count in position.reasons.items()},
         held_back,
         pending,
-        _is_at_work(outbox.own_folder),
+        _is_at_work(outbox),
         outbox.clean(state.last_error),
         state.last_error_ns,
         state.next_try_ns,
@@ -134,10 +135,13 @@ def _report(store: Store, outbox: Outbox) -> Report:
     )
 
 
-def _is_at_work(folder: Path) -> bool:
-    for name in ("follower.lock", "sender.lock"):
-        if os.access(folder / name, os.R_OK | os.W_OK):
-            with file_lock(folder / name) as free:
+def _is_at_work(outbox: Outbox) -> bool:
+    duty = sending_duty(outbox.backend)
+    if any(each.duty == duty and each.host != host_name() and not each.looks_dead for each in holders(outbox.store)):
+        return True
+    for file in outbox.lock_files():
+        if os.access(file, os.R_OK | os.W_OK):
+            with file_lock(file) as free:
                 if not free:
                     return True
     return False

@@ -8,7 +8,6 @@ pruning what was pruned changes nothing.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -70,15 +69,15 @@ class Decision(NamedTuple):
         return set().union(*self.groups)
 
 
-def apply_policy(store: Path) -> bool:
-    """Apply the policy to some of the steps that are due; whether there are more. The caller holds the lock.
+def apply_policy(store: Path, *, epoch: int = 0) -> bool:
+    """Apply the policy to some of the steps that are due; whether there are more.
 
     A policy that cannot be used, or an internal error, is reported and does not stop draining.
     """
     try:
-        finish_pruning(store)
+        finish_pruning(store, epoch=epoch)
         policy = read_policy(store)
-        return policy is not None and retain(store, policy, at_once=_STEPS_AT_ONCE).more
+        return policy is not None and retain(store, policy, at_once=_STEPS_AT_ONCE, epoch=epoch).more
     except Exception:
         caught("retention")
         return False
@@ -97,16 +96,16 @@ def retain(
     policy: RetentionPolicy,
     *,
     at_once: int | None = None,
-    owned: Callable[[Path], bool] | None = None,
+    epoch: int = 0,
     decision: Decision | None = None,
 ) -> Retained:
-    """Remove what the policy does not keep. The caller holds the drainer's lock.
+    """Remove what the policy does not keep.
 
     Args:
         store: The store.
         policy: What to keep.
         at_once: How many steps at most.
-        owned: Which parts may be replaced; those of this host if not given.
+        epoch: Of the lease under which this is done.
         decision: What somebody has agreed to; made now if not given.
     """
     decision = decide(store, policy, at_once=at_once) if decision is None else decision
@@ -120,7 +119,7 @@ def retain(
             reason=REASON,
             policy=as_command(policy),
             steps=folders.__contains__,
-            owned=owned,
+            epoch=epoch,
         )
     if decision.size:
         _remember(store, policy, decision.size)

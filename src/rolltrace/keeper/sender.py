@@ -1,8 +1,8 @@
 """Give pending trajectories to one backend, batch by batch, and remember each batch before the next.
 
-At least once: a kill between the vendor's answer and our note repeats a batch, under the same ids. Batches are
-bounded in count and bytes. After a failure trajectories go one by one for a while, so that one that the backend chokes
-on is found, and cannot stand in the way of the others.
+At least once: a kill between the vendor's answer and our note repeats a batch, under the same ids. No host sends what
+another one sends (`claims`). Batches are bounded in count and bytes. After a failure trajectories go one by one for a
+while, so that one that the backend chokes on is found, and cannot stand in the way of the others.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from itertools import groupby
 from rolltrace._guard import logger
 from rolltrace.backends import Backend
 from rolltrace.errors import BackendError, MissingExtraError
+from rolltrace.keeper.claims import Overtaken
 from rolltrace.keeper.outbox import Outbox
 from rolltrace.keeper.pending import Item, Pending
 from rolltrace.keeper.position import HELD, REFUSED, SENT, Entry
@@ -51,7 +52,7 @@ class Sender:
         self.sent = self.updated = self.refused = self.held_back = 0
         """How many trajectories, since it was made."""
         self.left = Pending([], [], 0, 0)
-        """What the last `send` did not come to, because of an outage or its deadline."""
+        """What the last `send` did not come to: because of an outage, its deadline or another host."""
         self.calling_since: float | None = None
         """When the backend was called, on the monotonic clock; None if it is not at work."""
 
@@ -86,6 +87,11 @@ class Sender:
                         self._give(batch, call)
                     done.update(item.trajectory_id for item in batch)
             progress(len(done), pending.total)
+        except Overtaken:
+            return
+        except Exception:
+            self._outbox.claims.release()
+            raise
         finally:
             self.left = pending.without(done)
 
@@ -112,6 +118,7 @@ class Sender:
         return True
 
     def _give(self, batch: list[Item], call: Callable[[list[Item], list[Read]], None]) -> None:
+        self._outbox.claims.take(batch)
         broken: dict[str, Exception] = {}
         ids = [item.trajectory_id for item in batch]
         reads = list(read_finished(self._store, ids, batch[0].step, on_fault=broken.__setitem__))

@@ -20,14 +20,15 @@ from rolltrace import backends
 from rolltrace._guard import logger
 from rolltrace.backends import Backend
 from rolltrace.errors import ConfigError, FilterError, MissingExtraError, OutageError
-from rolltrace.journal import is_live, journal_files, journal_folder
+from rolltrace.journal import is_live, journal_files, own_folders
 from rolltrace.keeper.clean_output import clean_log, clean_output
 from rolltrace.keeper.outbox import Outbox
-from rolltrace.keeper.pending import Pending, routed
+from rolltrace.keeper.pending import Pending, Quiet, routed
 from rolltrace.keeper.position import REFUSED, SENT
 from rolltrace.keeper.sender import Sender
 from rolltrace.keeper.sender_processes import STOPPED
 from rolltrace.query import open_store
+from rolltrace.store import Lease, sending_duty
 
 HUNG = 4
 """Exit code: a call into the vendor's library did not return."""
@@ -80,6 +81,8 @@ class SenderLoop:
         self._state.updated = 0
         self._reported_at = 0.0
         self._look_sec = 0.0
+        self._lease = Lease(store, sending_duty(name))
+        self._quiet = Quiet()
         self._held_back_before = 0
 
     def run(self, *, idle_sec: float = _IDLE_SEC, outage_sec: float = _OUTAGE_SEC) -> int:
@@ -90,6 +93,7 @@ class SenderLoop:
         try:
             while True:
                 now = time.monotonic()
+                self._lease.keep()
                 if now >= next_try and not self._backlog():
                     wait = 0.0
                     try:
@@ -100,6 +104,7 @@ class SenderLoop:
                         return STOPPED
                     except Exception as fault:
                         busy, wait = True, self._backoff.failed(fault)
+                        self._lease.release()  # perhaps another host gets through
                         self._report_fault(fault, wait)
                     now = time.monotonic()
                     next_try = now + max(wait, _LOOK_EVERY_SEC, self._look_sec / _LOOK_SHARE)
@@ -113,6 +118,7 @@ class SenderLoop:
                 if self.ended.wait(min(max(next_try - now, 0.05), _LOOK_EVERY_SEC)):
                     return 0
         finally:
+            self._lease.release()
             if self._backend is not None:
                 self._backend.close()
 
@@ -121,11 +127,13 @@ class SenderLoop:
         with self.outbox.sending() as alone:
             if not alone:
                 return True
-            position = self.outbox.position
-            position.tidy()
+            if not self._lease.hold():
+                return not self._lease.looks_alive
+            self.outbox.claims.epoch = self._lease.epoch
+            self.outbox.position.tidy()
             begun = time.monotonic()
             self._store.refresh()
-            pending = routed(self._store, self.outbox)
+            pending = routed(self._store, self.outbox, quiet=self._quiet)
             self._look_sec = time.monotonic() - begun
             self._held_back_before = self.sender.held_back if self.sender is not None else 0
             self._report(pending)
@@ -139,7 +147,7 @@ class SenderLoop:
                 )
                 self._state.last_error = self._state.next_try_ns = None
                 self._report(sender.left, now=True)
-            return pending.total + pending.unsettled > 0
+            return pending.total + pending.unsettled + len(pending.in_doubt) > 0
 
     def _load(self) -> Sender:
         """The backend is loaded when there is something to send, not before."""
@@ -166,8 +174,8 @@ class SenderLoop:
 
     def _own_journals(self) -> list[Path]:
         """Of this host: of another one nobody here can tell whether they are being written."""
-        folder = journal_folder(self._path)
-        return [path for path in journal_files(self._path) if path.parent == folder]
+        folders = own_folders(self._path)
+        return [path for path in journal_files(self._path) if path.parent in folders]
 
     def _report(self, pending: Pending, done: int = 0, *, now: bool = False) -> None:
         """Write the state, at most once a second."""

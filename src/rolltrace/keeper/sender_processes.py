@@ -13,7 +13,7 @@ from rolltrace.drain import Redactor
 from rolltrace.errors import FormatError
 from rolltrace.files import make_folder, open_file
 from rolltrace.journal import SegmentReader, journal_files
-from rolltrace.store import note_routes, outboxes, routes, sender_folder
+from rolltrace.store import Lease, note_routes, outboxes, routes, sender_folder, sending_duty
 
 STOPPED = 3
 """A sender's exit code: do not start it again, somebody must do something first."""
@@ -34,6 +34,7 @@ class SenderProcesses:
         self._started: dict[str, float] = {}
         self._stopped: set[str] = set()
         self._seen_files: set[Path] = set()
+        self._leases: dict[str, Lease] = {}
         self._redactor = Redactor.of(store)
 
     def wake(self, *, news: bool) -> None:
@@ -77,6 +78,8 @@ class SenderProcesses:
             return
         if code == STOPPED:
             self._stopped.add(name)
+            return
+        if self._leases.setdefault(name, Lease(self._store, sending_duty(name))).is_elsewhere():
             return
         crashed = code not in (None, 0)
         first = name not in self._started

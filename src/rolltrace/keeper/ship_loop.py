@@ -17,13 +17,13 @@ from pathlib import Path
 
 from rolltrace._guard import logger
 from rolltrace.errors import BackendError, ConfigError, FormatError, MissingExtraError
-from rolltrace.files import file_lock
-from rolltrace.journal import is_live, journal_files, journal_folder
+from rolltrace.journal import is_live, journal_files, own_folders
 from rolltrace.keeper.clean_output import clean_log, clean_output
+from rolltrace.keeper.outbox import Outbox
 from rolltrace.keeper.sender_loop import Backoff
 from rolltrace.keeper.sender_processes import STOPPED
 from rolltrace.lake import BACKEND, VARIABLE, Place, Shipper
-from rolltrace.store import Owned, routes, sender_folder
+from rolltrace.store import Lease, routes, sending_duty
 
 _LOOK_EVERY_SEC = 1.0
 _LOOK_SHARE = 0.1
@@ -44,13 +44,21 @@ class ShipLoop:
         self._store = store
         self._shipper: Shipper | None = None
         self._backoff = Backoff()
+        self._lease = Lease(store, sending_duty(BACKEND))
 
     def run(self, *, idle_sec: float = _IDLE_SEC, outage_sec: float = _OUTAGE_SEC) -> int:
         """Ship until there is nothing to wait for. Gives the exit code."""
+        try:
+            return self._run(idle_sec, outage_sec)
+        finally:
+            self._lease.release()
+
+    def _run(self, idle_sec: float, outage_sec: float) -> int:
         last_news = last_writer = time.monotonic()
         next_try = 0.0
         while True:
             now = time.monotonic()
+            self._lease.keep()
             if now >= next_try:
                 begun, wait, more = now, 0.0, False
                 try:
@@ -61,6 +69,7 @@ class ShipLoop:
                     return STOPPED
                 except Exception as fault:
                     busy, wait = True, self._backoff.failed(fault)
+                    self._lease.release()  # perhaps another host gets through
                     self._report_fault(fault, wait)
                 now = time.monotonic()
                 last_news = now if busy else last_news
@@ -81,6 +90,8 @@ class ShipLoop:
         with shipper.position.shipping() as alone:
             if not alone:
                 return True
+            if not self._lease.hold():
+                return not self._lease.looks_alive
             done = shipper.round()
             state = shipper.position.state
             state.shipped, state.pending, state.stuck = len(shipper.position.shipped), done.left, done.stuck
@@ -97,14 +108,13 @@ class ShipLoop:
             self._shipper = Shipper(
                 self._store,
                 Place.of(url),
-                owned=Owned(self._store),
                 routes=lambda: routes(self._store, BACKEND),
             )
         return self._shipper
 
     def _own_journals(self) -> list[Path]:
-        folder = journal_folder(self._store)
-        return [path for path in journal_files(self._store) if path.parent == folder]
+        folders = own_folders(self._store)
+        return [path for path in journal_files(self._store) if path.parent in folders]
 
     def _report_fault(self, fault: Exception, wait: float = 0.0, *, stopped: bool = False) -> None:
         text = str(fault) if stopped else f"{type(fault).__name__}: {fault}"
@@ -121,16 +131,12 @@ class ShipLoop:
         position.state = state
 
 
-def _alone(store: Path) -> Path:
-    return sender_folder(store, BACKEND) / "follower.lock"
-
-
 def ship_in_thread(store: Path) -> None:
     """Ship from a thread of this process, as long as that lives, unless somebody else does."""
 
     def run() -> None:
         try:
-            with file_lock(_alone(store)) as alone:
+            with Outbox(store, BACKEND).alone_in_background() as alone:
                 if alone:
                     loop.run(idle_sec=float("inf"))
         except Exception:
@@ -150,7 +156,7 @@ def ship_in_thread(store: Path) -> None:
 
 def main(store: Path) -> int:
     """Ship until there is nothing to wait for, unless somebody else does. Gives the exit code."""
-    with file_lock(_alone(store)) as alone:
+    with Outbox(store, BACKEND).alone_in_background() as alone:
         if not alone:
             return 0
         os.nice(5)

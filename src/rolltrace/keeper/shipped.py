@@ -7,7 +7,6 @@ A step goes as a whole, when so many later steps have begun and the lake has all
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,7 +16,6 @@ from rolltrace.errors import ConfigError
 from rolltrace.files import make_folder, read_page, replace_file
 from rolltrace.lake.position import BACKEND, Position, choosing, lake_path, positions
 from rolltrace.store import (
-    Owned,
     finished_steps,
     outbox_folder,
     parts_in,
@@ -67,20 +65,17 @@ def set_shipped_policy(store: Path, after_steps: int | None) -> None:
     replace_file(_file(store), msgspec.json.encode(_Policy(after_steps)))
 
 
-def remove_shipped(
-    store: Path, after_steps: int, *, owned: Callable[[Path], bool] | None = None, dry_run: bool = False
-) -> Removed:
-    """Remove the finished steps that a lake has all of. The caller holds the drainer's lock."""
+def remove_shipped(store: Path, after_steps: int, *, dry_run: bool = False) -> Removed:
+    """Remove the finished steps that a lake has all of. The caller holds the lease of upkeep."""
     with choosing(store, patience_sec=1.0) as alone:
         known = positions(store) if alone else []
         if not known:
             return Removed(0, 0, 0)
         finished, undrained = finished_steps(store, later=after_steps), undrained_sources(store)
-        may_remove = owned or Owned(store)
         steps = count = size = 0
         for folder in step_folders(store):
             parts = visible_parts(folder)
-            if not finished(folder) or not parts or not all(map(may_remove, parts)):
+            if not finished(folder) or not parts:
                 continue
             if any(source_of(part) in undrained for part in parts_in(folder)):
                 continue

@@ -17,9 +17,10 @@ from rolltrace.keeper.shipped import remove_shipped, shipped_policy
 from rolltrace.lake.position import choosing, kinds
 from rolltrace.store import (
     GRACE_SEC,
-    Owned,
+    Lease,
     compact,
     finished_steps,
+    other_hosts,
     part_entries,
     pruning_is_planned,
     remove_abandoned,
@@ -33,6 +34,7 @@ _EVERY_SEC = 2.0
 _TURN_SEC = 1.0
 """How long one turn takes, at most one merging more, before draining has its turn again."""
 _SWEEP_EVERY_SEC = 300.0
+_LOOK_AT_OTHERS_SEC = 30.0
 _RETRY_SEC = 30.0
 """How long after a failure, such as a full disk, nothing is tried."""
 _PARTS_WORTH_MERGING = 4
@@ -41,10 +43,18 @@ _FEW_BYTES = 4 << 20
 
 
 class Upkeep:
-    """The upkeep of one store, a turn at a time. The caller holds the drainer's lock."""
+    """The upkeep of one store, a turn at a time. The caller holds the drainer's lock.
+
+    What concerns the whole store is done by the one host that holds the lease (`store.lease`), for all of them.
+    """
 
     def __init__(self, store: Path, *, grace_sec: float = GRACE_SEC) -> None:
         self._store = store
+        self._lease = Lease(store)
+        self._look_at = 0.0
+        """When to look again at what other hosts have brought."""
+        self._changed_ns: dict[Path, int] = {}
+        """When the folder of each step changed last."""
         self._grace_sec = grace_sec
         self._due = True
         self._next_at = self._retry_at = 0.0
@@ -53,7 +63,11 @@ class Upkeep:
         """Something was drained since all steps were summarised."""
         self._policy_ns = policy_changed_ns(store)
         self.waits = False
-        """Replaced parts wait to be removed, so somebody has to stay."""
+        """Replaced parts wait to be removed, or the host that would do it may be dead: somebody has to stay."""
+
+    def close(self) -> None:
+        """Let another host have its turn."""
+        self._lease.release()
 
     def turn(self, *, news: bool) -> bool:
         """Do some of what is due; whether anything was. `news`: something was drained, and more may follow."""
@@ -62,31 +76,60 @@ class Upkeep:
         if news or policy_ns != self._policy_ns:
             self._policy_ns, self._due = policy_ns, True
         begun = time.monotonic()
-        if begun < self._retry_at or (begun < self._next_at and (news or not self._due)):
+        self._lease.keep()
+        if begun < self._retry_at:
             return False
-        is_quiet = not news and self._unsummarised
-        worked = self._work(begun, is_quiet) if self._due or self.waits or is_quiet else False
-        took = time.monotonic() - begun
-        self._next_at = begun + took + max(_EVERY_SEC, took * (1 - _SHARE) / _SHARE)
-        return worked
-
-    def _work(self, begun: float, is_quiet: bool) -> bool:
-        was_due = self._due
         try:
-            if begun >= self._sweep_at:
-                remove_abandoned(self._store)
-                self._sweep_at = begun + _SWEEP_EVERY_SEC
-            if self._due:
-                self._due = self._merge(begun + _TURN_SEC) or self._retain()
-            if (after_steps := shipped_policy(self._store)) is not None:
-                remove_shipped(self._store, after_steps)
-            self.waits = remove_replaced(self._store, grace_sec=self._grace_sec)
-            if not self._due and not self.waits:
-                self._due = self._summarise(begun + _TURN_SEC, is_quiet)
+            worked = self._turn(begun, news)
         except (OSError, pa.ArrowException) as fault:  # a full disk, most likely
             logger.warning("upkeep of the store is postponed: %s", fault)
             self._retry_at = time.monotonic() + _RETRY_SEC
             return False
+        return worked
+
+    def _turn(self, begun: float, news: bool) -> bool:
+        if begun >= self._sweep_at:
+            self._sweep_at = begun + _SWEEP_EVERY_SEC
+            remove_abandoned(self._store)
+        if begun >= self._look_at:
+            self._look_at = begun + _LOOK_AT_OTHERS_SEC
+            if self._others_have_news():
+                self._due = self._unsummarised = True
+        if begun < self._next_at and (news or not self._due):
+            return False
+        is_quiet = not news and self._unsummarised
+        worked = (self._due or self.waits or is_quiet) and self._hold() and self._work(begun, is_quiet)
+        took = time.monotonic() - begun
+        self._next_at = begun + took + max(_EVERY_SEC, took * (1 - _SHARE) / _SHARE)
+        return worked
+
+    def _hold(self) -> bool:
+        """Whether this host has the lease. When it gets it, there may be work that another host has left."""
+        had = self._lease.epoch
+        held = self._lease.hold()
+        if not held:
+            self.waits = not self._lease.looks_alive
+        elif not had:
+            self._due = self._unsummarised = True
+        return held
+
+    def _others_have_news(self) -> bool:
+        """Whether something has come to the folders of steps since the last look, if other hosts may bring it."""
+        if not other_hosts(self._store):
+            return False
+        before = self._changed_ns
+        self._changed_ns = {folder: folder.stat().st_mtime_ns for folder in step_folders(self._store)}
+        return self._changed_ns != before
+
+    def _work(self, begun: float, is_quiet: bool) -> bool:
+        was_due = self._due
+        if self._due:
+            self._due = self._merge(begun + _TURN_SEC) or self._retain()
+        if (after_steps := shipped_policy(self._store)) is not None:
+            remove_shipped(self._store, after_steps)
+        self.waits = remove_replaced(self._store, grace_sec=self._grace_sec)
+        if not self._due and not self.waits:
+            self._due = self._summarise(begun + _TURN_SEC, is_quiet)
         return was_due
 
     def _merge(self, deadline: float) -> bool:
@@ -95,14 +138,14 @@ class Upkeep:
             return self._merge_chosen(deadline) if alone else True
 
     def _merge_chosen(self, deadline: float) -> bool:
-        finished, owned, kind_of = finished_steps(self._store), Owned(self._store), kinds(self._store)
+        finished, epoch, kind_of = finished_steps(self._store), self._lease.epoch, kinds(self._store)
         running = compact(
             self._store,
             steps=lambda folder: not finished(folder),
             running=lambda folder: True,
-            owned=owned,
             kind_of=kind_of,
             deadline=deadline,
+            epoch=epoch,
         )
         if running.more:
             return True
@@ -110,9 +153,9 @@ class Upkeep:
             self._store,
             steps=finished,
             fewest_parts=_PARTS_WORTH_MERGING,
-            owned=owned,
             kind_of=kind_of,
             deadline=deadline,
+            epoch=epoch,
         ).more
 
     def _summarise(self, deadline: float, is_quiet: bool) -> bool:
@@ -151,4 +194,4 @@ class Upkeep:
             return False
         from rolltrace.keeper.retention import apply_policy  # loads the query side: only where it is needed
 
-        return apply_policy(self._store)
+        return apply_policy(self._store, epoch=self._lease.epoch)

@@ -2,8 +2,8 @@
 
 What merging does is what it does in a store: the parts of a step become few, rows of dropped trajectories go, and so do
 payloads that a host has pruned after they were shipped, as its notes say. It is done in a folder of its own, a step at
-a time, and committed as one: if a host has changed any of these parts meanwhile, the commit fails and the step waits for
-the next time. A host that comes later with a part that stands for merged ones leaves it out (ship.py).
+a time, and committed as one: if a host has changed any of these parts meanwhile, the commit fails and the step waits
+for the next time. A host that comes later with a part that stands for merged ones leaves it out (ship.py).
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class _Step:
             there = list(pool.map(self._fetch, self._before))
         self._before = {file: part for (file, part), is_here in zip(self._before.items(), there) if is_here}
         prune_as_noted(self._store, self._folder)
-        compact(self._store, owned=lambda part: True)
+        compact(self._store)
         after = set(visible_parts(self._folder))
         return [
             name for name in TABLE_NAMES if {each for each in after ^ self._before.keys() if table_of(each) == name}

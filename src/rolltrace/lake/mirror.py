@@ -71,6 +71,7 @@ class Mirror:
         self._summaries: dict[Path, int] = {}
         self._versions: dict[str, int] = {}
         self._fetched_bytes = 0
+        self._fetched_last: list[Path] = []
 
     @property
     def objects(self) -> Objects:
@@ -163,6 +164,7 @@ class Mirror:
         if _GONE in problems.values():
             self._versions = {}
             self.refresh()
+        self._fetched_last = [file for file in wanted if problems.get(file) is None]
         for file in wanted:
             note_use(file)
         if missing:
@@ -201,9 +203,13 @@ class Mirror:
             path = f"{table_of(file)}/{file.relative_to(data_folder(self.folder))}"
         self.objects.get_file(path, file, mode=file_mode(file.parent))
 
-    def has_hollow(self, parts: Iterable[Path]) -> bool:
-        """Whether some of these are not here."""
-        return any(map(is_hollow, parts))
+    def has(self, file: Path) -> bool:
+        """Whether a file is here, and not only named."""
+        return not is_hollow(file)
+
+    def has_lost(self) -> bool:
+        """Whether something is gone that was fetched last."""
+        return any(map(is_hollow, self._fetched_last))
 
     def row_counts(self, parts: Sequence[Path]) -> dict[str, int]:
         """How many rows of each table some parts have, as the tables say."""

@@ -20,8 +20,10 @@ _CHUNK_BYTES = 8 << 20
 
 
 class Objects:
-    """The files below one address, by their path from there. Whoever waits for them does not keep other threads waiting,
-    as deltalake's own file functions do."""
+    """The files below one address, by their path from there.
+
+    Other threads run while somebody waits for these; deltalake's own file functions keep them waiting.
+    """
 
     def __init__(self, place: Place, below: str = "") -> None:
         check_installed()
@@ -64,10 +66,14 @@ class Objects:
         """
         import obstore
 
-        with replacing(file, mode=mode) as hidden, hidden.open("wb") as target:
-            with told(self._place, f"getting {path}"), _may_be_gone(self._place, path):
-                for chunk in obstore.get(self._store, path).stream(min_chunk_size=_CHUNK_BYTES):
-                    target.write(chunk)
+        with (
+            replacing(file, mode=mode) as hidden,
+            hidden.open("wb") as target,
+            told(self._place, f"getting {path}"),
+            _may_be_gone(self._place, path),
+        ):
+            for chunk in obstore.get(self._store, path).stream(min_chunk_size=_CHUNK_BYTES):
+                target.write(chunk)
 
     def list(self, folder: str) -> dict[str, int]:
         """The files in a folder and below it, by path, with their sizes."""

@@ -2,16 +2,16 @@
 
     STORE/outbox/lake/HOST/LAKE/parts.jsonl     ["claimed" | "shipped" | "forgotten" | "blobs", [names]], a line each
     STORE/outbox/lake/HOST/LAKE/state.json      how it goes, for people
-    STORE/outbox/lake/HOST/LAKE/shipper.lock    who ships
 
 A part is claimed before its file is put into the lake, and counts as shipped when the commit that adds it went through.
 What is claimed and not shipped when somebody looks is uncertain, after a kill or a lost answer: the table's transaction
-ids tell. Each host writes its own file and reads those of all.
+ids tell. Each host writes its own file and reads those of all: what one has claimed and not shipped, the next settles.
 
 Parts are merged on this host only with others that are as far as they are (`kinds`): either none of them is in the lake
 and what they become is a new part, or all are and it takes their place. Else a row could be in the lake twice, or not
 at all, when the lake merges its parts too. Nobody chooses parts to merge while somebody chooses parts to ship
-(`choosing`).
+(`choosing`). Where hosts share a folder that lock may not reach; then a part that is made of both takes the place of
+those that the lake has, and if the lake has merged these meanwhile it is not shipped, and told of.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def name_of(path: str) -> str:
 
 
 class Position:
-    """Of one lake: what this host has claimed, and what all have shipped."""
+    """Of one lake: what the hosts of a store have claimed, and what they have shipped."""
 
     def __init__(self, store: Path, place: Place) -> None:
         self.store = store
@@ -101,9 +101,9 @@ class Position:
         own = self.folder / _FILE
         for file in sorted(outbox_folder(self.store, BACKEND).glob(f"*/{self.place.name}/{_FILE}")):
             for what, names in _read(file):
-                if what != CLAIMED or file == own:
-                    self._note(what, names)
+                self._note(what, names)
                 self._lines += file == own
+        self.claimed -= self.shipped
         self.is_new = not self._lines and not self.shipped
 
     def claim(self, paths: Iterable[str]) -> None:
@@ -138,7 +138,7 @@ class Position:
 
     def shipping(self) -> AbstractContextManager[bool]:
         """Hold this to ship. Gives False if somebody else does."""
-        return file_lock(self.folder / "shipper.lock")
+        return file_lock(journal_folder(self.store) / f"{BACKEND}.{self.place.name}.lock")
 
     @property
     def state(self) -> ShipState:

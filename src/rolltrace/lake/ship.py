@@ -77,14 +77,12 @@ class Shipper:
         store: Path,
         place: Place,
         *,
-        owned: Callable[[Path], bool],
         routes: Callable[[], Collection[Route]] | None = None,
     ) -> None:
-        """Parts that are `owned`, of these experiments; of all if not given."""
+        """The parts of these experiments; of all if not given."""
         self.position = Position(store, place)
         self._store = store
         self._place = place
-        self._owned = owned
         self._routes = routes
         self._tables: dict[str, LakeTable] = {}
         self._objects: Objects | None = None
@@ -185,7 +183,7 @@ class Shipper:
         finished = []
         for part in parts:
             is_wanted = wanted is None or part.parent.parent in wanted
-            if table_of(part) in TABLE_NAMES and is_wanted and source_of(part) not in undrained and self._owned(part):
+            if table_of(part) in TABLE_NAMES and is_wanted and source_of(part) not in undrained:
                 try:
                     finished.append((lake_path(self._store, part), part))
                 except OSError:  # merged meanwhile, or damaged: `rolltrace doctor` says so
@@ -203,7 +201,8 @@ class Shipper:
             if count >= _MOST_PARTS or size >= _MOST_BYTES:
                 left += 1
                 continue
-            instead_of = self._known(self._names(path))
+            # Also what was shipped under its own name: a drainer of another host may have written it again.
+            instead_of = self._known([name_of(path), *self._names(path)])
             if instead_of and not self._are_active(path, instead_of):
                 merged = self._names(path)[: len(merged_into(part))]
                 if 0 < len(self._known(merged)) < len(merged):

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from rolltrace.query.labelling import label_body as label_body
     from rolltrace.query.labelling import login_name as login_name
     from rolltrace.query.limits import Limit
+    from rolltrace.query.limits import check_limit as check_limit
     from rolltrace.query.messages import MessagePart, PairedCall, ShownMessage, messages_of_trajectory
     from rolltrace.query.op import Op, OpTokens, TokenUsage
     from rolltrace.query.outline import Place, find_trajectory, ops_of, outline_of, tokens_of
@@ -110,7 +111,7 @@ _LATER, __getattr__ = load_later(
         "incomplete": "Incomplete Missing",
         "jump": "JumpTarget jump_targets",
         "labelling": "label_body login_name",
-        "limits": "Limit",
+        "limits": "Limit check_limit",
         "messages": "MessagePart PairedCall ShownMessage messages_of_trajectory",
         "op": "Op OpTokens TokenUsage",
         "outline": "Place TrajectoryOutline find_trajectory ops_of outline_of same_sample tokens_of",

@@ -58,7 +58,27 @@ class Pace:
 
     def learn(self, ops: int, size_bytes: int) -> None:
         fitting = ops * _WINDOW_BYTES // max(size_bytes, 1)
-        self.ops = max(1, min(fitting, 8 * self.ops, _MOST_OPS))
+        # Twice as many at most: prompts grow, and those to come may be larger than those that were.
+        self.ops = max(1, min(fitting, 2 * self.ops, _MOST_OPS))
+
+
+class _Read:
+    """What was read at once. It is replaced as a whole: several threads may look at one trajectory."""
+
+    def __init__(self, table: pa.Table | PlainTable, keys: Sequence[OpKey]) -> None:
+        self.table = table
+        self.rows = dict.fromkeys((key.op_id for key in keys), -1)  # pruned since they were listed
+        self.rows.update((each, row) for row, each in enumerate(_values(table, "op_id")))
+        self._python: dict[str, list[Any]] = {}
+
+    def value(self, row: int, column: str) -> Any:
+        """A Python value. Texts and numbers of a window are converted at once: one by one takes ten times as long.
+        Lists are not, because they would take several times the memory."""
+        if column in _LISTS:
+            return self.table.column(column)[row].as_py()
+        if column not in self._python:
+            self._python[column] = _values(self.table, column)
+        return self._python[column][row]
 
 
 class _Window:
@@ -67,39 +87,37 @@ class _Window:
     def __init__(self, keys: Sequence[OpKey], columns: Sequence[str], read: ReadColumns, pace: Pace) -> None:
         self._keys = keys
         self._columns = columns
-        self._read = read
+        self._read_columns = read
         self._pace = pace
         self._place = {key.op_id: at for at, key in enumerate(keys)}
-        self._rows: dict[int, int] = {}
-        self._table: pa.Table | PlainTable | None = None
-        self._python: dict[str, list[Any]] = {}
+        self._read: _Read | None = None
 
     def scalar(self, op_id: int, column: str) -> pa.Scalar | None:
         """The value of an op, as Arrow has it; None if its row is gone."""
-        row = self._row(op_id)
-        return None if row < 0 or self._table is None else self._table.column(column)[row]
+        read = self._with(op_id)
+        row = read.rows[op_id]
+        return None if row < 0 else read.table.column(column)[row]
 
     def value(self, op_id: int, column: str) -> Any:
-        """The same as a Python value. Texts and numbers of a window are converted at once: one by one takes ten times
-        as long. Lists are not, because they would take several times the memory."""
-        row = self._row(op_id)
-        if row < 0 or self._table is None:
-            return None
-        if column in _LISTS:
-            return self._table.column(column)[row].as_py()
-        if column not in self._python:
-            self._python[column] = _values(self._table, column)
-        return self._python[column][row]
+        """The same as a Python value."""
+        read = self._with(op_id)
+        row = read.rows[op_id]
+        return None if row < 0 else read.value(row, column)
 
-    def _row(self, op_id: int) -> int:
-        if op_id not in self._rows:
+    def _with(self, op_id: int) -> _Read:
+        """What was read, this op included."""
+        read = self._read
+        if read is None or op_id not in read.rows:
+            self._read = None  # two at once would take twice the memory
             first = self._place[op_id]
             keys = self._keys[first : first + self._pace.ops]
-            self._table, self._python = self._read(keys, self._columns), {}
-            self._rows = dict.fromkeys((key.op_id for key in keys), -1)  # pruned since they were listed
-            self._rows.update((each, row) for row, each in enumerate(_values(self._table, "op_id")))
-            self._pace.learn(len(keys), self._table.nbytes)
-        return self._rows[op_id]
+            table = self._read_columns(keys, self._columns)
+            read = self._read = _Read(table, keys)
+            self._pace.learn(len(keys), table.nbytes)
+        return read
+
+    def release(self) -> None:
+        self._read = None
 
 
 def _values(table: pa.Table | PlainTable, column: str) -> list[Any]:
@@ -133,15 +151,19 @@ class Contents:
 
     def once(self, content: OpContent, op_id: int, make: Callable[[OpContent, str | None], Any]) -> Any:
         """What is made of the payload of an op, kept for a while: whoever looks at an op looks at all of it."""
-        if op_id not in self.made:
-            text = content.column("payload")
-            size = len(text or "")
-            if self._made_chars + size > _MOST_MADE_CHARS:
-                self.made.clear()
-                self._made_chars = 0
-            self.made[op_id] = make(content, text)
-            self._made_chars += size
-        return self.made[op_id]
+        text = content.column("payload")
+        size = len(text or "")
+        if self._made_chars + size > _MOST_MADE_CHARS:
+            self.made, self._made_chars = {}, 0
+        value = self.made[op_id] = make(content, text)
+        self._made_chars += size
+        return value
+
+    def release(self) -> None:
+        """Give back what was read. It is read again when somebody asks for it."""
+        self._payload.release()
+        self._tokens.release()
+        self.made, self._made_chars = {}, 0
 
     def value(self, op_id: int, column: str) -> Any:
         """One column of an op, as a Python value."""

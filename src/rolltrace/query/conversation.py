@@ -2,8 +2,8 @@
 
 The rule, in the order it is tried:
 1. A model call that was given messages, in one of the forms that `record.messages` knows, which begin as the
-   conversation does has all of it in them; one whose messages begin otherwise adds them. Its reply follows, then the
-   results of tools called since.
+   conversation does (whatever the system says) has all of it in them; one whose messages begin otherwise adds them. Its
+   reply follows, then the results of tools called since.
 2. Otherwise each model call adds its prompt text, if it is not the one before, as `user`, and its reply as
    `assistant`; each tool call adds its result as `tool`. Where there are only tokens, their text is taken, of a prompt
    what it has more than the turn before; if a known chat template has made it, as the messages that it was made of.
@@ -62,7 +62,7 @@ def told_by(ops: Sequence[Op], known: GivenMessages | None = None) -> list[Told]
         if op.kind == "llm":
             messages = given[op.op_id] if op.op_id in given else messages_of(op.inputs)
         if messages is not None:
-            again = not told or messages[0] == told[0].message
+            again = not told or _opening(messages) == _opening([each.message for each in told[: len(messages)]])
             told = [*(_recognised(messages, told, called) if again else [*told, *map(Told, messages)]), *_reply(op)]
             called = []
         elif told and op.kind == "llm":
@@ -119,9 +119,14 @@ def from_last_telling(ops: Sequence[Op], known: GivenMessages | None = None) -> 
         messages = messages_of(ops[at].inputs) if at > first else beginning
         if at in (first, calls[-1]):
             given[ops[at].op_id] = messages
-        if messages is not None and messages[0] == beginning[0]:
+        if messages is not None and _opening(messages) == _opening(beginning):
             return ops[at:]
     return ops
+
+
+def _opening(messages: list[Message]) -> Message:
+    """What a conversation is known by: its first message but the system's, which may tell the time."""
+    return next((each for each in messages if each.get("role") not in ("system", "developer")), messages[0])
 
 
 def _recognised(messages: list[Message], told: list[Told], called: list[Op]) -> list[Told]:

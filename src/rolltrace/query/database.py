@@ -90,5 +90,6 @@ def plain_answer(connection: duckdb.DuckDBPyConnection, sql: str, parameters: Pa
     connection.execute(sql, parameters)
     columns = [(name, str(kind)) for name, kind, *_ in connection.description or ()]
     if not PlainTable.can_hold(kind for _, kind in columns):
+        connection.abort()  # or it is in use until all rows are fetched
         return arrow_answer(connection, sql, parameters)
     return PlainTable(columns, connection.fetchall())

@@ -221,6 +221,10 @@ class TokensOfOps(Sequence[OpTokens]):
     def __repr__(self) -> str:
         return f"<tokens of {len(self)} ops>"
 
+    def release(self) -> None:
+        """Give back what was read of these ops, payloads included."""
+        self._contents.release()
+
     @property
     def op_ids(self) -> set[int]:
         """The ids of these ops."""

@@ -85,8 +85,8 @@ def experiment_overview(store: Store) -> list[Row]:
     rows = [
         {
             **row,
-            "state": states[_key(row)],
-            "last_seen_ns": now_ns if states[_key(row)] == "recording" else row["end_ns"],
+            "state": state,
+            "last_seen_ns": now_ns if state == "recording" else row["end_ns"],
             "rewards": thinned(rewards[_key(row)]),
             "reward_last": rewards[_key(row)][-1] if rewards[_key(row)] else None,
             "flags": dict(sorted(flags[_key(row)].items(), key=lambda each: (-each[1], each[0]))),
@@ -95,6 +95,8 @@ def experiment_overview(store: Store) -> list[Row]:
             "runs": runs[_key(row)],
         }
         for row in store.experiments()
+        # One that began since the states were read is being recorded.
+        for state in [states.get(_key(row), "recording")]
     ]
     return rows[::-1]
 

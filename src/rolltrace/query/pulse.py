@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 from rolltrace.query.scope import Row
 from rolltrace.store import Partition
@@ -39,6 +41,19 @@ FROM _listing WHERE end_ns > ? GROUP BY worker
 """
 
 
+_KNOWN_SEC = 15.0
+"""How long it is remembered what is usual: that reads every op of an hour."""
+
+
+class _Usual(NamedTuple):
+    until: float
+    experiments: Sequence[str]
+    p95_s: dict[tuple[Any, ...], float]
+
+
+_known: WeakKeyDictionary[Store, _Usual] = WeakKeyDictionary()
+
+
 @dataclass(frozen=True)
 class Pulse:
     """What `pulse_of` gives."""
@@ -57,13 +72,7 @@ def pulse_of(store: Store, *, now_ns: int | None = None) -> Pulse:
     """What is in flight, and how fast trajectories end."""
     now_ns = time.time_ns() if now_ns is None else now_ns
     rows = _ask_moving(store, _RUNNING, [], "running > 0")
-    usual = {}
-    if rows:
-        # Those that run now say which steps matter: what is usual is of the last hour.
-        experiments = sorted({row["experiment"] for row in rows})
-        since_ns = min(row["start_ns"] for row in rows) - int(_RECENT_SEC * 1e9)
-        for each in _ask_moving(store, _USUAL, [experiments, since_ns], f"last_ns > {since_ns}"):
-            usual[each["project"], each["experiment"], each["name"], each["kind"]] = each["p95_s"]
+    usual = _usual(store, rows) if rows else {}
     for row in rows:
         started = row.pop("_op_start_ns")
         row["age_s"] = max(0.0, (now_ns - row["start_ns"]) / 1e9)
@@ -83,6 +92,21 @@ def pulse_of(store: Store, *, now_ns: int | None = None) -> Pulse:
         sum(row["tokens"] for row in finished) * 60 / WINDOW_SEC,
         sum(row["tool_errors"] for row in finished) / calls if calls else None,
     )
+
+
+def _usual(store: Store, rows: list[Row]) -> dict[tuple[Any, ...], float]:
+    """How long ops take, by project, experiment, name and kind, as far as enough of them ended."""
+    experiments = sorted({row["experiment"] for row in rows})
+    known = _known.get(store)
+    if known is not None and known.experiments == experiments and time.monotonic() < known.until:
+        return known.p95_s
+    # Those that run now say which steps matter: what is usual is of the last hour.
+    since_ns = min(row["start_ns"] for row in rows) - int(_RECENT_SEC * 1e9)
+    ops = _ask_moving(store, _USUAL, [experiments, since_ns], f"last_ns > {since_ns}")
+    p95_s = {(each["project"], each["experiment"], each["name"], each["kind"]): each["p95_s"] for each in ops}
+    if p95_s:
+        _known[store] = _Usual(time.monotonic() + _KNOWN_SEC, experiments, p95_s)
+    return p95_s
 
 
 def _ask_moving(store: Store, sql: str, parameters: list[Any], moving: str) -> list[Row]:

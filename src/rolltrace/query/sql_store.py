@@ -83,6 +83,11 @@ class SqlStore:
         """Look for new data now, and not only when the last look is a second old, and at all of it, however much."""
         self._engine.refresh(now=True, everything=True)
 
+    def look_ahead(self) -> None:
+        """From now on, look for new data in a thread while questions are asked and something is recorded, so that no
+        question waits for that: for servers, of which many ask at once."""
+        self._engine.look_ahead()
+
     def version(self, step: int | None = None) -> str:
         """A text that is another one as soon as an answer about this step, or about all, may be another one."""
         return self._engine.version(step)

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from rolltrace.query.damage import count_rows, count_values
+from rolltrace.query.damage import Unreadable, count_rows, count_values
 from rolltrace.query.database import arrow_answer, register
-from rolltrace.query.engine import Engine, Unreadable
+from rolltrace.query.engine import Engine
 from rolltrace.query.listing import rows_of
 from rolltrace.query.step_rows import NAMES, step_rows
 from rolltrace.query.summary import (
@@ -85,13 +85,13 @@ class _Maker(Engine):
         undrained = undrained_sources(self._store)
         settled = [
             folder
-            for path, folder in self._folders.items()
+            for path, folder in self._snapshot.folders.items()
             if steps(path) and not has_replaced(folder) and is_drained(folder, undrained)
         ]
         missing = [folder for folder in settled if folder.summary is None]
-        late = self._late_scores()
-        behind = self._touched([folder for folder in settled if folder.summary is not None], late, None)
-        return [*missing, *(self._folders[path] for path in behind)]
+        late = self._cursors.late_scores(self._snapshot)
+        behind = self._cursors.touched([folder for folder in settled if folder.summary is not None], late, None)
+        return [*missing, *(self._snapshot.folders[path] for path in behind)]
 
     def make(self, folders: list[Folder]) -> None:
         """The summaries of some steps of one experiment."""
@@ -99,9 +99,9 @@ class _Maker(Engine):
             self._fetch(part for folder in folders for part in folder.parts)
         except Unreadable:  # of a lake: these steps get none
             return
-        listed = self._list([part for folder in folders for part in folder.parts], {})
-        rows = arrow_answer(self._connected(), f"{rows_of([listed.rows])} ORDER BY project, experiment, step")
-        self._drop([listed.rows.table])
+        listed = self._cursors.list_parts([part for folder in folders for part in folder.parts], {})
+        rows = arrow_answer(self._cursors.connected(), f"{rows_of([listed.rows])} ORDER BY project, experiment, step")
+        self._cursors.drop([listed.rows.table])
         dropped = {
             folder.path: sorted(
                 {each for part in folder.parts if table_of(part) == LOSSES.name for each in dropped_in(part)}
@@ -124,7 +124,7 @@ class _Maker(Engine):
                 terms=count_values([part for part in folder.parts if table_of(part) == SCORES.name], "terms"),
                 dropped=dropped[folder.path],
                 strays=folder.path in listed.strays,
-                late=[str(part.relative_to(data_folder(self._store))) for part in self._late[0]],
+                late=[str(part.relative_to(data_folder(self._store))) for part in self._cursors.late_parts],
                 steps=[tuple(row.values()) for row in steps.get(folder.path, nothing).select(NAMES).to_pylist()],
             )
             if fingerprint_of(folder.path) == folder.fingerprint:  # else it has changed, and is another time's turn
@@ -132,8 +132,8 @@ class _Maker(Engine):
                 write_summary(self._store, folder, summary)
 
     def _step_rows(self, rows: pa.Table) -> pa.Table:
-        late = self._late_scores()
-        cursor = self._connected().cursor()
+        late = self._cursors.late_scores(self._snapshot)
+        cursor = self._cursors.connected().cursor()
         try:
             register(cursor, COMPUTED, rows)
             if late is not None:

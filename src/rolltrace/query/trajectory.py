@@ -107,6 +107,11 @@ class Trajectory:
             self.__dict__[name] = _first_pruning(self.walk())
             return self.__dict__[name]
 
+    def release(self) -> None:
+        """Give back the memory of what was read of payloads and tokens; whoever asks for them reads them again."""
+        if isinstance(self.tokens, TokensOfOps):
+            self.tokens.release()
+
     def _repr_html_(self) -> str:
         from rolltrace.query.notebook import trajectory_html
 

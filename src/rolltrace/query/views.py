@@ -17,7 +17,7 @@ columns only: no inputs, outputs or token lists.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -107,7 +107,7 @@ LEFT JOIN ({marked("_active_scores")}) marked USING (trajectory_id)
 
 _SPANS = """
 SELECT *,
-    CASE WHEN prompt_tokens IS NOT NULL THEN tokens[:prompt_tokens] END AS prompt_ids,
+    CASE WHEN prompt_tokens IS NOT NULL THEN tokens[1:prompt_tokens] END AS prompt_ids,
     CASE WHEN response_tokens IS NOT NULL THEN tokens[coalesce(prompt_tokens, 0) + 1:] END AS response_ids,
     CASE WHEN prompt_tokens IS NOT NULL THEN substring(text, 1, prompt_chars) END AS prompt_text,
     CASE WHEN response_tokens IS NOT NULL THEN substring(text, prompt_chars + 1) END AS response_text,
@@ -161,7 +161,7 @@ VIEWS = (
 """The documented ones."""
 
 
-_SQL: dict[ColumnType, str] = {
+SQL_TYPES: dict[ColumnType, str] = {
     "text": "VARCHAR",
     "long text": "VARCHAR",
     "json": "VARCHAR",
@@ -173,6 +173,7 @@ _SQL: dict[ColumnType, str] = {
     "float32[]": "FLOAT[]",
     "int8[]": "TINYINT[]",
 }
+"""What DuckDB calls the types of columns."""
 
 
 class Chosen(NamedTuple):
@@ -209,7 +210,9 @@ def live_name(table: str) -> str:
 
 def no_live_rows() -> str:
     """SQL: an empty table for the live rows of each table, behind those that are registered under the same name."""
-    columns = {table.name: ", ".join(f'"{name}" {_SQL[kind]}' for name, kind, _ in table.columns) for table in TABLES}
+    columns = {
+        table.name: ", ".join(f'"{name}" {SQL_TYPES[kind]}' for name, kind, _ in table.columns) for table in TABLES
+    }
     return ";".join(f"CREATE TABLE {live_name(table)} ({types})" for table, types in columns.items())
 
 
@@ -291,6 +294,34 @@ def views(sources: Sources) -> dict[str, str]:
     return {**statements, **_DERIVED}
 
 
+def whole_views() -> dict[str, str]:
+    """Name -> SQL of every view over whole tables, each after those that it reads: without journals and summaries.
+
+    They read the stored tables under the names of `table_in_files`. Other engines get them (query/dialects).
+    """
+    tables = {
+        stored_name(table): f"SELECT * FROM {table_in_files(table)}" + (_WITHOUT_DROPPED if table is not LOSSES else "")
+        for table in (LOSSES, *(table for table in TABLES if table is not LOSSES))
+    }
+    dropped = f"SELECT DISTINCT trajectory_id FROM {table_in_files(LOSSES)} WHERE trajectory_id IS NOT NULL"
+    listing = _LISTING
+    for table in LISTED:
+        listing = re.sub(rf"\b_active_{table.name}\b", stored_name(table), listing)
+    return {
+        DROPPED: dropped,
+        **tables,
+        "_spans_with_text": _LATE_TEXTS,
+        "_rows": listing,
+        "_listing": "SELECT * FROM _rows",
+        **_DERIVED,
+    }
+
+
+def table_in_files(table: Table) -> str:
+    """Under which name `whole_views` read a table."""
+    return f"_files_{table.name}"
+
+
 def with_late_scores(late: bool) -> str:
     """The rows of `COMPUTED` with late scores, if there are any."""
     return with_late(COMPUTED, LATE) if late else f"SELECT * FROM {COMPUTED}"
@@ -343,10 +374,16 @@ class Cursor(NamedTuple):
     """The names of those that were."""
     tables: list[str]
     """Tables of the database that are of no use without it."""
+    reads: set[str]
+    """Tables of the database that its listing is in."""
 
     def make_views(self, sql: str | None) -> None:
         """Make the views that a statement names, after those that they read; all of them if it is not given."""
-        waiting = list(self.views) if sql is None else self._names_in(sql)
+        self.make(self.views if sql is None else self._names_in(sql))
+
+    def make(self, names: Iterable[str]) -> None:
+        """Make the views of these names, after those that they read."""
+        waiting = [name for name in names if name in self.views]
         while waiting:
             name = waiting[-1]
             missing = [each for each in self._names_in(self.views[name]) if each not in self.made]

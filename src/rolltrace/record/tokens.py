@@ -62,6 +62,8 @@ def places(value: Any) -> list[dict[str, Any]]:
         inner = _only(value.get(name))
         if isinstance(inner, dict):
             found.append(inner)
+            if isinstance(inner.get("provider_specific_fields"), dict):  # where LiteLLM puts what OpenAI does not have
+                found.append(inner["provider_specific_fields"])
     return found
 
 

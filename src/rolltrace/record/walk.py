@@ -54,8 +54,9 @@ _WRAP = 32
 """Bytes that a `Cut` needs for itself, with the head of what it kept: no value is given less room."""
 _MOST_SEARCHED = 64
 _NIL = b"\xc0"
-_NAMELESS = NUMBERS | {str, bytes}
-"""The types of most values, none of which is or holds a NamedTuple."""
+_PLAIN = NUMBERS | {str, bytes}
+_NAMELESS = _PLAIN | {dict, list, tuple}
+"""The types of most values, none of which is a NamedTuple."""
 _LEAVES = frozenset(
     {type(None), bool, int, float, bytes, bytearray, memoryview, Raw, Ext, uuid.UUID, decimal.Decimal}
     | {datetime.datetime, datetime.date, datetime.time, datetime.timedelta}
@@ -304,7 +305,7 @@ class Walk:
     def _try_many(self, items: list[Any], pairs: bool) -> bytes | None:
         """Items, or pairs of key and item, without the head that msgspec puts before them; None if it refuses."""
         if pairs:
-            if not _NAMELESS.issuperset(type(key) for key, _ in items):
+            if not _PLAIN.issuperset(type(key) for key, _ in items):
                 return None
             piece = self._try(dict(items))
         else:
@@ -399,18 +400,13 @@ def has_names(value: Any) -> bool:
     Only so deep, and only the first item of a list: a full search would cost more than the encoding itself.
     NamedTuples further down are kept as plain lists.
     """
-    kind = type(value)
-    if kind is dict and len(value) <= _MOST_SEARCHED:
-        for item in value.values():  # noqa: SIM110 (a generator would cost more than the loop)
-            if type(item) not in _NAMELESS and _named_tuples(item):
-                return True
-        return False
-    return _named_tuples(value)
-
-
-def _named_tuples(value: Any) -> bool:
-    kind = type(value[0]) if type(value) is list and value else type(value)
-    return issubclass(kind, tuple) and hasattr(kind, "_fields")
+    for item in value.values() if type(value) is dict and len(value) <= _MOST_SEARCHED else (value,):
+        kind = type(item)
+        if kind is list and item:
+            kind = type(item[0])
+        if kind not in _NAMELESS and issubclass(kind, tuple) and hasattr(kind, "_fields"):
+            return True
+    return False
 
 
 def _plain_numbers(value: Any) -> bool:

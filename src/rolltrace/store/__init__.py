@@ -22,9 +22,10 @@ from rolltrace.store.layout import (
     table_of,
     unescape,
 )
+from rolltrace.store.lease import DEAD_SEC, UPKEEP, Holder, Lease, holders, sending_duty
 from rolltrace.store.links import links_of, save_links
 from rolltrace.store.merge import GRACE_SEC, remove_leftovers, remove_replaced
-from rolltrace.store.owners import Owned, busy_hosts, is_abandoned, other_hosts, remove_abandoned, unfinished_files
+from rolltrace.store.owners import busy_hosts, is_abandoned, other_hosts, remove_abandoned, unfinished_files
 from rolltrace.store.parts import (
     checksum_of,
     checksum_problem,
@@ -42,12 +43,15 @@ from rolltrace.store.prune import PRUNED, Pruned, finish_pruning, prunable, prun
 from rolltrace.store.routes import Route, note_routes, outbox_folder, outboxes, routes, sender_folder
 
 __all__ = [
+    "DEAD_SEC",
     "GRACE_SEC",
     "PRUNED",
     "SCHEMAS",
+    "UPKEEP",
     "Compacted",
+    "Holder",
+    "Lease",
     "OnUnreadable",
-    "Owned",
     "Partition",
     "Pruned",
     "Route",
@@ -65,6 +69,7 @@ __all__ = [
     "finished_steps",
     "foreign_entries",
     "hidden_parts",
+    "holders",
     "is_abandoned",
     "is_part_name",
     "leave_out",
@@ -90,6 +95,7 @@ __all__ = [
     "row_count",
     "save_links",
     "sender_folder",
+    "sending_duty",
     "source_of",
     "step_folder",
     "step_folders",

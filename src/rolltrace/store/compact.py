@@ -3,7 +3,7 @@
 A finished step becomes few large parts. A running one gets a new part with every segment that is drained, so its parts
 are merged by tiers: eight small ones become one of the next size, and each row is rewritten a few times, not once per
 segment. A part whose journal segment still exists is left alone: its drainer may yet write it again. So is one that
-another host brought (`owners`), and one that cannot be read.
+cannot be read. Which host brought a part does not matter.
 Rows of trajectories that were begun and then not kept are removed on the way.
 """
 
@@ -21,8 +21,7 @@ from rolltrace._guard import logger
 from rolltrace.record import LOSSES, TABLES
 from rolltrace.store.arrow import as_today
 from rolltrace.store.layout import Partition, source_of, step_folders, step_of, table_of
-from rolltrace.store.merge import replace_parts
-from rolltrace.store.owners import Owned
+from rolltrace.store.merge import Superseded, replace_parts
 from rolltrace.store.parts import undrained_sources, visible_parts
 
 _MOST_BYTES = 256 << 20
@@ -52,33 +51,32 @@ def compact(
     steps: Steps = lambda folder: True,
     running: Steps = lambda folder: False,
     fewest_parts: int = _FEWEST_PARTS,
-    owned: Callable[[Path], bool] | None = None,
     kind_of: Callable[[Path], object | None] = lambda part: 0,
     deadline: float = float("inf"),
+    epoch: int = 0,
 ) -> Compacted:
-    """Merge parts, step by step and table by table. The caller holds the lock, and removes the old ones later.
+    """Merge parts, step by step and table by table. The caller removes the old ones later.
 
     Args:
         store: The store.
         steps: Which steps to look at; all if not given.
         running: Which of these still grow, and are merged by tiers; none if not given.
         fewest_parts: Other steps with fewer parts of a table are left as they are.
-        owned: Which parts may be replaced; those of this host if not given.
         kind_of: Parts are merged with others of the same kind only, and those of the kind None not at all.
         deadline: On the monotonic clock; no merging begins after it.
+        epoch: Of the lease under which this is done.
     """
-    may_replace = owned or Owned(store)
+    listed = {folder: visible_parts(folder) for folder in step_folders(store) if steps(folder)}
+    # After the parts: one that was there, and whose segment is gone by now, will not be written again.
     undrained = undrained_sources(store)
     fewer = 0
-    for folder in step_folders(store):
-        if not steps(folder):
-            continue
+    for folder, there in listed.items():
         tables: dict[str, list[Path]] = defaultdict(list)
-        for part in visible_parts(folder):
+        for part in there:
             tables[table_of(part)].append(part)
         dropped = frozenset(each for part in tables.get(LOSSES.name, ()) for each in dropped_in(part))
         for name, parts in tables.items():
-            free = [part for part in parts if source_of(part) not in undrained and may_replace(part)]
+            free = [part for part in parts if source_of(part) not in undrained]
             if name not in _TABLES:
                 continue
             leave_out = dropped if name != LOSSES.name and not running(folder) else frozenset()
@@ -89,7 +87,10 @@ def compact(
             for batch, leave_out in batches:
                 if time.monotonic() > deadline:
                     return Compacted(fewer, True)
-                fewer += _merge(store, name, batch, leave_out, level=1 if running(folder) else 9)
+                try:
+                    fewer += _merge(store, name, batch, leave_out, level=1 if running(folder) else 9, epoch=epoch)
+                except Superseded:  # by another host: what it left is another time's turn
+                    break
     return Compacted(fewer, False)
 
 
@@ -163,7 +164,7 @@ def _batches(parts: Iterable[Path]) -> Iterator[list[Path]]:
         yield batch
 
 
-def _merge(store: Path, table: str, parts: list[Path], leave_out: frozenset[str], *, level: int) -> int:
+def _merge(store: Path, table: str, parts: list[Path], leave_out: frozenset[str], *, level: int, epoch: int) -> int:
     """How many parts became fewer."""
     kind = _TABLES[table]
     readable: list[Path] = []
@@ -186,7 +187,7 @@ def _merge(store: Path, table: str, parts: list[Path], leave_out: frozenset[str]
     order = [name for name in ("trajectory_id", "start_ns", "time_ns") if name in rows.column_names]
     if order:
         rows = rows.take(pc.sort_indices(rows, sort_keys=[(name, "ascending") for name in order]))
-    replace_parts(store, place, kind, readable, rows, level=level)
+    replace_parts(store, place, kind, readable, rows, level=level, epoch=epoch)
     return len(readable) - 1
 
 

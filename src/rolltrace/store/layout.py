@@ -8,6 +8,8 @@
     STORE/journal/HOST/*.seg                                            what the drainer has not yet taken
     STORE/outbox/BACKEND/                                               what was sent on (keeper/outbox.py)
     STORE/unreadable/SEGMENT-PLACE.msgpack                              records that could not be made rows
+    STORE/lease/DUTY/EPOCH.json                                         which host does what (lease.py)
+    STORE/upkeep/                                                       what it was doing (merge.py, prune.py)
 
 Names are Hive style, so any tool that reads a folder of Parquet files knows project, experiment and step. What a
 file system or a URL could take amiss is percent-escaped; very long names are cut and made unique by a hash.
@@ -31,6 +33,7 @@ from rolltrace.record import FORMAT
 
 COMPACTED = "compact-"
 """How the source of a part that stands for others begins; that of any other is the name of its segment or import."""
+_GENERATION = re.compile(rf"{COMPACTED}(\d{{6,}})-([0-9a-f]{{8}})")
 _PART = re.compile(r"[a-z]+--[A-Za-z0-9_.~-]+\.parquet")
 _STEP = re.compile(r"step=(?:none|-?\d+)")
 _NOT_FOREIGN = (".new", ".bad")
@@ -148,6 +151,23 @@ def table_of(part: Path) -> str:
 
 def source_of(part: Path) -> str:
     return part.name.partition("--")[2].removesuffix(".parquet")
+
+
+class Generation(NamedTuple):
+    """The number of a part that stands for others, among those of its step, table and store."""
+
+    store_id: str
+    number: int
+
+    @property
+    def source(self) -> str:
+        return f"{COMPACTED}{self.number:06d}-{self.store_id}"
+
+
+def generation_of(part: Path) -> Generation | None:
+    """The generation of a part; None if it has none, as all but those that stand for others, and those of old."""
+    match = _GENERATION.fullmatch(source_of(part))
+    return Generation(match[2], int(match[1])) if match else None
 
 
 def blob_path(store: Path, name: str) -> Path:

@@ -1,8 +1,4 @@
-"""Who may replace or remove a file: the host that brought it, or anybody if nobody will finish it.
-
-Locks count on one host. If two hosts merged, pruned or removed the same parts of a shared folder, rows would be lost,
-doubled or come back. So each host does so only with parts that carry its own tag (`files.host`). Parts without one
-(imports, stores of older versions) belong to a host as long as no other has ever written to the store.
+"""Which hosts write to a store, and which of its unfinished files nobody will finish.
 
 Files that a killed process did not finish are hidden, and read by nobody. Their names tell who wrote them. One of this
 host goes when its process is gone; one of another host when it is old: if its writer was only suspended, it finds the
@@ -17,32 +13,13 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from rolltrace.files import host_name, host_of, host_tag, tag_of
-from rolltrace.journal import journal_folder
-from rolltrace.store.layout import source_of
+from rolltrace.files import host_name, host_tag
+from rolltrace.journal import journal_folder, undrained_elsewhere
 
 _UNFINISHED = re.compile(r"\..+\.(?P<pid>\d+)(?:\.(?P<host>h[0-9a-f]{8}))?\.new")
 _SEGMENT = re.compile(r"\d+T\d+-(?P<pid>\d+)-[0-9a-f]+(?:-(?P<host>h[0-9a-f]{8}))?-\d+\.new")
 _YOUNGEST_SEC = 60.0
 _OLD_SEC = 3600.0
-
-
-class Owned:
-    """Says of a part whether this host may replace it."""
-
-    def __init__(self, store: Path, *, all_hosts: bool = False) -> None:
-        """With `all_hosts`, every part: somebody made sure that no other host works on the store."""
-        self._all_hosts = all_hosts
-        self._tag = host_tag()
-        self._alone = not other_hosts(store)
-
-    def __call__(self, part: Path) -> bool:
-        return self._all_hosts or self.is_mine(source_of(part))
-
-    def is_mine(self, source: str) -> bool:
-        """The same of a source or a writer, by its name."""
-        owner = host_of(source)
-        return self._alone if owner is None else owner == self._tag
 
 
 def other_hosts(store: Path) -> list[str]:
@@ -54,20 +31,25 @@ def other_hosts(store: Path) -> list[str]:
         return []
 
 
-def busy_hosts(store: Path) -> frozenset[str]:
-    """The tags of the other hosts that have journals: something runs there, or waits to be drained."""
-    journals = store / "journal"
-    return frozenset(tag_of(name) for name in other_hosts(store) if any((journals / name).glob("*.seg")))
+def busy_hosts(store: Path) -> list[str]:
+    """Those of the other hosts that have journals: something runs there, or waits to be drained."""
+    elsewhere = {host for host, _ in undrained_elsewhere(store)}
+    return [name for name in other_hosts(store) if name in elsewhere or any((store / "journal" / name).glob("*.seg"))]
 
 
 def unfinished_files(store: Path) -> Iterator[Path]:
     """Every file of a store that is being written under a hidden name, or was when its process was killed."""
     yield from sorted(store.glob(".*.new"))
-    for name in ("data", "summary", "blobs", "tokenizers", "outbox", "journal"):
+    for name in ("data", "summary", "blobs", "tokenizers", "outbox", "lease", "upkeep", "journal"):
         for folder, _, files in os.walk(store / name):
-            yield from sorted(
-                Path(folder, file) for file in files if _UNFINISHED.fullmatch(file) or _SEGMENT.fullmatch(file)
-            )
+            yield from sorted(Path(folder, file) for file in files if is_unfinished(Path(folder, file)))
+    if store not in journal_folder(store).parents:
+        yield from sorted(path for path in journal_folder(store).glob("*.new") if is_unfinished(path))
+
+
+def is_unfinished(path: Path) -> bool:
+    """Whether a file is being written, by its name."""
+    return bool(_UNFINISHED.fullmatch(path.name) or _SEGMENT.fullmatch(path.name))
 
 
 def is_abandoned(path: Path, *, youngest_sec: float = _YOUNGEST_SEC) -> bool:
@@ -80,15 +62,15 @@ def is_abandoned(path: Path, *, youngest_sec: float = _YOUNGEST_SEC) -> bool:
     if match is None or match["host"] not in (None, host_tag()):
         return age_sec > _OLD_SEC
     # A clock that was set back must not keep it for ever.
-    return (age_sec > youngest_sec or age_sec < -_OLD_SEC) and not _is_running(int(match["pid"]))
+    return (age_sec > youngest_sec or age_sec < -_OLD_SEC) and not is_running(int(match["pid"]))
 
 
 def remove_abandoned(store: Path, *, youngest_sec: float = _YOUNGEST_SEC) -> int:
     """Remove what nobody will finish, except in the journal folders of other hosts; how many files that were."""
     count = 0
-    journals, mine = store / "journal", journal_folder(store)
+    journals, mine = store / "journal", store / "journal" / host_name()
     for path in unfinished_files(store):
-        if journals in path.parents and path.parent != mine:
+        if journals in path.parents and mine not in path.parents:
             continue
         if is_abandoned(path, youngest_sec=youngest_sec):
             path.unlink(missing_ok=True)
@@ -96,7 +78,7 @@ def remove_abandoned(store: Path, *, youngest_sec: float = _YOUNGEST_SEC) -> int
     return count
 
 
-def _is_running(pid: int) -> bool:
+def is_running(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except PermissionError:

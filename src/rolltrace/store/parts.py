@@ -4,6 +4,10 @@ A part may stand for others: it holds their rows and names them in its footer, e
 moment it appears, readers leave those out. What a footer says is believed only as far as the numbers fit: a part that
 has other rows than were counted is still seen, whatever a footer says.
 
+Such a part has a generation, a number that only one part of its step and table can have, and names the earlier
+generations that are still to be read. One that the newest does not name is void: whoever wrote it had been suspended
+for so long that its number had been used and was free again.
+
 Settings were chosen by measurement (docs/design/003-store.md): zstd, rows of one trajectory together, one large page
 per column chunk and no dictionary for token columns, so that zstd sees the prefix that every turn repeats.
 """
@@ -11,6 +15,7 @@ per column chunk and no dictionary for token columns, so that zstd sees the pref
 from __future__ import annotations
 
 import mmap
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -20,13 +25,15 @@ import msgspec
 import xxhash
 
 from rolltrace._arrow import pa, pc, pq
-from rolltrace.files import check_inside, file_mode, make_folder, open_private, replacing
+from rolltrace.files import check_inside, creating, file_mode, make_folder, open_private, replacing
+from rolltrace.journal import journal_folders
 from rolltrace.record import Table
 from rolltrace.store.arrow import BULKY, SCHEMAS, arrow_column
 from rolltrace.store.layout import (
     COMPACTED,
     OnUnreadable,
     Partition,
+    generation_of,
     leave_out,
     part_name,
     parts_in,
@@ -64,6 +71,10 @@ class Standing(msgspec.Struct):
     """How many of the sources, the first ones, were merged into it. The others had been merged into these before."""
     removed: int = 0
     """How many rows of those were left out on purpose: pruned, or of trajectories that are not kept."""
+    live: list[int] | None = None
+    """The earlier generations that are to be read beside it."""
+    epoch: int = 0
+    """In which epoch of the lease of upkeep it was written; 0 if under none."""
 
 
 def write_part(store: Path, partition: Partition, table: Table, source: str, rows: Iterable[Row]) -> Path:
@@ -84,8 +95,7 @@ def write_table(
     rows: pa.Table,
     *,
     replaces: Iterable[Replaced] = (),
-    merged: int = 0,
-    removed: int = 0,
+    standing: Standing | None = None,
     level: int = 1,
 ) -> Path:
     """As `write_part`, for rows that are Arrow already.
@@ -93,8 +103,11 @@ def write_table(
     Args:
         store, partition, table, source, rows: What, and where it goes.
         replaces: The parts that this one stands for, those merged into it first.
-        merged, removed: As in `Standing`.
+        standing: What else there is to say of these; `rows` is filled in.
         level: Of zstd: 1 is fast; 9 saves another sixth, for parts that stay.
+
+    Raises:
+        FileExistsError: with `standing`, if there is such a part. Without, it is replaced.
     """
     folder = partition.folder(store)
     check_inside(store, folder)
@@ -103,10 +116,13 @@ def write_table(
     bulky = [column.name for column in table.columns if column.type in BULKY]
     sources = list(replaces)
     metadata = {**(rows.schema.metadata or {}), b"rolltrace_replaces": "\n".join(each.source for each in sources)}
-    if sources:
-        standing = Standing([each.rows for each in sources], merged, removed)
+    if standing is not None:
+        standing = msgspec.structs.replace(standing, rows=[each.rows for each in sources])
         metadata[b"rolltrace_replaced_rows"] = msgspec.json.encode(standing)
-    with replacing(path, durable=True, mode=file_mode(folder)) as hidden:
+        appearing = creating(path, durable=True)
+    else:
+        appearing = replacing(path, durable=True, mode=file_mode(folder))
+    with appearing as hidden:
         with pq.ParquetWriter(
             hidden,
             rows.schema.with_metadata(metadata),
@@ -168,13 +184,44 @@ def hidden_parts(folder: Path) -> dict[Path, Path]:
 
 def _hidden(parts: list[Path]) -> Iterator[tuple[Path, Path]]:
     by_name = {(table_of(part), source_of(part)): part for part in parts}
-    for part in parts:
-        if not source_of(part).startswith(COMPACTED):
+    compacted = [part for part in parts if source_of(part).startswith(COMPACTED)]
+    void = _void(compacted)
+    yield from void.items()
+    for part in compacted:
+        if part in void:
             continue
         for each in replaced_by(part):
             other = by_name.get((table_of(part), each.source))
-            if other is not None and other != part and _accounts_for(part, other, each.rows):
+            if other is not None and other != part and other not in void and _accounts_for(part, other, each.rows):
                 yield other, part
+
+
+def _void(compacted: list[Path]) -> dict[Path, Path]:
+    """The parts whose generation was used before, each with the newest one."""
+    tables: dict[tuple[str, str], list[tuple[int, Path]]] = defaultdict(list)
+    for part in compacted:
+        generation = generation_of(part)
+        if generation is not None:
+            tables[table_of(part), generation.store_id].append((generation.number, part))
+    void: dict[Path, Path] = {}
+    for generations in tables.values():
+        # The newest that can be read: one that is damaged says nothing.
+        newest, live = next(
+            ((part, live) for _, part in sorted(generations, reverse=True) if (live := live_beside(part)) is not None),
+            (None, frozenset[int]()),
+        )
+        if newest is not None:
+            latest = next(number for number, part in generations if part == newest)
+            void.update({part: newest for number, part in generations if number < latest and number not in live})
+    return void
+
+
+def live_beside(part: Path) -> frozenset[int] | None:
+    """The earlier generations that are to be read beside this one; None if it does not tell."""
+    try:
+        return _read_standing(part).live
+    except _unreadable():
+        return None
 
 
 def _accounts_for(part: Path, other: Path, rows: int | None) -> bool:
@@ -190,7 +237,7 @@ def _accounts_for(part: Path, other: Path, rows: int | None) -> bool:
 def replaced_by(part: Path) -> tuple[Replaced, ...]:
     """The parts that a part stands for, by its footer; none if that cannot be read, or if the numbers do not fit."""
     try:
-        return _read_replaced(part) if source_of(part).startswith(COMPACTED) else ()
+        return _read_standing(part).replaced if source_of(part).startswith(COMPACTED) else ()
     except _unreadable():
         return ()
 
@@ -198,16 +245,10 @@ def replaced_by(part: Path) -> tuple[Replaced, ...]:
 def merged_into(part: Path) -> tuple[str, ...]:
     """The sources of the parts that were merged into a part, or pruned to it; not those merged into these before."""
     try:
-        return _read_merged(part) if source_of(part).startswith(COMPACTED) else ()
+        stands = _read_standing(part) if source_of(part).startswith(COMPACTED) else None
     except _unreadable():
         return ()
-
-
-@lru_cache(maxsize=65_536)  # such a part never changes
-def _read_merged(part: Path) -> tuple[str, ...]:
-    counts = (pq.read_metadata(part).metadata or {}).get(b"rolltrace_replaced_rows")
-    sources = tuple(each.source for each in _read_replaced(part))
-    return sources if counts is None else sources[: msgspec.json.decode(counts, type=Standing).merged]
+    return () if stands is None else tuple(each.source for each in stands.replaced[: stands.merged])
 
 
 def _unreadable() -> tuple[type[Exception], ...]:
@@ -222,24 +263,37 @@ def row_count(part: Path) -> int | None:
         return None
 
 
+class _Stands(NamedTuple):
+    replaced: tuple[Replaced, ...]
+    live: frozenset[int] | None
+    merged: int
+
+
+def _read_standing(part: Path) -> _Stands:
+    status = part.stat()  # a step that was removed because a lake has it (keeper/shipped.py) begins to count anew
+    return _read_footer(part, status.st_mtime_ns, status.st_size)
+
+
 @lru_cache(maxsize=65_536)  # such a part never changes
-def _read_replaced(part: Path) -> tuple[Replaced, ...]:
+def _read_footer(part: Path, time_ns: int, size: int) -> _Stands:
     footer = pq.read_metadata(part)
     metadata = footer.metadata or {}
     sources = [source for source in metadata.get(b"rolltrace_replaces", b"").decode().split("\n") if source]
     counts = metadata.get(b"rolltrace_replaced_rows")
     if counts is None:
-        return tuple(Replaced(source, None) for source in sources)
+        return _Stands(tuple(Replaced(source, None) for source in sources), None, len(sources))
     standing = msgspec.json.decode(counts, type=Standing)
     merged = standing.rows[: standing.merged]
     if len(standing.rows) != len(sources) or footer.num_rows + standing.removed != sum(rows or 0 for rows in merged):
-        return ()
-    return tuple(map(Replaced, sources, standing.rows))
+        return _Stands((), None, 0)
+    live = None if standing.live is None else frozenset(standing.live)
+    return _Stands(tuple(map(Replaced, sources, standing.rows)), live, standing.merged)
 
 
 def undrained_sources(store: Path) -> frozenset[str]:
     """The segments that still exist, perhaps set aside: a drainer may write their parts again."""
-    return frozenset(path.name.partition(".seg")[0] for path in (store / "journal").glob("*/*.seg*"))
+    files = (path for folder in journal_folders(store) for path in folder.glob("*.seg*"))
+    return frozenset(path.name.partition(".seg")[0] for path in files)
 
 
 def _add_checksum(part: Path) -> None:

@@ -2,8 +2,13 @@
 
 The summary rows (trajectories, scores, flags, losses) always stay, each step gets a row in `losses` that says how many
 were pruned, and each trajectory a note that says when and why. Parts are replaced one by one, as in compaction. What is
-to be done is written down first, in a plan beside the journals of this host: a kill in between leaves some parts pruned
-and the rest whole, and whoever prunes next carries the plan out to its end, so that each trajectory is counted once.
+to be done is written down first, in a plan: a kill in between leaves some parts pruned and the rest whole, and whoever
+prunes next, on any host, carries the plan out to its end, so that each trajectory is counted once.
+
+    STORE/upkeep/plans/00000003.json     a plan; the next one is made when this one is done
+    STORE/upkeep/plans/00000003.done     it is
+
+Plans are numbered (`files.numbered`): one that was made without knowing of another host's is not carried out.
 
 Payloads are inputs, outputs, tokens, texts, tracebacks, notes. Small columns stay, and with `whole` only the rows of
 model and tool calls, because turns, tool calls and tokens are part of the summary.
@@ -11,25 +16,24 @@ model and tool calls, because turns, tool calls and tokens are part of the summa
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
-import xxhash
 
 from rolltrace._arrow import pa, pc, pq
-from rolltrace.files import host_tag, make_folder, read_page, replace_file
-from rolltrace.journal import journal_folder
+from rolltrace.errors import StoreError
+from rolltrace.files import NumberedFiles, read_page, replace_file
 from rolltrace.record import LOSSES, NOTES, SPANS, TEXTS, TRANSITIONS, Table
 from rolltrace.store.arrow import BULKY
 from rolltrace.store.layout import Partition, source_of, step_folders, table_of
-from rolltrace.store.merge import replace_parts
-from rolltrace.store.owners import Owned
+from rolltrace.store.merge import Superseded, replace_parts
 from rolltrace.store.parts import row_count, undrained_sources, visible_parts, write_part
 
-_PLAN = "prune.plan"
+_TRIES = 20
 DETAIL = {table.name: table for table in (SPANS, TRANSITIONS, NOTES, TEXTS)}
 """The tables that have payloads."""
 PRUNED = "pruned"
@@ -71,14 +75,14 @@ def prune(
     reason: str | None = None,
     policy: str | None = None,
     steps: Callable[[Path], bool] = lambda folder: True,
-    owned: Callable[[Path], bool] | None = None,
+    epoch: int = 0,
     progress: Progress = lambda done, total: None,
 ) -> Pruned:
     """Remove the payloads of these trajectories, or with `whole` their transitions, notes and ops altogether.
 
     Model and tool calls keep their small columns even then: turns, tool calls and tokens are part of the summary.
 
-    The caller holds the drainer's lock. Parts that are still being drained are left for the next time.
+    Parts that are still being drained are left for the next time.
 
     Args:
         store: The store.
@@ -87,20 +91,24 @@ def prune(
         reason: Why, in `losses`; `pruned_payload` or `pruned_whole` if not given.
         policy: The command or policy that chose them, for whoever looks for a payload later.
         steps: Which step folders to look at; all if not given.
-        owned: Which parts may be replaced; those of this host if not given.
+        epoch: Of the lease under which this is done.
         progress: Told how many parts are done, of how many.
+
+    Raises:
+        StoreError: another host prunes all the time. What was planned is done by whoever prunes next.
     """
-    may_replace = owned or Owned(store)
-    finish_pruning(store, owned=may_replace)
-    by_step = prunable(store, chosen, whole=whole, steps=steps, owned=may_replace).steps
-    if not by_step:
-        return Pruned(0, 0, 0)
     why = reason or ("pruned_whole" if whole else "pruned_payload")
-    plan = _Plan(whole, why, list(by_step.items()), policy, time.time_ns())
-    _write_plan(store, plan)
-    pruned = _carry_out(store, plan, may_replace, progress)
-    _plan_file(store).unlink(missing_ok=True)
-    return pruned
+    plans = _plans(store)
+    for _ in range(_TRIES):
+        number = plans.newest()  # before looking: a plan that another host makes meanwhile has the next number
+        finish_pruning(store, epoch=epoch)
+        by_step = prunable(store, chosen, whole=whole, steps=steps).steps
+        if not by_step:
+            return Pruned(0, 0, 0)
+        plan = _Plan(os.urandom(8).hex(), whole, why, list(by_step.items()), policy, time.time_ns(), epoch)
+        if plans.add(number + 1, msgspec.json.encode(plan)):
+            return _carry_out(store, number + 1, plan, progress)
+    raise StoreError(f"another host prunes the store {str(store)!r} all the time; try again later")
 
 
 def prunable(
@@ -109,13 +117,12 @@ def prunable(
     *,
     whole: bool = False,
     steps: Callable[[Path], bool] = lambda folder: True,
-    owned: Callable[[Path], bool] | None = None,
 ) -> Prunable:
     """Those of these trajectories that have something to remove. The arguments are those of `prune`."""
     ids = pa.array(sorted(chosen), type=pa.string())
     by_step: dict[Partition, set[str]] = {}
     size = 0
-    for part in _parts(store, steps, owned or Owned(store)):
+    for part in _parts(store, steps):
         names = pq.read_table(part, columns=["trajectory_id"], partitioning=None)["trajectory_id"]
         if pc.any(pc.is_in(names, value_set=ids)).as_py():
             rows = pq.read_table(part, partitioning=None)
@@ -140,22 +147,27 @@ def _less(part: Path, rows: pa.Table, left: pa.Table) -> int:
 
 
 def pruning_is_planned(store: Path) -> bool:
-    """Whether a killed run left something to do."""
-    return _plan_file(store).exists()
+    """Whether a killed run, or another host, left something to do."""
+    plans = _plans(store)
+    number = plans.newest()
+    return number > 0 and not _done_file(plans, number).exists()
 
 
-def finish_pruning(store: Path, *, owned: Callable[[Path], bool] | None = None) -> None:
-    """Carry out what a killed run had planned. The caller holds the drainer's lock."""
-    file = _plan_file(store)
+def finish_pruning(store: Path, *, epoch: int = 0) -> None:
+    """Carry out what a killed run, or another host, had planned."""
+    plans = _plans(store)
+    number = plans.newest()
+    if not pruning_is_planned(store):
+        return
     try:
-        plan = msgspec.json.decode(read_page(file), type=_Plan)
-    except FileNotFoundError:
+        plan = msgspec.json.decode(read_page(plans.path(number)), type=_Plan)
+    except FileNotFoundError:  # done, and followed by another
         return
-    except msgspec.MsgspecError:  # not ours: it appears by a rename, so ours is whole
-        file.unlink()
+    except msgspec.MsgspecError:  # not ours: it appears all at once, so ours is whole
+        replace_file(_done_file(plans, number), b"")
         return
-    _carry_out(store, plan, owned or Owned(store), lambda done, total: None)
-    file.unlink(missing_ok=True)
+    plan.epoch = epoch
+    _carry_out(store, number, plan, lambda done, total: None)
 
 
 def prune_as_noted(store: Path, folder: Path) -> None:
@@ -189,55 +201,74 @@ def _is_whole(body: str | None) -> bool:
 
 
 class _Plan(msgspec.Struct, array_like=True):
+    name: str
     whole: bool
     reason: str
     steps: list[tuple[Partition, set[str]]]
     """The trajectories that have something to remove."""
-    policy: str | None = None
-    time_ns: int | None = None
+    policy: str | None
+    time_ns: int
+    epoch: int
+    """Of the lease under which it is carried out."""
 
 
-def _plan_file(store: Path) -> Path:
-    return journal_folder(store) / _PLAN
+def _plans(store: Path) -> NumberedFiles:
+    return NumberedFiles(store / "upkeep" / "plans")
 
 
-def _write_plan(store: Path, plan: _Plan) -> None:
-    file = _plan_file(store)
-    make_folder(file.parent)
-    replace_file(file, msgspec.json.encode(plan))
+def _done_file(plans: NumberedFiles, number: int) -> Path:
+    return plans.path(number).with_suffix(".done")
 
 
-def _carry_out(store: Path, plan: _Plan, owned: Callable[[Path], bool], progress: Progress) -> Pruned:
+def _carry_out(store: Path, number: int, plan: _Plan, progress: Progress) -> Pruned:
+    """Do what is planned. Another host may be doing the same: what one has pruned, the other finds pruned."""
     ids = {
         partition.folder(store): pa.array(sorted(trajectory_ids), type=pa.string())
         for partition, trajectory_ids in plan.steps
     }
-    parts = list(_parts(store, ids.__contains__, owned))
     rows = size = 0
-    for done, part in enumerate(parts):
-        progress(done, len(parts))
-        table = pq.read_table(part, partitioning=None)
-        stripped = _strip(table, DETAIL[table_of(part)], ids[part.parent], whole=plan.whole)
-        if stripped.changed:
-            rows += stripped.changed
-            fresh = replace_parts(store, _partition(table), DETAIL[table_of(part)], [part], stripped.rows)
-            size += part.stat().st_size - fresh.stat().st_size
+    for _ in range(_TRIES):
+        superseded = False
+        parts = list(_parts(store, ids.__contains__))
+        for done, part in enumerate(parts):
+            progress(done, len(parts))
+            try:
+                table = pq.read_table(part, partitioning=None)
+                stripped = _strip(table, DETAIL[table_of(part)], ids[part.parent], whole=plan.whole)
+                if stripped.changed:
+                    before, kind = part.stat().st_size, DETAIL[table_of(part)]
+                    fresh = replace_parts(store, _partition(table), kind, [part], stripped.rows, epoch=plan.epoch)
+                    rows += stripped.changed
+                    size += before - fresh.stat().st_size
+            except (Superseded, FileNotFoundError):
+                superseded = True
+        if not superseded:
+            break
+    else:
+        raise StoreError(f"another host merges the store {str(store)!r} all the time; try again later")
     for partition, trajectory_ids in plan.steps:
         _count(store, partition, trajectory_ids, plan)
+    plans = _plans(store)
+    replace_file(_done_file(plans, number), b"")
+    for older in plans.numbers():
+        if older < number:
+            plans.path(older).unlink(missing_ok=True)
+            _done_file(plans, older).unlink(missing_ok=True)
     progress(len(parts), len(parts))
     return Pruned(len(set().union(*(trajectory_ids for _, trajectory_ids in plan.steps))), rows, size)
 
 
-def _parts(store: Path, steps: Callable[[Path], bool], owned: Callable[[Path], bool]) -> Iterator[Path]:
-    """The parts of these steps that may be pruned now."""
-    undrained = undrained_sources(store)
-    for folder in step_folders(store):
-        if steps(folder):
-            for part in visible_parts(folder):
-                # A damaged part stays as it is: `rolltrace doctor` names it.
-                mine = table_of(part) in DETAIL and source_of(part) not in undrained and owned(part)
-                if mine and row_count(part) is not None:
-                    yield part
+def _parts(store: Path, steps: Callable[[Path], bool]) -> list[Path]:
+    """The parts of these steps that may be pruned now. A damaged one stays as it is: `rolltrace doctor` names it."""
+    parts = [
+        part
+        for folder in step_folders(store)
+        if steps(folder)
+        for part in visible_parts(folder)
+        if table_of(part) in DETAIL and row_count(part) is not None
+    ]
+    undrained = undrained_sources(store)  # after the parts, as in compaction
+    return [part for part in parts if source_of(part) not in undrained]
 
 
 def _partition(rows: pa.Table) -> Partition:
@@ -247,8 +278,7 @@ def _partition(rows: pa.Table) -> Partition:
 
 def _count(store: Path, partition: Partition, trajectory_ids: set[str], plan: _Plan) -> None:
     """Say in the store how many were pruned, and of each when and why."""
-    name = xxhash.xxh3_64_hexdigest(" ".join(sorted(trajectory_ids)).encode())
-    source = f"prune-{host_tag()}-{plan.reason}-{name}"
+    source = f"prune-{plan.reason}-{plan.name}"
     where = {**partition._asdict(), "worker": "prune"}
     body = msgspec.json.encode({"policy": plan.policy, "whole": plan.whole}).decode()
     note = {**where, "event": PRUNED, "time_ns": plan.time_ns, "body": body}

@@ -25,15 +25,29 @@ from rolltrace.view.listen import (
 
 if TYPE_CHECKING:
     from rolltrace.query import Comparison, Result, Store, Trajectory
+    from rolltrace.view.connection import Connection
+    from rolltrace.view.guesses import Guesses
     from rolltrace.view.notebook import Page
-    from rolltrace.view.security import access_for
+    from rolltrace.view.security import Access, access_for
     from rolltrace.view.server import application
     from rolltrace.view.writes import Writing
 
-_LATER, __getattr__ = load_later(__name__, {"security": "access_for", "server": "application", "writes": "Writing"})
+_LATER, __getattr__ = load_later(
+    __name__,
+    {
+        "connection": "Connection",
+        "guesses": "Guesses",
+        "security": "Access access_for",
+        "server": "application",
+        "writes": "Writing",
+    },
+)
 
 __all__ = [
+    "Access",
     "Certificate",
+    "Connection",
+    "Guesses",
     "Listening",
     "Writing",
     "access_for",

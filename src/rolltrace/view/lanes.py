@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from rolltrace.view.loaded import Loaded
 
 T = TypeVar("T")
-_THREADS = 8
+_THREADS = 32
+"""More than run at once: those that ask the same wait for one answer."""
 
 
 class Opened(NamedTuple):
@@ -64,6 +65,7 @@ class Lane:
                 raise StoreError(f"the store {str(self._path)!r} no longer exists")
             if self._opened is None:
                 store = open_store(self._path, memory_limit=QUERY_MEMORY)
+                store.look_ahead()
                 self._opened = Opened(store, Loaded(store), Answers())
             return self._opened
 

@@ -6,6 +6,7 @@ import ipaddress
 import re
 import socket
 import ssl
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 DEFAULT_PORT = 7655
 """ROLL on the keys of a telephone."""
+_SWITCH_SEC = 0.0005
 _PART = re.compile(r"[\w.~!$&()*+,;=:@-]+", re.ASCII)
 """Of a path that a proxy has before ours."""
 
@@ -83,13 +85,13 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def listen(host: str, port: int | None) -> Listening:
+def listen(host: str, port: int | None, usual: int = DEFAULT_PORT) -> Listening:
     """Take a port: the one that is asked for; else the usual one, or any that is free.
 
     Raises:
         ConfigError: the port is taken, or the address is not one of this machine.
     """
-    for attempt in (port,) if port is not None else (DEFAULT_PORT, 0):
+    for attempt in (port,) if port is not None else (usual, 0):
         try:
             return _bound(host, attempt)
         except OSError as fault:
@@ -154,5 +156,7 @@ def serve(
     certificate: Certificate | None = None,
 ) -> None:
     """Answer until a signal ends it."""
+    # Else each thread that waited for data waits for another 5 ms while one decodes journals: many times per answer.
+    sys.setswitchinterval(_SWITCH_SEC)
     server = server_of(stores, access, writing, root_path=root_path, certificate=certificate)
     server.run(sockets=[listening.socket])

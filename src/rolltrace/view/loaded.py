@@ -1,4 +1,8 @@
-"""Trajectories that somebody looks at, kept while nothing about them changes: all tabs of a page ask for one."""
+"""Trajectories that somebody looks at, kept while nothing about them changes: all tabs of a page ask for one.
+
+Of all that is kept, the oldest goes when there is more than `_MOST_BYTES` by a rough estimate. What was read of
+payloads is given back as soon as another trajectory is asked for.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +24,16 @@ from rolltrace.query import (
 )
 
 T = TypeVar("T")
-_MOST = 64
+_MOST_BYTES = 64 << 20
+_MOST_PLACES = 1024
+_PER_OP, _PER_TOKEN, _PER_PART = 2_000, 150, 500
+"""What an op, a token and a part of a message take in Python, in bytes."""
 
 
 class _Known(NamedTuple):
     version: str
     value: Any
+    size_bytes: int
 
 
 class Loaded:
@@ -35,7 +43,9 @@ class Loaded:
         self._store = store
         self._lock = threading.Lock()
         self._known: OrderedDict[tuple[str, str], _Known] = OrderedDict()
+        self._bytes = 0
         self._places: OrderedDict[str, Place] = OrderedDict()
+        self._newest: Trajectory | None = None
 
     def place(self, trajectory_id: str) -> Place:
         """Where it is; a prefix of its id is enough."""
@@ -45,23 +55,42 @@ class Loaded:
             place = find_trajectory(self._store, trajectory_id)
             with self._lock:
                 if trajectory_id == place.trajectory_id:  # fewer letters may mean several some day
-                    self._remember(self._places, trajectory_id, place)
+                    self._places[trajectory_id] = place
+                    if len(self._places) > _MOST_PLACES:
+                        self._places.popitem(last=False)
         return place
 
     def trajectory(self, trajectory_id: str) -> Trajectory:
-        return self._get("trajectory", trajectory_id, lambda place: self._store.trajectory(place.trajectory_id))
+        trajectory = self._get(
+            "trajectory",
+            trajectory_id,
+            lambda place: self._store.trajectory(place.trajectory_id),
+            lambda read: _PER_OP * sum(1 for _ in read.walk()),
+        )
+        with self._lock:
+            before, self._newest = self._newest, trajectory
+        if before is not None and before is not trajectory:
+            before.release()
+        return trajectory
 
     def messages(self, trajectory_id: str) -> list[ShownMessage]:
-        read = self.trajectory
-        return self._get("messages", trajectory_id, lambda place: messages_of_trajectory(read(place.trajectory_id)))
+        def read(place: Place) -> list[ShownMessage]:
+            trajectory = self.trajectory(place.trajectory_id)
+            messages = messages_of_trajectory(trajectory)
+            trajectory.release()  # it went through all of it, and whoever opens an op begins somewhere else
+            return messages
+
+        return self._get("messages", trajectory_id, read, lambda messages: sum(map(_size_of, messages)))
 
     def ops(self, trajectory_id: str) -> list[dict[str, Any]]:
-        return self._get("ops", trajectory_id, lambda place: ops_of(self._store, place))
+        return self._get("ops", trajectory_id, lambda place: ops_of(self._store, place), lambda ops: _PER_OP * len(ops))
 
     def tokens(self, trajectory_id: str) -> TokenSequence:
-        return self._get("tokens", trajectory_id, lambda place: tokens_of(self._store, place))
+        return self._get(
+            "tokens", trajectory_id, lambda place: tokens_of(self._store, place), lambda read: _PER_TOKEN * len(read)
+        )
 
-    def _get(self, what: str, trajectory_id: str, read: Callable[[Place], T]) -> T:
+    def _get(self, what: str, trajectory_id: str, read: Callable[[Place], T], size_of: Callable[[T], int]) -> T:
         place = self.place(trajectory_id)
         version = self._store.version(place.step)
         key = (what, place.trajectory_id)
@@ -71,12 +100,18 @@ class Loaded:
                 self._known.move_to_end(key)
                 return entry.value  # type: ignore[no-any-return]
         value = read(place)
-        with self._lock:
-            self._remember(self._known, key, _Known(version, value))
+        self._keep(key, _Known(version, value, size_of(value)))
         return value
 
-    def _remember(self, entries: OrderedDict[Any, Any], key: Any, value: Any) -> None:
-        entries[key] = value
-        entries.move_to_end(key)
-        while len(entries) > _MOST:
-            entries.popitem(last=False)
+    def _keep(self, key: tuple[str, str], entry: _Known) -> None:
+        with self._lock:
+            before = self._known.pop(key, None)
+            self._bytes += entry.size_bytes - (0 if before is None else before.size_bytes)
+            self._known[key] = entry
+            while self._bytes > _MOST_BYTES and len(self._known) > 1:
+                self._bytes -= self._known.popitem(last=False)[1].size_bytes
+
+
+def _size_of(message: ShownMessage) -> int:
+    parts = [*message.parts, *(part for call in message.calls for part in (call.arguments, *call.result))]
+    return sum(_PER_PART + len(part.text) for part in parts)

@@ -59,6 +59,22 @@ class Access(NamedTuple):
     proxies: frozenset[str] = frozenset()
     """Names, with their port if it is not the usual one, of proxies whose pages may ask."""
 
+    def knows(self, host: str) -> bool:
+        """Whether the server may be asked for under what a Host header says."""
+        name = _name_of(host)
+        if name in self.hosts:
+            return True
+        if self.token is None:
+            return False
+        try:  # an address of numbers cannot be rebound, and there is a token
+            ipaddress.ip_address(name)
+        except ValueError:
+            return False
+        return True
+
+    def is_token(self, shown: str) -> bool:
+        return hmac.compare_digest(shown.encode(), (self.token or "").encode()) and bool(shown)
+
 
 def access_for(host: str, port: int, token: str | None, more_hosts: Iterable[str] = ()) -> Access:
     """The access that an address to listen on stands for."""
@@ -101,7 +117,7 @@ class Guard:
 
     def _site_refusal(self, headers: Headers, method: str) -> Response | None:
         host = headers.get("host", "")
-        if not self._knows(host):
+        if not self._access.knows(host):
             return _problem(
                 421, "forbidden", f"this server does not answer for the host {host[:100]!r}",
                 f"rolltrace view --allow-host {_name_of(host)[:100]}",
@@ -128,9 +144,9 @@ class Guard:
         client = (scope.get("client") or ("",))[0]
         if not await self._guesses.may_try(client):
             return _no_token(429, "busy", f"too many wrong tokens from {client}; try again in {SLOWED_SEC:g} s")
-        if linked and self._is_token(linked[-1]):
+        if linked and self._access.is_token(linked[-1]):
             return self._with_cookie(scope, [each for each in arguments if each[0] != _TOKEN_PARAMETER])
-        if any(self._is_token(each) for each in shown[-2:]):
+        if any(self._access.is_token(each) for each in shown[-2:]):
             return None
         self._guesses.wrong(client)
         return _no_token(401, "unauthorized", "this is not the token of this server")
@@ -153,27 +169,12 @@ class Guard:
         redirect.set_cookie(self._access.cookie, token, path=None, httponly=True, samesite="lax", secure=secure)
         return redirect
 
-    def _is_token(self, shown: str) -> bool:
-        return hmac.compare_digest(shown.encode(), (self._access.token or "").encode()) and bool(shown)
-
     def _cookie(self, headers: Headers) -> str:
         try:
             morsel = SimpleCookie(headers.get("cookie", "")).get(self._access.cookie)
         except CookieError:
             return ""
         return "" if morsel is None else morsel.value
-
-    def _knows(self, host: str) -> bool:
-        name = _name_of(host)
-        if name in self._access.hosts:
-            return True
-        if self._access.token is None:
-            return False
-        try:  # an address of numbers cannot be rebound, and there is a token
-            ipaddress.ip_address(name)
-        except ValueError:
-            return False
-        return True
 
 
 def _size_refusal(scope: Scope, headers: Headers) -> Response | None:

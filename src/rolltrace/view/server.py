@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import asyncio
-import gzip
 import logging
 import re
 import time
@@ -260,26 +259,24 @@ def _is_slow(endpoint: Endpoint, arguments: Any) -> bool:
 
 
 def _reply(endpoint: Endpoint, request: Request, asked: api.Asked, opened: Opened) -> _Reply:
+    from rolltrace.query import check_limit
     from rolltrace.view import api
 
     headers = {"Cache-Control": "no-store"}
-    etag, answer = "", None
-    if endpoint.name not in _ALWAYS_NEW:
-        state = f"{_version(endpoint, request, asked, opened)} {request.url.path}?{request.url.query}"
+    state = f"{_version(endpoint, request, asked, opened)} {request.url.path}?{request.url.query}"
+    if endpoint.name in _ALWAYS_NEW:
+        etag = f"{state} {time.monotonic() // EVERY_SEC}"  # all who ask at the same time
+    else:
         etag = f'W/"{xxh3_64_hexdigest(state.encode())}"'
         headers = {"Cache-Control": "private, no-cache", "ETag": etag, "Vary": "Accept-Encoding"}
         if etag in request.headers.get("if-none-match", ""):
             return _Reply(304, b"", "application/json", headers)
-        answer = opened.answers.get(etag)
-    if answer is None:
-        answer = api.HANDLERS[endpoint.name](asked)
-        if etag:
-            opened.answers.keep(etag, answer)
-    body = answer.body
+    ready = opened.answers.get(etag, lambda: api.HANDLERS[endpoint.name](asked), check_limit)
+    answer, body = ready.answer, ready.answer.body
     if answer.filename is not None:
         headers["Content-Disposition"] = f'attachment; filename="{answer.filename}"'
     if len(body) >= _SMALLEST_COMPRESSED and _takes_gzip(request) and answer.media_type == "application/json":
-        body = gzip.compress(body, 1)
+        body = ready.compressed
         headers["Content-Encoding"] = "gzip"
     return _Reply(200, body, answer.media_type, headers)
 

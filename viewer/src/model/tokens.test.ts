@@ -36,12 +36,12 @@ test("blocks cover every token once and stay inside their segment", () => {
   blocks.forEach((block, index) => expect(block.end).toBe(blocks[index + 1]?.start ?? 2000));
   expect(blocks.filter((block) => block.opens).map((block) => block.start)).toEqual([0, 700]);
   expect(blocks.at(-1)).toMatchObject({ start: 1990, segment: null });
-  expect(Math.max(...blocks.map((block) => block.end - block.start))).toBeLessThanOrEqual(480);
+  expect(Math.max(...blocks.map((block) => block.end - block.start))).toBeLessThanOrEqual(240);
 });
 
 test("a long block ends at a line's end", () => {
   const pieces = Array.from({ length: 600 }, (_, index) => (index % 50 === 49 ? "\n" : "x"));
-  expect(blocksOf(sequence(600, [segment(0, 600, "response", 0)], pieces))[0]!.end).toBe(150);
+  expect(blocksOf(sequence(600, [segment(0, 600, "response", 0)], pieces))[0]!.end).toBe(100);
 });
 
 test("a break begins a block", () => {
@@ -54,7 +54,7 @@ test("a break begins a block", () => {
 
 test("the block of a token is found", () => {
   const blocks = blocksOf(sequence(2000, [segment(0, 2000, "response", 0)]));
-  for (const index of [0, 479, 480, 1999]) {
+  for (const index of [0, 239, 240, 1999]) {
     const block = blocks[blockAt(blocks, index)]!;
     expect(block.start <= index && index < block.end).toBe(true);
   }

@@ -70,10 +70,10 @@ export function piecesOf(text: string, lengths: readonly number[]): string[] {
   });
 }
 
-const SHORTEST = 120;
-const LONGEST = 480;
+const SHORTEST = 80;
+const LONGEST = 240;
 
-/** Blocks of a few hundred tokens: each inside one segment, and ending at a line's end where there is one. */
+/** Blocks of some ten lines, so that a frame draws little that is not in sight: each inside one segment, and ending at a line's end where there is one. */
 export function blocksOf(tokens: Tokens): Block[] {
   const blocks: Block[] = [];
   const end = tokens.start + tokens.ids.length;

@@ -1,5 +1,6 @@
 """Weave: one trace per trajectory, with its scores, in the W&B project named as ours."""
 
 from rolltrace.backends.weave.backend import WeaveBackend
+from rolltrace.backends.weave.service import WeaveService
 
-__all__ = ["WeaveBackend"]
+__all__ = ["WeaveBackend", "WeaveService"]

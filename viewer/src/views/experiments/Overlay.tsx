@@ -53,7 +53,7 @@ export default function Overlay({ rows }: { rows: readonly ExperimentRow[] }) {
         x={steps}
         columns={columns}
         lines={rows.map((row, index) => ({
-          label: (row.store === null ? row.experiment : `${row.store}: ${row.experiment}`).slice(0, 24),
+          label: (row.store === null ? row.experiment : `${row.store}: ${row.experiment}`).slice(0, 40),
           named: true,
           colour: `hsl(${hue(index)} 60% 52%)`,
         }))}

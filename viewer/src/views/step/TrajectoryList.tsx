@@ -9,7 +9,7 @@ import { Link } from "../../ui/Link";
 import { SortHead } from "../../ui/SortHead";
 import { navigate, setQuery, useUrl } from "../../ui/url";
 import { ProblemPanel } from "../parts/Problem";
-import { chosenColumns } from "./columns";
+import { shownColumns } from "./columns";
 import { NoRows } from "./NoRows";
 import { usePagedRows } from "./pagedRows";
 import type { Selection } from "./selection";
@@ -26,8 +26,8 @@ interface Props {
 export function TrajectoryList({ scope, range, selection, every, onFirst }: Props) {
   const t = useText();
   const order = scope.order ?? null;
-  const columns = chosenColumns(useUrl().query.get("cols"));
   const { pages, first, rows, body, virtual, items } = usePagedRows("/api/trajectories", scope, { every, onFirst });
+  const columns = shownColumns(useUrl().query.get("cols"), rows);
   const move = (by: number) => {
     const next = neighbour(rows, (row) => row.trajectory_id === selection.at, by);
     if (!next) return;

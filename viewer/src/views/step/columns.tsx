@@ -78,6 +78,12 @@ export function chosenColumns(names: string | null): Column[] {
   return COLUMNS.filter((column) => wanted.has(column.name));
 }
 
+/** Without the labels where nothing is labelled: flags need the room. */
+export function shownColumns(names: string | null, rows: readonly TrajectoryRow[]): Column[] {
+  const labelled = rows.some((row) => row.labels.length > 0);
+  return chosenColumns(names).filter((column) => labelled || column.name !== "labels");
+}
+
 function versions(row: TrajectoryRow): string {
   if (row.policy_version_max === null) return MISSING;
   if (row.policy_version_min === row.policy_version_max) return String(row.policy_version_max);

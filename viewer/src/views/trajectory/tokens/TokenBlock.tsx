@@ -1,9 +1,9 @@
-import { type CSSProperties, Fragment, memo } from "react";
+import { type CSSProperties, memo, type ReactNode } from "react";
 import { count } from "../../../model/format";
 import { hue, leaning, surprise } from "../../../model/scale";
 import { type Block, escaped, type Tokens } from "../../../model/tokens";
 import { useText } from "../../../text";
-import { lineEnds, Piece } from "./Piece";
+import { lineEnds, shownPiece } from "./Piece";
 
 export type Metric = "logprob" | "mask" | "policy" | "advantage" | "plain";
 
@@ -17,12 +17,11 @@ interface Props {
   onPick: (index: number) => void;
 }
 
-/** A few hundred tokens of one segment, as flowing text; the margin says where one is. */
+/** Some tokens of one segment, as flowing text; the margin says where one is. */
 export const TokenBlock = memo(function TokenBlock({ tokens, block, metric, advantage, at, onPick }: Props) {
   const t = useText();
   const { segment } = block;
   const isPrompt = segment?.kind !== "response";
-  const indexes = Array.from({ length: block.end - block.start }, (_, offset) => block.start + offset);
   return (
     <>
       {block.break && (
@@ -53,27 +52,34 @@ export const TokenBlock = memo(function TokenBlock({ tokens, block, metric, adva
             if (token) onPick(Number(token.getAttribute("data-tip")));
           }}
         >
-          {indexes.map((index) => {
-            const offset = index - tokens.start;
-            const piece = tokens.pieces && segment?.has_text !== false ? tokens.pieces[offset]! : null;
-            return (
-              <Fragment key={index}>
-                <span
-                  data-tip={index}
-                  className={classOf(tokens, offset, isPrompt, metric, index === at)}
-                  style={styleOf(tokens, offset, segment, metric, advantage)}
-                >
-                  {piece === null ? ` ${tokens.ids[offset]}` : <Piece text={piece} />}
-                </span>
-                {lineEnds(piece)}
-              </Fragment>
-            );
-          })}
+          {boxesOf({ tokens, block, metric, advantage, at }, isPrompt)}
         </div>
       </div>
     </>
   );
 });
+
+/** One box a token, and the line ends between them: a flat list, since thousands are made while one scrolls. */
+function boxesOf({ tokens, block, metric, advantage, at }: Omit<Props, "onPick">, isPrompt: boolean): ReactNode[] {
+  const boxes: ReactNode[] = [];
+  const pieces = block.segment?.has_text !== false ? tokens.pieces : null;
+  for (let index = block.start; index < block.end; index += 1) {
+    const offset = index - tokens.start;
+    const piece = pieces ? pieces[offset]! : null;
+    boxes.push(
+      <span
+        key={index}
+        data-tip={index}
+        className={classOf(tokens, offset, isPrompt, metric, index === at)}
+        style={styleOf(tokens, offset, block.segment, metric, advantage)}
+      >
+        {piece === null ? ` ${tokens.ids[offset]}` : shownPiece(piece)}
+      </span>,
+    );
+    if (piece?.endsWith("\n")) boxes.push(lineEnds(piece));
+  }
+  return boxes;
+}
 
 function Version({ text, ids }: { text: string | null; ids: readonly number[] }) {
   return (
@@ -85,11 +91,11 @@ function Version({ text, ids }: { text: string | null; ids: readonly number[] })
 }
 
 function classOf(tokens: Tokens, offset: number, isPrompt: boolean, metric: Metric, here: boolean): string {
-  const masked = !isPrompt && tokens.mask[offset] === 0;
-  const trained = metric === "mask" && !isPrompt && tokens.mask[offset] === 1;
-  return ["k", masked && metric !== "plain" ? "masked" : "", trained ? "trained" : "", here ? "at" : ""]
-    .filter(Boolean)
-    .join(" ");
+  const mask = isPrompt ? null : tokens.mask[offset];
+  let name = "k";
+  if (mask === 0 && metric !== "plain") name += " masked";
+  if (mask === 1 && metric === "mask") name += " trained";
+  return here ? `${name} at` : name;
 }
 
 function styleOf(

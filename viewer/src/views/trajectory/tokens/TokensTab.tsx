@@ -54,7 +54,7 @@ function Sequence({ range, head }: { range: TokenRange; head: TrajectoryHead }) 
     count: blocks.length,
     getScrollElement: () => box.current,
     estimateSize: (index) => LINE * Math.max(1, Math.ceil((blocks[index]!.end - blocks[index]!.start) / PER_LINE)),
-    overscan: 2,
+    overscan: 1,
   });
   const moveTo = useCallback((index: number) => setAnchor({ tok: String(index), op: null }), []);
   useScrollToToken(at, blocks, virtual, box);

@@ -1,0 +1,1 @@
+"""What a large fleet asks of disks, object storage and one Delta table: measured costs, and a simulation."""

@@ -1,0 +1,321 @@
+"""Spans become records of the journal: a trace is a trajectory, each of its spans an op.
+
+A trace of which step, sample and rollout are not told by its spans so far waits in the spool until one does, until its
+root has come, or until it has been quiet for `QUIET_SEC`. What comes later goes the same way as what came before. The
+same span a second time, as an exporter sends it that got no answer, is left out: known are those of this process, and
+at the start those that the store got in the last hour.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from msgspec import Raw
+
+import rolltrace._entry  # noqa: F401  (before `_runtime`, which it imports in its own order)
+from rolltrace._runtime import Runtime
+from rolltrace.collect.conventions import Op, read
+from rolltrace.collect.otlp import Span
+from rolltrace.collect.place import Home, Place, place_of
+from rolltrace.collect.spool import Spool
+from rolltrace.files import is_store
+from rolltrace.record import Coordinates, Error, Event, OpEnd, TrajectoryEnd, encode_record
+from rolltrace.settings import Settings
+
+QUIET_SEC = 30.0
+"""How long a trace without a place waits after its last span."""
+_KNOWN_AGAIN_SEC = 3600
+_MOST_KNOWN = 500_000
+"""Spans and traces that are remembered."""
+_MOST_HELD_BYTES = 256 << 20
+"""Of spans that wait; beyond, all are written with what is known."""
+_MOST_HOMES = 256
+"""Experiments that are written to at once."""
+_TOP_BIT = (1 << 63) - 1
+
+
+class NotKept(Exception):
+    """The journal or the spool did not take a span: the disk is full, or too many experiments are named."""
+
+
+class Taken(NamedTuple):
+    """What became of a request."""
+
+    recorded: int
+    waiting: int
+    repeated: int
+
+
+@dataclass
+class _Trace:
+    """What is known of a trace."""
+
+    place: Place = field(default_factory=Place)
+    has_root: bool = False
+    held: list[Span] = field(default_factory=list)
+    last_at: float = 0.0
+
+
+class Collector:
+    """Takes spans. For one thread."""
+
+    def __init__(self, settings: Settings, defaults: Home, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._settings, self._defaults, self._clock = settings, defaults, clock
+        self._store = Path(settings.store)
+        self._known: OrderedDict[int, None] = OrderedDict()
+        """The ops that were recorded, or wait."""
+        self._answers: OrderedDict[tuple[bytes, str], bytes] = OrderedDict()
+        """Trace and id of a model's answer -> the span that told it first."""
+        self._traces: OrderedDict[bytes, _Trace] = OrderedDict()
+        self._homes: dict[Home, Runtime] = {}
+        self._home(defaults)  # makes the store, or says why it cannot be used
+        self._spool = Spool(self._store)
+        self._remember_recent()
+        self._take_over()
+
+    def take(self, spans: Sequence[Span]) -> Taken:
+        """Record spans, or keep them until it is known where; either way a kill loses none of them afterwards.
+
+        Raises:
+            NotKept: some could not be written. All may be sent again: those that were written are known.
+        """
+        fresh = [span for span in _once(spans) if op_id(span.span_id) not in self._known]
+        for span in fresh:
+            trace = self._trace(span.trace_id)
+            trace.place = trace.place.or_else(place_of(span, self._defaults))
+            trace.has_root = trace.has_root or not span.parent_id
+        ready = [span for span in fresh if self._is_ready(self._trace(span.trace_id))]
+        waiting = [span for span in fresh if not self._is_ready(self._trace(span.trace_id))]
+        if waiting:
+            try:
+                self._spool.append(waiting)
+            except OSError as fault:
+                raise NotKept(f"the store cannot be written: {fault.strerror or fault}") from fault
+            now = self._clock()
+            for span in waiting:
+                trace = self._trace(span.trace_id)
+                trace.held.append(span)
+                trace.last_at = now
+                self._remember(span)
+        for trace_id in dict.fromkeys(span.trace_id for span in ready):
+            self._release(trace_id)
+        for span in ready:
+            self._write(span, self._trace(span.trace_id).place)
+        self._tidy()
+        return Taken(len(ready), len(waiting), len(spans) - len(fresh))
+
+    def settle(self, *, all_of_them: bool = False) -> int:
+        """Write what has been quiet for long, with the place that the store knows for it or with none.
+
+        Returns:
+            How many spans still wait.
+        """
+        now = self._clock()
+        quiet = [
+            name
+            for name, trace in self._traces.items()
+            if trace.held and (all_of_them or now - trace.last_at >= QUIET_SEC)
+        ]
+        if quiet:
+            stored = self._places_in_store(quiet)
+            for trace_id in quiet:
+                trace = self._traces[trace_id]
+                if trace_id in stored:
+                    trace.place = stored[trace_id]
+                if trace.place.coordinates is None:
+                    trace.place = trace.place._replace(coordinates=Coordinates())
+                self._release(trace_id)
+        waiting = sum(len(trace.held) for trace in self._traces.values())
+        if not waiting:
+            self._spool.clear()
+        return waiting
+
+    def close(self) -> None:
+        """Write what waits, and close the journals."""
+        try:
+            self.settle(all_of_them=True)
+        finally:
+            self._spool.close()
+            for runtime in self._homes.values():
+                if runtime.recorder is not None:
+                    runtime.recorder.close()
+
+    def _is_ready(self, trace: _Trace) -> bool:
+        return trace.has_root or trace.place.is_settled
+
+    def _release(self, trace_id: bytes) -> None:
+        """Write the spans of a trace that waited."""
+        trace = self._traces[trace_id]
+        while trace.held:
+            self._write(trace.held[0], trace.place)
+            del trace.held[0]
+
+    def _write(self, span: Span, place: Place) -> None:
+        home = place.home or self._defaults
+        recorder = self._home(home).recorder
+        assert recorder is not None  # the settings of a collector always record
+        where = place.coordinates or Coordinates()
+        coordinates = Raw(encode_record(where))
+        trajectory_id = place.trajectory_id or span.trace_id
+        op = self._without_twin(span, read(span))
+        error = _error(span)
+        status = "error" if span.is_error or error is not None else "ok"
+        parent = op_id(span.parent_id) if span.parent_id else place.op_id
+        inputs, outputs = Raw(recorder.snapshot(op.inputs)), Raw(recorder.snapshot(op.outputs))
+        times = (span.start_ns, span.end_ns, status, error)
+        records: list[Any] = [
+            OpEnd(trajectory_id, coordinates, op_id(span.span_id), parent, op.name, op.kind, *times, inputs, outputs)
+        ]
+        records += (
+            Event(trajectory_id, coordinates, "score", span.end_ns, 0, Raw(encode_record(score)))
+            for score in _scores(span)
+        )
+        if not span.parent_id and place.trajectory_id is None:
+            tags = Raw(recorder.snapshot(_tags(span)))
+            records.append(TrajectoryEnd(trajectory_id, coordinates, span.name, *times, None, 0, tags))
+        for record in records:
+            if not recorder.append(encode_record(record), where.step):
+                raise NotKept("the journal takes no more records; see: rolltrace doctor")
+        self._remember(span)
+        if not span.parent_id:
+            recorder.trajectory_ended()
+
+    def _without_twin(self, span: Span, op: Op) -> Op:
+        """A model call that two instrumentations saw is one turn: the second to tell of it is no call of its own."""
+        if op.kind != "llm" or op.response_id is None:
+            return op
+        key = (span.trace_id, op.response_id)
+        first = self._answers.setdefault(key, span.span_id)
+        _bound(self._answers)
+        return op if first == span.span_id else op._replace(kind="other")
+
+    def _home(self, home: Home) -> Runtime:
+        runtime = self._homes.get(home)
+        if runtime is None:
+            if len(self._homes) >= _MOST_HOMES:
+                raise NotKept(f"more than {_MOST_HOMES} experiments are named")
+            named = replace(self._settings, project_name=home.project, experiment_name=home.experiment, run=home.run)
+            runtime = self._homes[home] = Runtime(named)
+        return runtime
+
+    def _trace(self, trace_id: bytes) -> _Trace:
+        trace = self._traces.setdefault(trace_id, _Trace())
+        self._traces.move_to_end(trace_id)
+        return trace
+
+    def _remember(self, span: Span) -> None:
+        self._known[op_id(span.span_id)] = None
+        _bound(self._known)
+
+    def _tidy(self) -> None:
+        """Forget the oldest traces; write what waits if it is too much."""
+        if self._spool.size > _MOST_HELD_BYTES:
+            self.settle(all_of_them=True)
+        while len(self._traces) > _MOST_KNOWN:
+            trace_id = next(iter(self._traces))
+            self._release(trace_id)
+            del self._traces[trace_id]
+        if self._spool.size and not any(trace.held for trace in self._traces.values()):
+            self._spool.clear()
+
+    def _remember_recent(self) -> None:
+        """Spans that were written before this process began may be sent once more, if their answer was lost."""
+        since = time.time_ns() - _KNOWN_AGAIN_SEC * 1_000_000_000
+        question = "SELECT op_id FROM spans WHERE end_ns > ? ORDER BY end_ns DESC LIMIT ?"
+        self._known.update((row["op_id"], None) for row in self._ask(question, since, _MOST_KNOWN))
+
+    def _take_over(self) -> None:
+        """Spans that waited when another collector was killed, without those that it had written."""
+        for path, spans in self._spool.left_behind():
+            ids = sorted({op_id(span.span_id) for span in spans})
+            question = f"SELECT op_id FROM spans WHERE op_id IN ({', '.join('?' * len(ids))})"
+            self._known.update((row["op_id"], None) for row in (self._ask(question, *ids) if ids else ()))
+            self.take(spans)
+            path.unlink(missing_ok=True)
+
+    def _places_in_store(self, trace_ids: Iterable[bytes]) -> dict[bytes, Place]:
+        """Where trajectories stand that were recorded before."""
+        ids = [trace_id.hex() for trace_id in trace_ids]
+        marks = ", ".join("?" * len(ids))
+        columns = "trajectory_id, project, experiment, run, step, sample_index, sample_is_int, rollout_n, validate"
+        places = {}
+        for row in self._ask(f"SELECT DISTINCT {columns} FROM spans WHERE trajectory_id IN ({marks})", *ids):
+            sample = row["sample_index"]
+            sample = int(sample) if row["sample_is_int"] and sample is not None else sample
+            where = Coordinates(row["step"], sample, row["rollout_n"], bool(row["validate"]))
+            places[bytes.fromhex(row["trajectory_id"])] = Place(
+                Home(row["project"], row["experiment"], row["run"]), where
+            )
+        return places
+
+    def _ask(self, question: str, *parameters: Any) -> list[dict[str, Any]]:
+        if not self._store.is_dir() or not is_store(self._store):
+            return []
+        from rolltrace.query import open_store  # brings the database: only where there is something to ask
+
+        return list(open_store(self._store).sql(question, list(parameters)).rows())
+
+
+def op_id(span_id: bytes) -> int:
+    """The id of the op of a span: op ids have 63 bits."""
+    return int.from_bytes(span_id, "big") & _TOP_BIT or 1
+
+
+def _once(spans: Iterable[Span]) -> list[Span]:
+    return list({(span.trace_id, span.span_id): span for span in spans}.values())
+
+
+def _bound(remembered: OrderedDict[Any, Any]) -> None:
+    while len(remembered) > _MOST_KNOWN:
+        remembered.popitem(last=False)
+
+
+def _error(span: Span) -> Error | None:
+    for event in span.events:
+        if event.name == "exception":
+            named = (event.attributes.get(f"exception.{part}") for part in ("type", "message", "stacktrace"))
+            return Error(*("" if each is None else str(each) for each in named))
+    if not span.is_error:
+        return None
+    kind = span.attributes.get("error.type")
+    return Error(str(kind) if kind else "Error", span.message or str(span.attributes.get("error") or ""), "")
+
+
+def _scores(span: Span) -> list[dict[str, Any]]:
+    """Rewards and scores among the attributes: `rl.reward`, `rl.reward_terms.NAME`, `rl.score.NAME`."""
+    scores = []
+    reward, prefix = _number(span.attributes.get("rl.reward")), "rl.reward_terms."
+    terms = {
+        name.removeprefix(prefix): number
+        for name, value in span.attributes.items()
+        if name.startswith(prefix) and (number := _number(value)) is not None
+    }
+    if reward is not None or terms:
+        scores.append({"name": "reward", "value": reward, "terms": terms})
+    for name, value in span.attributes.items():
+        if name.startswith("rl.score.") and (number := _number(value)) is not None:
+            scores.append({"name": name.removeprefix("rl.score."), "value": number, "terms": {}})
+    return scores
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) else None
+
+
+def _tags(span: Span) -> dict[str, Any]:
+    """What the root says about its trajectory."""
+    tags = {
+        name.removeprefix("rl.tag."): value for name, value in span.attributes.items() if name.startswith("rl.tag.")
+    }
+    for name in ("session.id", "gen_ai.conversation.id", "gen_ai.agent.name", "user.id", "tag.tags"):
+        if span.attributes.get(name) is not None:
+            tags[name] = span.attributes[name]
+    for name in ("service.name", "host.name"):
+        if name in span.resource:
+            tags[name] = span.resource[name]
+    return {**tags, **({"instrumentation": span.scope} if span.scope else {})}

@@ -1,0 +1,123 @@
+"""Where the trajectory of a trace stands: from `rl.*` attributes of its spans or resource, or from a rolltrace context.
+
+The attribute `rl.context` holds what `rolltrace.current_context()` gave: then the trace belongs to a trajectory that
+another process records, and its spans become ops of that one.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, NamedTuple
+
+from rolltrace.collect.messages import parsed
+from rolltrace.collect.otlp import Span
+from rolltrace.record import Coordinates, coordinate, whole
+
+_CONTEXT = re.compile(r"00-([0-9a-f]{32})-([0-7][0-9a-f]{15})-0[01](?:;(\{.*\}))?", re.DOTALL)
+_LONGEST = 200
+
+
+class Home(NamedTuple):
+    """Which journal a trajectory is written to."""
+
+    project: str
+    experiment: str
+    run: str | None = None
+
+
+class Place(NamedTuple):
+    """What is known of where a trace belongs."""
+
+    home: Home | None = None
+    coordinates: Coordinates | None = None
+    trajectory_id: bytes | None = None
+    """Of a trajectory that another process records; None if the trace is one itself."""
+    op_id: int = 0
+    """The op of that trajectory in which the trace was begun."""
+
+    def or_else(self, other: Place) -> Place:
+        """This, with what it does not know taken from another."""
+        home, coordinates = self.home or other.home, self.coordinates or other.coordinates
+        if self.coordinates is not None and other.coordinates is not None:
+            mine, theirs = self.coordinates, other.coordinates
+            first = (one if one is not None else another for one, another in zip(mine[:3], theirs[:3]))
+            coordinates = Coordinates(*first, mine.validate or theirs.validate)
+        if self.trajectory_id is not None:
+            return self._replace(home=home, coordinates=coordinates)
+        return Place(home, coordinates, other.trajectory_id, other.op_id)
+
+    @property
+    def is_settled(self) -> bool:
+        """No span that comes later can tell more about it."""
+        return self.trajectory_id is not None or (self.coordinates is not None and None not in (self.coordinates[:3]))
+
+
+def place_of(span: Span, defaults: Home) -> Place:
+    """What a span says about where its trace belongs."""
+    attributes = {**_rl(span.resource), **_rl(parsed(span.attributes.get("metadata"))), **_rl(span.attributes)}
+    context = _context(attributes.get("rl.context"))
+    service = span.resource.get("service.name")
+    named = isinstance(service, str) and not service.startswith("unknown_service")
+    project = attributes.get("rl.project", span.resource.get("openinference.project.name"))
+    experiment = attributes.get("rl.experiment", service if named else None)
+    run = attributes.get("rl.run")
+    home = Home(
+        _name(project) or defaults.project, _name(experiment) or defaults.experiment, _name(run) or defaults.run
+    )
+    where = _coordinates(attributes)
+    if context is None:
+        return Place(home, where)
+    theirs = context.home
+    return Place(theirs or home, context.coordinates, context.trajectory_id, context.op_id)
+
+
+def _rl(attributes: Any) -> dict[str, Any]:
+    if not isinstance(attributes, dict):
+        return {}
+    return {name: value for name, value in attributes.items() if isinstance(name, str) and name.startswith("rl.")}
+
+
+def _name(value: Any) -> str | None:
+    return value[:_LONGEST] if isinstance(value, str) and value else None
+
+
+def _coordinates(attributes: dict[str, Any]) -> Coordinates | None:
+    """The coordinates; None if none of them is told. A number that came as text, as in baggage, is one again."""
+    names = ("rl.step", "rl.sample_index", "rl.rollout_n", "rl.validate")
+    if all(attributes.get(name) is None for name in names):
+        return None
+    validate = attributes.get("rl.validate")
+    return Coordinates(
+        _whole(attributes.get("rl.step")),
+        coordinate(attributes.get("rl.sample_index")),
+        _whole(attributes.get("rl.rollout_n")),
+        validate is True or (isinstance(validate, str) and validate.lower() in ("true", "1")),
+    )
+
+
+def _whole(value: Any) -> int | None:
+    try:
+        return whole(value)
+    except (ValueError, TypeError):
+        return None
+
+
+def _context(text: Any) -> Place | None:
+    match = _CONTEXT.fullmatch(text) if isinstance(text, str) else None
+    if match is None or not int(match[1], 16):
+        return None
+    try:
+        where = json.loads(match[3] or "{}")
+        settings = where.get("settings") or {}
+        coordinates = Coordinates(
+            whole(where.get("step")),
+            coordinate(where.get("sample_index")),
+            whole(where.get("rollout_n")),
+            bool(where.get("validate", False)),
+        )
+        project, experiment = _name(settings.get("project_name")), _name(settings.get("experiment_name"))
+        home = Home(project, experiment, _name(settings.get("run"))) if project and experiment else None
+    except (ValueError, TypeError, AttributeError):
+        return None
+    return Place(home, coordinates, bytes.fromhex(match[1]), int(match[2], 16))

@@ -1,0 +1,175 @@
+"""Reads sessions of Codex: `~/.codex/sessions/Y/M/D/rollout-TIME-ID.jsonl`.
+
+A session is a trajectory, named by its file: when it has grown, importing it again replaces it. Items of a response
+that stand together (reasoning, text, calls) are one answer of the model; the usage that follows belongs to it. There
+is no reward.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import xxhash
+
+from rolltrace.exchange.guessing import Peek
+from rolltrace.exchange.import_checks import ImportChecks
+from rolltrace.exchange.import_rows import ImportedRow, Malformed, row, without_nothing
+from rolltrace.exchange.import_turns import Turns, time_of, tool_call
+from rolltrace.exchange.importer import Line, LineReader, Source, place_of
+from rolltrace.exchange.splitting import objects, whole_session
+from rolltrace.record import TRAJECTORIES
+
+_CALLS = frozenset({"function_call", "custom_tool_call", "local_shell_call", "web_search_call", "tool_search_call"})
+_RESULTS = frozenset({"function_call_output", "custom_tool_call_output", "tool_search_output"})
+_USAGE = {
+    "input_tokens": "prompt_tokens", "output_tokens": "completion_tokens", "cached_input_tokens": "cached_tokens",
+    "reasoning_output_tokens": "reasoning_tokens",
+}  # fmt: skip
+
+
+def files(folder: Path) -> list[Path]:
+    """The sessions below a folder, such as ~/.codex/sessions."""
+    return sorted(each for each in folder.rglob("rollout-*.jsonl") if each.is_file())
+
+
+def recognise(peek: Peek) -> str | None:
+    """By its first line."""
+    is_session = peek.record.get("type") == "session_meta" and isinstance(peek.record.get("payload"), dict)
+    return "its first line is session_meta" if is_session else None
+
+
+def reader(source: Source) -> LineReader:
+    """A reader of one session."""
+    source.target.named()
+    source.split = whole_session
+    source.named_by("codex", source.path.stem)
+    checks = ImportChecks()
+
+    def read(record: dict[str, Any], line: Line) -> list[ImportedRow]:
+        session = _Session()
+        for each in objects(record.get("lines")):
+            session.add(each)
+        if not session.events:
+            raise Malformed("not a session of Codex: nobody says anything in it")
+        told = ("codex", source.path.stem, *source.target.named(), source.target.validate)
+        trajectory_id = xxhash.xxh3_128_hexdigest(repr(told).encode("utf-8", "backslashreplace"))
+        place = place_of(source, line, trajectory_id, validate=source.target.validate)
+        start = session.start_ns or line.time_ns
+        turns = Turns(place, start)
+        session.replay(turns)
+        ops = turns.finished()
+        own = {"name": "codex", "status": "ok", "start_ns": start, "end_ns": turns.end_ns, "tags": session.tags}
+        return checks.flagged(place, [row(TRAJECTORIES, place, own), *ops])
+
+    return read
+
+
+class _Reply:
+    """An answer of the model, put together of its items."""
+
+    def __init__(self, start_ns: int | None, model: str | None) -> None:
+        self.message: dict[str, Any] = {"role": "assistant", "content": None}
+        self.usage: dict[str, Any] | None = None
+        self.start_ns = self.end_ns = start_ns
+        self.model = model
+
+
+class _Session:
+    """What happened, in its order; usage is told after what it belongs to."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[str, Any, int | None]] = []
+        self.tags: dict[str, Any] = {}
+        self.start_ns: int | None = None
+        self._model: str | None = None
+        self._open: _Reply | None = None
+        self._unmeasured: _Reply | None = None
+        self._last_ns: int | None = None
+
+    def add(self, line: dict[str, Any]) -> None:
+        at, kind, payload = time_of(line.get("timestamp")), line.get("type"), line.get("payload")
+        self.start_ns = self.start_ns or at
+        if not isinstance(payload, dict):
+            payload, kind = line, "response_item"  # older releases: the items themselves
+        if kind == "session_meta":
+            kept = ("id", "cwd", "cli_version", "originator", "git", "model_provider")
+            self.tags.update(without_nothing({name: payload.get(name) for name in kept}))
+        elif kind == "turn_context" and isinstance(payload.get("model"), str):
+            self._model = payload["model"]
+            self.tags["model"] = self._model
+        elif kind == "response_item":
+            self._item(payload, at)
+        elif kind == "compacted":
+            self._close()
+            self.events.append(("compacted", payload.get("message"), at))
+        else:
+            self._measure(payload)
+        self._last_ns = at or self._last_ns
+
+    def _item(self, item: dict[str, Any], at: int | None) -> None:
+        kind, role = str(item.get("type")), item.get("role")
+        if kind == "message" and role != "assistant":
+            self._close()
+            self.events.append((str(role or "user"), _text(item.get("content")), at))
+        elif kind in _RESULTS:
+            self._close()
+            self.events.append(("result", item, at))
+        elif kind in ("message", "reasoning") or kind in _CALLS:
+            if self._open is None:
+                self._open = _Reply(self._last_ns or at, self._model)
+                self.events.append(("reply", self._open, at))
+            self._open.end_ns = at or self._open.end_ns
+            _extend(self._open.message, item)
+
+    def _close(self) -> None:
+        if self._open is not None:
+            self._unmeasured, self._open = self._open, None
+
+    def _measure(self, payload: dict[str, Any]) -> None:
+        info = payload.get("info")
+        usage = info.get("last_token_usage") if isinstance(info, dict) else payload.get("usage")
+        reply = self._open or self._unmeasured
+        if isinstance(usage, dict) and reply is not None:
+            if reply.usage is None:
+                reply.usage = {name: usage[key] for key, name in _USAGE.items() if type(usage.get(key)) is int}
+            self._close()
+
+    def replay(self, turns: Turns) -> None:
+        """Tell the whole session."""
+        for kind, value, at in self.events:
+            if kind == "reply":
+                told = {} if value.usage is None else {"usage": value.usage}
+                asked = {} if value.model is None else {"model": value.model}
+                turns.reply(value.message, told=told, asked=asked, start_ns=value.start_ns, end_ns=value.end_ns)
+            elif kind == "result":
+                name, arguments = turns.called(value.get("call_id"))
+                call_id = value.get("call_id")
+                named = call_id if isinstance(call_id, str) else None
+                turns.tool(str(name or "tool"), arguments, value.get("output"), named, end_ns=at)
+            elif kind == "compacted":
+                turns.begin_anew()
+                turns.say("user", value)
+            else:
+                turns.say(kind, value)
+
+
+def _extend(message: dict[str, Any], item: dict[str, Any]) -> None:
+    kind = item.get("type")
+    if kind == "message":
+        message["content"] = (message["content"] or "") + _text(item.get("content"))
+    elif kind == "reasoning":
+        text = _text(item.get("summary")) or _text(item.get("content"))
+        if text:
+            message["reasoning_content"] = message.get("reasoning_content", "") + text
+    else:
+        arguments = next((item[name] for name in ("arguments", "input", "action") if item.get(name) is not None), None)
+        call = tool_call(item.get("call_id") or item.get("id"), item.get("name") or kind, arguments)
+        message.setdefault("tool_calls", []).append(call)
+
+
+def _text(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list) else []
+    return "\n".join(str(part["text"]) for part in parts if isinstance(part, dict) and part.get("text") is not None)

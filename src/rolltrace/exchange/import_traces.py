@@ -1,0 +1,117 @@
+"""Reads traces that were fetched from another tool's server, in the one shape that its module writes them in.
+
+A line is a trace: `id`, `name`, `start_ns`, `end_ns`, `status`, `error`, `tags`, `where` (coordinates, as numbers or
+text), `scores` and `spans`, each with `id`, `parent`, `name`, `kind`, times, `status`, `error`, `inputs` and
+`outputs`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import xxhash
+
+from rolltrace.drain import take_columns
+from rolltrace.errors import MissingExtraError
+from rolltrace.exchange.import_checks import ImportChecks
+from rolltrace.exchange.import_rows import (
+    ImportedRow,
+    Malformed,
+    Place,
+    is_number,
+    listed,
+    number_again,
+    op_id,
+    row,
+    sample,
+    score_row,
+    whole,
+)
+from rolltrace.exchange.importer import Line, LineReader, Source, place_of
+from rolltrace.exchange.text import json_text
+from rolltrace.record import SCORES, SPANS, TRAJECTORIES
+
+_ANSWERS = ("chat.completions", "messages.create", "messages.stream", "responses.create", "acompletion", "completion")
+
+
+def write_traces(file: Path, traces: Iterable[dict[str, Any]]) -> Path:
+    """Write what was fetched, a trace a line."""
+    with file.open("w", encoding="utf-8") as out:
+        for trace in traces:
+            out.write(json_text(trace) + "\n")
+    return file
+
+
+def missing(package: str) -> MissingExtraError:
+    """What to say when the client of the other tool is not installed."""
+    return MissingExtraError(f"this format needs {package}; install it: pip install {package}")
+
+
+def kind_by_name(name: str) -> str:
+    """What an op is, where nothing but its name tells: calls of the usual SDKs, and verl's `generate`."""
+    last = name.rpartition("/")[2].partition(":")[0]
+    return "llm" if last.endswith(_ANSWERS) or last.rpartition(".")[2] == "generate" else "other"
+
+
+def reader_of(tool: str, source: Source) -> LineReader:
+    """A reader of fetched traces."""
+    source.target.named()
+    checks = ImportChecks()
+
+    def read(record: dict[str, Any], line: Line) -> list[ImportedRow]:
+        trace_id, where = record.get("id"), record.get("where")
+        if not isinstance(trace_id, str):
+            raise Malformed("a trace has no id")
+        told = (tool, trace_id, *source.target.named(), source.target.validate)
+        place = _place(source, line, xxhash.xxh3_128_hexdigest(repr(told).encode("utf-8", "backslashreplace")), where)
+        columns = ("name", "start_ns", "end_ns", "status", "error", "tags")
+        own = {name: record.get(name) for name in columns}
+        rows = [row(TRAJECTORIES, place, own), *_spans(place, listed(record, "spans"))]
+        rows += _scores(place, listed(record, "scores"), record.get("end_ns") or record.get("start_ns"))
+        return checks.flagged(place, rows)
+
+    return read
+
+
+def _place(source: Source, line: Line, trajectory_id: str, where: Any) -> Place:
+    told = {name: number_again(value) for name, value in where.items()} if isinstance(where, dict) else {}
+    return place_of(
+        source, line, trajectory_id,
+        step=whole(told.get("step"), "step"), sample_index=sample(told.get("sample_index")),
+        rollout_n=whole(told.get("rollout_n"), "rollout_n"),
+        validate=source.target.validate or told.get("validate") in (True, "true", "True"),
+    )  # fmt: skip
+
+
+def _spans(place: Place, spans: list[dict[str, Any]]) -> Iterator[ImportedRow]:
+    numbers = {span.get("id"): number for number, span in enumerate(spans)}
+    for number, span in enumerate(spans):
+        inputs, outputs = span.get("inputs"), span.get("outputs")
+        fields = take_columns(inputs, outputs) if span.get("kind") in ("llm", "aux_llm") else {}
+        parent = numbers.get(span.get("parent"))
+        fields.update({name: span.get(name) for name in ("name", "kind", "start_ns", "end_ns", "status", "error")})
+        fields.update(
+            op_id=op_id(place.trajectory_id, number),
+            parent_id=None if parent is None or parent == number else op_id(place.trajectory_id, parent),
+        )
+        yield row(SPANS, place, {**fields, "inputs": inputs, "outputs": outputs})
+
+
+def _scores(place: Place, scores: list[dict[str, Any]], time_ns: Any) -> Iterator[ImportedRow]:
+    """`NAME/TERM` is a term of the score NAME."""
+    terms: dict[str, dict[str, float]] = {}
+    for score in scores:
+        name, slash, term = str(score.get("name")).partition("/")
+        if slash and is_number(score.get("value")):
+            terms.setdefault(name, {})[term] = float(score["value"])
+    for score in scores:
+        name, value = str(score.get("name")), score.get("value")
+        if "/" in name:
+            continue
+        if is_number(value):
+            yield score_row(place, value, terms.get(name, {}), time_ns, name)
+        elif value is not None:
+            given = {"name": name, "label": str(value), "reason": score.get("reason"), "time_ns": time_ns}
+            yield row(SCORES, place, given)

@@ -1,0 +1,174 @@
+"""Reads `traces.jsonl` of verifiers: one episode a line, one trajectory for each trace in it.
+
+`episode` says what a trace tells; here it becomes rows. The same trace is the same trajectory, in whatever file it is,
+as long as project and experiment are the same.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import xxhash
+
+from rolltrace.drain import take_columns
+from rolltrace.exchange.episode import AGENT, PastPlace, PastTrace, place_of_episode, read_trace, traces_of
+from rolltrace.exchange.guessing import Peek
+from rolltrace.exchange.import_checks import ImportChecks
+from rolltrace.exchange.import_rows import ImportedRow, Malformed, Place, op_id, row, score_row, span_row
+from rolltrace.exchange.importer import BadLine, Line, LineReader, Source, place_of
+from rolltrace.record import NOTES, SCORES, TRAJECTORIES, SampleIndex
+
+FILE = "traces.jsonl"
+
+
+class Standing(NamedTuple):
+    """What is known of a trace from elsewhere than its own line."""
+
+    step: int | None = None
+    validate: bool = False
+    rollout_n: int | None = None
+    trained_step: int | None = None
+    advantage: float | None = None
+
+
+def files(folder: Path) -> list[Path]:
+    """The traces in a folder, or in the folders below it."""
+    return sorted(folder.rglob(FILE))
+
+
+def recognise(peek: Peek) -> str | None:
+    """By the fields of an episode."""
+    is_episode = {"traces", "task", "env"} <= peek.record.keys()
+    return "its first record has traces, task and env" if is_episode else None
+
+
+def reader(source: Source) -> LineReader:
+    """A reader of episodes."""
+    return traces_reader(source, lambda trace_id, place: Standing())
+
+
+def traces_reader(source: Source, standing_of: Callable[[str, PastPlace], Standing]) -> LineReader:
+    """A reader of episodes, each of whose traces stands where it says itself or, if it does not, where this says."""
+    project, experiment = source.target.named()
+    source.split = _traces_of_lines(source.split)
+    checks, numbers = ImportChecks(), Numbers()
+
+    def read(record: dict[str, Any], line: Line) -> list[ImportedRow]:
+        episode, trace = record.get("episode"), record.get("trace")
+        if not isinstance(episode, dict) or not isinstance(trace, dict):
+            raise Malformed("an episode and a trace must be objects")
+        told, past = place_of_episode(episode), read_trace(trace, episode, line.time_ns)
+        known = standing_of(past.trace_id, told)
+        step = told.step if told.step is not None else known.step
+        validate = told.validate or known.validate or source.target.validate
+        sample = sample_of_trace(told.sample_index, past.name, several=record.get("several") is True)
+        number = numbers.next(step, validate, sample) if known.rollout_n is None else known.rollout_n
+        trajectory_id = xxhash.xxh3_128_hexdigest(repr((past.trace_id, project, experiment)).encode())
+        place = place_of(
+            source, line, trajectory_id, step=step, sample_index=sample, rollout_n=number, validate=validate,
+            run=told.run,
+        )  # fmt: skip
+        return checks.flagged(place, [*_rows(place, past), *_scores(place, past, known)])
+
+    return read
+
+
+class Numbers:
+    """Which rollout of its sample a trace is: the next one."""
+
+    def __init__(self) -> None:
+        self._given: Counter[tuple[int | None, bool, SampleIndex | None]] = Counter()
+
+    def next(self, step: int | None, validate: bool, sample: SampleIndex | None) -> int:
+        self._given[step, validate, sample] += 1
+        return self._given[step, validate, sample] - 1
+
+
+def sample_of_trace(sample: SampleIndex | None, agent: str, *, several: bool) -> SampleIndex | None:
+    """Where several agents took part in an episode, each has samples of its own."""
+    return f"{sample}/{agent}" if several and sample is not None else sample
+
+
+def _traces_of_lines(lines_of: Callable[[Source], Iterator[Line | BadLine]]) -> Callable[[Source], Any]:
+    """Cuts a file of episodes into their traces."""
+
+    def split(source: Source) -> Iterator[Line | BadLine]:
+        for line in lines_of(source):
+            if isinstance(line, BadLine) or not isinstance(line.value, dict):
+                yield line
+                continue
+            try:
+                episode, traces = _opened(line.value)
+            except Malformed as fault:
+                yield BadLine(source.path, line.number, str(fault))
+                continue
+            about = {name: value for name, value in episode.items() if name != "traces"}
+            for at, trace in enumerate(traces):
+                value = {"episode": about, "trace": trace, "several": len(traces) > 1}
+                yield line._replace(value=value, raw=line.raw if at == 0 else b"")
+
+    return split
+
+
+def _opened(record: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """An episode and its traces; a trace that stands alone is an episode of one."""
+    if "traces" in record:
+        return record, traces_of(record)
+    if "nodes" in record:
+        return {"task": record.get("task")}, [record]
+    raise Malformed('not an episode of verifiers: it has no "traces"')
+
+
+def _rows(place: Place, past: PastTrace) -> list[ImportedRow]:
+    about = {
+        "name": past.name, "start_ns": past.start_ns, "end_ns": past.end_ns, "status": past.status,
+        "error": past.error, "traceback": past.traceback, "tags": past.tags,
+    }  # fmt: skip
+    rows = [row(TRAJECTORIES, place, about)]
+    agent = next((at for at, op in enumerate(past.ops) if op.name == AGENT and not op.is_inside), None)
+    for at, op in enumerate(past.ops):
+        columns = take_columns(op.inputs, op.outputs)  # and puts a word in the place of what it takes
+        inside = None if agent is None or not op.is_inside else op_id(place.trajectory_id, agent)
+        rows.append(
+            span_row(
+                place,
+                at,
+                op.name,
+                op.kind,
+                op.start_ns,
+                end_ns=op.end_ns,
+                status=op.status,
+                error=op.error,
+                traceback=op.traceback,
+                parent_id=inside,
+                inputs=op.inputs,
+                outputs=op.outputs,
+                **columns,
+            )
+        )
+    for error in past.errors:
+        body = {"text": f"{error.get('type')}: {error.get('message')}", "fields": {"error": error}}
+        rows.append(row(NOTES, place, {"event": "note", "time_ns": past.end_ns, "body": body}))
+    return rows
+
+
+def _scores(place: Place, past: PastTrace, known: Standing) -> list[ImportedRow]:
+    when = past.end_ns
+    rows = []
+    if past.reward is not None or past.terms:
+        rows.append(score_row(place, past.reward, past.terms, when))
+    if past.weights:
+        rows.append(row(SCORES, place, {"name": "reward_weights", "terms": past.weights, "time_ns": when}))
+    rows += [
+        row(SCORES, place, {"name": name, "value": value, "time_ns": when}) for name, value in past.metrics.items()
+    ]
+    advantage = past.advantage if known.advantage is None else known.advantage
+    if advantage is not None:
+        rows.append(row(SCORES, place, {"name": "advantage", "value": advantage, "time_ns": when}))
+    if known.trained_step is not None:
+        fate = {"name": "fate", "label": "trained", "trained_step": known.trained_step, "time_ns": when}
+        rows.append(row(SCORES, place, fate))
+    return rows

@@ -1,0 +1,110 @@
+"""How a file that is not JSON lines is cut into records, one at a time: a JSON document, the rows of a Parquet file.
+
+A reader chooses one with `source.split = ...`. Whatever is wrong with a file becomes a `BadLine`. Sizes are looked at
+before anything is unpacked, because a few bytes of a compressed file can stand for gigabytes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rolltrace.exchange.importer import BadLine, Line, Source, json_lines
+from rolltrace.exchange.text import parse
+
+MOST_DOCUMENT_BYTES = 256 << 20
+"""Of one JSON document, unpacked: its values take about ten times as much memory."""
+_MOST_ROW_GROUP_BYTES = 2 << 30
+_ROWS_AT_ONCE = 32
+
+
+def whole_document(source: Source) -> Iterator[Line | BadLine]:
+    """The one JSON document that a file is."""
+    size = source.path.stat().st_size
+    if size > MOST_DOCUMENT_BYTES:
+        yield BadLine(source.path, 0, f"a JSON document of {size:,} bytes; at most {MOST_DOCUMENT_BYTES:,} are read")
+        return
+    yield document(source, 0, source.path.read_bytes())
+
+
+def whole_session(source: Source) -> Iterator[Line | BadLine]:
+    """All lines of a file as one record with `lines`: what the session files of agents are made of."""
+    size = source.path.stat().st_size
+    if size > MOST_DOCUMENT_BYTES:
+        yield BadLine(source.path, 0, f"a session of {size:,} bytes; at most {MOST_DOCUMENT_BYTES:,} are read")
+        return
+    lines: list[Any] = []
+    for line in json_lines(source):
+        if isinstance(line, BadLine):
+            yield line
+        elif isinstance(line.value, dict):
+            lines.append(line.value)
+        else:
+            yield BadLine(source.path, line.number, f"a line is a JSON object, not {type(line.value).__name__}")
+    if lines:
+        yield Line(0, b"", {"lines": lines}, source.time_ns)
+
+
+def objects(lines: Any) -> list[dict[str, Any]]:
+    """The lines of a session, without what is none."""
+    return [each for each in lines if isinstance(each, dict)] if isinstance(lines, list) else []
+
+
+def document(source: Source, number: int, raw: bytes, inside: str = "") -> Line | BadLine:
+    """A JSON document as a record.
+
+    Args:
+        source: The file that it is in.
+        number: Which document of that file; 0 if it is the only one.
+        raw: Its text.
+        inside: What it is called there.
+    """
+    where = f"{inside}: " if inside else ""
+    try:
+        text = raw.removeprefix(b"\xef\xbb\xbf").decode()
+        return Line(number, raw, parse(text), source.time_ns + 1000 * number)
+    except RecursionError:
+        return BadLine(source.path, number, f"{where}nested too deeply")
+    except ValueError as fault:
+        return BadLine(source.path, number, f"{where}not JSON: {fault}")
+
+
+def parquet_rows(source: Source) -> Iterator[Line | BadLine]:
+    """The rows of a Parquet file, as objects."""
+    number = 0
+    try:
+        with pq.ParquetFile(source.path) as file:
+            for at in range(file.metadata.num_row_groups):
+                size = file.metadata.row_group(at).total_byte_size
+                if size > _MOST_ROW_GROUP_BYTES:
+                    reason = f"row group {at} has {size:,} bytes; at most {_MOST_ROW_GROUP_BYTES:,} are read"
+                    yield BadLine(source.path, number + 1, reason)
+                    return
+            for batch in file.iter_batches(batch_size=_ROWS_AT_ONCE):
+                for row in batch.to_pylist():
+                    number += 1
+                    yield Line(number, as_bytes(row), row, source.time_ns + 1000 * number)
+    except (pa.ArrowException, OSError, ValueError) as fault:
+        yield BadLine(source.path, number and number + 1, f"not a Parquet file that can be read: {_first_line(fault)}")
+
+
+def parquet_columns(path: Path) -> frozenset[str]:
+    """The names of the columns of a Parquet file; none if it is no such file."""
+    try:
+        return frozenset(pq.read_schema(path).names)
+    except (pa.ArrowException, OSError, ValueError):
+        return frozenset()
+
+
+def as_bytes(value: Any) -> bytes:
+    """A value as bytes, the same for the same value: what the id of a trajectory without one is made of."""
+    return json.dumps(value, sort_keys=True, default=repr, separators=(",", ":")).encode()
+
+
+def _first_line(fault: BaseException) -> str:
+    return str(fault).partition("\n")[0][:200] or type(fault).__name__

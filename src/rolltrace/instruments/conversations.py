@@ -1,0 +1,236 @@
+"""Which conversation a model call goes on with, read off its messages, where nothing else says where it belongs.
+
+A call whose messages begin with those of an earlier call and what the model answered to it is the next turn of that
+conversation. Outside any trajectory each conversation becomes a trajectory. In a trajectory whose agent cannot be asked
+(`rolltrace proxy`) the first one is that of the agent, and every other one a branch of it: a sub-agent, or the agent
+itself after it has compacted what was said.
+
+The system's messages are not compared: agents put the time, or a number of their own, into them.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import OrderedDict
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Raw
+
+from rolltrace._guard import caught
+from rolltrace.capture import TrajectoryHandle, scope
+from rolltrace.record import (
+    Coordinates,
+    Message,
+    TrajectoryEnd,
+    decode_coordinates,
+    decode_value,
+    encode_record,
+    read_messages,
+    reply_of,
+    text_of,
+)
+
+if TYPE_CHECKING:
+    from rolltrace.capture import Recorder
+
+_MOST = 4096
+"""So many conversations are known at once; the one that was longest silent is forgotten."""
+_NO_TAGS = Raw(encode_record({}))
+_SYSTEM = ("system", "developer")
+
+
+class Conversation:
+    """The turns of one agent."""
+
+    def __init__(self, known: Conversations, place: scope.Place, name: str, start_ns: int, *, is_own: bool) -> None:
+        self.place = place
+        self.last_op_id = 0
+        self._known = known
+        self._name = name
+        self._start_ns = start_ns
+        self._is_own = is_own
+        """Its trajectory is ours to describe: nobody else begins and ends it."""
+        self.parent: tuple[bytes, int] | None = None
+        """The trajectory and the op that it is a branch of."""
+        self.prompt: tuple[bytes, ...] = ()
+        """The digests of what the model was given last."""
+        self.keys: set[bytes] = set()
+        """Under which it is found."""
+        self.is_answered = False
+
+    def answered(self, recorder: Recorder, outputs: Raw | None, op_id: int) -> None:
+        """A turn has ended, with these outputs if the model gave any. Never raises."""
+        try:
+            self.last_op_id = op_id
+            if outputs is not None:
+                self._known.answered(self, reply_of(decode_value(outputs)))
+            if self._is_own:
+                self._describe(recorder)
+        except Exception:
+            caught("conversation")
+
+    def _describe(self, recorder: Recorder) -> None:
+        """Write the trajectory down as it is now. It may have more turns: the newest end counts."""
+        handle = self.place.trajectory
+        if handle is None:
+            return
+        trace_id, parent_id = self.parent or (None, 0)
+        end_ns = recorder.tick_ns() + handle.wall_offset_ns
+        recorder.write(
+            TrajectoryEnd(
+                handle.trace_id, handle.coordinates, self._name, self._start_ns, end_ns, "ok", None, trace_id,
+                parent_id, _NO_TAGS, False,
+            ),
+            handle.step,
+        )  # fmt: skip
+
+
+class Conversations:
+    """Those that are going on; for several threads."""
+
+    def __init__(self, root: TrajectoryHandle | None = None, *, is_own_root: bool = False) -> None:
+        """`root`: the trajectory of the first one, which the others are branches of; None if each has its own."""
+        self._root = root
+        self._is_own_root = is_own_root
+        self._first: Conversation | None = None
+        self._by_key: dict[bytes, list[Conversation]] = {}
+        """Digests of whole conversations, the last answer included ..."""
+        self._by_prompt: dict[bytes, list[Conversation]] = {}
+        """... and of what the model was given last, for agents that change what it answered."""
+        self._all: OrderedDict[int, Conversation] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def of(self, recorder: Recorder, name: str, inputs: Any) -> Conversation | None:
+        """The conversation of a call that begins now; None if its inputs hold no messages. Never raises."""
+        try:
+            digests = _digests(_messages_of(inputs))
+            with self._lock:
+                found = self._going_on(digests) if digests else self._first
+                if found is None and (digests or self._root is not None):
+                    found = self._begun(recorder, name)
+                if found is not None and digests:
+                    self._forget_keys(found)
+                    found.prompt, found.is_answered = digests, False
+                    self._by_prompt.setdefault(digests[-1], []).append(found)
+                    self._remember(found)
+                return found
+        except Exception:
+            caught("conversation")
+            return None
+
+    def answered(self, conversation: Conversation, reply: Message | None) -> None:
+        """The model gave an answer, or several that are not told apart."""
+        with self._lock:
+            conversation.is_answered = True
+            if reply is not None and conversation.prompt:
+                key = _digests([reply], conversation.prompt[-1])[-1]
+                conversation.keys.add(key)
+                self._by_key.setdefault(key, []).append(conversation)
+
+    def _going_on(self, digests: tuple[bytes, ...]) -> Conversation | None:
+        for digest in reversed(digests[:-1]):
+            if self._by_key.get(digest):
+                return self._by_key[digest][-1]
+        again = [
+            each for each in self._by_prompt.get(digests[-1], ()) if self._root is not None or not each.is_answered
+        ]
+        if again:
+            return again[-1]
+        for digest in reversed(digests[:-1]):
+            same = self._by_prompt.get(digest, [])
+            if len(same) == 1 or (same and self._root is not None):
+                return same[-1]
+        return None
+
+    def _begun(self, recorder: Recorder, name: str) -> Conversation:
+        root, first = self._root, self._first
+        if root is not None and first is None:
+            start_ns = recorder.tick_ns() + root.wall_offset_ns
+            self._first = Conversation(self, root, "agent", start_ns, is_own=self._is_own_root)
+            return self._first
+        where = Coordinates() if root is None else _beside(decode_coordinates(root.coordinates))
+        handle = TrajectoryHandle(recorder, where)
+        begun = Conversation(
+            self, handle, name if root is None else "branch", recorder.tick_ns() + handle.wall_offset_ns, is_own=True
+        )
+        if root is not None and first is not None:
+            begun.parent = (root.trace_id, first.last_op_id)
+        return begun
+
+    def _remember(self, conversation: Conversation) -> None:
+        self._all[id(conversation)] = conversation
+        self._all.move_to_end(id(conversation))
+        while len(self._all) > _MOST:
+            self._forget_keys(self._all.popitem(last=False)[1])
+
+    def _forget_keys(self, conversation: Conversation) -> None:
+        for key in conversation.keys:
+            _take(self._by_key, key, conversation)
+        conversation.keys.clear()
+        if conversation.prompt:
+            _take(self._by_prompt, conversation.prompt[-1], conversation)
+
+
+def _beside(where: Coordinates) -> Coordinates:
+    """The coordinates of a branch: it is in the same step, but no rollout of its own."""
+    return Coordinates(step=where.step, validate=where.validate)
+
+
+def _take(table: dict[bytes, list[Conversation]], key: bytes, conversation: Conversation) -> None:
+    standing = table.get(key, [])
+    if conversation in standing:
+        standing.remove(conversation)
+    if not standing:
+        table.pop(key, None)
+
+
+def _messages_of(inputs: Any) -> list[Message]:
+    """What a model is given in the requests of OpenAI's and Anthropic's protocols."""
+    for name in ("messages", "input", "prompt", "text"):
+        value = inputs.get(name) if isinstance(inputs, dict) else None
+        if isinstance(value, str):
+            return [{"role": "user", "content": value}]
+        found = read_messages(list(value)) if isinstance(value, list | tuple) else None
+        if found is not None:
+            return found
+    return []
+
+
+def _digests(messages: list[Message], before: bytes = b"") -> tuple[bytes, ...]:
+    """For each message a digest of all up to it."""
+    found = []
+    for message in messages:
+        if message["role"] not in _SYSTEM:
+            before = blake2b(before + _canonical(message), digest_size=16).digest()
+            found.append(before)
+    return tuple(found)
+
+
+def _canonical(message: Message) -> bytes:
+    """What was said, without what differs between the answer of a server and its repetition by a client."""
+    content = message.get("content")
+    others = [part for part in content if not _has_text(part)] if isinstance(content, list) else []
+    for part in others:
+        if isinstance(part, dict):
+            part.pop("cache_control", None)
+    calls = message.get("tool_calls")
+    said = [message["role"], text_of(message).strip(), [_call(each) for each in calls or ()], others]
+    return json.dumps(said, sort_keys=True, default=str).encode(errors="replace")
+
+
+def _has_text(part: Any) -> bool:
+    return isinstance(part, dict) and isinstance(part.get("text"), str)
+
+
+def _call(call: Any) -> Any:
+    function = call.get("function") if isinstance(call, dict) else None
+    if not isinstance(function, dict):
+        return str(call)
+    arguments = function.get("arguments")
+    try:
+        arguments = json.loads(arguments or "{}")
+    except (TypeError, ValueError):
+        pass
+    return [function.get("name"), arguments]

@@ -1,0 +1,151 @@
+"""LangChain and LangGraph, by a callback handler that every run of theirs finds.
+
+A run becomes an op: model calls are turns, tools are tools; of chains only the outermost and the nodes of a graph,
+since the many between say nothing that those do not.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import Any, NamedTuple
+
+from rolltrace._guard import caught
+from rolltrace.capture import scope
+from rolltrace.instruments.op import OpenOp, begin_turn, is_recording
+from rolltrace.instruments.plugin import Instrument, Undo
+from rolltrace.instruments.protocols import public_parameters
+from rolltrace.instruments.running import Running
+
+
+class _Run(NamedTuple):
+    op: OpenOp | None
+    """None if it is not recorded itself."""
+    place: scope.Place | None
+    """Where what runs inside belongs."""
+
+
+def change(context: Any) -> Undo:
+    """`langchain_core.tracers.context` holds the list of hooks that every run is configured by."""
+    from importlib import import_module
+
+    base: Any = import_module("langchain_core.callbacks").BaseCallbackHandler
+    runs: Running[_Run] = Running()
+
+    class Handler(base):  # type: ignore[misc]
+        run_inline = True  # in the task of the caller: a call below finds the op that it is inside of
+        raise_error = False
+        ignore_chat_model = False
+
+        def on_chat_model_start(
+            self, serialized: Any, messages: Any, *, run_id: Any, parent_run_id: Any = None, **more: Any
+        ) -> None:
+            given = messages[0] if len(messages) == 1 else messages
+            self._turn(serialized, "messages", given, run_id, parent_run_id, more)
+
+        def on_llm_start(
+            self, serialized: Any, prompts: Any, *, run_id: Any, parent_run_id: Any = None, **more: Any
+        ) -> None:
+            given = prompts[0] if len(prompts) == 1 else prompts
+            self._turn(serialized, "prompt", given, run_id, parent_run_id, more)
+
+        def _turn(self, serialized: Any, word: str, given: Any, run_id: Any, parent: Any, more: dict[str, Any]) -> None:
+            if not is_recording():
+                return
+            try:
+                asked = public_parameters(more.get("invocation_params"))
+                name = f"langchain.{_name(serialized, more)}"
+                op = begin_turn(name, {word: given, **asked}, _place(runs, parent), outermost=True)
+                runs.add(run_id, _Run(op, op))
+            except Exception:
+                caught("langchain")
+
+        def on_llm_end(self, response: Any, *, run_id: Any, **_: Any) -> None:
+            _end(runs, run_id, response)
+
+        def on_llm_error(self, error: BaseException, *, run_id: Any, **_: Any) -> None:
+            _fail(runs, run_id, error)
+
+        def on_tool_start(
+            self, serialized: Any, input_str: str, *, run_id: Any, parent_run_id: Any = None, inputs: Any = None,
+            **more: Any,
+        ) -> None:  # fmt: skip
+            if not is_recording():
+                return
+            try:
+                given = inputs if isinstance(inputs, dict) else {"input": input_str}
+                op = OpenOp(_name(serialized, more), "tool", given, _place(runs, parent_run_id))
+                runs.add(run_id, _Run(op, op))
+            except Exception:
+                caught("langchain")
+
+        def on_tool_end(self, output: Any, *, run_id: Any, **_: Any) -> None:
+            _end(runs, run_id, output)
+
+        def on_tool_error(self, error: BaseException, *, run_id: Any, **_: Any) -> None:
+            _fail(runs, run_id, error)
+
+        def on_chain_start(
+            self, serialized: Any, inputs: Any, *, run_id: Any, parent_run_id: Any = None, **more: Any
+        ) -> None:
+            if not is_recording():
+                return
+            try:
+                name, place = _name(serialized, more), _place(runs, parent_run_id)
+                is_node = (more.get("metadata") or {}).get("langgraph_node") == name
+                if parent_run_id is not None and not is_node:
+                    runs.add(run_id, _Run(None, place))
+                    return
+                op = OpenOp(name, "other", None if is_node else {"inputs": inputs}, place)
+                runs.add(run_id, _Run(op, op))
+            except Exception:
+                caught("langchain")
+
+        def on_chain_end(self, outputs: Any, *, run_id: Any, parent_run_id: Any = None, **_: Any) -> None:
+            _end(runs, run_id, outputs if parent_run_id is None else None)
+
+        def on_chain_error(self, error: BaseException, *, run_id: Any, **_: Any) -> None:
+            _fail(runs, run_id, error)
+
+    # Of every context: one that is set would be missing in the threads that were started before.
+    variable: ContextVar[Any] = ContextVar("rolltrace_langchain", default=Handler())  # noqa: B039
+    context.register_configure_hook(variable, inheritable=True)
+
+    def undo() -> None:
+        context._configure_hooks[:] = [each for each in context._configure_hooks if each[0] is not variable]
+
+    return undo
+
+
+def _place(runs: Running[_Run], parent_run_id: Any) -> scope.Place | None:
+    """Where a run belongs: in the one around it, but if the user has begun something inside of that, there."""
+    around, here = runs.get(parent_run_id), scope.current.get()
+    if around is None:
+        return here
+    enclosing = around.op.enclosing if around.op is not None else None
+    return around.place if around.op is None or here is None or here is enclosing else here
+
+
+def _name(serialized: Any, more: dict[str, Any]) -> str:
+    told = more.get("name") or (serialized or {}).get("name") or ((serialized or {}).get("id") or ["run"])[-1]
+    return str(told)
+
+
+def _end(runs: Running[_Run], run_id: Any, value: Any) -> None:
+    try:
+        run = runs.take(run_id)
+        if run is not None and run.op is not None:
+            run.op.finish(value)
+    except Exception:
+        caught("langchain")
+
+
+def _fail(runs: Running[_Run], run_id: Any, error: BaseException) -> None:
+    try:
+        run = runs.take(run_id)
+        if run is not None and run.op is not None:
+            run.op.failed(error)
+    except Exception:
+        caught("langchain")
+
+
+INSTRUMENT = Instrument("langchain_core", "langchain_core.tracers.context", change)

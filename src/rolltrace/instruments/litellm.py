@@ -1,0 +1,85 @@
+"""LiteLLM, by its own callbacks.
+
+They may run in another thread, after the caller has gone on: where a call belongs is looked up when it begins, and kept
+by the id that LiteLLM gives to it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rolltrace._guard import caught
+from rolltrace.instruments.op import OpenOp, begin_turn, is_recording
+from rolltrace.instruments.plugin import Instrument, Undo
+from rolltrace.instruments.protocols import public_parameters
+from rolltrace.instruments.running import Running
+from rolltrace.record import Error
+
+
+def change(litellm: Any) -> Undo:
+    from importlib import import_module
+
+    logger_class: Any = import_module("litellm.integrations.custom_logger").CustomLogger
+    running: Running[OpenOp] = Running()
+
+    class Recorder(logger_class):  # type: ignore[misc]
+        """Never raises, as LiteLLM wants it."""
+
+        def log_pre_api_call(self, model: Any, messages: Any, kwargs: dict[str, Any]) -> None:
+            if not is_recording():
+                return
+            try:
+                key = kwargs.get("litellm_call_id")
+                if running.get(key) is not None:  # an attempt after one that failed
+                    return
+                body = {"model": model, "messages": messages, **public_parameters(kwargs.get("optional_params"))}
+                running.add(key, begin_turn("litellm.completion", body, outermost=True))
+            except Exception:
+                caught("litellm")
+
+        def log_success_event(self, kwargs: dict[str, Any], response_obj: Any, start_time: Any, end_time: Any) -> None:
+            self._ended(kwargs, response_obj)
+
+        async def async_log_success_event(self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any) -> None:
+            self._ended(kwargs, response_obj)
+
+        def log_failure_event(self, kwargs: dict[str, Any], response_obj: Any, start_time: Any, end_time: Any) -> None:
+            self._failed(kwargs)
+
+        async def async_log_failure_event(self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any) -> None:
+            self._failed(kwargs)
+
+        def _ended(self, kwargs: dict[str, Any], response: Any) -> None:
+            try:
+                whole = kwargs.get("complete_streaming_response") or kwargs.get("async_complete_streaming_response")
+                if kwargs.get("stream") and whole is None:  # one of its pieces
+                    return
+                op = running.take(kwargs.get("litellm_call_id"))
+                if op is not None:
+                    op.finish(whole or response)
+            except Exception:
+                caught("litellm")
+
+        def _failed(self, kwargs: dict[str, Any]) -> None:
+            try:
+                op, failure = running.take(kwargs.get("litellm_call_id")), kwargs.get("exception")
+                if op is not None and isinstance(failure, BaseException):
+                    op.failed(failure)
+                elif op is not None:
+                    op.break_off(Error("LiteLLM", str(failure), ""))
+            except Exception:
+                caught("litellm")
+
+    recorder = Recorder()
+    litellm.callbacks.append(recorder)
+
+    def undo() -> None:
+        # It copies its callbacks into a list for each way to call them.
+        for name, callbacks in list(vars(litellm).items()):
+            if name.endswith(("callback", "callbacks")) and isinstance(callbacks, list):
+                callbacks[:] = [each for each in callbacks if each is not recorder]
+
+    return undo
+
+
+INSTRUMENT = Instrument("litellm", "litellm", change)

@@ -1,0 +1,20 @@
+"""TRL: `callbacks=[RolltraceCallback()]` or `attach(trainer)` records every rollout of a GRPO or RLOO trainer.
+
+docs/howto/trl.md.
+"""
+
+from typing import TYPE_CHECKING
+
+from rolltrace._later import load_later
+
+if TYPE_CHECKING:
+    from rolltrace.integrations.trl.callback import RolltraceCallback
+    from rolltrace.integrations.trl.plugin import install_when_imported
+    from rolltrace.integrations.trl.trainer import attach, detach
+
+_LATER, __getattr__ = load_later(
+    __name__, {"callback": "RolltraceCallback", "plugin": "install_when_imported", "trainer": "attach detach"}
+)
+"""Name -> its module, loaded when it is asked for: this package is looked at by every `init`."""
+
+__all__ = ["RolltraceCallback", "attach", "detach", "install_when_imported"]

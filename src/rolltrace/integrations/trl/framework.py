@@ -1,0 +1,17 @@
+"""What the rest of rolltrace has to know of TRL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rolltrace._frameworks import Answer, Framework
+
+
+def examine() -> Iterator[Answer]:
+    """For `rolltrace doctor --trl`."""
+    from rolltrace.integrations.trl import report  # only when it is asked for
+
+    return report.examine()
+
+
+FRAMEWORK = Framework("trl", examine)

@@ -1,0 +1,181 @@
+"""Where the journals of a store are: in the store, or on a disk of each host that the store names.
+
+    STORE/journal/HOST/*.seg                     where they are unless somebody asks for another place
+    STORE/journal/HOST/place/00000001.json       where else this host keeps them: a folder and its key
+    STORE/journal/HOST/undrained.json            how much waits there, for the other hosts, which cannot look
+    STORE/journal/HOST/SEGMENT.seg.draining      its parts are being written; there when the segment itself is elsewhere
+    JOURNALS/STORENAME-KEY/store.json            whose journals these are: the same key
+    JOURNALS/STORENAME-KEY/*.seg                 and here they are, with the locks and logs of this host
+
+Each store has a folder of its own in `JOURNALS`, so several can have the same. The store says where it is, so whoever
+drains or reads on this host finds it without being told. A store that somebody made up could name any folder: one
+counts only if the key in it is the same.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from rolltrace.errors import StoreError
+from rolltrace.files import NumberedFiles, host_name, is_shared, make_folder, read_page, replace_file
+
+_TRIES = 20
+
+
+class _Place(msgspec.Struct):
+    folder: str
+    key: str
+
+
+class _Owner(msgspec.Struct):
+    store: str
+    host: str
+    key: str
+
+
+class Undrained(msgspec.Struct):
+    """How much waits to be drained in a place that only its host can see."""
+
+    folder: str
+    files: int | None
+    """None: not counted yet."""
+    bytes: int
+    time_ns: int
+
+
+def journal_folder(store: Path) -> Path:
+    """Where this host's journals of a store are."""
+    return _elsewhere(store) or _inside(store)
+
+
+def journal_folders(store: Path) -> list[Path]:
+    """Every folder of journals of a store that can be seen from here."""
+    try:
+        inside = sorted(Path(each.path) for each in os.scandir(store / "journal") if each.is_dir(follow_symlinks=False))
+    except OSError:
+        inside = []
+    elsewhere = _elsewhere(store)
+    return inside if elsewhere is None else [*inside, elsewhere]
+
+
+def own_folders(store: Path) -> frozenset[Path]:
+    """Where journals of this host may be: also in the store, from before they were elsewhere."""
+    return frozenset({_inside(store), journal_folder(store)})
+
+
+def choose_place(store: Path, journals: Path) -> Path:
+    """Have this host keep its journals of a store in a folder of their own below `journals`; that folder.
+
+    Raises:
+        StoreError: they are in another place, and not all drained.
+        OSError: the folder cannot be made.
+    """
+    places = _places(store)
+    for _ in range(_TRIES):
+        number, now = places.newest(), _elsewhere(store)
+        if now is not None and now.parent == journals:
+            return now
+        if any(path.suffix == ".seg" for folder in own_folders(store) for path in _entries(folder)):
+            raise StoreError(
+                f"the journals of the store {str(store)!r} are in {str(journal_folder(store))!r} on this host, and not "
+                f"all drained; drain them first: rolltrace drain --once {store}"
+            )
+        key = os.urandom(4).hex()
+        folder = journals / f"{store.name}-{key}"
+        make_folder(_inside(store))
+        make_place(store, folder)
+        if places.add(number + 1, msgspec.json.encode(_Place(str(folder), key))):
+            return folder
+        (folder / "store.json").unlink()
+        folder.rmdir()
+    raise StoreError(f"others choose another place for the journals of {str(store)!r} all the time")
+
+
+def make_place(store: Path, folder: Path) -> None:
+    """Make the folder that holds the journals, and say in it whose they are. Does nothing for one in the store."""
+    if folder == _inside(store):
+        make_folder(folder)
+        return
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if is_shared(store):
+        folder.chmod(0o2770)
+    owner = _Owner(str(store), host_name(), folder.name.rpartition("-")[2])
+    replace_file(folder / "store.json", msgspec.json.encode(owner))
+
+
+def note_undrained(store: Path, *, counted: bool = True) -> None:
+    """Tell other hosts how much waits here, if they cannot see it; not `counted`: that something may."""
+    folder = _elsewhere(store)
+    if folder is None:
+        return
+    sizes = [path.stat().st_blocks * 512 for path in _entries(folder) if path.suffix == ".seg"] if counted else []
+    before = _read_undrained(_inside(store))
+    files = len(sizes) if counted else None
+    if before is None or (before.files, before.folder) != (files, str(folder)):
+        page = Undrained(str(folder), files, sum(sizes), time.time_ns())
+        replace_file(_inside(store) / "undrained.json", msgspec.json.encode(page))
+
+
+def undrained_elsewhere(store: Path) -> Iterator[tuple[str, Undrained]]:
+    """The other hosts that keep journals where we cannot look, and have not drained all of them."""
+    for folder in journal_folders(store):
+        page = _read_undrained(folder)
+        if page is not None and page.files != 0 and folder.name != host_name():
+            yield folder.name, page
+
+
+def draining_mark(store: Path, segment: Path) -> Path | None:
+    """The file that tells other hosts that the parts of a segment may yet be written again; None if they can see it."""
+    inside = _inside(store)
+    return None if segment.parent == inside else inside / f"{segment.name}.draining"
+
+
+def stale_marks(store: Path) -> Iterator[Path]:
+    """Marks of segments that are gone."""
+    folder = journal_folder(store)
+    for mark in _inside(store).glob("*.seg.draining"):
+        segment = folder / mark.name.removesuffix(".draining")
+        if not segment.exists() and not segment.with_name(f"{segment.name}.aside").exists():
+            yield mark
+
+
+def _inside(store: Path) -> Path:
+    return store / "journal" / host_name()
+
+
+def _places(store: Path) -> NumberedFiles:
+    return NumberedFiles(_inside(store) / "place")
+
+
+def _elsewhere(store: Path) -> Path | None:
+    places = _places(store)
+    try:
+        number = places.newest()
+        if not number:
+            return None
+        place = msgspec.json.decode(read_page(places.path(number)), type=_Place)
+        owner = msgspec.json.decode(read_page(Path(place.folder) / "store.json"), type=_Owner)
+    except (OSError, msgspec.MsgspecError):
+        return None
+    folder = Path(place.folder)
+    return folder if owner.key == place.key and folder.is_absolute() and not folder.is_symlink() else None
+
+
+def _read_undrained(folder: Path) -> Undrained | None:
+    try:
+        return msgspec.json.decode(read_page(folder / "undrained.json"), type=Undrained)
+    except (OSError, msgspec.MsgspecError):
+        return None
+
+
+def _entries(folder: Path) -> list[Path]:
+    try:
+        return [folder / name for name in os.listdir(folder)]
+    except OSError:
+        return []

@@ -1,0 +1,313 @@
+"""The proxy itself: each request goes on to the upstream and its answer back, and a model call becomes an op."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from rolltrace._guard import caught
+from rolltrace.capture import scope as places
+from rolltrace.instruments.events import Events, value_of
+from rolltrace.instruments.op import OpenOp
+from rolltrace.instruments.protocols import call_name
+from rolltrace.proxy.address import CONTEXT_HEADER, TOKEN_HEADER, Address, address_of
+from rolltrace.proxy.enrich import StreamEditor, asks_more, takes_out
+from rolltrace.proxy.sessions import Sessions
+from rolltrace.proxy.upstream import Headers, Response, Upstream, UpstreamError
+from rolltrace.record import Error
+from rolltrace.view import Access, Guesses
+
+if TYPE_CHECKING:
+    from starlette.types import Message, Receive, Scope, Send
+
+_HOP_BY_HOP = frozenset(
+    {b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"proxy-connection", b"te",
+     b"trailer", b"transfer-encoding", b"upgrade"}
+)  # fmt: skip
+_OURS = frozenset({CONTEXT_HEADER.encode(), TOKEN_HEADER.encode()})
+_KEYS = frozenset({b"authorization", b"x-api-key"})
+_MOST_CALL_BYTES = 256 << 20
+"""A request to a model is read whole before it goes on: it is recorded, and what is asked may be more."""
+
+
+class Proxy:
+    """An ASGI application."""
+
+    def __init__(self, upstream: Upstream, access: Access, *, key: str | None = None, enrich: bool = False) -> None:
+        """`key`: what the upstream is shown in the place of an agent's own key."""
+        self._upstream = upstream
+        self._access = access
+        self._key = key
+        self._enrich = enrich
+        self._guesses = Guesses()
+        self._sessions = Sessions()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await _lifespan(receive, send, self._upstream)
+        if scope["type"] != "http":
+            return
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        address = address_of(scope["path"], headers)
+        refusal = await self._refusal(scope, headers, address)
+        if refusal is not None:
+            return await _answer(send, *refusal)
+        return await self._pass_on(scope, headers, address, receive, send)
+
+    async def _refusal(self, scope: Scope, headers: Mapping[str, str], address: Address) -> tuple[int, str] | None:
+        """The rules of the viewer: no page of a browser may ask, and who is not on this machine shows the token."""
+        host = headers.get("host", "")
+        if not self._access.knows(host):
+            return 421, f"this proxy does not answer for the host {host[:100]!r}"
+        if "origin" in headers or headers.get("sec-fetch-site", "none") != "none":
+            return 403, "a web page may not ask this proxy"
+        if self._access.token is None or self._access.is_token(address.token):
+            return None
+        client = (scope.get("client") or ("",))[0]
+        if not address.token:
+            return 401, "this proxy needs its token: in the path, /k/TOKEN/, or in x-rolltrace-token"
+        if not await self._guesses.may_try(client):
+            return 429, "too many wrong tokens"
+        self._guesses.wrong(client)
+        return 401, "this is not the token of this proxy"
+
+    async def _pass_on(
+        self, scope: Scope, headers: Mapping[str, str], address: Address, receive: Receive, send: Send
+    ) -> None:
+        name = call_name(scope["method"], address.path)
+        incoming = _Incoming(receive)
+        exchange = _Exchange()
+        body: AsyncIterator[bytes] | bytes = incoming.chunks() if _has_body(headers) else b""
+        sent = self._headers(scope["headers"], address, is_call=name is not None)
+        if name is not None:
+            raw = await incoming.whole()
+            if raw is None:
+                return await _answer(send, 413, f"a model call has at most {_MOST_CALL_BYTES:,} bytes")
+            asked = value_of(raw)
+            body = raw
+            if self._enrich and isinstance(asked, dict):
+                more = asks_more(name, asked)
+                if more is not asked:
+                    body = msgspec.json.encode(more)
+                    exchange.asked = asked
+            sent = [each for each in sent if each[0] != b"content-length"]
+            sent.append((b"content-length", str(len(body)).encode()))
+            exchange.begin(self._sessions, name, asked, headers, address)
+        target = (self._upstream.prefix + _raw_path(scope, address)).encode("latin-1")
+        watcher = asyncio.create_task(incoming.hung_up()) if name is not None or not body else None
+        work = asyncio.create_task(self._forward(exchange, scope["method"].encode(), target, sent, body, send))
+        try:
+            await asyncio.wait({each for each in (work, watcher) if each}, return_when=asyncio.FIRST_COMPLETED)
+            if not work.done():
+                exchange.hung_up()
+                work.cancel()
+            await asyncio.wait({work})
+            if not work.cancelled():
+                work.result()
+        finally:
+            if watcher is not None:
+                watcher.cancel()
+            work.cancel()
+            exchange.hung_up()
+
+    def _headers(self, given: Headers, address: Address, *, is_call: bool) -> Headers:
+        left_out = _HOP_BY_HOP | _OURS | {b"host"}
+        if is_call:  # what is read on the way must not be compressed
+            left_out |= {b"accept-encoding"}
+        shown = [name for name, _ in given if name in _KEYS]
+        if address.key_is_context or (self._key is not None and not shown):
+            left_out |= _KEYS
+        sent = [(b"host", self._upstream.authority), *((name, value) for name, value in given if name not in left_out)]
+        if is_call:
+            sent.append((b"accept-encoding", b"identity"))
+        if self._key is not None and left_out >= _KEYS:  # where the agent has its own, else where the protocol has it
+            usual = b"x-api-key" if address.path.endswith("/messages") else b"authorization"
+            name = shown[0] if shown else usual
+            sent.append((name, (self._key if name == b"x-api-key" else f"Bearer {self._key}").encode()))
+        return sent
+
+    async def _forward(
+        self, exchange: _Exchange, method: bytes, target: bytes, headers: Headers,
+        body: AsyncIterator[bytes] | bytes, send: Send,
+    ) -> None:  # fmt: skip
+        try:
+            response = await self._upstream.ask(method, target, headers, body)
+        except UpstreamError as fault:
+            exchange.broke(fault)
+            return await _answer(send, 502, f"the upstream of this proxy does not answer: {fault}")
+        try:
+            await exchange.hand_back(response, send)
+        except UpstreamError as fault:
+            exchange.broke(fault)
+            # Without its last piece: uvicorn then closes the connection, and the agent sees a broken answer too.
+        finally:
+            response.close()
+
+
+class _Exchange:
+    """One request and its answer, with the op that they are."""
+
+    def __init__(self) -> None:
+        self._op: OpenOp | None = None
+        """None if nothing is recorded."""
+        self.asked: dict[str, Any] | None = None
+        """What the agent asked, if more was asked of the upstream."""
+        self._key = ""
+
+    def begin(self, sessions: Sessions, name: str, asked: Any, headers: Mapping[str, str], address: Address) -> None:
+        """Never raises: what cannot be recorded is passed on all the same."""
+        recorder = places.recorder
+        if recorder is None:
+            return
+        try:
+            self._key = headers.get("x-api-key") or headers.get("authorization", "").removeprefix("Bearer ").strip()
+            conversation = sessions.conversation(recorder, address.context, headers, name, asked)
+            if conversation is None:
+                return
+            attempt = headers.get("x-stainless-retry-count", "0")
+            inputs = asked
+            if isinstance(asked, dict) and attempt.isdigit() and int(attempt):
+                inputs = {**asked, "attempt": int(attempt) + 1}
+            self._op = OpenOp(name, "llm", inputs, conversation.place)
+            self._op.conversation = conversation
+        except Exception:
+            caught("proxied call")
+
+    async def hand_back(self, response: Response, send: Send) -> None:
+        is_events = response.header(b"content-type").startswith(b"text/event-stream")
+        is_plain = response.header(b"content-encoding") in (b"", b"identity")
+        edits = self.asked is not None and is_plain and response.status == 200
+        body = response.body()
+        if edits and not is_events:  # all of it at once: its length is another
+            whole = b"".join([chunk async for chunk in body])
+            self._read(whole, response, is_events=False)
+            answer = value_of(whole)
+            if isinstance(answer, dict) and self.asked is not None:
+                whole = msgspec.json.encode(takes_out(self.asked, answer))
+            await send(_start(response, {b"content-length": str(len(whole)).encode()}))
+            return await send({"type": "http.response.body", "body": whole})
+        editor = StreamEditor(self.asked) if edits and self.asked is not None else None
+        await send(_start(response, {b"content-length": b""} if editor is not None else {}))
+        events = Events() if is_events and is_plain and response.status == 200 else None
+        copy = bytearray()
+        if self._op is not None and events is not None:
+            self._op.is_stream = True
+        async for chunk in body:
+            out = chunk if editor is None else editor.edited(chunk)
+            if out:  # waits while the agent does not read: then nothing is read from the upstream either
+                await send({"type": "http.response.body", "body": out, "more_body": True})
+            if self._op is not None and self._op.is_open:
+                if events is None:
+                    copy += chunk
+                else:
+                    self._heard(events.feed(chunk))
+        if editor is not None and (rest := editor.rest()):
+            await send({"type": "http.response.body", "body": rest, "more_body": True})
+        if events is not None:
+            self._heard(events.rest())
+            if self._op is not None:
+                self._op.finish()
+        else:
+            self._read(bytes(copy), response, is_events=is_events)
+        await send({"type": "http.response.body", "body": b""})
+        return None
+
+    def _heard(self, events: list[Any]) -> None:
+        for event in events if self._op is not None else ():
+            self._op.yielded(event)  # type: ignore[union-attr]
+
+    def _read(self, whole: bytes, response: Response, *, is_events: bool) -> None:
+        if self._op is None or not self._op.is_open:
+            return
+        encoding = response.header(b"content-encoding").decode("latin-1")
+        if encoding not in ("", "identity"):
+            self._op.finish({"content-encoding": encoding, "bytes": len(whole)})
+        elif response.status < 400:
+            self._op.finish(value_of(whole))
+        else:
+            text = whole.decode(errors="replace")
+            if len(self._key) > 3:
+                text = text.replace(self._key, "[key]")  # some servers quote it
+            self._op.is_no_turn()
+            self._op.break_off(Error(f"HTTP {response.status}", text, ""), value=value_of(text.encode()))
+
+    def broke(self, fault: UpstreamError) -> None:
+        if self._op is not None and self._op.is_open:
+            if not self._op.is_stream:
+                self._op.is_no_turn()
+            self._op.break_off(Error("UpstreamError", f"the upstream broke off: {fault}", ""))
+
+    def hung_up(self) -> None:
+        if self._op is not None and self._op.is_open:
+            self._op.break_off(Error("HungUp", "the agent closed its connection", ""), "cancelled")
+
+
+class _Incoming:
+    """The request of an agent while it comes, and whether the agent is still there."""
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self._is_gone = False
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        while True:
+            message: Message = await self._receive()
+            if message["type"] == "http.disconnect":
+                self._is_gone = True
+                raise asyncio.CancelledError
+            if message.get("body"):
+                yield message["body"]
+            if not message.get("more_body"):
+                return
+
+    async def whole(self) -> bytes | None:
+        """All of it; None if it is too much."""
+        copy = bytearray()
+        async for chunk in self.chunks():
+            copy += chunk
+            if len(copy) > _MOST_CALL_BYTES:
+                return None
+        return bytes(copy)
+
+    async def hung_up(self) -> None:
+        """Returns when the agent is gone, once the request is read."""
+        while not self._is_gone:
+            self._is_gone = (await self._receive())["type"] == "http.disconnect"
+
+
+def _has_body(headers: Mapping[str, str]) -> bool:
+    return headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
+
+
+def _raw_path(scope: Scope, address: Address) -> str:
+    """The path as it was written, without what is ours, and the query."""
+    written = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1")
+    path = "/" + "/".join(written.split("/")[1 + address.own_parts :])
+    query = scope["query_string"].decode("latin-1")
+    return f"{path}?{query}" if query else path
+
+
+def _start(response: Response, instead: dict[bytes, bytes]) -> Message:
+    """The head of the answer; `instead` has the headers that are others, or none if empty."""
+    headers = [(name, value) for name, value in response.headers if name not in _HOP_BY_HOP and name not in instead] + [
+        (name, value) for name, value in instead.items() if value
+    ]
+    return {"type": "http.response.start", "status": response.status, "headers": headers}
+
+
+async def _answer(send: Send, status: int, what: str) -> None:
+    body = msgspec.json.encode({"error": {"type": "rolltrace_proxy", "message": what}})
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+async def _lifespan(receive: Receive, send: Send, upstream: Upstream) -> None:
+    await receive()
+    await send({"type": "lifespan.startup.complete"})
+    await receive()
+    upstream.close()
+    await send({"type": "lifespan.shutdown.complete"})

@@ -1,0 +1,104 @@
+"""What is asked of the upstream beyond what the agent asked, and taken out of the answer again.
+
+vLLM and SGLang give token ids, logprobs and counts to whoever asks. An agent that did not ask might not understand
+them: what it gets is what it would have got without us.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+Body = dict[str, Any]
+_END = (b"\n\n", b"\r\n\r\n")
+
+
+def asks_more(name: str, asked: Body) -> Body:
+    """The request as it goes on; the same one if there is nothing to ask of this kind of call."""
+    if name == "openai.chat.completions":
+        more: Body = {"return_token_ids": True, "logprobs": True}
+    elif name == "openai.completions":
+        more = {"return_token_ids": True, **({} if asked.get("logprobs") is not None else {"logprobs": 1})}
+    elif name == "sglang.generate":
+        return asked if asked.get("return_logprob") else {**asked, "return_logprob": True}
+    else:
+        return asked
+    if asked.get("stream"):
+        options = asked.get("stream_options")
+        more["stream_options"] = {**(options if isinstance(options, dict) else {}), "include_usage": True}
+    return {**asked, **more}
+
+
+def takes_out(asked: Body, answer: Body) -> Body | None:
+    """The answer, or an event of it, as the agent would have got it; None if it would not have got it at all."""
+    if not isinstance(answer, dict):
+        return answer
+    seen = dict(answer)
+    streams = bool(asked.get("stream"))
+    options = asked.get("stream_options")
+    if streams and not (isinstance(options, dict) and options.get("include_usage")):
+        if seen.get("choices") == [] and seen.get("usage") is not None:
+            return None
+        seen.pop("usage", None)
+    if not asked.get("return_token_ids"):
+        seen.pop("prompt_token_ids", None)
+    if isinstance(seen.get("choices"), list):
+        seen["choices"] = [_choice(asked, each) for each in seen["choices"]]
+    info = seen.get("meta_info")
+    if isinstance(info, dict) and not asked.get("return_logprob"):
+        hidden = ("output_token_logprobs", "input_token_logprobs")
+        seen["meta_info"] = {name: value for name, value in info.items() if name not in hidden}
+    return seen
+
+
+def _choice(asked: Body, choice: Any) -> Any:
+    if not isinstance(choice, dict):
+        return choice
+    seen = dict(choice)
+    if not asked.get("return_token_ids"):
+        seen.pop("token_ids", None)
+        seen.pop("prompt_token_ids", None)
+    if not asked.get("logprobs") and seen.get("logprobs") is not None:
+        seen["logprobs"] = None
+    return seen
+
+
+class StreamEditor:
+    """Takes it out of the events of a stream. An event goes on when it is whole."""
+
+    def __init__(self, asked: Body) -> None:
+        self._asked = asked
+        self._rest = b""
+
+    def edited(self, chunk: bytes) -> bytes:
+        data = self._rest + chunk
+        out = []
+        while True:
+            ends = [(at + len(end), end) for end in _END if (at := data.find(end)) >= 0]
+            if not ends:
+                break
+            cut, end = min(ends)
+            out.append(self._event(data[: cut - len(end)], data[:cut]))
+            data = data[cut:]
+        self._rest = data
+        return b"".join(out)
+
+    def rest(self) -> bytes:
+        rest, self._rest = self._rest, b""
+        return rest
+
+    def _event(self, block: bytes, whole: bytes) -> bytes:
+        lines = block.splitlines()
+        told = [line for line in lines if line.startswith(b"data:")]
+        try:
+            answer = msgspec.json.decode(b"\n".join(line[5:] for line in told))
+        except (msgspec.DecodeError, RecursionError):
+            return whole
+        seen = takes_out(self._asked, answer)
+        if seen == answer:
+            return whole
+        if seen is None:
+            return b""
+        others = [line for line in lines if not line.startswith(b"data:")]
+        return b"\n".join([*others, b"data: " + msgspec.json.encode(seen)]) + b"\n\n"

@@ -1,0 +1,60 @@
+"""Which agent a call comes from: the trajectory that its context names, else the session that it tells itself."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Any
+
+from rolltrace._guard import logger
+from rolltrace.capture import Recorder, TrajectoryHandle, place_of_context, scope
+from rolltrace.errors import ContextError
+from rolltrace.instruments.conversations import Conversation, Conversations
+
+_MOST = 4096
+_HEADERS = ("x-claude-code-session-id", "session_id", "session-id", "x-session-id", "conversation_id")
+
+
+class Sessions:
+    """Those that were heard of lately."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[str, Conversations] = OrderedDict()
+        self._loose = Conversations()
+        self._has_warned = False
+
+    def conversation(
+        self, recorder: Recorder, context: str, headers: Mapping[str, str], name: str, asked: Any
+    ) -> Conversation | None:
+        """What a call goes on with; None if nothing is to be recorded of it."""
+        key, root, is_own = context, None, False
+        if context:
+            try:
+                root = place_of_context(context)
+            except ContextError as fault:
+                if not self._has_warned:
+                    self._has_warned = True
+                    logger.warning("a proxied call names no place that can be: %s; it is recorded without one", fault)
+            if root is scope.MUTED:
+                return None
+        if root is None:
+            key = _session(headers, asked)
+            is_own = True
+        if not key:
+            return self._loose.of(recorder, name, asked)
+        known = self._known.get(key)
+        if known is None:
+            handle = root if isinstance(root, TrajectoryHandle) else TrajectoryHandle(recorder)
+            known = self._known[key] = Conversations(handle, is_own_root=is_own)
+        self._known.move_to_end(key)
+        while len(self._known) > _MOST:
+            self._known.popitem(last=False)
+        return known.of(recorder, name, asked)
+
+
+def _session(headers: Mapping[str, str], asked: Any) -> str:
+    """What agents call the run that they are in: Claude Code in a header, Codex in a header and as the cache's key."""
+    told = next((headers[name] for name in _HEADERS if headers.get(name)), None)
+    if told is None and isinstance(asked, dict):
+        told = asked.get("prompt_cache_key")
+    return told if isinstance(told, str) and len(told) < 1000 else ""

@@ -1,0 +1,197 @@
+"""The server behind the proxy: HTTP/1.1 with back pressure, over the parser that the viewer's server brings along.
+
+Bytes of a body are read from the connection when they are asked for, and not before: an agent that reads slowly slows
+the server down. They stay as they are, compressed or not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator
+from urllib.parse import urlsplit
+
+import h11
+
+from rolltrace.errors import ConfigError
+
+Headers = list[tuple[bytes, bytes]]
+_READ_BYTES = 64 << 10
+_CONNECT_SEC = 30.0
+_MOST_IDLE = 64
+
+
+class UpstreamError(ConnectionError):
+    """The server cannot be reached, or broke off."""
+
+
+class Upstream:
+    """One server, and the idle connections to it."""
+
+    def __init__(self, url: str) -> None:
+        """
+        Raises:
+            ConfigError: this is no address.
+        """
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ConfigError(f"--upstream is an address such as https://api.anthropic.com, not {url!r}")
+        try:
+            self._port = parts.port or (443 if parts.scheme == "https" else 80)
+        except ValueError:
+            raise ConfigError(f"--upstream has no port that can be: {url!r}") from None
+        self._host = parts.hostname
+        self._tls = ssl.create_default_context() if parts.scheme == "https" else None
+        self.authority = parts.netloc.rpartition("@")[2].encode()
+        self.prefix = parts.path.rstrip("/")
+        self._idle: list[_Connection] = []
+
+    async def ask(self, method: bytes, target: bytes, headers: Headers, body: AsyncIterator[bytes] | bytes) -> Response:
+        """Send a request; the answer is there as soon as its head is.
+
+        Raises:
+            UpstreamError: there is no answer.
+        """
+        while True:
+            connection, is_fresh = await self._connection()
+            try:
+                return await connection.ask(method, target, headers, body)
+            except UpstreamError:
+                connection.close()
+                # A server may close an idle connection at any time; what was not answered can be asked once more.
+                if is_fresh or not isinstance(body, bytes):
+                    raise
+            except BaseException:
+                connection.close()
+                raise
+
+    async def _connection(self) -> tuple[_Connection, bool]:
+        while self._idle:
+            idle = self._idle.pop()
+            if idle.is_usable:
+                return idle, False
+            idle.close()
+        try:
+            reader, writer = await asyncio.wait_for(
+                asyncio.open_connection(self._host, self._port, ssl=self._tls, limit=_READ_BYTES), _CONNECT_SEC
+            )
+        except (OSError, asyncio.TimeoutError) as fault:
+            reason = getattr(fault, "strerror", None) or str(fault) or type(fault).__name__
+            raise UpstreamError(f"{self._host}:{self._port} cannot be reached: {reason}") from None
+        return _Connection(self, reader, writer), True
+
+    def give_back(self, connection: _Connection) -> None:
+        if len(self._idle) < _MOST_IDLE:
+            self._idle.append(connection)
+        else:
+            connection.close()
+
+    def close(self) -> None:
+        for connection in self._idle:
+            connection.close()
+        self._idle.clear()
+
+
+class Response:
+    """The head of an answer, and its body while it comes."""
+
+    def __init__(self, connection: _Connection, head: h11.Response) -> None:
+        self.status: int = head.status_code
+        self.headers: Headers = list(head.headers)
+        self._connection = connection
+
+    def header(self, name: bytes) -> bytes:
+        return next((value for each, value in self.headers if each == name), b"")
+
+    async def body(self) -> AsyncIterator[bytes]:
+        """The bytes of the body as they come.
+
+        Raises:
+            UpstreamError: it broke off.
+        """
+        while True:
+            event = await self._connection.next_event()
+            if isinstance(event, h11.Data):
+                yield bytes(event.data)
+            elif isinstance(event, h11.EndOfMessage):
+                self._connection.done()
+                return
+
+    def close(self) -> None:
+        """Nobody wants the rest: the server is told by a closed connection. Nothing happens if all was read."""
+        self._connection.drop()
+
+
+class _Connection:
+    def __init__(self, upstream: Upstream, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._upstream = upstream
+        self._reader = reader
+        self._writer = writer
+        self._protocol = h11.Connection(h11.CLIENT)
+        self._is_done = True
+
+    @property
+    def is_usable(self) -> bool:
+        return not self._reader.at_eof() and not self._writer.is_closing()
+
+    async def ask(self, method: bytes, target: bytes, headers: Headers, body: AsyncIterator[bytes] | bytes) -> Response:
+        self._is_done = False
+        try:
+            self._send(h11.Request(method=method, target=target, headers=headers))
+            if isinstance(body, bytes):
+                if body:
+                    self._send(h11.Data(data=body))
+            else:
+                async for chunk in body:
+                    self._send(h11.Data(data=chunk))
+                    await self._writer.drain()
+            self._send(h11.EndOfMessage())
+            await self._writer.drain()
+        except h11.LocalProtocolError as fault:
+            raise UpstreamError(f"this cannot be sent on: {fault}") from None
+        except OSError:
+            pass  # it may have answered before it closed
+        while True:
+            event = await self.next_event()
+            if isinstance(event, h11.Response):
+                return Response(self, event)
+
+    def _send(self, event: h11.Event) -> None:
+        data = self._protocol.send(event)
+        if data:
+            self._writer.write(data)
+
+    async def next_event(self) -> h11.Event:
+        try:
+            while True:
+                event = self._protocol.next_event()
+                if event is h11.NEED_DATA:
+                    self._protocol.receive_data(await self._reader.read(_READ_BYTES))
+                elif isinstance(event, h11.ConnectionClosed) or event is h11.PAUSED:
+                    raise UpstreamError("it closed the connection")
+                else:
+                    assert not isinstance(event, type)
+                    return event
+        except h11.RemoteProtocolError as fault:
+            raise UpstreamError(f"it broke off: {fault}") from None
+        except OSError as fault:
+            raise UpstreamError(f"it broke off: {fault.strerror or fault}") from None
+
+    def done(self) -> None:
+        """All was read: it can be used again, if both sides want to."""
+        if self._is_done:
+            return
+        self._is_done = True
+        if self._protocol.our_state is h11.DONE and self._protocol.their_state is h11.DONE:
+            self._protocol.start_next_cycle()
+            self._upstream.give_back(self)
+        else:
+            self.close()
+
+    def drop(self) -> None:
+        if not self._is_done:
+            self._is_done = True
+            self.close()
+
+    def close(self) -> None:
+        self._writer.transport.abort()

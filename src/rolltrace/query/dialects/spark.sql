@@ -1,0 +1,1608 @@
+-- Written by `make gen` from src/rolltrace/query/views.py.
+
+-- (used by the views below)
+CREATE OR REPLACE TEMPORARY VIEW _dropped AS
+SELECT DISTINCT
+  _files_losses.trajectory_id AS trajectory_id
+FROM _files_losses AS _files_losses
+WHERE
+  NOT _files_losses.trajectory_id IS NULL;
+
+CREATE OR REPLACE TEMPORARY VIEW losses AS
+SELECT
+  _files_losses.project AS project,
+  _files_losses.experiment AS experiment,
+  _files_losses.step AS step,
+  _files_losses.worker AS worker,
+  _files_losses.reason AS reason,
+  _files_losses.count AS count,
+  _files_losses.sample_index AS sample_index,
+  _files_losses.validate AS validate,
+  _files_losses.trajectory_id AS trajectory_id,
+  _files_losses.run AS run
+FROM _files_losses AS _files_losses;
+
+-- (used by the views below)
+CREATE OR REPLACE TEMPORARY VIEW _trajectories AS
+SELECT
+  _files_trajectories.trajectory_id AS trajectory_id,
+  _files_trajectories.project AS project,
+  _files_trajectories.experiment AS experiment,
+  _files_trajectories.step AS step,
+  _files_trajectories.sample_index AS sample_index,
+  _files_trajectories.sample_is_int AS sample_is_int,
+  _files_trajectories.rollout_n AS rollout_n,
+  _files_trajectories.validate AS validate,
+  _files_trajectories.worker AS worker,
+  _files_trajectories.run AS run,
+  _files_trajectories.run_ns AS run_ns,
+  _files_trajectories.name AS name,
+  _files_trajectories.start_ns AS start_ns,
+  _files_trajectories.end_ns AS end_ns,
+  _files_trajectories.status AS status,
+  _files_trajectories.error AS error,
+  _files_trajectories.traceback AS traceback,
+  _files_trajectories.parent_trajectory_id AS parent_trajectory_id,
+  _files_trajectories.parent_op_id AS parent_op_id,
+  _files_trajectories.tags AS tags,
+  _files_trajectories.is_group AS is_group
+FROM _files_trajectories AS _files_trajectories
+ANTI JOIN _dropped AS _dropped
+  ON _files_trajectories.trajectory_id = _dropped.trajectory_id;
+
+-- (used by the views below)
+CREATE OR REPLACE TEMPORARY VIEW _spans AS
+SELECT
+  _files_spans.trajectory_id AS trajectory_id,
+  _files_spans.project AS project,
+  _files_spans.experiment AS experiment,
+  _files_spans.step AS step,
+  _files_spans.sample_index AS sample_index,
+  _files_spans.sample_is_int AS sample_is_int,
+  _files_spans.rollout_n AS rollout_n,
+  _files_spans.validate AS validate,
+  _files_spans.worker AS worker,
+  _files_spans.run AS run,
+  _files_spans.run_ns AS run_ns,
+  _files_spans.op_id AS op_id,
+  _files_spans.parent_id AS parent_id,
+  _files_spans.name AS name,
+  _files_spans.kind AS kind,
+  _files_spans.start_ns AS start_ns,
+  _files_spans.end_ns AS end_ns,
+  _files_spans.status AS status,
+  _files_spans.error AS error,
+  _files_spans.traceback AS traceback,
+  _files_spans.thread AS thread,
+  _files_spans.policy_version AS policy_version,
+  _files_spans.finish_reason AS finish_reason,
+  _files_spans.prompt_tokens AS prompt_tokens,
+  _files_spans.response_tokens AS response_tokens,
+  _files_spans.tokens AS tokens,
+  _files_spans.logprobs AS logprobs,
+  _files_spans.response_mask AS response_mask,
+  _files_spans.payload AS payload,
+  _files_spans.tokenizer AS tokenizer,
+  _files_spans.text AS text,
+  _files_spans.prompt_chars AS prompt_chars,
+  _files_spans.piece_chars AS piece_chars,
+  _files_spans.cached_tokens AS cached_tokens,
+  _files_spans.reasoning_tokens AS reasoning_tokens
+FROM _files_spans AS _files_spans
+ANTI JOIN _dropped AS _dropped
+  ON _files_spans.trajectory_id = _dropped.trajectory_id;
+
+-- (used by the views below)
+CREATE OR REPLACE TEMPORARY VIEW _transitions AS
+SELECT
+  _files_transitions.trajectory_id AS trajectory_id,
+  _files_transitions.project AS project,
+  _files_transitions.experiment AS experiment,
+  _files_transitions.step AS step,
+  _files_transitions.sample_index AS sample_index,
+  _files_transitions.sample_is_int AS sample_is_int,
+  _files_transitions.rollout_n AS rollout_n,
+  _files_transitions.validate AS validate,
+  _files_transitions.worker AS worker,
+  _files_transitions.run AS run,
+  _files_transitions.run_ns AS run_ns,
+  _files_transitions.op_id AS op_id,
+  _files_transitions.time_ns AS time_ns,
+  _files_transitions.trace AS trace,
+  _files_transitions.reward AS reward,
+  _files_transitions.fields AS fields,
+  _files_transitions.episode_done AS episode_done,
+  _files_transitions.stop_reason AS stop_reason,
+  _files_transitions.backfill AS backfill,
+  _files_transitions.amends AS amends,
+  _files_transitions.turn AS turn
+FROM _files_transitions AS _files_transitions
+ANTI JOIN _dropped AS _dropped
+  ON _files_transitions.trajectory_id = _dropped.trajectory_id;
+
+-- (used by the views below)
+CREATE OR REPLACE TEMPORARY VIEW _scores AS
+SELECT
+  _files_scores.trajectory_id AS trajectory_id,
+  _files_scores.project AS project,
+  _files_scores.experiment AS experiment,
+  _files_scores.step AS step,
+  _files_scores.sample_index AS sample_index,
+  _files_scores.sample_is_int AS sample_is_int,
+  _files_scores.rollout_n AS rollout_n,
+  _files_scores.validate AS validate,
+  _files_scores.worker AS worker,
+  _files_scores.run AS run,
+  _files_scores.run_ns AS run_ns,
+  _files_scores.name AS name,
+  _files_scores.value AS value,
+  _files_scores.terms AS terms,
+  _files_scores.time_ns AS time_ns,
+  _files_scores.label AS label,
+  _files_scores.reason AS reason,
+  _files_scores.trained_step AS trained_step,
+  _files_scores.author AS author,
+  _files_scores.op_id AS op_id
+FROM _files_scores AS _files_scores
+ANTI JOIN _dropped AS _dropped
+  ON _files_scores.trajectory_id = _dropped.trajectory_id;
+
+CREATE OR REPLACE TEMPORARY VIEW notes AS
+SELECT
+  _files_notes.trajectory_id AS trajectory_id,
+  _files_notes.project AS project,
+  _files_notes.experiment AS experiment,
+  _files_notes.step AS step,
+  _files_notes.sample_index AS sample_index,
+  _files_notes.sample_is_int AS sample_is_int,
+  _files_notes.rollout_n AS rollout_n,
+  _files_notes.validate AS validate,
+  _files_notes.worker AS worker,
+  _files_notes.run AS run,
+  _files_notes.run_ns AS run_ns,
+  _files_notes.event AS event,
+  _files_notes.op_id AS op_id,
+  _files_notes.time_ns AS time_ns,
+  _files_notes.body AS body
+FROM _files_notes AS _files_notes
+ANTI JOIN _dropped AS _dropped
+  ON _files_notes.trajectory_id = _dropped.trajectory_id;
+
+CREATE OR REPLACE TEMPORARY VIEW flags AS
+SELECT
+  _files_flags.trajectory_id AS trajectory_id,
+  _files_flags.project AS project,
+  _files_flags.experiment AS experiment,
+  _files_flags.step AS step,
+  _files_flags.sample_index AS sample_index,
+  _files_flags.sample_is_int AS sample_is_int,
+  _files_flags.rollout_n AS rollout_n,
+  _files_flags.validate AS validate,
+  _files_flags.worker AS worker,
+  _files_flags.run AS run,
+  _files_flags.run_ns AS run_ns,
+  _files_flags.flag AS flag,
+  _files_flags.op_id AS op_id,
+  _files_flags.time_ns AS time_ns,
+  _files_flags.detail AS detail
+FROM _files_flags AS _files_flags
+ANTI JOIN _dropped AS _dropped
+  ON _files_flags.trajectory_id = _dropped.trajectory_id;
+
+CREATE OR REPLACE TEMPORARY VIEW texts AS
+SELECT
+  _files_texts.trajectory_id AS trajectory_id,
+  _files_texts.project AS project,
+  _files_texts.experiment AS experiment,
+  _files_texts.step AS step,
+  _files_texts.sample_index AS sample_index,
+  _files_texts.sample_is_int AS sample_is_int,
+  _files_texts.rollout_n AS rollout_n,
+  _files_texts.validate AS validate,
+  _files_texts.worker AS worker,
+  _files_texts.run AS run,
+  _files_texts.run_ns AS run_ns,
+  _files_texts.op_id AS op_id,
+  _files_texts.time_ns AS time_ns,
+  _files_texts.text AS text,
+  _files_texts.prompt_chars AS prompt_chars,
+  _files_texts.piece_chars AS piece_chars
+FROM _files_texts AS _files_texts
+ANTI JOIN _dropped AS _dropped
+  ON _files_texts.trajectory_id = _dropped.trajectory_id;
+
+-- (used by the views below)
+CREATE OR REPLACE TEMPORARY VIEW _spans_with_text AS
+SELECT
+  s.trajectory_id AS trajectory_id,
+  s.project AS project,
+  s.experiment AS experiment,
+  s.step AS step,
+  s.sample_index AS sample_index,
+  s.sample_is_int AS sample_is_int,
+  s.rollout_n AS rollout_n,
+  s.validate AS validate,
+  s.worker AS worker,
+  s.run AS run,
+  s.run_ns AS run_ns,
+  s.op_id AS op_id,
+  s.parent_id AS parent_id,
+  s.name AS name,
+  s.kind AS kind,
+  s.start_ns AS start_ns,
+  s.end_ns AS end_ns,
+  s.status AS status,
+  s.error AS error,
+  s.traceback AS traceback,
+  s.thread AS thread,
+  s.policy_version AS policy_version,
+  s.finish_reason AS finish_reason,
+  s.prompt_tokens AS prompt_tokens,
+  s.response_tokens AS response_tokens,
+  s.tokens AS tokens,
+  s.logprobs AS logprobs,
+  s.response_mask AS response_mask,
+  s.payload AS payload,
+  s.tokenizer AS tokenizer,
+  COALESCE(s.text, x.text) AS text,
+  COALESCE(s.prompt_chars, x.prompt_chars) AS prompt_chars,
+  COALESCE(s.piece_chars, x.piece_chars) AS piece_chars,
+  s.cached_tokens AS cached_tokens,
+  s.reasoning_tokens AS reasoning_tokens
+FROM _spans AS s
+LEFT JOIN texts AS x
+  ON x.trajectory_id = s.trajectory_id AND x.op_id = s.op_id;
+
+-- (used by the views below)
+CREATE OR REPLACE TEMPORARY VIEW _rows AS
+WITH own AS (
+  SELECT
+    trajectory_id,
+    project,
+    experiment,
+    step,
+    sample_index,
+    sample_is_int,
+    rollout_n,
+    validate,
+    worker,
+    run,
+    run_ns,
+    name,
+    start_ns,
+    end_ns,
+    status,
+    error,
+    traceback,
+    parent_trajectory_id,
+    parent_op_id,
+    tags,
+    is_group
+  FROM (
+    SELECT
+      _trajectories.trajectory_id AS trajectory_id,
+      _trajectories.project AS project,
+      _trajectories.experiment AS experiment,
+      _trajectories.step AS step,
+      _trajectories.sample_index AS sample_index,
+      _trajectories.sample_is_int AS sample_is_int,
+      _trajectories.rollout_n AS rollout_n,
+      _trajectories.validate AS validate,
+      _trajectories.worker AS worker,
+      _trajectories.run AS run,
+      _trajectories.run_ns AS run_ns,
+      _trajectories.name AS name,
+      _trajectories.start_ns AS start_ns,
+      _trajectories.end_ns AS end_ns,
+      _trajectories.status AS status,
+      _trajectories.error AS error,
+      _trajectories.traceback AS traceback,
+      _trajectories.parent_trajectory_id AS parent_trajectory_id,
+      _trajectories.parent_op_id AS parent_op_id,
+      _trajectories.tags AS tags,
+      _trajectories.is_group AS is_group,
+      ROW_NUMBER() OVER (
+        PARTITION BY _trajectories.trajectory_id
+        ORDER BY _trajectories.end_ns IS NULL NULLS LAST, _trajectories.end_ns DESC, _trajectories.start_ns NULLS LAST
+      ) AS _w
+    FROM _trajectories AS _trajectories
+    WHERE
+      NOT COALESCE(_trajectories.is_group, FALSE)
+  ) AS _t
+  WHERE
+    _w = 1
+), loose AS (
+  SELECT
+    trajectory_id,
+    project,
+    experiment,
+    step,
+    sample_index,
+    sample_is_int,
+    rollout_n,
+    validate,
+    worker,
+    run,
+    run_ns,
+    start_ns,
+    end_ns,
+    status,
+    error,
+    name
+  FROM (
+    SELECT
+      s.trajectory_id AS trajectory_id,
+      s.project AS project,
+      s.experiment AS experiment,
+      s.step AS step,
+      s.sample_index AS sample_index,
+      s.sample_is_int AS sample_is_int,
+      s.rollout_n AS rollout_n,
+      s.validate AS validate,
+      s.worker AS worker,
+      s.run AS run,
+      s.run_ns AS run_ns,
+      s.start_ns AS start_ns,
+      s.end_ns AS end_ns,
+      s.status AS status,
+      s.error AS error,
+      s.name AS name,
+      ROW_NUMBER() OVER (
+        PARTITION BY s.trajectory_id
+        ORDER BY NOT s.parent_id IS NULL NULLS LAST, s.start_ns NULLS LAST
+      ) AS _w
+    FROM _spans AS s
+    ANTI JOIN _trajectories AS _trajectories
+      ON s.trajectory_id = _trajectories.trajectory_id
+  ) AS _t
+  WHERE
+    _w = 1
+), every AS (
+  SELECT
+    _0.trajectory_id AS trajectory_id,
+    _0.project AS project,
+    _0.experiment AS experiment,
+    _0.step AS step,
+    _0.sample_index AS sample_index,
+    _0.sample_is_int AS sample_is_int,
+    _0.rollout_n AS rollout_n,
+    _0.validate AS validate,
+    _0.worker AS worker,
+    _0.run AS run,
+    _0.run_ns AS run_ns,
+    _0.name AS name,
+    _0.start_ns AS start_ns,
+    _0.end_ns AS end_ns,
+    _0.status AS status,
+    _0.error AS error,
+    _0.parent_trajectory_id AS parent_trajectory_id,
+    _0.tags AS tags,
+    ROW_NUMBER() OVER (
+      PARTITION BY _0.project, _0.experiment, _0.step, _0.sample_index, _0.rollout_n, _0.validate, _0.run
+      ORDER BY NOT _0.parent_trajectory_id IS NULL NULLS LAST, _0.start_ns DESC, _0.trajectory_id NULLS LAST
+    ) = 1 AS _is_meant,
+    ROW_NUMBER() OVER (
+      PARTITION BY _0.project, _0.experiment, _0.step, _0.sample_index, _0.rollout_n, _0.validate
+      ORDER BY NOT _0.parent_trajectory_id IS NULL NULLS LAST, _0.start_ns DESC, _0.trajectory_id NULLS LAST
+    ) = 1 AS _is_newest
+  FROM (
+    SELECT
+      own.trajectory_id AS trajectory_id,
+      own.project AS project,
+      own.experiment AS experiment,
+      own.step AS step,
+      own.sample_index AS sample_index,
+      own.sample_is_int AS sample_is_int,
+      own.rollout_n AS rollout_n,
+      own.validate AS validate,
+      own.worker AS worker,
+      own.run AS run,
+      own.run_ns AS run_ns,
+      own.name AS name,
+      own.start_ns AS start_ns,
+      own.end_ns AS end_ns,
+      own.status AS status,
+      own.error AS error,
+      own.parent_trajectory_id AS parent_trajectory_id,
+      own.tags AS tags
+    FROM own AS own
+    UNION ALL
+    SELECT
+      loose.trajectory_id AS trajectory_id,
+      loose.project AS project,
+      loose.experiment AS experiment,
+      loose.step AS step,
+      loose.sample_index AS sample_index,
+      loose.sample_is_int AS sample_is_int,
+      loose.rollout_n AS rollout_n,
+      loose.validate AS validate,
+      loose.worker AS worker,
+      loose.run AS run,
+      loose.run_ns AS run_ns,
+      loose.name AS name,
+      loose.start_ns AS start_ns,
+      loose.end_ns AS end_ns,
+      loose.status AS status,
+      loose.error AS error,
+      NULL AS parent_trajectory_id,
+      NULL AS tags
+    FROM loose AS loose
+  ) AS _0
+), newest AS (
+  SELECT
+    _1.project AS project,
+    _1.experiment AS experiment,
+    _1.step AS step,
+    _1.validate AS validate,
+    MAX_BY(
+      _1.run_key,
+      (
+        (
+          (
+            _1.run_key <> ''
+          ) IS NULL
+        ),
+        _1.run_key <> '',
+        (
+          (
+            _1.began
+          ) IS NULL
+        ),
+        _1.began,
+        (
+          (
+            _1.run_key
+          ) IS NULL
+        ),
+        _1.run_key
+      )
+    ) AS newest_run
+  FROM (
+    SELECT
+      every.project AS project,
+      every.experiment AS experiment,
+      every.step AS step,
+      every.validate AS validate,
+      COALESCE(every.run, '') AS run_key,
+      MIN(COALESCE(every.run_ns, every.start_ns)) AS began
+    FROM every AS every
+    GROUP BY ALL
+  ) AS _1
+  GROUP BY
+    _1.project,
+    _1.experiment,
+    _1.step,
+    _1.validate
+), calls AS (
+  SELECT
+    _spans.trajectory_id AS trajectory_id,
+    COUNT(*) FILTER(WHERE
+      _spans.kind = 'llm') AS turns,
+    COUNT(*) FILTER(WHERE
+      _spans.kind = 'tool') AS tool_calls,
+    COUNT(*) FILTER(WHERE
+      _spans.kind = 'tool' AND _spans.status = 'error') AS tool_errors,
+    MAX_BY(
+      _spans.prompt_tokens,
+      ((
+          (
+            _spans.start_ns
+          ) IS NULL
+      ), _spans.start_ns)
+    ) FILTER(WHERE
+      _spans.kind = 'llm') AS prompt_tokens,
+    SUM(_spans.response_tokens) FILTER(WHERE
+      _spans.kind = 'llm') AS response_tokens,
+    MIN(_spans.policy_version) FILTER(WHERE
+      _spans.kind <> 'aux_llm') AS policy_version_min,
+    MAX(_spans.policy_version) FILTER(WHERE
+      _spans.kind <> 'aux_llm') AS policy_version_max
+  FROM _spans AS _spans
+  GROUP BY
+    _spans.trajectory_id
+)
+SELECT
+  every.trajectory_id AS trajectory_id,
+  every.project AS project,
+  every.experiment AS experiment,
+  every.step AS step,
+  every.sample_index AS sample_index,
+  every.rollout_n AS rollout_n,
+  every.validate AS validate,
+  every.name AS name,
+  every.status AS status,
+  every.error AS error,
+  every.start_ns AS start_ns,
+  every.end_ns AS end_ns,
+  (
+    every.end_ns - every.start_ns
+  ) / 1e9 AS duration_s,
+  COALESCE(calls.turns, 0) AS turns,
+  COALESCE(calls.tool_calls, 0) AS tool_calls,
+  COALESCE(calls.tool_errors, 0) AS tool_errors,
+  calls.prompt_tokens AS prompt_tokens,
+  CAST(calls.response_tokens AS BIGINT) AS response_tokens,
+  _5.reward AS reward,
+  calls.policy_version_min AS policy_version_min,
+  calls.policy_version_max AS policy_version_max,
+  COALESCE(found.flags, CAST(ARRAY() AS ARRAY<STRING>)) AS flags,
+  COALESCE(marked.labels, CAST(ARRAY() AS ARRAY<STRING>)) AS labels,
+  every.tags AS tags,
+  every.worker AS worker,
+  _5.advantage AS advantage,
+  _5.fate AS fate,
+  _5.fate_reason AS fate_reason,
+  every.step - calls.policy_version_min AS staleness,
+  every.run AS run,
+  COALESCE(every.run, '') <> newest.newest_run
+  AND (
+    NOT every.step IS NULL OR NOT every.sample_index IS NULL
+  ) AS superseded,
+  _5.trained_step AS trained_step,
+  every.sample_is_int AS _is_int,
+  every._is_meant AS _is_meant,
+  every._is_newest AS _is_newest
+FROM every AS every
+JOIN newest AS newest
+  ON every.project IS NOT DISTINCT FROM newest.project
+  AND every.experiment IS NOT DISTINCT FROM newest.experiment
+  AND every.step IS NOT DISTINCT FROM newest.step
+  AND every.validate IS NOT DISTINCT FROM newest.validate
+LEFT JOIN calls AS calls
+  ON every.trajectory_id = calls.trajectory_id
+LEFT JOIN (
+  SELECT
+    _3.trajectory_id AS trajectory_id,
+    _3._reward.value AS reward,
+    _3._advantage.value AS advantage,
+    _3._fate.label AS fate,
+    _3._fate.reason AS fate_reason,
+    _3._fate.trained_step AS trained_step
+  FROM (
+    SELECT
+      _2.trajectory_id AS trajectory_id,
+      MAX_BY(
+        STRUCT(
+          _2.time_ns AS ns,
+          _2.worker AS writer,
+          _2.value AS value,
+          _2.label AS label,
+          _2.reason AS reason,
+          _2.terms AS terms,
+          _2.trained_step AS trained_step
+        ),
+        (
+          (
+            (
+              _2.time_ns
+            ) IS NULL
+          ),
+          _2.time_ns,
+          (
+            (
+              _2.worker
+            ) IS NULL
+          ),
+          _2.worker,
+          (
+            (
+              _2.value
+            ) IS NULL
+          ),
+          _2.value,
+          (
+            (
+              _2.label
+            ) IS NULL
+          ),
+          _2.label
+        )
+      ) FILTER(WHERE
+        _2.name = 'reward') AS _reward,
+      MAX_BY(
+        STRUCT(
+          _2.time_ns AS ns,
+          _2.worker AS writer,
+          _2.value AS value,
+          _2.label AS label,
+          _2.reason AS reason,
+          _2.terms AS terms,
+          _2.trained_step AS trained_step
+        ),
+        (
+          (
+            (
+              _2.time_ns
+            ) IS NULL
+          ),
+          _2.time_ns,
+          (
+            (
+              _2.worker
+            ) IS NULL
+          ),
+          _2.worker,
+          (
+            (
+              _2.value
+            ) IS NULL
+          ),
+          _2.value,
+          (
+            (
+              _2.label
+            ) IS NULL
+          ),
+          _2.label
+        )
+      ) FILTER(WHERE
+        _2.name = 'advantage') AS _advantage,
+      MAX_BY(
+        STRUCT(
+          _2.time_ns AS ns,
+          _2.worker AS writer,
+          _2.value AS value,
+          _2.label AS label,
+          _2.reason AS reason,
+          _2.terms AS terms,
+          _2.trained_step AS trained_step
+        ),
+        (
+          (
+            (
+              _2.time_ns
+            ) IS NULL
+          ),
+          _2.time_ns,
+          (
+            (
+              _2.worker
+            ) IS NULL
+          ),
+          _2.worker,
+          (
+            (
+              _2.value
+            ) IS NULL
+          ),
+          _2.value,
+          (
+            (
+              _2.label
+            ) IS NULL
+          ),
+          _2.label
+        )
+      ) FILTER(WHERE
+        _2.name = 'fate') AS _fate
+    FROM (
+      SELECT
+        COALESCE(s.trajectory_id, meant.trajectory_id) AS trajectory_id,
+        s.project AS project,
+        s.experiment AS experiment,
+        s.step AS step,
+        s.sample_index AS sample_index,
+        s.sample_is_int AS sample_is_int,
+        s.rollout_n AS rollout_n,
+        s.validate AS validate,
+        s.worker AS worker,
+        s.run AS run,
+        s.run_ns AS run_ns,
+        s.name AS name,
+        s.value AS value,
+        s.terms AS terms,
+        s.time_ns AS time_ns,
+        s.label AS label,
+        s.reason AS reason,
+        s.trained_step AS trained_step,
+        s.author AS author,
+        s.op_id AS op_id
+      FROM (
+        SELECT
+          s.trajectory_id AS trajectory_id,
+          s.project AS project,
+          s.experiment AS experiment,
+          s.step AS step,
+          s.sample_index AS sample_index,
+          s.sample_is_int AS sample_is_int,
+          s.rollout_n AS rollout_n,
+          s.validate AS validate,
+          s.worker AS worker,
+          s.run AS run,
+          s.run_ns AS run_ns,
+          s.name AS name,
+          s.value AS value,
+          s.terms AS terms,
+          s.time_ns AS time_ns,
+          s.label AS label,
+          s.reason AS reason,
+          s.trained_step AS trained_step,
+          s.author AS author,
+          s.op_id AS op_id,
+          here.run_key AS _run_key
+        FROM _scores AS s
+        LEFT JOIN (
+          SELECT DISTINCT
+            every.project AS project,
+            every.experiment AS experiment,
+            every.step AS step,
+            every.validate AS validate,
+            COALESCE(every.run, '') AS run_key
+          FROM every AS every
+        ) AS here
+          ON s.project IS NOT DISTINCT FROM here.project
+          AND s.experiment IS NOT DISTINCT FROM here.experiment
+          AND s.step IS NOT DISTINCT FROM here.step
+          AND s.validate IS NOT DISTINCT FROM here.validate
+          AND COALESCE(s.run, '') = here.run_key
+      ) AS s
+      LEFT JOIN (
+        SELECT
+          every.trajectory_id AS trajectory_id,
+          every.project AS project,
+          every.experiment AS experiment,
+          every.step AS step,
+          every.sample_index AS sample_index,
+          every.sample_is_int AS sample_is_int,
+          every.rollout_n AS rollout_n,
+          every.validate AS validate,
+          every.worker AS worker,
+          every.run AS run,
+          every.run_ns AS run_ns,
+          every.name AS name,
+          every.start_ns AS start_ns,
+          every.end_ns AS end_ns,
+          every.status AS status,
+          every.error AS error,
+          every.parent_trajectory_id AS parent_trajectory_id,
+          every.tags AS tags,
+          every._is_meant AS _is_meant,
+          every._is_newest AS _is_newest,
+          COALESCE(every.run, '') AS run_key
+        FROM every AS every
+        WHERE
+          every._is_meant
+        UNION ALL
+        SELECT
+          every.trajectory_id AS trajectory_id,
+          every.project AS project,
+          every.experiment AS experiment,
+          every.step AS step,
+          every.sample_index AS sample_index,
+          every.sample_is_int AS sample_is_int,
+          every.rollout_n AS rollout_n,
+          every.validate AS validate,
+          every.worker AS worker,
+          every.run AS run,
+          every.run_ns AS run_ns,
+          every.name AS name,
+          every.start_ns AS start_ns,
+          every.end_ns AS end_ns,
+          every.status AS status,
+          every.error AS error,
+          every.parent_trajectory_id AS parent_trajectory_id,
+          every.tags AS tags,
+          every._is_meant AS _is_meant,
+          every._is_newest AS _is_newest,
+          NULL AS run_key
+        FROM every AS every
+        WHERE
+          every._is_newest
+      ) AS meant
+        ON (
+          s.trajectory_id IS NULL
+        ) = meant._is_meant
+        AND s.project IS NOT DISTINCT FROM meant.project
+        AND s.experiment IS NOT DISTINCT FROM meant.experiment
+        AND s.step IS NOT DISTINCT FROM meant.step
+        AND s.sample_index IS NOT DISTINCT FROM meant.sample_index
+        AND s.rollout_n IS NOT DISTINCT FROM meant.rollout_n
+        AND s.validate IS NOT DISTINCT FROM meant.validate
+        AND s._run_key IS NOT DISTINCT FROM meant.run_key
+    ) AS _2
+    WHERE
+      _2.name IN ('reward', 'advantage', 'fate')
+    GROUP BY
+      _2.trajectory_id
+  ) AS _3
+) AS _5
+  ON every.trajectory_id = _5.trajectory_id
+LEFT JOIN (
+  SELECT
+    flags.trajectory_id AS trajectory_id,
+    ARRAY_SORT(COLLECT_LIST(DISTINCT flags.flag)) AS flags
+  FROM flags AS flags
+  GROUP BY
+    flags.trajectory_id
+) AS found
+  ON every.trajectory_id = found.trajectory_id
+LEFT JOIN (
+  SELECT
+    _4.trajectory_id AS trajectory_id,
+    ARRAY_SORT(COLLECT_LIST(DISTINCT _4.name)) AS labels
+  FROM (
+    SELECT
+      _scores.trajectory_id AS trajectory_id,
+      _scores.name AS name,
+      MAX_BY(
+        STRUCT(
+          _scores.time_ns AS ns,
+          _scores.worker AS writer,
+          _scores.value AS value,
+          _scores.label AS label,
+          _scores.reason AS reason,
+          _scores.terms AS terms,
+          _scores.trained_step AS trained_step
+        ),
+        (
+          (
+            (
+              _scores.time_ns
+            ) IS NULL
+          ),
+          _scores.time_ns,
+          (
+            (
+              _scores.worker
+            ) IS NULL
+          ),
+          _scores.worker,
+          (
+            (
+              _scores.value
+            ) IS NULL
+          ),
+          _scores.value,
+          (
+            (
+              _scores.label
+            ) IS NULL
+          ),
+          _scores.label
+        )
+      ) AS newest
+    FROM _scores AS _scores
+    WHERE
+      NOT _scores.author IS NULL
+    GROUP BY
+      _scores.trajectory_id,
+      _scores.name,
+      _scores.author,
+      _scores.op_id
+  ) AS _4
+  WHERE
+    NOT _4.newest.label IS NULL
+  GROUP BY
+    _4.trajectory_id
+) AS marked
+  ON every.trajectory_id = marked.trajectory_id;
+
+-- (used by the views below)
+CREATE OR REPLACE TEMPORARY VIEW _listing AS
+SELECT
+  _rows.trajectory_id AS trajectory_id,
+  _rows.project AS project,
+  _rows.experiment AS experiment,
+  _rows.step AS step,
+  _rows.sample_index AS sample_index,
+  _rows.rollout_n AS rollout_n,
+  _rows.validate AS validate,
+  _rows.name AS name,
+  _rows.status AS status,
+  _rows.error AS error,
+  _rows.start_ns AS start_ns,
+  _rows.end_ns AS end_ns,
+  _rows.duration_s AS duration_s,
+  _rows.turns AS turns,
+  _rows.tool_calls AS tool_calls,
+  _rows.tool_errors AS tool_errors,
+  _rows.prompt_tokens AS prompt_tokens,
+  _rows.response_tokens AS response_tokens,
+  _rows.reward AS reward,
+  _rows.policy_version_min AS policy_version_min,
+  _rows.policy_version_max AS policy_version_max,
+  _rows.flags AS flags,
+  _rows.labels AS labels,
+  _rows.tags AS tags,
+  _rows.worker AS worker,
+  _rows.advantage AS advantage,
+  _rows.fate AS fate,
+  _rows.fate_reason AS fate_reason,
+  _rows.staleness AS staleness,
+  _rows.run AS run,
+  _rows.superseded AS superseded,
+  _rows.trained_step AS trained_step,
+  _rows._is_int AS _is_int,
+  _rows._is_meant AS _is_meant,
+  _rows._is_newest AS _is_newest
+FROM _rows AS _rows;
+
+-- (used by the views below)
+CREATE OR REPLACE TEMPORARY VIEW _scores_with_place AS
+SELECT
+  s.trajectory_id AS trajectory_id,
+  COALESCE(t.project, s.project) AS project,
+  COALESCE(t.experiment, s.experiment) AS experiment,
+  COALESCE(t.step, s.step) AS step,
+  COALESCE(t.sample_index, s.sample_index) AS sample_index,
+  COALESCE(t._is_int, s.sample_is_int) AS sample_is_int,
+  COALESCE(t.rollout_n, s.rollout_n) AS rollout_n,
+  COALESCE(t.validate, s.validate) AS validate,
+  s.worker AS worker,
+  COALESCE(t.run, s.run) AS run,
+  s.run_ns AS run_ns,
+  s.name AS name,
+  s.value AS value,
+  s.terms AS terms,
+  s.time_ns AS time_ns,
+  s.label AS label,
+  s.reason AS reason,
+  s.trained_step AS trained_step,
+  s.author AS author,
+  s.op_id AS op_id,
+  NOT t.trajectory_id IS NULL AS _known
+FROM (
+  SELECT
+    COALESCE(s.trajectory_id, meant.trajectory_id) AS trajectory_id,
+    s.project AS project,
+    s.experiment AS experiment,
+    s.step AS step,
+    s.sample_index AS sample_index,
+    s.sample_is_int AS sample_is_int,
+    s.rollout_n AS rollout_n,
+    s.validate AS validate,
+    s.worker AS worker,
+    s.run AS run,
+    s.run_ns AS run_ns,
+    s.name AS name,
+    s.value AS value,
+    s.terms AS terms,
+    s.time_ns AS time_ns,
+    s.label AS label,
+    s.reason AS reason,
+    s.trained_step AS trained_step,
+    s.author AS author,
+    s.op_id AS op_id
+  FROM (
+    SELECT
+      s.trajectory_id AS trajectory_id,
+      s.project AS project,
+      s.experiment AS experiment,
+      s.step AS step,
+      s.sample_index AS sample_index,
+      s.sample_is_int AS sample_is_int,
+      s.rollout_n AS rollout_n,
+      s.validate AS validate,
+      s.worker AS worker,
+      s.run AS run,
+      s.run_ns AS run_ns,
+      s.name AS name,
+      s.value AS value,
+      s.terms AS terms,
+      s.time_ns AS time_ns,
+      s.label AS label,
+      s.reason AS reason,
+      s.trained_step AS trained_step,
+      s.author AS author,
+      s.op_id AS op_id,
+      here.run_key AS _run_key
+    FROM _scores AS s
+    LEFT JOIN (
+      SELECT DISTINCT
+        _rows.project AS project,
+        _rows.experiment AS experiment,
+        _rows.step AS step,
+        _rows.validate AS validate,
+        COALESCE(_rows.run, '') AS run_key
+      FROM _rows AS _rows
+    ) AS here
+      ON s.project IS NOT DISTINCT FROM here.project
+      AND s.experiment IS NOT DISTINCT FROM here.experiment
+      AND s.step IS NOT DISTINCT FROM here.step
+      AND s.validate IS NOT DISTINCT FROM here.validate
+      AND COALESCE(s.run, '') = here.run_key
+  ) AS s
+  LEFT JOIN (
+    SELECT
+      _rows.trajectory_id AS trajectory_id,
+      _rows.project AS project,
+      _rows.experiment AS experiment,
+      _rows.step AS step,
+      _rows.sample_index AS sample_index,
+      _rows.rollout_n AS rollout_n,
+      _rows.validate AS validate,
+      _rows.name AS name,
+      _rows.status AS status,
+      _rows.error AS error,
+      _rows.start_ns AS start_ns,
+      _rows.end_ns AS end_ns,
+      _rows.duration_s AS duration_s,
+      _rows.turns AS turns,
+      _rows.tool_calls AS tool_calls,
+      _rows.tool_errors AS tool_errors,
+      _rows.prompt_tokens AS prompt_tokens,
+      _rows.response_tokens AS response_tokens,
+      _rows.reward AS reward,
+      _rows.policy_version_min AS policy_version_min,
+      _rows.policy_version_max AS policy_version_max,
+      _rows.flags AS flags,
+      _rows.labels AS labels,
+      _rows.tags AS tags,
+      _rows.worker AS worker,
+      _rows.advantage AS advantage,
+      _rows.fate AS fate,
+      _rows.fate_reason AS fate_reason,
+      _rows.staleness AS staleness,
+      _rows.run AS run,
+      _rows.superseded AS superseded,
+      _rows.trained_step AS trained_step,
+      _rows._is_int AS _is_int,
+      _rows._is_meant AS _is_meant,
+      _rows._is_newest AS _is_newest,
+      COALESCE(_rows.run, '') AS run_key
+    FROM _rows AS _rows
+    WHERE
+      _rows._is_meant
+    UNION ALL
+    SELECT
+      _rows.trajectory_id AS trajectory_id,
+      _rows.project AS project,
+      _rows.experiment AS experiment,
+      _rows.step AS step,
+      _rows.sample_index AS sample_index,
+      _rows.rollout_n AS rollout_n,
+      _rows.validate AS validate,
+      _rows.name AS name,
+      _rows.status AS status,
+      _rows.error AS error,
+      _rows.start_ns AS start_ns,
+      _rows.end_ns AS end_ns,
+      _rows.duration_s AS duration_s,
+      _rows.turns AS turns,
+      _rows.tool_calls AS tool_calls,
+      _rows.tool_errors AS tool_errors,
+      _rows.prompt_tokens AS prompt_tokens,
+      _rows.response_tokens AS response_tokens,
+      _rows.reward AS reward,
+      _rows.policy_version_min AS policy_version_min,
+      _rows.policy_version_max AS policy_version_max,
+      _rows.flags AS flags,
+      _rows.labels AS labels,
+      _rows.tags AS tags,
+      _rows.worker AS worker,
+      _rows.advantage AS advantage,
+      _rows.fate AS fate,
+      _rows.fate_reason AS fate_reason,
+      _rows.staleness AS staleness,
+      _rows.run AS run,
+      _rows.superseded AS superseded,
+      _rows.trained_step AS trained_step,
+      _rows._is_int AS _is_int,
+      _rows._is_meant AS _is_meant,
+      _rows._is_newest AS _is_newest,
+      NULL AS run_key
+    FROM _rows AS _rows
+    WHERE
+      _rows._is_newest
+  ) AS meant
+    ON (
+      s.trajectory_id IS NULL
+    ) = meant._is_meant
+    AND s.project IS NOT DISTINCT FROM meant.project
+    AND s.experiment IS NOT DISTINCT FROM meant.experiment
+    AND s.step IS NOT DISTINCT FROM meant.step
+    AND s.sample_index IS NOT DISTINCT FROM meant.sample_index
+    AND s.rollout_n IS NOT DISTINCT FROM meant.rollout_n
+    AND s.validate IS NOT DISTINCT FROM meant.validate
+    AND s._run_key IS NOT DISTINCT FROM meant.run_key
+) AS s
+LEFT JOIN _rows AS t
+  ON t.trajectory_id = s.trajectory_id;
+
+CREATE OR REPLACE TEMPORARY VIEW scores AS
+SELECT
+  _scores_with_place.trajectory_id AS trajectory_id,
+  _scores_with_place.project AS project,
+  _scores_with_place.experiment AS experiment,
+  _scores_with_place.step AS step,
+  _scores_with_place.sample_index AS sample_index,
+  _scores_with_place.sample_is_int AS sample_is_int,
+  _scores_with_place.rollout_n AS rollout_n,
+  _scores_with_place.validate AS validate,
+  _scores_with_place.worker AS worker,
+  _scores_with_place.run AS run,
+  _scores_with_place.run_ns AS run_ns,
+  _scores_with_place.name AS name,
+  _scores_with_place.value AS value,
+  _scores_with_place.terms AS terms,
+  _scores_with_place.time_ns AS time_ns,
+  _scores_with_place.label AS label,
+  _scores_with_place.reason AS reason,
+  _scores_with_place.trained_step AS trained_step,
+  _scores_with_place.author AS author,
+  _scores_with_place.op_id AS op_id
+FROM _scores_with_place AS _scores_with_place;
+
+-- (used by the views below)
+CREATE OR REPLACE TEMPORARY VIEW _latest_scores AS
+SELECT
+  _0.trajectory_id AS trajectory_id,
+  _0.name AS name,
+  _0.newest.value AS value,
+  _0.newest.terms AS terms,
+  _0.newest.ns AS time_ns,
+  _0.newest.label AS label,
+  _0.newest.reason AS reason,
+  _0.newest.trained_step AS trained_step,
+  _0.author AS author,
+  _0.op_id AS op_id
+FROM (
+  SELECT
+    _scores_with_place.trajectory_id AS trajectory_id,
+    _scores_with_place.name AS name,
+    _scores_with_place.author AS author,
+    _scores_with_place.op_id AS op_id,
+    MAX_BY(
+      STRUCT(
+        _scores_with_place.time_ns AS ns,
+        _scores_with_place.worker AS writer,
+        _scores_with_place.value AS value,
+        _scores_with_place.label AS label,
+        _scores_with_place.reason AS reason,
+        _scores_with_place.terms AS terms,
+        _scores_with_place.trained_step AS trained_step
+      ),
+      (
+        (
+          (
+            _scores_with_place.time_ns
+          ) IS NULL
+        ),
+        _scores_with_place.time_ns,
+        (
+          (
+            _scores_with_place.worker
+          ) IS NULL
+        ),
+        _scores_with_place.worker,
+        (
+          (
+            _scores_with_place.value
+          ) IS NULL
+        ),
+        _scores_with_place.value,
+        (
+          (
+            _scores_with_place.label
+          ) IS NULL
+        ),
+        _scores_with_place.label
+      )
+    ) AS newest
+  FROM _scores_with_place AS _scores_with_place
+  WHERE
+    _scores_with_place._known
+  GROUP BY
+    _scores_with_place.trajectory_id,
+    _scores_with_place.name,
+    _scores_with_place.author,
+    _scores_with_place.op_id
+) AS _0;
+
+CREATE OR REPLACE TEMPORARY VIEW latest_scores AS
+SELECT
+  _latest_scores.trajectory_id AS trajectory_id,
+  _latest_scores.name AS name,
+  _latest_scores.value AS value,
+  _latest_scores.terms AS terms,
+  _latest_scores.time_ns AS time_ns,
+  _latest_scores.label AS label,
+  _latest_scores.reason AS reason,
+  _latest_scores.trained_step AS trained_step,
+  _latest_scores.author AS author,
+  _latest_scores.op_id AS op_id
+FROM _latest_scores AS _latest_scores;
+
+CREATE OR REPLACE TEMPORARY VIEW labels AS
+SELECT
+  x.trajectory_id AS trajectory_id,
+  x.op_id AS op_id,
+  x.name AS name,
+  x.label AS value,
+  x.author AS author,
+  x.time_ns AS time_ns,
+  x.reason AS reason,
+  t.project AS project,
+  t.experiment AS experiment,
+  t.step AS step,
+  t.sample_index AS sample_index,
+  t.rollout_n AS rollout_n,
+  t.validate AS validate
+FROM _latest_scores AS x
+JOIN _rows AS t
+  ON x.trajectory_id = t.trajectory_id
+WHERE
+  NOT x.author IS NULL AND NOT x.label IS NULL;
+
+CREATE OR REPLACE TEMPORARY VIEW unmatched_scores AS
+SELECT
+  _scores_with_place.trajectory_id AS trajectory_id,
+  _scores_with_place.project AS project,
+  _scores_with_place.experiment AS experiment,
+  _scores_with_place.step AS step,
+  _scores_with_place.sample_index AS sample_index,
+  _scores_with_place.sample_is_int AS sample_is_int,
+  _scores_with_place.rollout_n AS rollout_n,
+  _scores_with_place.validate AS validate,
+  _scores_with_place.worker AS worker,
+  _scores_with_place.run AS run,
+  _scores_with_place.run_ns AS run_ns,
+  _scores_with_place.name AS name,
+  _scores_with_place.value AS value,
+  _scores_with_place.terms AS terms,
+  _scores_with_place.time_ns AS time_ns,
+  _scores_with_place.label AS label,
+  _scores_with_place.reason AS reason,
+  _scores_with_place.trained_step AS trained_step,
+  _scores_with_place.author AS author,
+  _scores_with_place.op_id AS op_id
+FROM _scores_with_place AS _scores_with_place
+WHERE
+  NOT _scores_with_place._known;
+
+-- transitions: not in this dialect, since it lays amendments on steps with json_merge_patch. _transitions has the rows as they are stored: an amendment is a row of its own (amends).
+
+CREATE OR REPLACE TEMPORARY VIEW spans AS
+SELECT
+  _spans_with_text.trajectory_id AS trajectory_id,
+  _spans_with_text.project AS project,
+  _spans_with_text.experiment AS experiment,
+  _spans_with_text.step AS step,
+  _spans_with_text.sample_index AS sample_index,
+  _spans_with_text.sample_is_int AS sample_is_int,
+  _spans_with_text.rollout_n AS rollout_n,
+  _spans_with_text.validate AS validate,
+  _spans_with_text.worker AS worker,
+  _spans_with_text.run AS run,
+  _spans_with_text.run_ns AS run_ns,
+  _spans_with_text.op_id AS op_id,
+  _spans_with_text.parent_id AS parent_id,
+  _spans_with_text.name AS name,
+  _spans_with_text.kind AS kind,
+  _spans_with_text.start_ns AS start_ns,
+  _spans_with_text.end_ns AS end_ns,
+  _spans_with_text.status AS status,
+  _spans_with_text.error AS error,
+  _spans_with_text.traceback AS traceback,
+  _spans_with_text.thread AS thread,
+  _spans_with_text.policy_version AS policy_version,
+  _spans_with_text.finish_reason AS finish_reason,
+  _spans_with_text.prompt_tokens AS prompt_tokens,
+  _spans_with_text.response_tokens AS response_tokens,
+  _spans_with_text.tokens AS tokens,
+  _spans_with_text.logprobs AS logprobs,
+  _spans_with_text.response_mask AS response_mask,
+  _spans_with_text.payload AS payload,
+  _spans_with_text.tokenizer AS tokenizer,
+  _spans_with_text.text AS text,
+  _spans_with_text.prompt_chars AS prompt_chars,
+  _spans_with_text.piece_chars AS piece_chars,
+  _spans_with_text.cached_tokens AS cached_tokens,
+  _spans_with_text.reasoning_tokens AS reasoning_tokens,
+  CASE
+    WHEN NOT _spans_with_text.prompt_tokens IS NULL
+    THEN SLICE(_spans_with_text.tokens, 1, _spans_with_text.prompt_tokens)
+  END AS prompt_ids,
+  CASE
+    WHEN NOT _spans_with_text.response_tokens IS NULL
+    THEN SLICE(
+      _spans_with_text.tokens,
+      COALESCE(_spans_with_text.prompt_tokens, 0) + 1,
+      GREATEST(SIZE(_spans_with_text.tokens), 0)
+    )
+  END AS response_ids,
+  CASE
+    WHEN NOT _spans_with_text.prompt_tokens IS NULL
+    THEN SUBSTRING(_spans_with_text.text, 1, _spans_with_text.prompt_chars)
+  END AS prompt_text,
+  CASE
+    WHEN NOT _spans_with_text.response_tokens IS NULL
+    THEN SUBSTRING(_spans_with_text.text, _spans_with_text.prompt_chars + 1)
+  END AS response_text,
+  CAST(GET_JSON_OBJECT(_spans_with_text.payload, '$.inputs') AS STRING) AS inputs,
+  CAST(GET_JSON_OBJECT(_spans_with_text.payload, '$.outputs') AS STRING) AS outputs
+FROM _spans_with_text AS _spans_with_text;
+
+CREATE OR REPLACE TEMPORARY VIEW trajectories AS
+SELECT
+  _listing.trajectory_id AS trajectory_id,
+  _listing.project AS project,
+  _listing.experiment AS experiment,
+  _listing.step AS step,
+  _listing.sample_index AS sample_index,
+  _listing.rollout_n AS rollout_n,
+  _listing.validate AS validate,
+  _listing.name AS name,
+  _listing.status AS status,
+  _listing.error AS error,
+  _listing.start_ns AS start_ns,
+  _listing.end_ns AS end_ns,
+  _listing.duration_s AS duration_s,
+  _listing.turns AS turns,
+  _listing.tool_calls AS tool_calls,
+  _listing.tool_errors AS tool_errors,
+  _listing.prompt_tokens AS prompt_tokens,
+  _listing.response_tokens AS response_tokens,
+  _listing.reward AS reward,
+  _listing.policy_version_min AS policy_version_min,
+  _listing.policy_version_max AS policy_version_max,
+  _listing.flags AS flags,
+  _listing.labels AS labels,
+  _listing.tags AS tags,
+  _listing.worker AS worker,
+  _listing.advantage AS advantage,
+  _listing.fate AS fate,
+  _listing.fate_reason AS fate_reason,
+  _listing.staleness AS staleness,
+  _listing.run AS run,
+  _listing.superseded AS superseded,
+  _listing.trained_step AS trained_step
+FROM _listing AS _listing;
+
+-- (used by the views below)
+CREATE OR REPLACE TEMPORARY VIEW _groups AS
+SELECT
+  _0.project AS project,
+  _0.experiment AS experiment,
+  _0.step AS step,
+  _0.sample_index AS sample_index,
+  _0.validate AS validate,
+  _0.run AS run,
+  _0.size AS size,
+  _0.scored AS scored,
+  _0.mean AS mean,
+  _0.std AS std,
+  _0.min AS min,
+  _0.max AS max,
+  _0.spread AS spread,
+  _0.best AS best,
+  _0.worst AS worst,
+  _0.passed AS passed,
+  _0.zero_variance AS zero_variance,
+  _0.response_tokens_mean AS response_tokens_mean,
+  _0.response_tokens_min AS response_tokens_min,
+  _0.response_tokens_max AS response_tokens_max,
+  _0.turns_mean AS turns_mean,
+  _0.duration_s_max AS duration_s_max,
+  _0.flags AS flags,
+  _0.errors AS errors,
+  _0.superseded AS superseded,
+  _0._is_int AS _is_int,
+  CASE WHEN _0.scored > 0 THEN _0.passed / _0.scored END AS pass_rate
+FROM (
+  SELECT
+    _listing.project AS project,
+    _listing.experiment AS experiment,
+    _listing.step AS step,
+    _listing.sample_index AS sample_index,
+    _listing.validate AS validate,
+    _listing.run AS run,
+    COUNT(*) AS size,
+    COUNT(_listing.reward) AS scored,
+    AVG(_listing.reward) AS mean,
+    STDDEV_POP(_listing.reward) FILTER(WHERE
+      (
+        NOT ISNAN(_listing.reward) AND ABS(_listing.reward) < CAST('Infinity' AS DOUBLE)
+      )) AS std,
+    MIN(_listing.reward) AS min,
+    MAX(_listing.reward) AS max,
+    MAX(_listing.reward) - MIN(_listing.reward) AS spread,
+    MIN_BY(
+      _listing.trajectory_id,
+      (
+        (
+          (
+            _listing.reward
+          ) IS NULL
+        ),
+        -_listing.reward,
+        (
+          (
+            _listing.rollout_n
+          ) IS NULL
+        ),
+        _listing.rollout_n,
+        (
+          (
+            _listing.start_ns
+          ) IS NULL
+        ),
+        _listing.start_ns,
+        (
+          (
+            _listing.trajectory_id
+          ) IS NULL
+        ),
+        _listing.trajectory_id
+      )
+    ) FILTER(WHERE
+      NOT _listing.reward IS NULL AND NOT ISNAN(_listing.reward)) AS best,
+    MIN_BY(
+      _listing.trajectory_id,
+      (
+        (
+          (
+            _listing.reward
+          ) IS NULL
+        ),
+        _listing.reward,
+        (
+          (
+            _listing.rollout_n
+          ) IS NULL
+        ),
+        _listing.rollout_n,
+        (
+          (
+            _listing.start_ns
+          ) IS NULL
+        ),
+        _listing.start_ns,
+        (
+          (
+            _listing.trajectory_id
+          ) IS NULL
+        ),
+        _listing.trajectory_id
+      )
+    ) FILTER(WHERE
+      NOT _listing.reward IS NULL AND NOT ISNAN(_listing.reward)) AS worst,
+    COUNT(*) FILTER(WHERE
+      _listing.reward > 0 AND NOT ISNAN(_listing.reward)) AS passed,
+    COUNT(_listing.reward) > 1
+    AND COALESCE(
+      (
+        NOT ISNAN(MIN(_listing.reward))
+        AND ABS(MIN(_listing.reward)) < CAST('Infinity' AS DOUBLE)
+      )
+      AND MIN(_listing.reward) = MAX(_listing.reward),
+      FALSE
+    ) AS zero_variance,
+    AVG(_listing.response_tokens) AS response_tokens_mean,
+    MIN(_listing.response_tokens) AS response_tokens_min,
+    MAX(_listing.response_tokens) AS response_tokens_max,
+    AVG(_listing.turns) AS turns_mean,
+    MAX(_listing.duration_s) AS duration_s_max,
+    ARRAY_SORT(ARRAY_DISTINCT(FLATTEN(COLLECT_LIST(_listing.flags)))) AS flags,
+    COUNT(*) FILTER(WHERE
+      _listing.status = 'error') AS errors,
+    BOOL_OR(_listing.superseded) AS superseded,
+    BOOL_AND(_listing._is_int) AS _is_int
+  FROM _listing AS _listing
+  WHERE
+    NOT _listing.sample_index IS NULL
+  GROUP BY
+    _listing.project,
+    _listing.experiment,
+    _listing.step,
+    _listing.sample_index,
+    _listing.validate,
+    _listing.run
+) AS _0;
+
+CREATE OR REPLACE TEMPORARY VIEW groups AS
+SELECT
+  _groups.project AS project,
+  _groups.experiment AS experiment,
+  _groups.step AS step,
+  _groups.sample_index AS sample_index,
+  _groups.validate AS validate,
+  _groups.run AS run,
+  _groups.size AS size,
+  _groups.scored AS scored,
+  _groups.mean AS mean,
+  _groups.std AS std,
+  _groups.min AS min,
+  _groups.max AS max,
+  _groups.spread AS spread,
+  _groups.best AS best,
+  _groups.worst AS worst,
+  _groups.passed AS passed,
+  _groups.pass_rate AS pass_rate,
+  _groups.zero_variance AS zero_variance,
+  _groups.response_tokens_mean AS response_tokens_mean,
+  _groups.response_tokens_min AS response_tokens_min,
+  _groups.response_tokens_max AS response_tokens_max,
+  _groups.turns_mean AS turns_mean,
+  _groups.duration_s_max AS duration_s_max,
+  _groups.flags AS flags,
+  _groups.errors AS errors,
+  _groups.superseded AS superseded
+FROM _groups AS _groups;
+
+-- (used by the views below)
+CREATE OR REPLACE TEMPORARY VIEW _group_records AS
+SELECT
+  trajectory_id,
+  project,
+  experiment,
+  step,
+  sample_index,
+  validate,
+  run,
+  name,
+  status,
+  error,
+  start_ns,
+  end_ns,
+  tags,
+  worker,
+  duration_s,
+  _is_int
+FROM (
+  SELECT
+    _trajectories.trajectory_id AS trajectory_id,
+    _trajectories.project AS project,
+    _trajectories.experiment AS experiment,
+    _trajectories.step AS step,
+    _trajectories.sample_index AS sample_index,
+    _trajectories.validate AS validate,
+    _trajectories.run AS run,
+    _trajectories.name AS name,
+    _trajectories.status AS status,
+    _trajectories.error AS error,
+    _trajectories.start_ns AS start_ns,
+    _trajectories.end_ns AS end_ns,
+    _trajectories.tags AS tags,
+    _trajectories.worker AS worker,
+    (
+      _trajectories.end_ns - _trajectories.start_ns
+    ) / 1e9 AS duration_s,
+    _trajectories.sample_is_int AS _is_int,
+    ROW_NUMBER() OVER (
+      PARTITION BY _trajectories.trajectory_id
+      ORDER BY _trajectories.end_ns IS NULL NULLS LAST, _trajectories.end_ns DESC, _trajectories.start_ns NULLS LAST
+    ) AS _w
+  FROM _trajectories AS _trajectories
+  WHERE
+    _trajectories.is_group
+) AS _t
+WHERE
+  _w = 1;
+
+CREATE OR REPLACE TEMPORARY VIEW group_records AS
+SELECT
+  _group_records.trajectory_id AS trajectory_id,
+  _group_records.project AS project,
+  _group_records.experiment AS experiment,
+  _group_records.step AS step,
+  _group_records.sample_index AS sample_index,
+  _group_records.validate AS validate,
+  _group_records.run AS run,
+  _group_records.name AS name,
+  _group_records.status AS status,
+  _group_records.error AS error,
+  _group_records.start_ns AS start_ns,
+  _group_records.end_ns AS end_ns,
+  _group_records.tags AS tags,
+  _group_records.worker AS worker,
+  _group_records.duration_s AS duration_s
+FROM _group_records AS _group_records;
+
+CREATE OR REPLACE TEMPORARY VIEW tokens AS
+SELECT
+  spans.trajectory_id AS trajectory_id,
+  spans.project AS project,
+  spans.experiment AS experiment,
+  spans.step AS step,
+  spans.op_id AS op_id,
+  spans.name AS name,
+  spans.start_ns AS start_ns,
+  spans.policy_version AS policy_version,
+  spans.prompt_ids AS prompt_ids,
+  spans.response_ids AS response_ids,
+  spans.logprobs AS logprobs,
+  spans.response_mask AS response_mask
+FROM spans AS spans
+WHERE
+  NOT spans.prompt_ids IS NULL OR NOT spans.response_ids IS NULL;

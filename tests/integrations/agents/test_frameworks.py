@@ -1,0 +1,170 @@
+"""LiteLLM, LangChain with LangGraph, and OpenAI's Agents SDK: one turn for each model call, whoever else sees it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import rolltrace
+from tests.background import eventually
+from tests.integrations.agents.conftest import Traced
+from tests.integrations.agents.service import ANSWER, Service, ids, prompt_of
+
+litellm: Any = pytest.importorskip("litellm")
+agents: Any = pytest.importorskip("agents")
+from agents.tracing import get_trace_provider  # noqa: E402
+from langchain.agents import create_agent  # noqa: E402
+from langchain_core.tools import tool  # noqa: E402
+from langchain_core.tracers import context as langchain_context  # noqa: E402
+from langchain_openai import ChatOpenAI  # noqa: E402
+from openai import AsyncOpenAI  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("default")  # theirs
+litellm.telemetry = False
+litellm.suppress_debug_info = True
+TOGETHER = pytest.mark.parametrize("others", [(), ("openai", "anthropic")], ids=["alone", "with the SDKs"])
+
+
+def add(a: int, b: int) -> int:
+    """Add two numbers.
+
+    Args:
+        a: one
+        b: the other
+    """
+    return a + b
+
+
+def said(text: str) -> Any:
+    return [{"role": "user", "content": text}]
+
+
+def turns(traced: Traced) -> dict[str, Any]:
+    """Turns, tool calls and tokens of each trajectory, by its sample."""
+    rows = traced.store.trajectories().rows()
+    names = ("turns", "tool_calls", "prompt_tokens", "response_tokens")
+    return {row["sample_index"]: tuple(row[name] for name in names) for row in rows}
+
+
+def usage_of(answer: dict[str, Any]) -> tuple[int, int]:
+    usage = answer["usage"]
+    return usage["prompt_tokens"], usage["completion_tokens"]
+
+
+@TOGETHER
+async def test_litellm(service: Service, traced: Traced, others: tuple[str, ...]) -> None:
+    rolltrace.instrument("litellm", *others)
+    openai = {"model": "openai/fake", "api_base": f"{service.url}/v1", "api_key": "x"}
+    with_ids = {**openai, "extra_body": {"return_token_ids": True}}
+    with_usage = {**openai, "stream": True, "stream_options": {"include_usage": True}}
+    anthropic = {"model": "anthropic/fake", "api_base": service.url, "api_key": "x", "max_tokens": 50}
+
+    async def rollout(name: str, **request: Any) -> None:
+        with rolltrace.rollout_trace_attr(sample_index=name, step=1):
+            answer = await litellm.acompletion(messages=said(name), **request)
+            if request.get("stream"):
+                async for _ in answer:
+                    pass
+
+    with rolltrace.rollout_trace_attr(sample_index="sync", step=1):
+        litellm.completion(messages=said("sync"), **with_ids)
+    await asyncio.gather(rollout("one", **with_ids), rollout("two", **with_ids))
+    await rollout("stream", **with_usage)
+    await rollout("claude", **anthropic)
+    with pytest.raises(litellm.BadRequestError):
+        await rollout("ERROR", **openai)
+    await asyncio.to_thread(eventually, lambda: all(op.status != "running" for op in traced.ops()))
+    found = turns(traced)
+    for name in ("sync", "one", "two", "stream"):
+        assert found[name] == (1, 0, len(prompt_of(said(name))), len(ANSWER))
+    assert found["claude"] == (1, 0, len(prompt_of(said("claude"))) + 3, len(ANSWER))
+    assert found["ERROR"] == (1, 0, None, None)
+    for trajectory in traced.trajectories():
+        (turn,) = [op for op in trajectory.walk() if op.kind == "llm"]
+        assert turn.status == ("error" if trajectory.sample_index == "ERROR" else "ok")
+        if trajectory.sample_index in ("sync", "one", "two"):
+            assert turn.tokens is not None
+            assert turn.tokens.response_ids == ids(ANSWER)
+
+
+@TOGETHER
+async def test_langchain_and_langgraph(service: Service, traced: Traced, others: tuple[str, ...]) -> None:
+    rolltrace.instrument("langchain", *others)
+    more = {"return_token_ids": True}
+    graph = create_agent(ChatOpenAI(model="fake", base_url=f"{service.url}/v1", extra_body=more), [tool(add)])
+    asked = {"messages": [("user", "TOOL 17+25?")]}
+    with rolltrace.rollout_trace_attr(sample_index="sync", step=1):
+        await asyncio.to_thread(graph.invoke, asked)
+    with rolltrace.rollout_trace_attr(sample_index="async", step=1):
+        await graph.ainvoke(asked)
+    with rolltrace.rollout_trace_attr(sample_index="stream", step=1):
+        async for _ in graph.astream(asked):
+            pass
+    await graph.ainvoke(asked)
+    call, answer = service.answers[:2]
+    expected = (2, 1, usage_of(answer)[0], usage_of(call)[1] + usage_of(answer)[1])
+    assert turns(traced) == {"sync": expected, "async": expected, "stream": expected, None: expected}
+    for trajectory in traced.trajectories():
+        (top,) = trajectory.ops
+        assert (top.name, [op.name for op in top.children]) == ("LangGraph", ["model", "tools", "model"])
+        assert [message["role"] for message in trajectory.conversation] == ["user", "assistant", "tool", "assistant"]
+        (called,) = [op for op in trajectory.walk() if op.kind == "tool"]
+        assert (called.name, called.inputs) == ("add", {"a": 17, "b": 25})
+        if others:
+            last = [op for op in trajectory.walk() if op.kind == "llm"][-1]
+            assert last.tokens is not None
+            assert last.tokens.response_ids == ids(ANSWER)
+
+
+@TOGETHER
+@pytest.mark.parametrize("model", ["OpenAIChatCompletionsModel", "OpenAIResponsesModel"])
+async def test_openai_agents(service: Service, traced: Traced, others: tuple[str, ...], model: str) -> None:
+    rolltrace.instrument("openai-agents", *others)
+    client = AsyncOpenAI(base_url=f"{service.url}/v1", api_key="x")
+    agent = agents.Agent(
+        name="adder", instructions="Be brief.", tools=[agents.function_tool(add)],
+        model=getattr(agents, model)(model="fake", openai_client=client),
+    )  # fmt: skip
+    with rolltrace.rollout_trace_attr(sample_index="agent", step=1):
+        assert (await agents.Runner.run(agent, "TOOL 17+25?")).final_output == ANSWER
+    usages = [answer["usage"] for answer in service.answers]
+    counts = [(each.get("prompt_tokens") or each["input_tokens"], each.get("completion_tokens") or each["output_tokens"]) for each in usages]  # fmt: skip # noqa: E501
+    assert turns(traced) == {"agent": (2, 1, counts[1][0], counts[0][1] + counts[1][1])}
+    (trajectory,) = traced.trajectories()
+    told = [message["role"] for message in trajectory.conversation if message["role"] != "system"]
+    assert told == ["user", "assistant", "tool", "assistant"]
+
+
+@pytest.fixture
+def vendors() -> Iterator[Any]:
+    """The processors that the Agents SDK has by itself."""
+    every = get_trace_provider()._multi_processor
+    yield every
+    assert rolltrace.uninstrument() is None
+
+
+def test_nothing_is_sent_to_the_vendor_of_the_agents_sdk(traced: Traced, vendors: Any) -> None:
+    before = vendors._processors
+    assert [type(each).__name__ for each in before] == ["BatchTraceProcessor"]
+    rolltrace.instrument("openai-agents")
+    assert [type(each).__module__ for each in vendors._processors] == ["rolltrace.instruments.openai_agents"]
+    rolltrace.uninstrument()
+    assert vendors._processors == before
+
+
+def test_uninstrument_leaves_nothing_behind(traced: Traced, service: Service) -> None:
+    hooks = list(langchain_context._configure_hooks)
+    lists = {name: list(value) for name, value in vars(litellm).items() if "callback" in name and type(value) is list}
+    rolltrace.instrument("litellm", "langchain")
+    assert langchain_context._configure_hooks != hooks
+    asked = {"model": "openai/fake", "api_base": f"{service.url}/v1", "api_key": "x"}
+    litellm.completion(messages=said("hi"), **asked)
+    rolltrace.uninstrument()
+    assert langchain_context._configure_hooks == hooks
+    assert {name: list(getattr(litellm, name)) for name in lists} == lists
+    count = len(traced.ops())
+    litellm.completion(messages=said("hi"), **asked)
+    assert len(traced.ops()) == count
