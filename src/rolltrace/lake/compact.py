@@ -24,7 +24,9 @@ from rolltrace.lake.objects import Objects, check_lake
 from rolltrace.lake.place import Place
 from rolltrace.lake.position import lake_path
 from rolltrace.lake.tables import TABLE_NAMES, Conflict, LakePart, LakeTable
+from rolltrace.record import NOTES, SPANS, TEXTS, TRANSITIONS
 from rolltrace.store import (
+    PRUNE,
     checksum_problem,
     compact,
     data_folder,
@@ -39,6 +41,7 @@ from rolltrace.store import (
 
 _AT_ONCE = 8
 _SUMMARY = "summary"
+_DETAIL = frozenset({SPANS.name, TRANSITIONS.name, TEXTS.name})
 Progress = Callable[[int, int], None]
 
 
@@ -94,8 +97,12 @@ def compact_lake(
 
 
 def _is_worth_it(parts: list[LakePart]) -> bool:
+    """Whether a step has parts to merge, or payloads that its hosts have pruned since these came."""
     names = [table_of(Path(part.path)) for part in parts]
-    return len(names) > len(set(names))
+    if len(names) > len(set(names)):
+        return True
+    pruned_ms = max((part.time_ms for part in parts if f"/{NOTES.name}--{PRUNE}" in part.path), default=0)
+    return any(part.time_ms < pruned_ms and table_of(Path(part.path)) in _DETAIL for part in parts)
 
 
 def _finished(folders: set[str]) -> Callable[[str], bool]:

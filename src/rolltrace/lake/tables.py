@@ -53,6 +53,8 @@ class LakePart(NamedTuple):
     size: int
     rows: int
     partition: Partition
+    time_ms: int = 0
+    """When it was added."""
 
     @property
     def values(self) -> dict[str, str | None]:
@@ -121,14 +123,20 @@ class LakeTable:
         if self._active is None or self._active[0] != self.version:
             with told(self._place, f"reading the log of {self.name}"):
                 rows = pa.table(self._table.get_add_actions(flatten=True))
-            names = ["path", "size_bytes", "num_records", *(f"partition.{name}" for name in PARTITIONED_BY)]
+            names = [
+                "path",
+                "size_bytes",
+                "num_records",
+                "modification_time",
+                *(f"partition.{name}" for name in PARTITIONED_BY),
+            ]
             missing = [name for name in names if name not in rows.column_names]
             if missing and len(rows):
                 raise FormatError(f"the table {self._place.table(self.name)!r} is none of ours: no {missing[0]!r}")
             columns = [rows[name].to_pylist() for name in names] if len(rows) else []
             parts = (
-                LakePart(unquote(path), size, count or 0, Partition(*place))
-                for path, size, count, *place in zip(*columns)
+                LakePart(unquote(path), size, count or 0, Partition(*place), time_ms)
+                for path, size, count, time_ms, *place in zip(*columns)
             )
             self._active = (self.version, {part.path: part for part in parts})
         return self._active[1]

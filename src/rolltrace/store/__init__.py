@@ -39,12 +39,22 @@ from rolltrace.store.parts import (
     write_part,
     write_table,
 )
-from rolltrace.store.prune import PRUNED, Pruned, finish_pruning, prunable, prune, prune_as_noted, pruning_is_planned
+from rolltrace.store.prune import (
+    PRUNE,
+    PRUNED,
+    Pruned,
+    finish_pruning,
+    prunable,
+    prune,
+    prune_as_noted,
+    pruning_is_planned,
+)
 from rolltrace.store.routes import Route, note_routes, outbox_folder, outboxes, routes, sender_folder
 
 __all__ = [
     "DEAD_SEC",
     "GRACE_SEC",
+    "PRUNE",
     "PRUNED",
     "SCHEMAS",
     "UPKEEP",

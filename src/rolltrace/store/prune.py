@@ -38,6 +38,8 @@ DETAIL = {table.name: table for table in (SPANS, TRANSITIONS, NOTES, TEXTS)}
 """The tables that have payloads."""
 PRUNED = "pruned"
 """The `event` of the note that says when and why the payloads of a trajectory went. It stays."""
+PRUNE = "prune-"
+"""How the sources begin of the parts that say so."""
 _LONG_TEXTS = ("text", "traceback")
 """Columns that hold payloads although they are plain text."""
 
@@ -278,7 +280,7 @@ def _partition(rows: pa.Table) -> Partition:
 
 def _count(store: Path, partition: Partition, trajectory_ids: set[str], plan: _Plan) -> None:
     """Say in the store how many were pruned, and of each when and why."""
-    source = f"prune-{plan.reason}-{plan.name}"
+    source = f"{PRUNE}{plan.reason}-{plan.name}"
     where = {**partition._asdict(), "worker": "prune"}
     body = msgspec.json.encode({"policy": plan.policy, "whole": plan.whole}).decode()
     note = {**where, "event": PRUNED, "time_ns": plan.time_ns, "body": body}
