@@ -29,9 +29,9 @@ def test_every_command_that_reads_says_the_same(shipped: Path, lake: str) -> Non
     with rolltrace.open(shipped) as store:
         one, other = (row["trajectory_id"] for row in store.trajectories(step=1, experiment="first", limit=2))
     for words in (
-        ("ls", "--limit", "100"), ("ls", "--experiments"), ("groups", "--step", "1"), ("show", one),
-        ("diff", one, other), ("sql", "select count(*) from spans"),
-        ("plot", "--json"), ("export", "jsonl", "-o", "-"), ("label",),
+        ("ls", "--json", "--limit", "100"), ("ls", "--experiments", "--json"), ("groups", "--step", "1", "--json"),
+        ("show", one, "--json"), ("diff", one, other), ("sql", "select count(*) from spans"), ("plot", "--json"),
+        ("export", "jsonl", "-o", "-"),
     ):  # fmt: skip
         assert cli(*words, "--store", lake) == cli(*words, "--store", shipped), words
 
