@@ -45,7 +45,7 @@ def test_files_about_two_lakes_have_two_names() -> None:
 
 
 def test_rollouts_are_not_recorded_into_an_address(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="must be a folder, not 's3://bucket/x'.*ROLLTRACE_LAKE"):
+    with pytest.raises(ConfigError, match=r"must be a folder, not 's3://bucket/x'.*ROLLTRACE_LAKE"):
         rolltrace.init("p", "e", store="s3://bucket/x")
 
 

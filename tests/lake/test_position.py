@@ -40,13 +40,27 @@ def test_what_was_claimed_and_shipped_is_known_after_a_kill_in_the_middle_of_a_l
     position.claim(["x", "y", "z"])
     position.ship(["x"])
     with (position.folder / "parts.jsonl").open("ab") as file:
-        file.write(b'["shipped", ["y')
+        file.write(b'[3, "shipped", ["y')
     again = Position(store, LAKE)
     again.load()
     assert (again.claimed, again.shipped) == ({"y", "z"}, {"x"})
     again.ship(["y"])
     again.load()
     assert (again.claimed, again.shipped) == ({"z"}, {"x", "y"})
+
+
+def test_what_another_host_has_done_since_counts(store: Path) -> None:
+    """Its file is read after the other one or before, whatever the hosts are called."""
+    position = position_of(store)
+    position.ship(["x"])
+    for name in ("0-host", "zz-host"):
+        other = Position(store, LAKE)
+        other.load()
+        other.folder = other.folder.parent.parent / name / LAKE.name
+        other.ship([f"y-{name}"], instead_of=["x"])
+        position.load()
+        assert position.shipped == {f"y-{name}"}
+        position.ship(["x"], instead_of=[f"y-{name}"])
 
 
 def test_parts_are_merged_only_with_those_that_are_as_far(store: Path) -> None:

@@ -1,11 +1,12 @@
 """What of a store is in a lake, as far as its hosts know, so that the table need not be asked about every part.
 
-    STORE/outbox/lake/HOST/LAKE/parts.jsonl     ["claimed" | "shipped" | "forgotten" | "blobs", [names]], a line each
+    STORE/outbox/lake/HOST/LAKE/parts.jsonl     [number, "claimed" | "shipped" | "forgotten" | "blobs", [names]] a line
     STORE/outbox/lake/HOST/LAKE/state.json      how it goes, for people
 
 A part is claimed before its file is put into the lake, and counts as shipped when the commit that adds it went through.
 What is claimed and not shipped when somebody looks is uncertain, after a kill or a lost answer: the table's transaction
-ids tell. Each host writes its own file and reads those of all: what one has claimed and not shipped, the next settles.
+ids tell. Each host writes its own file and reads those of all, in the order of the numbers, which are higher than any
+that was there to see: what one has claimed and not shipped, the next settles.
 
 Parts are merged on this host only with others that are as far as they are (`kinds`): either none of them is in the lake
 and what they become is a new part, or all are and it takes their place. Else a row could be in the lake twice, or not
@@ -32,6 +33,7 @@ BACKEND = "lake"
 """The name that `init(backend=...)` takes."""
 CLAIMED, SHIPPED, FORGOTTEN, BLOBS = "claimed", "shipped", "forgotten", "blobs"
 _FILE = "parts.jsonl"
+_Line = tuple[int, str, list[str]]
 _SUM_DIGITS = 16
 _FEWEST_LINES = 1000
 _LOOK_SEC = 0.02
@@ -94,16 +96,23 @@ class Position:
         """Nothing was ever shipped there from this store."""
         self._names: dict[str, str] = {}
         self._lines = 0
+        self._number = 0
+        """The highest of all lines."""
+        self._is_alone = True
 
     def load(self) -> None:
         """Read it anew."""
         self.claimed, self.shipped, self.blobs, self._names, self._lines = set(), set(), set(), {}, 0
         own = self.folder / _FILE
+        lines: list[_Line] = []
         for file in sorted(outbox_folder(self.store, BACKEND).glob(f"*/{self.place.name}/{_FILE}")):
-            for what, names in _read(file):
-                self._note(what, names)
-                self._lines += file == own
-        self.claimed -= self.shipped
+            read = list(_read(file))
+            lines += read
+            self._lines += len(read) if file == own else 0
+            self._is_alone &= file == own
+        for number, what, names in sorted(lines, key=lambda line: line[0]):
+            self._number = max(self._number, number)
+            self._note(what, names)
         self.is_new = not self._lines and not self.shipped
 
     def claim(self, paths: Iterable[str]) -> None:
@@ -128,11 +137,11 @@ class Position:
         return self._names.get(name)
 
     def tidy(self) -> None:
-        """Rewrite a file that has become much longer than what it says."""
-        if self._lines > _FEWEST_LINES and self._lines > 4 * (len(self.shipped) // 64 + 1):
-            lines: list[tuple[str, list[str]]] = [
-                (SHIPPED, sorted(self.shipped)), (CLAIMED, sorted(self.claimed)), (BLOBS, sorted(self.blobs))
-            ]  # fmt: skip
+        """Rewrite a file that has become much longer than what it says, unless it corrects those of other hosts."""
+        if self._is_alone and self._lines > _FEWEST_LINES and self._lines > 4 * (len(self.shipped) // 64 + 1):
+            kept = {SHIPPED: self.shipped, CLAIMED: self.claimed, BLOBS: self.blobs}
+            self._number += 1
+            lines: list[_Line] = [(self._number, what, sorted(names)) for what, names in kept.items()]
             replace_file(self.folder / _FILE, (msgspec.json.encode(line) + b"\n" for line in lines), durable=True)
             self._lines = len(lines)
 
@@ -158,9 +167,10 @@ class Position:
         if not listed:
             return
         make_folder(self.folder)
+        self._number += 1
         with open(self.folder / _FILE, "ab", opener=open_file) as file:
             # A kill may have cut the last line.
-            file.write(b"\n" * (file.tell() > 0) + msgspec.json.encode((what, listed)) + b"\n")
+            file.write(b"\n" * (file.tell() > 0) + msgspec.json.encode((self._number, what, listed)) + b"\n")
         self._lines += 1
         self._note(what, listed)
 
@@ -181,14 +191,14 @@ class Position:
                     del self._names[name_of(path)]
 
 
-def _read(file: Path) -> Iterator[tuple[str, list[str]]]:
+def _read(file: Path) -> Iterator[_Line]:
     try:
         lines = file.read_bytes().splitlines()
     except OSError:
         return
     for line in lines:
         try:
-            yield msgspec.json.decode(line, type=tuple[str, list[str]])
+            yield msgspec.json.decode(line, type=_Line)
         except msgspec.MsgspecError:  # empty, or cut by a kill
             continue
 
