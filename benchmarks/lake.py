@@ -49,7 +49,8 @@ def generate(prompt: str, turn: int) -> dict[str, object]:
 def node(seconds: float, backends: list[str]) -> None:
     """Record at a steady rate; print the ids, and what the calls took in nanoseconds."""
     rolltrace.init("bench", "lake", backend=backends, quiet=True, segment_bytes="64KiB")
-    ids, took = [], []
+    ids: list[str] = []
+    took: list[int] = []
     begun = time.monotonic()
     while (now := time.monotonic()) < begun + seconds:
         step = int((now - begun) / 10)

@@ -15,6 +15,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from sqlglot import ErrorLevel, exp, parse_one
 from sqlglot.optimizer.qualify import qualify
@@ -32,7 +33,7 @@ NOT_EXPRESSED = {
 _AGES = tuple(f"_{name}_at" for name in ("reward", "advantage", "fate"))
 """Columns of the listing that only our own engine needs."""
 
-Node = exp.Expression
+Node = Any  # what the types of sqlglot's nodes are called changes with its releases
 
 
 def main() -> None:
@@ -182,6 +183,9 @@ def _for_clickhouse(node: Node, fields: dict[str, int]) -> Node:
         case exp.ArrayAgg():
             is_distinct = isinstance(node.this, exp.Distinct)
             return _call("groupUniqArray", node.this.expressions[0]) if is_distinct else _call("groupArray", node.this)
+        case exp.Max() if isinstance(node.this, exp.Column) and node.this.name in _MAY_BE_NAN:
+            any_nan = exp.GT(this=_call("countIf", _call("isNaN", node.this)), expression=exp.Literal.number(0))
+            return _call("if", any_nan, exp.var("nan"), _call("max", node.this))
         case exp.LogicalOr():
             return _call("max", node.this)
         case exp.LogicalAnd():
@@ -201,6 +205,10 @@ def _is_list(node: Node) -> bool:
 
 _LISTS = {name for table in TABLES for name, kind, _ in table.columns if kind.endswith("[]")}
 _LISTS |= {"flags", "labels", "prompt_ids", "response_ids"}
+
+
+_MAY_BE_NAN = {"reward"}
+"""DuckDB and Spark take NaN for the largest number; ClickHouse leaves it out of max()."""
 
 
 def _call(name: str, *arguments: Node) -> Node:

@@ -159,22 +159,23 @@ def label_some(store: Path) -> None:
     asked.label(trajectory_id, "note", "The second turn is worth a look: the fare is guessed.", author="ann")
 
 
-def share_group(store: Path, file: Path) -> Shown:
-    """One file with the rollouts of a sample."""
+def share_two(store: Path, file: Path) -> Shown:
+    """One file with the best and the worst rollout of a sample, side by side."""
     asked = rolltrace.open(store)
     place = max(asked.steps(project="maths", experiment="grpo-7b"), key=lambda row: row["trajectories"])
-    asked_for = {"experiment": "grpo-7b", "step": place["step"], "validate": False}
-    group = asked.groups(**asked_for, order="-std", limit=1)[0]
-    sample = str(group["sample_index"])
-    chosen = ["--experiment", "grpo-7b", "--step", str(place["step"]), "--sample", sample, "--train"]
+    rows = asked.groups(experiment="grpo-7b", step=place["step"], validate=False, order="-std").rows()
+    group = next(row for row in rows if row["size"] > 4 and row["response_tokens_max"] < _LONG_REPLY)
+    rollouts = asked.group(place["step"], group["sample_index"], experiment="grpo-7b", validate=False)
+    scored = sorted((row for row in rollouts if row["reward"] is not None), key=lambda row: row["reward"])
+    chosen = ["--trajectory", scored[-1]["trajectory_id"], scored[0]["trajectory_id"]]
     command = [sys.executable, "-m", "rolltrace", "export", "html", str(store), "-o", str(file), *chosen]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    return Shown("", ".cell")
+    return Shown("", ".compare-row")
 
 
 _CELLS = (
     "import rolltrace\n\nstore = rolltrace.open('rolltrace-demo')\n"
-    "store.steps(experiment='calculator').df()[['step', 'trajectories', 'mean', 'pass_rate']].tail(3)",
+    "store.steps(experiment='calculator').df()[['step', 'trajectories', 'reward_mean', 'pass_rate']].tail(3)",
     "best = store.trajectories(step=30, order='-reward', limit=1)[0]\n"
     "rolltrace.view(store.trajectory(best['trajectory_id']), height=460)",
 )
@@ -275,11 +276,11 @@ def main() -> None:
                 else:
                     label_some(store)
                     take_kept(browser, address, every_page(address), KEPT)
-                    shared = Path(temporary) / "group.html"
+                    shared = Path(temporary) / "compared.html"
                     take_kept(
                         browser,
                         shared.as_uri(),
-                        {"shared": share_group(store, shared)},
+                        {"shared": share_two(store, shared)},
                         (Kept("view-shared", "shared"),),
                     )
         if not options.every_page:

@@ -50,6 +50,7 @@ import json, sys
 import duckdb
 asked = json.load(sys.stdin)
 connection = duckdb.connect()
+connection.execute("SET enable_progress_bar = false")  # it would be printed where the answers are
 connection.execute(asked["views"])
 answers = [connection.execute(sql).fetchall() for sql in asked["questions"]]
 assert "rolltrace" not in sys.modules

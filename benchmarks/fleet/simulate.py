@@ -201,15 +201,18 @@ def bill(outcome: Outcome, costs: Costs) -> Bill:
     )
 
 
-def breaking_rate(costs: Costs, commit_sec: float, *, seed: int = 0, most_wait_sec: float = 60.0) -> float:
-    """The most commits a second that one table takes before the slowest of a hundred waits longer than a minute."""
-    best = 0.0
-    for per_sec in (0.5, 1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 50, 75, 100):
-        fleet = Fleet(nodes=200, workers_per_node=1, commit_sec=commit_sec, commit_every_sec=0.0)
-        journal = fleet.segment_bytes * per_sec  # so that so many segments are full each second
-        raw = journal / costs.journal_per_raw * DAY_SEC
-        seen = simulate(replace(fleet, raw_bytes_per_day=raw), costs, seconds=600.0, seed=seed)
-        if seen.commit_p99_sec > most_wait_sec or seen.behind > 0.2:
-            break
-        best = per_sec
-    return best
+class Saturated(NamedTuple):
+    """One table to which all of some writers always have something to commit."""
+
+    commits_per_sec: float
+    tries_per_commit: float
+
+
+def saturated(costs: Costs, commit_sec: float, writers: int, *, seed: int = 0) -> Saturated:
+    """The most that one table takes."""
+    seconds = 200 * commit_sec
+    fleet = Fleet(nodes=writers, workers_per_node=1, commit_sec=commit_sec, commit_every_sec=0.0)
+    journal = fleet.segment_bytes * writers / commit_sec  # a full segment is there whenever a commit is done
+    raw = journal / costs.journal_per_raw * DAY_SEC
+    seen = simulate(replace(fleet, raw_bytes_per_day=raw), costs, seconds=seconds, seed=seed)
+    return Saturated(seen.commits_per_minute / costs.tables_per_segment / 60, seen.attempts_per_commit)

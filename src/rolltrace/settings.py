@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from rolltrace._amounts import size_of
 from rolltrace._frameworks import frameworks
@@ -63,7 +63,7 @@ def _backends(name: str, value: Any) -> tuple[str, ...] | None:
     return tuple(dict.fromkeys(names))
 
 
-def is_address(text: object) -> bool:
+def is_address(text: object) -> TypeGuard[str]:
     """Whether this is an address, such as that of a lake, and not the path of a folder."""
     return isinstance(text, str) and "://" in text and text.partition("://")[0].isalnum()
 

@@ -15,6 +15,7 @@ import pytest
 import rolltrace
 from rolltrace.cli import main
 from tests.background import eventually
+from tests.draining import drain
 
 
 @pytest.fixture
@@ -106,3 +107,26 @@ def test_a_statement_cannot_eat_more_memory_than_it_may(
     assert main(["sql", greedy, str(store), "--memory", "100MB"]) == 1
     message = capsys.readouterr().err
     assert "Out of Memory" in message or "the answer is larger than" in message, message
+
+
+def test_the_views_are_printed_for_another_engine(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    drain(store)
+    assert f"'{store}/data/*/*/*/trajectories--*.parquet'" in ask(capsys, "--print-views", store)
+    spark = ask(capsys, "--print-views", "--dialect", "spark", "--path", "s3://bucket/there", "--store", store)
+    assert "'s3a://bucket/there/data'" in spark
+    assert "-- transitions: not in this dialect, since" in spark
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "which SELECT?"),
+        (["select 1", "--dialect", "spark"], "--dialect is about --print-views"),
+        (["--print-views", "select 1", "STORE"], "runs no statement; not 'select 1'"),
+    ],
+)
+def test_what_does_not_fit_print_views_is_a_message(
+    arguments: list[str], message: str, store: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["sql", *(str(store) if each == "STORE" else each for each in arguments)]) == 1
+    assert message in capsys.readouterr().err

@@ -113,8 +113,19 @@ def test_a_small_graph_with_huge_paths_is_refused(
     assert "tokens and messages" in into.bad[0].reason
 
 
+def short(node: dict[str, Any]) -> dict[str, Any]:
+    tokens = {name: node[name][:1] for name in ("token_ids", "mask", "logprobs") if node.get(name)}
+    return {"parent": node.get("parent"), "message": node["message"], "sampled": node["sampled"], **tokens}
+
+
 def test_whatever_is_wrong_in_an_episode_is_refused_by_name_or_read(tmp_path: Path) -> None:
-    good, refused = outcomes("verifiers", FILE, tmp_path)
+    trace = {
+        "id": TRACE["id"], "agent": {"name": "agent"}, "nodes": [short(node) for node in TRACE["nodes"][:3]],
+        "calls": TRACE["calls"][:1], "rewards": {"right": TRACE["rewards"]["right"]}, "metrics": {"turns": 1.0},
+        "timing": {"start": 1.0, "agent": {"start": 1.0, "end": 2.0}}, "errors": [{"type": "E", "message": "m"}],
+    }  # fmt: skip
+    episode = {"env": {"id": "x"}, "task": {"data": {"idx": 0}}, "run": LINES[0].get("run"), "traces": [trace]}
+    good, refused = outcomes("verifiers", write(tmp_path / "traces.jsonl", [episode]), tmp_path)
     assert good > 100
     assert refused > 100
 

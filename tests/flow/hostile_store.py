@@ -12,7 +12,6 @@ import io
 import json
 import os
 import re
-import resource
 import sys
 import warnings
 from collections.abc import Callable
@@ -297,7 +296,8 @@ def probe(store: Path, ids: list[str]) -> None:
     out = store.parent / "exported"
     out.mkdir()
     report = {"commands": _commands(store, ids, out), "endpoints": _endpoints(store, ids)}
-    peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    # Not `ru_maxrss`, which begins with what the process that started this one had.
+    peak_mb = int(re.findall(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())[0]) // 1024
     print(json.dumps({**report, "peak_mb": peak_mb}))  # noqa: T201
 
 

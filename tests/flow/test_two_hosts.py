@@ -6,15 +6,23 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from tests.flow.host import can_be_hosts
 from tests.nightly import nightly
 
 ROOT = Path(__file__).parents[2]
 
 
-def test_a_host_may_be_suspended_at_any_step_of_its_work(tmp_path: Path) -> None:
-    every = str(nightly(1, 50))
+@pytest.mark.skipif(not can_be_hosts(), reason="no namespaces can be made here")
+@pytest.mark.parametrize("how", ["stop", "kill"])
+def test_a_host_may_be_suspended_or_killed_at_any_step_of_its_work(tmp_path: Path, how: str) -> None:
+    every, first = nightly(1, 100), nightly(1, 30 if how == "stop" else 70)
     stage = subprocess.run(
-        [sys.executable, "-m", "tests.flow.two_hosts", str(tmp_path), every], cwd=ROOT, capture_output=True, text=True
+        [sys.executable, "-m", "tests.flow.two_hosts", str(tmp_path), str(every), how, str(first)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
     )
     assert stage.returncode == 0, stage.stdout + stage.stderr
     assert int(stage.stdout) >= 2

@@ -104,6 +104,9 @@ def record(store: Path, host: str, first: int) -> None:
                 for each in range(TURNS):
                     turn(number + each)
                 trajectory.reward(1.0)
+            if step == 2 and rollout == 0:
+                with (store.parent / "pruned").open("a") as out:
+                    out.write(f"{trajectory.id}\n")
     rolltrace.shutdown()
 
 
@@ -169,9 +172,8 @@ def keep_house(store: Path, shipped: Path) -> None:
 
 
 def pruned_ids(store: Path) -> set[str]:
-    """Of step 2, one rollout of each host."""
-    rows = rolltrace.open(store).trajectories(step=2).rows()
-    return {row["trajectory_id"] for row in rows if row["rollout_n"] % 100 == 0}
+    """Of step 2, one rollout of each host and recording."""
+    return set((store.parent / "pruned").read_text().split())
 
 
 def check(store: Path, shipped: Path, killed: bool) -> None:
@@ -231,7 +233,7 @@ def main(folder: Path, every: int, kill: bool = False, first: int = 1) -> None:
         else:
             os.kill(suspended, signal.SIGCONT)
             finish(suspended)
-        finish(on_host(alpha, work))  # what was left to do
+        finish(on_host(alpha, work))  # what was left to do: payloads are kept until they are sent
         try:
             finish(on_host(beta, lambda: check(store, shipped, kill)))  # noqa: B023
         except SystemExit:

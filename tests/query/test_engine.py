@@ -6,6 +6,7 @@ import random
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow as pa
@@ -161,3 +162,16 @@ def test_readers_see_every_op_once_while_it_is_drained(tmp_path: Path, fresh: Ca
         stop.set()
         thread.join()
     assert not failures
+
+
+@pytest.mark.filterwarnings("ignore::rolltrace.query.IncompleteWarning")
+def test_a_damaged_part_is_left_out_for_all_who_ask_at_once(store_path: Path) -> None:
+    victim = next(part for part in list_parts(store_path, "spans") if part.parent.name == "step=10")
+    cut(victim)
+    store = open_store(store_path)
+    with ThreadPoolExecutor(8) as pool:
+        asked = [pool.submit(store.trajectories, step=step) for step in (0, 10, None) * 6]
+        counts = [len(each.result()) for each in asked]
+    assert counts[::3] == [8] * 6
+    assert len(store.trajectories()) == counts[-1]
+    assert [path for path, _ in store.damaged(thorough=True)] == [victim]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 from collections.abc import Callable, Iterator
@@ -170,11 +171,11 @@ class Killed(BaseException):
 
 @contextmanager
 def killed_at(operation: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
-    """The process is killed just before its nth rename or removal of a file. Gives how many there were."""
+    """The process is killed just before its nth rename, link or removal of a file. Gives how many there were."""
     done = [0]
 
     def counting(name: str) -> Callable[..., Any]:
-        real = getattr(Path, name)
+        real = os.link if name == "link" else getattr(Path, name)
 
         def act(path: Path, *args: Any, **options: Any) -> Any:
             if not (path.name.startswith(".") and name == "unlink"):  # tidying up is not what a killed process does
@@ -188,6 +189,7 @@ def killed_at(operation: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[
     with monkeypatch.context() as patch:
         for name in ("rename", "unlink"):
             patch.setattr(Path, name, counting(name))
+        patch.setattr(os, "link", counting("link"))
         try:
             yield done
         except Killed:
@@ -221,7 +223,7 @@ def test_killed_at_any_moment_and_done_again_gives_the_same(
 
 
 def test_a_plan_that_a_killed_run_left_is_carried_out(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with killed_at(8, monkeypatch):  # the plan is there, no part is
+    with killed_at(4, monkeypatch):  # the plan is there, no part is
         prune(store, {"a"})
     assert pruning_is_planned(store)
     finish_pruning(store)

@@ -153,7 +153,8 @@ _VIEWS = {
     "spans": "SELECT * EXCEPT (_version) FROM {database}.op_rows FINAL",
     "latest_scores": "SELECT trajectory_id, project, experiment, step, name, value, label, terms, author, time_ns "
     "FROM (SELECT * EXCEPT (name) FROM {database}.trajectory_rows FINAL) "
-    "ARRAY JOIN score_names AS name, score_values AS value, score_labels AS label, score_terms AS terms, score_authors AS author, score_times_ns AS time_ns",
+    "ARRAY JOIN score_names AS name, score_values AS value, score_labels AS label, "
+    "score_terms AS terms, score_authors AS author, score_times_ns AS time_ns",
 }
 
 

@@ -34,8 +34,8 @@ def add(commands: Any) -> None:
         "run",
         help="run a program with tracing on",
         description="Run a Python script, a module or any command with tracing on, in it and in the Python processes "
-        "that it starts. What is installed and known to rolltrace (verl, tinker-cookbook; OpenAI, Anthropic, LiteLLM, "
-        "LangChain, OpenAI Agents) is traced without a change of the program.",
+        "that it starts. What is installed and known to rolltrace (verl, tinker-cookbook, TRL, prime-rl; OpenAI, "
+        "Anthropic, LiteLLM, LangChain, OpenAI Agents) is traced without a change of the program.",
         usage="rolltrace run [--project P] [--experiment E] [--store S]\n"
         "                     (SCRIPT | -m MODULE | -- COMMAND) ...",
         epilog=_EXAMPLES,

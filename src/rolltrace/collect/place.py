@@ -41,8 +41,10 @@ class Place(NamedTuple):
         home, coordinates = self.home or other.home, self.coordinates or other.coordinates
         if self.coordinates is not None and other.coordinates is not None:
             mine, theirs = self.coordinates, other.coordinates
-            first = (one if one is not None else another for one, another in zip(mine[:3], theirs[:3]))
-            coordinates = Coordinates(*first, mine.validate or theirs.validate)
+            step = theirs.step if mine.step is None else mine.step
+            sample_index = theirs.sample_index if mine.sample_index is None else mine.sample_index
+            rollout_n = theirs.rollout_n if mine.rollout_n is None else mine.rollout_n
+            coordinates = Coordinates(step, sample_index, rollout_n, mine.validate or theirs.validate)
         if self.trajectory_id is not None:
             return self._replace(home=home, coordinates=coordinates)
         return Place(home, coordinates, other.trajectory_id, other.op_id)

@@ -255,9 +255,10 @@ class TraceGraph:
     def _call(self, call: Mapping[str, Any], node: Mapping[str, Any], inputs: Any, outputs: Any) -> PastOp:
         start_ns, end_ns = self._times(call, node)
         error = _object(call, "error")
-        failure = (_error(error), _text(error, "traceback")) if error else (None, None)
-        status = "error" if error else "ok"
-        return PastOp("generate", "llm", start_ns, end_ns, inputs, outputs, status, *failure, is_inside=True)
+        op = PastOp("generate", "llm", start_ns, end_ns, inputs, outputs, is_inside=True)
+        if error:
+            op.status, op.error, op.traceback = "error", _error(error), _text(error, "traceback")
+        return op
 
     def _result(self, at: int) -> PastOp:
         """What a tool said. Of its call only the request is known, and when the result was seen."""

@@ -117,7 +117,7 @@ class _Session:
             self.events.append(("result", item, at))
         elif kind in ("message", "reasoning") or kind in _CALLS:
             if self._open is None:
-                self._open = _Reply(self._last_ns or at, self._model)
+                self._open = _Reply(None if at is None else self._last_ns or at, self._model)
                 self.events.append(("reply", self._open, at))
             self._open.end_ns = at or self._open.end_ns
             _extend(self._open.message, item)

@@ -7,11 +7,12 @@ is, as for the backend. All calls of a trace are a trajectory. Coordinates are t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rolltrace.backends.weave import WeaveService
+from rolltrace.backends import load
 from rolltrace.exchange.import_traces import kind_by_name, reader_of, write_traces
 from rolltrace.exchange.import_turns import time_of
 from rolltrace.exchange.importer import LineReader, Source
@@ -19,6 +20,7 @@ from rolltrace.record import OP_KINDS
 
 _WHERE = ("step", "sample_index", "rollout_n", "validate")
 _AT_ONCE = 50
+_IN_ORDER = [{"field": "started_at", "direction": "asc"}]
 
 
 def fetch(address: str, folder: Path) -> Path:
@@ -27,9 +29,8 @@ def fetch(address: str, folder: Path) -> Path:
     Raises:
         BackendError: there is no key, or the server refuses it.
     """
-    service = WeaveService()
-    project = service.project(address)
-    return write_traces(folder / "weave.jsonl", _traces(service, project.id))
+    weave: Any = load("weave")  # the backend knows where Weave is and how to ask it
+    return write_traces(folder / "weave.jsonl", _traces(partial(weave.calls_in, address)))
 
 
 def reader(source: Source) -> LineReader:
@@ -37,23 +38,18 @@ def reader(source: Source) -> LineReader:
     return reader_of("weave", source)
 
 
-def _traces(service: WeaveService, project_id: str) -> Iterator[dict[str, Any]]:
+def _traces(ask: Callable[[dict[str, Any]], list[dict[str, Any]]]) -> Iterator[dict[str, Any]]:
     offset = 0
     while True:
-        page = {"limit": _AT_ONCE, "offset": offset, "sort_by": [{"field": "started_at", "direction": "asc"}]}
-        roots = _calls(service, project_id, {"trace_roots_only": True}, page)
+        page = {"limit": _AT_ONCE, "offset": offset}
+        roots = ask({"filter": {"trace_roots_only": True}, "sort_by": _IN_ORDER, **page})
         if not roots:
             return
         traces: dict[str, list[dict[str, Any]]] = {str(root["trace_id"]): [] for root in roots}
-        for call in _calls(service, project_id, {"trace_ids": list(traces)}, {"sort_by": page["sort_by"]}):
+        for call in ask({"filter": {"trace_ids": list(traces)}, "sort_by": _IN_ORDER}):
             traces.setdefault(str(call["trace_id"]), []).append(call)
         yield from (_trace(trace_id, calls) for trace_id, calls in traces.items() if calls)
         offset += len(roots)
-
-
-def _calls(service: WeaveService, project_id: str, only: dict[str, Any], page: dict[str, Any]) -> list[dict[str, Any]]:
-    found = service.post("/calls/stream_query", {"project_id": project_id, "filter": only, **page})
-    return [call for call in found if isinstance(call, dict) and call.get("trace_id")]
 
 
 def _trace(trace_id: str, calls: list[dict[str, Any]]) -> dict[str, Any]:
@@ -76,15 +72,15 @@ def _trace(trace_id: str, calls: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _span(call: dict[str, Any]) -> dict[str, Any]:
-    name = str(call.get("display_name") or call.get("op_name") or "call").rpartition("/")[2].partition(":")[0]
+    op_name = str(call.get("op_name") or "call").rpartition("/")[2].partition(":")[0]
     told = _attributes(call).get("kind")
     start_ns = time_of(call.get("started_at")) or 1
     failed = call.get("exception")
     return {
         "id": call.get("id"),
         "parent": call.get("parent_id"),
-        "name": name,
-        "kind": told if told in OP_KINDS else kind_by_name(str(call.get("op_name"))),
+        "name": str(call.get("display_name") or op_name),
+        "kind": told if told in OP_KINDS else kind_by_name(op_name),
         "start_ns": start_ns,
         "end_ns": time_of(call.get("ended_at")) or start_ns,
         "status": "error" if failed else "ok",

@@ -3,7 +3,36 @@
 An instrument is an entry point of the group `rolltrace.instruments`, in a file of its own; nothing else names it.
 """
 
-from rolltrace.instruments.plugin import Instrument
-from rolltrace.instruments.registry import instrument, uninstrument
+from typing import TYPE_CHECKING
 
-__all__ = ["Instrument", "instrument", "uninstrument"]
+from rolltrace._later import load_later
+
+if TYPE_CHECKING:
+    from rolltrace.instruments.conversations import Conversation, Conversations
+    from rolltrace.instruments.events import Events, value_of
+    from rolltrace.instruments.op import OpenOp
+    from rolltrace.instruments.protocols import call_name
+    from rolltrace.instruments.registry import instrument, uninstrument
+
+_LATER, __getattr__ = load_later(
+    __name__,
+    {
+        "conversations": "Conversation Conversations",
+        "events": "Events value_of",
+        "op": "OpenOp",
+        "protocols": "call_name",
+        "registry": "instrument uninstrument",
+    },
+)
+"""Name -> its module, loaded when it is asked for: `rolltrace run` loads instruments that may never be used."""
+
+__all__ = [
+    "Conversation",
+    "Conversations",
+    "Events",
+    "OpenOp",
+    "call_name",
+    "instrument",
+    "uninstrument",
+    "value_of",
+]

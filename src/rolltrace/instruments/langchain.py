@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 from rolltrace._guard import caught
 from rolltrace.capture import scope
 from rolltrace.instruments.op import OpenOp, begin_turn, is_recording
-from rolltrace.instruments.plugin import Instrument, Undo
 from rolltrace.instruments.protocols import public_parameters
 from rolltrace.instruments.running import Running
+from rolltrace.integrations import Instrument, Undo
 
 
 class _Run(NamedTuple):

@@ -10,9 +10,9 @@ from typing import Any
 
 from rolltrace._guard import caught
 from rolltrace.instruments.op import OpenOp, begin_turn, is_recording
-from rolltrace.instruments.plugin import Instrument, Undo
 from rolltrace.instruments.protocols import public_parameters
 from rolltrace.instruments.running import Running
+from rolltrace.integrations import Instrument, Undo
 from rolltrace.record import Error
 
 
@@ -26,7 +26,7 @@ def change(litellm: Any) -> Undo:
         """Never raises, as LiteLLM wants it."""
 
         def log_pre_api_call(self, model: Any, messages: Any, kwargs: dict[str, Any]) -> None:
-            if not is_recording():
+            if not is_recording() or not _is_model_call(kwargs.get("call_type")):
                 return
             try:
                 key = kwargs.get("litellm_call_id")
@@ -80,6 +80,12 @@ def change(litellm: Any) -> Undo:
                 callbacks[:] = [each for each in callbacks if each is not recorder]
 
     return undo
+
+
+def _is_model_call(call_type: Any) -> bool:
+    """Whether a model is asked for text; LiteLLM tells of embeddings and images too."""
+    told = str(getattr(call_type, "value", call_type) or "completion")
+    return told.endswith(("completion", "responses", "messages"))
 
 
 INSTRUMENT = Instrument("litellm", "litellm", change)

@@ -8,8 +8,8 @@ from typing import Any
 from rolltrace._guard import caught
 from rolltrace.capture import scope
 from rolltrace.instruments.op import OpenOp, begin_turn, is_recording
-from rolltrace.instruments.plugin import Instrument, Undo
 from rolltrace.instruments.running import Running
+from rolltrace.integrations import Instrument, Undo
 from rolltrace.record import Error
 
 _MODEL_CALLS = ("generation", "response")

@@ -6,7 +6,7 @@ from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 
 from rolltrace.errors import ConfigError, MissingExtraError
-from rolltrace.instruments.plugin import IN_USE
+from rolltrace.integrations import IN_USE
 
 GROUP = "rolltrace.instruments"
 

@@ -15,8 +15,8 @@ from rolltrace._guard import caught
 from rolltrace.capture import rollout_trace_op, scope
 from rolltrace.instruments.events import Events, value_of
 from rolltrace.instruments.op import OpenOp, begin_turn, is_recording
-from rolltrace.instruments.plugin import Undo, replace
 from rolltrace.instruments.protocols import call_name
+from rolltrace.integrations import Undo, replace
 
 
 def change(module: Any) -> Undo:
@@ -119,7 +119,7 @@ def _begun(options: Any, kwargs: dict[str, Any]) -> OpenOp | None:
 def _returned(op: OpenOp, result: Any) -> None:
     try:
         response = getattr(result, "http_response", None) or getattr(result, "response", None)
-        if not hasattr(response, "iter_bytes"):
+        if response is None or not hasattr(response, "iter_bytes"):
             op.finish(result)
         elif hasattr(response, "_content"):  # it was read already
             op.finish(value_of(response.content))

@@ -7,5 +7,16 @@ from rolltrace.integrations.installed import (
     installed_integrations,
     variables_of_integrations,
 )
+from rolltrace.integrations.instrument import IN_USE, Instrument, Undo, replace
 
-__all__ = ["VARIABLE", "WAITS_FOR", "install_from_environment", "installed_integrations", "variables_of_integrations"]
+__all__ = [
+    "IN_USE",
+    "VARIABLE",
+    "WAITS_FOR",
+    "Instrument",
+    "Undo",
+    "install_from_environment",
+    "installed_integrations",
+    "replace",
+    "variables_of_integrations",
+]

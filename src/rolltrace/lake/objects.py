@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from rolltrace.errors import FormatError
 from rolltrace.files import open_private, replacing
@@ -97,8 +97,8 @@ def _open(place: Place, below: str) -> Any:
 
     if place.folder is not None:
         return LocalStore(place.folder / below, mkdir=True)
-    limits = place.options()
-    return from_url(
+    limits, open_url = place.options(), cast(Any, from_url)
+    return open_url(
         f"{place.url}/{below}".rstrip("/"),
         client_options={
             "timeout": limits["timeout"],

@@ -4,29 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from rolltrace._guard import caught
-from rolltrace.capture import scope as places
-from rolltrace.instruments.events import Events, value_of
-from rolltrace.instruments.op import OpenOp
-from rolltrace.instruments.protocols import call_name
+from rolltrace.instruments import call_name, value_of
 from rolltrace.proxy.address import CONTEXT_HEADER, TOKEN_HEADER, Address, address_of
-from rolltrace.proxy.enrich import StreamEditor, asks_more, takes_out
+from rolltrace.proxy.enrich import asks_more
+from rolltrace.proxy.exchange import Exchange
 from rolltrace.proxy.sessions import Sessions
-from rolltrace.proxy.upstream import Headers, Response, Upstream, UpstreamError
-from rolltrace.record import Error
+from rolltrace.proxy.upstream import HOP_BY_HOP, Headers, Upstream, UpstreamError
 from rolltrace.view import Access, Guesses
 
 if TYPE_CHECKING:
     from starlette.types import Message, Receive, Scope, Send
 
-_HOP_BY_HOP = frozenset(
-    {b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"proxy-connection", b"te",
-     b"trailer", b"transfer-encoding", b"upgrade"}
-)  # fmt: skip
 _OURS = frozenset({CONTEXT_HEADER.encode(), TOKEN_HEADER.encode()})
 _KEYS = frozenset({b"authorization", b"x-api-key"})
 _MOST_CALL_BYTES = 256 << 20
@@ -55,7 +47,11 @@ class Proxy:
         refusal = await self._refusal(scope, headers, address)
         if refusal is not None:
             return await _answer(send, *refusal)
-        return await self._pass_on(scope, headers, address, receive, send)
+        try:
+            await self._pass_on(scope, headers, address, receive, send)
+        except _Gone:
+            pass
+        return None
 
     async def _refusal(self, scope: Scope, headers: Mapping[str, str], address: Address) -> tuple[int, str] | None:
         """The rules of the viewer: no page of a browser may ask, and who is not on this machine shows the token."""
@@ -79,7 +75,7 @@ class Proxy:
     ) -> None:
         name = call_name(scope["method"], address.path)
         incoming = _Incoming(receive)
-        exchange = _Exchange()
+        exchange = Exchange()
         body: AsyncIterator[bytes] | bytes = incoming.chunks() if _has_body(headers) else b""
         sent = self._headers(scope["headers"], address, is_call=name is not None)
         if name is not None:
@@ -114,7 +110,7 @@ class Proxy:
             exchange.hung_up()
 
     def _headers(self, given: Headers, address: Address, *, is_call: bool) -> Headers:
-        left_out = _HOP_BY_HOP | _OURS | {b"host"}
+        left_out = HOP_BY_HOP | _OURS | {b"host"}
         if is_call:  # what is read on the way must not be compressed
             left_out |= {b"accept-encoding"}
         shown = [name for name, _ in given if name in _KEYS]
@@ -130,7 +126,7 @@ class Proxy:
         return sent
 
     async def _forward(
-        self, exchange: _Exchange, method: bytes, target: bytes, headers: Headers,
+        self, exchange: Exchange, method: bytes, target: bytes, headers: Headers,
         body: AsyncIterator[bytes] | bytes, send: Send,
     ) -> None:  # fmt: skip
         try:
@@ -147,102 +143,8 @@ class Proxy:
             response.close()
 
 
-class _Exchange:
-    """One request and its answer, with the op that they are."""
-
-    def __init__(self) -> None:
-        self._op: OpenOp | None = None
-        """None if nothing is recorded."""
-        self.asked: dict[str, Any] | None = None
-        """What the agent asked, if more was asked of the upstream."""
-        self._key = ""
-
-    def begin(self, sessions: Sessions, name: str, asked: Any, headers: Mapping[str, str], address: Address) -> None:
-        """Never raises: what cannot be recorded is passed on all the same."""
-        recorder = places.recorder
-        if recorder is None:
-            return
-        try:
-            self._key = headers.get("x-api-key") or headers.get("authorization", "").removeprefix("Bearer ").strip()
-            conversation = sessions.conversation(recorder, address.context, headers, name, asked)
-            if conversation is None:
-                return
-            attempt = headers.get("x-stainless-retry-count", "0")
-            inputs = asked
-            if isinstance(asked, dict) and attempt.isdigit() and int(attempt):
-                inputs = {**asked, "attempt": int(attempt) + 1}
-            self._op = OpenOp(name, "llm", inputs, conversation.place)
-            self._op.conversation = conversation
-        except Exception:
-            caught("proxied call")
-
-    async def hand_back(self, response: Response, send: Send) -> None:
-        is_events = response.header(b"content-type").startswith(b"text/event-stream")
-        is_plain = response.header(b"content-encoding") in (b"", b"identity")
-        edits = self.asked is not None and is_plain and response.status == 200
-        body = response.body()
-        if edits and not is_events:  # all of it at once: its length is another
-            whole = b"".join([chunk async for chunk in body])
-            self._read(whole, response, is_events=False)
-            answer = value_of(whole)
-            if isinstance(answer, dict) and self.asked is not None:
-                whole = msgspec.json.encode(takes_out(self.asked, answer))
-            await send(_start(response, {b"content-length": str(len(whole)).encode()}))
-            return await send({"type": "http.response.body", "body": whole})
-        editor = StreamEditor(self.asked) if edits and self.asked is not None else None
-        await send(_start(response, {b"content-length": b""} if editor is not None else {}))
-        events = Events() if is_events and is_plain and response.status == 200 else None
-        copy = bytearray()
-        if self._op is not None and events is not None:
-            self._op.is_stream = True
-        async for chunk in body:
-            out = chunk if editor is None else editor.edited(chunk)
-            if out:  # waits while the agent does not read: then nothing is read from the upstream either
-                await send({"type": "http.response.body", "body": out, "more_body": True})
-            if self._op is not None and self._op.is_open:
-                if events is None:
-                    copy += chunk
-                else:
-                    self._heard(events.feed(chunk))
-        if editor is not None and (rest := editor.rest()):
-            await send({"type": "http.response.body", "body": rest, "more_body": True})
-        if events is not None:
-            self._heard(events.rest())
-            if self._op is not None:
-                self._op.finish()
-        else:
-            self._read(bytes(copy), response, is_events=is_events)
-        await send({"type": "http.response.body", "body": b""})
-        return None
-
-    def _heard(self, events: list[Any]) -> None:
-        for event in events if self._op is not None else ():
-            self._op.yielded(event)  # type: ignore[union-attr]
-
-    def _read(self, whole: bytes, response: Response, *, is_events: bool) -> None:
-        if self._op is None or not self._op.is_open:
-            return
-        encoding = response.header(b"content-encoding").decode("latin-1")
-        if encoding not in ("", "identity"):
-            self._op.finish({"content-encoding": encoding, "bytes": len(whole)})
-        elif response.status < 400:
-            self._op.finish(value_of(whole))
-        else:
-            text = whole.decode(errors="replace")
-            if len(self._key) > 3:
-                text = text.replace(self._key, "[key]")  # some servers quote it
-            self._op.is_no_turn()
-            self._op.break_off(Error(f"HTTP {response.status}", text, ""), value=value_of(text.encode()))
-
-    def broke(self, fault: UpstreamError) -> None:
-        if self._op is not None and self._op.is_open:
-            if not self._op.is_stream:
-                self._op.is_no_turn()
-            self._op.break_off(Error("UpstreamError", f"the upstream broke off: {fault}", ""))
-
-    def hung_up(self) -> None:
-        if self._op is not None and self._op.is_open:
-            self._op.break_off(Error("HungUp", "the agent closed its connection", ""), "cancelled")
+class _Gone(Exception):
+    """The agent closed its connection before its request was whole."""
 
 
 class _Incoming:
@@ -257,7 +159,7 @@ class _Incoming:
             message: Message = await self._receive()
             if message["type"] == "http.disconnect":
                 self._is_gone = True
-                raise asyncio.CancelledError
+                raise _Gone
             if message.get("body"):
                 yield message["body"]
             if not message.get("more_body"):
@@ -288,14 +190,6 @@ def _raw_path(scope: Scope, address: Address) -> str:
     path = "/" + "/".join(written.split("/")[1 + address.own_parts :])
     query = scope["query_string"].decode("latin-1")
     return f"{path}?{query}" if query else path
-
-
-def _start(response: Response, instead: dict[bytes, bytes]) -> Message:
-    """The head of the answer; `instead` has the headers that are others, or none if empty."""
-    headers = [(name, value) for name, value in response.headers if name not in _HOP_BY_HOP and name not in instead] + [
-        (name, value) for name, value in instead.items() if value
-    ]
-    return {"type": "http.response.start", "status": response.status, "headers": headers}
 
 
 async def _answer(send: Send, status: int, what: str) -> None:

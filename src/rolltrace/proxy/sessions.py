@@ -9,7 +9,7 @@ from typing import Any
 from rolltrace._guard import logger
 from rolltrace.capture import Recorder, TrajectoryHandle, place_of_context, scope
 from rolltrace.errors import ContextError
-from rolltrace.instruments.conversations import Conversation, Conversations
+from rolltrace.instruments import Conversation, Conversations
 
 _MOST = 4096
 _HEADERS = ("x-claude-code-session-id", "session_id", "session-id", "x-session-id", "conversation_id")

@@ -16,6 +16,11 @@ import h11
 from rolltrace.errors import ConfigError
 
 Headers = list[tuple[bytes, bytes]]
+HOP_BY_HOP = frozenset(
+    {b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"proxy-connection", b"te",
+     b"trailer", b"transfer-encoding", b"upgrade"}
+)  # fmt: skip
+"""Headers about one connection, which are not passed on."""
 _READ_BYTES = 64 << 10
 _CONNECT_SEC = 30.0
 _MOST_IDLE = 64

@@ -98,9 +98,14 @@ class Cursors:
 
     def connected(self) -> duckdb.DuckDBPyConnection:
         """The database."""
-        if self._database is None:
-            self._database = self._connect()
-        return self._database
+        with self._lock:  # two at once would make two, and tables of one be looked for in the other
+            if self._database is None:
+                self._database = self._connect()
+            return self._database
+
+    def connection(self) -> duckdb.DuckDBPyConnection:
+        """A connection of one's own, without any views."""
+        return self.connected().cursor()
 
     def _connect(self) -> duckdb.DuckDBPyConnection:
         allowed = ", ".join(_quoted(folder) for folder in (data_folder(self._store), summary_folder(self._store)))

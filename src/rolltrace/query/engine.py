@@ -166,9 +166,10 @@ class Engine:
     ) -> T:
         self._freshen()
         for _ in range(_TRIES):
-            cursor = None
+            cursor, snapshot = None, self._snapshot
             try:
                 with taken(self._lock):
+                    snapshot = self._snapshot
                     cursor = self._cursor(scope)
                     self._fetch_for(cursor, sql, scope)
                     cursor.make_views(sql)
@@ -193,7 +194,7 @@ class Engine:
                 problem = fault
                 if cursor is not None and not is_of_files(fault):
                     raise QueryError(str(fault)) from None
-                if not self._recover(scope):
+                if not self._recover(scope, snapshot):
                     break
         raise StoreError(f"the store {str(self._store)!r} could not answer: {problem}") from problem
 
@@ -411,10 +412,12 @@ class Engine:
             cursor = snapshot.cursors[scope] = self._cursors.open(snapshot, scope)
         return cursor
 
-    def _recover(self, scope: ScopeKey) -> bool:
-        """After a failed query: whether something is different now, so that trying again makes sense."""
+    def _recover(self, scope: ScopeKey, asked: Snapshot) -> bool:
+        """After a question failed: whether something is different now, so that trying again makes sense."""
         with taken(self._looking):
-            before = self._snapshot.folders
+            if self._snapshot is not asked:  # somebody else had the same problem
+                return True
+            before = asked.folders
             self._close_database()  # an internal error leaves it unusable
             self._look()
             if self._snapshot.folders != before:  # compacted or pruned while we read
@@ -445,12 +448,15 @@ class Engine:
     def _check(self, parts: list[Path], *, thorough: bool = False) -> bool:
         """Find damaged parts and leave them out from now on; whether there were any."""
         problems = {}
+        connection = self._cursors.connection() if thorough else None
         for part in parts:
             if part not in self._footers or thorough:
-                self._footers[part] = problem_of(part, self._cursors.connected() if thorough else None)
+                self._footers[part] = problem_of(part, connection)
             problem = self._footers[part]
             if problem:
                 problems[part] = problem
+        if connection is not None:
+            connection.close()
         if problems:
             self._damaged = {**self._damaged, **problems}
             folders = {path: self._without_damaged(folder) for path, folder in self._snapshot.folders.items()}

@@ -85,7 +85,10 @@ class SqlStore:
 
     def look_ahead(self) -> None:
         """From now on, look for new data in a thread while questions are asked and something is recorded, so that no
-        question waits for that: for servers, of which many ask at once."""
+        question waits for that: for servers, of which many ask at once.
+
+        Answers are then up to two seconds old, and up to ten on a machine that is too busy to read the journals faster.
+        """
         self._engine.look_ahead()
 
     def version(self, step: int | None = None) -> str:

@@ -113,4 +113,11 @@ def _fits(value: Any, column: _Column) -> bool:
 def given_rows(rows: Iterable[Sequence[Any]]) -> Statement:
     """The SELECT that gives these rows of `_steps`, as summaries have them: the columns in their order."""
     values = list(map(list, zip(*rows))) or [[] for _ in _COLUMNS]
-    return Statement(f"SELECT {', '.join(f'unnest(?::{each.type}[]) AS {each.name}' for each in _COLUMNS)}", values)
+    items = []
+    for at, column in enumerate(_COLUMNS):
+        if any(value != value for value in values[at]):  # DuckDB 1 takes NaN in a list for NULL
+            values[at] = [None if value is None else repr(value) for value in values[at]]
+            items.append(f"unnest(?::VARCHAR[])::{column.type} AS {column.name}")
+        else:
+            items.append(f"unnest(?::{column.type}[]) AS {column.name}")
+    return Statement(f"SELECT {', '.join(items)}", values)

@@ -268,8 +268,3 @@ def test_elsewhere_a_token_is_needed_and_web_pages_are_refused(service: Service,
         page = urllib.request.Request(f"{address}/v1/models", headers={"Origin": "http://evil.example"})
         with pytest.raises(urllib.error.HTTPError, match="403"):
             urllib.request.urlopen(page, timeout=30)
-
-
-def test_without_an_address_the_environment_cannot_be_made() -> None:
-    with pytest.raises(rolltrace.RolltraceError, match="where is the proxy"):
-        rolltrace.proxied_env(proxy="")

@@ -16,8 +16,10 @@ import sys
 import tempfile
 import threading
 import zlib
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from chdb import session
@@ -116,11 +118,11 @@ class Handler(BaseHTTPRequestHandler):
             case "lz4":
                 import lz4.frame
 
-                return bytes(lz4.frame.decompress(body))
+                return _frames(body, lz4.frame.LZ4FrameDecompressor)
             case "zstd":
                 import zstandard
 
-                return bytes(zstandard.ZstdDecompressor().decompressobj().decompress(body))
+                return _frames(body, lambda: zstandard.ZstdDecompressor().decompressobj())
             case "gzip":
                 return gzip.decompress(body)
             case "deflate":
@@ -138,6 +140,16 @@ class Handler(BaseHTTPRequestHandler):
             self.send_header("X-ClickHouse-Exception-Code", code)
         self.end_headers()
         self.wfile.write(body)
+
+
+def _frames(body: bytes, decompressor: Callable[[], Any]) -> bytes:
+    """A large insert comes in several compressed frames."""
+    pieces = []
+    while body:
+        one = decompressor()
+        pieces.append(one.decompress(body))
+        body = one.unused_data or b""
+    return b"".join(pieces)
 
 
 if __name__ == "__main__":

@@ -64,6 +64,13 @@ def test_results_that_trl_drops_are_noted(rows: list[Trajectory]) -> None:
     assert [each.tags.get("dropped_tool_results") for each in rows].count(None) == 7
 
 
+def test_what_trl_cuts_off_after_a_tool_call_is_counted(rows: list[Trajectory]) -> None:
+    last = [op for op in rows[2].walk() if op.kind == "llm"][-1]
+    assert last.finish_reason == "length"
+    assert last.response_tokens + last.outputs["tokens_cut_off"] == len("never " * 100) + 1
+    assert sum("tokens_cut_off" in op.outputs for each in rows for op in each.walk() if op.kind == "llm") == 1
+
+
 def test_coroutines_are_traced_and_several_turns_follow_each_other(rows: list[Trajectory]) -> None:
     for each in rows[4:]:
         assert sorted(op.name for op in tools_of(each)) == ["add", "look_up", "look_up"]

@@ -80,8 +80,8 @@ def call(name: str, **arguments: Any) -> str:
 
 
 def use_tools(row: int, text: str) -> str:
-    """Rows 0 to 3 add, ask for what is not there, divide by zero, and say so much that no result fits; the rest look
-    something up, twice."""
+    """Rows 0 to 3 add, ask for what is not there, divide by zero and then talk too long, and say so much that no result
+    fits; the rest look something up, twice."""
     results = text.count("<tool_response>")
     if results == 0:
         calls = [call("add", a=17, b=25), call("nope", a=1), call("divide", a=1, b=0), call("add", a=1, b=2)]
@@ -90,6 +90,8 @@ def use_tools(row: int, text: str) -> str:
         return call("look_up", word="x") + call("add", a=row, b=1)
     if results == 2 and "x is a word" in text:
         return call("look_up", word="y")
+    if "division by zero" in text:
+        return "never " * 100
     return "The answer is 42." if row % 2 else "41"
 
 

@@ -62,12 +62,13 @@ def ran(tmp_path_factory: pytest.TempPathFactory, server: rig.Server) -> Ran:
     folder = tmp_path_factory.mktemp("verifiers")
     rolltrace.init("verifiers", "live", store=folder / "store", drain="off", quiet=True)
     live = Live(step=STEP, env="sums")
+    earlier = len(server.said)
     hooks = {"on_trace": live.on_trace, "on_complete": live.on_complete}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         episodes = asyncio.run(rig.run_all(rig.make_env(), rig.make_context(server), ROLLOUTS, lambda at: hooks))
     rolltrace.shutdown()
-    return Ran(episodes, list(server.said), folder)
+    return Ran(episodes, server.said[earlier:], folder)
 
 
 @pytest.fixture(scope="session")
@@ -84,7 +85,9 @@ def written(ran: Ran) -> Path:
         if episode.ok:
             rig.give_credit(copy, 0.5 - at)
             append(folder / "run", STEP + 1, "train", "effective", copy)
-    append(folder / "run", STEP, "eval", "all", ran.episodes[0])
+    evaluated = ran.episodes[0].model_copy(deep=True)
+    evaluated.traces[0].id = "e" * 32
+    append(folder / "run", STEP, "eval", "all", evaluated)
     return folder
 
 

@@ -44,17 +44,18 @@ def test_traces_of_verifiers_are_imported_whole_and_once(ran: Ran, written: Path
 def test_rollouts_of_prime_rl_know_what_became_of_them(ran: Ran, written: Path, tmp_path: Path) -> None:
     store = tmp_path / "store"
     report = run_import("prime-rl", written / "run", store)
-    assert report["imported"] == len(ran.episodes)
+    assert report["imported"] == len(ran.episodes) + 1
     assert report["malformed"] == 0
-    found = sorted(read(store), key=lambda each: each.start_ns)
+    found = sorted((each for each in read(store) if not each.validate), key=lambda each: each.start_ns)
+    (evaluated,) = [each for each in read(store) if each.validate]
+    assert (evaluated.step, evaluated.fate) == (STEP, None)
     for trajectory, episode in zip(found, ran.episodes):
         check_rollout(trajectory, episode.traces[0], decimals=4)
     by_fate = {each.fate for each in found[:ROLLOUTS]}, {each.fate for each in found[ROLLOUTS:]}
     assert by_fate == ({"trained"}, {None})
     assert [each.trained_step for each in found[:ROLLOUTS]] == [STEP + 1] * ROLLOUTS
     assert [each.advantage for each in found[:ROLLOUTS]] == [0.5, -0.5]
-    training = [each for each in found if not each.validate]
-    assert {(each.step, each.rollout_n) for each in training} <= {(STEP, 0), (STEP, 1)}
+    assert [(each.step, each.rollout_n) for each in found] == [(STEP, 0), (STEP, 1)] * 3
     assert (found[0].policy_version_min, found[0].policy_version_max) == (STEP - 1, STEP)
     again = run_import("prime-rl", written / "run" / "rollouts", store)
     assert again["imported"] == 0

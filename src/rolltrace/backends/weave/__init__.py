@@ -1,6 +1,5 @@
 """Weave: one trace per trajectory, with its scores, in the W&B project named as ours."""
 
 from rolltrace.backends.weave.backend import WeaveBackend
-from rolltrace.backends.weave.service import WeaveService
 
-__all__ = ["WeaveBackend", "WeaveService"]
+__all__ = ["WeaveBackend"]

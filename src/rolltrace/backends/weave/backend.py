@@ -67,6 +67,13 @@ class WeaveBackend:
             for trajectory_id, reason in self._bring_scores(project, group).items():
                 logger.warning("Weave refused a score of trajectory %s: %s", trajectory_id, reason)
 
+    def calls_in(self, project: str, question: dict[str, Any]) -> list[dict[str, Any]]:
+        """Calls that a project has, asked for in Weave's own words: `rolltrace import weave` reads them."""
+        # One that is named in full is not looked up: that would make it if it does not exist.
+        project_id = project if project.count("/") == 1 else self._service.project(project).id
+        found = self._service.post("/calls/stream_query", {"project_id": project_id, **question})
+        return [call for call in found if isinstance(call, dict) and call.get("trace_id")]
+
     def links(self, trajectory: Trajectory) -> dict[str, str]:
         """Where Weave shows it, and W&B the run that WANDB_RUN_ID names."""
         page = self._service.page(self._service.project(trajectory.project))

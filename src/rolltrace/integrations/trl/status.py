@@ -5,21 +5,17 @@ from __future__ import annotations
 import re
 from importlib.metadata import PackageNotFoundError, version
 
-from rolltrace._guard import logger
+from rolltrace.integrations.changes import Changes
 
 TESTED = ("1.5.0", "1.10.0", "1.16.0")
 """The releases of TRL with which the tests were run. All between the first and the last have the same seams."""
 
-_warned = False
+_changes = Changes("TRL", "--trl")
 
 
 def warn() -> None:
     """Say once what is wrong, now that somebody traces."""
-    global _warned
-    if not _warned:
-        _warned = True
-        for line in complaints():
-            logger.warning("TRL: %s. See: rolltrace doctor --trl", line)
+    _changes.warn_once(complaints)
 
 
 def complaints() -> list[str]:

@@ -105,7 +105,7 @@ class _Following:
         self._agent_id = trajectory.reserve()
         self._nodes: list[dict[str, Any]] = []
         self._calls: list[dict[str, Any]] = []
-        self._told_nodes = self._told_calls = 0
+        self._told_nodes = self._told_calls = self._branches = 0
         self.is_over = False
 
     def changed(self, trace: Any) -> None:
@@ -129,7 +129,8 @@ class _Following:
         phases = [op for op in past.ops if not op.is_inside]
         tell_ops(self._trajectory, phases, self._agent_id)
         tell_scores(self._trajectory.handle, past)
-        self._trajectory.handle.tag(**past.tags)
+        branches = {"branches": self._branches} if self._branches > 1 else {}
+        self._trajectory.handle.tag(**past.tags, **branches)
         error = None
         if past.error is not None:
             kind, _, message = past.error.partition(": ")
@@ -146,6 +147,7 @@ class _Following:
         graph = TraceGraph(self._nodes, self._calls, int(trace.timing.start * 1e9), tools=tools)
         tell_ops(self._trajectory, graph.ops(self._told_nodes, self._told_calls, live=True), self._agent_id)
         self._told_nodes, self._told_calls = len(self._nodes), len(self._calls)
+        self._branches = len(graph.leaves)
 
     def _read(self, trace: Any, episode: Any) -> PastTrace:
         record = trace.model_dump(mode="json", exclude={"nodes", "calls", "tools"})

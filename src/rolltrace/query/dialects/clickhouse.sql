@@ -1369,8 +1369,8 @@ FROM (
     STDDEV_POP(_listing.reward) FILTER(WHERE
       isFinite(_listing.reward)) AS std,
     MIN(_listing.reward) AS min,
-    MAX(_listing.reward) AS max,
-    MAX(_listing.reward) - MIN(_listing.reward) AS spread,
+    if(countIf(isNaN(_listing.reward)) > 0, nan, max(_listing.reward)) AS max,
+    if(countIf(isNaN(_listing.reward)) > 0, nan, max(_listing.reward)) - MIN(_listing.reward) AS spread,
     argMin(
       _listing.trajectory_id,
       (
@@ -1439,7 +1439,8 @@ FROM (
       _listing.reward > 0 AND NOT isNaN(_listing.reward)) AS passed,
     COUNT(_listing.reward) > 1
     AND COALESCE(
-      isFinite(MIN(_listing.reward)) AND MIN(_listing.reward) = MAX(_listing.reward),
+      isFinite(MIN(_listing.reward))
+      AND MIN(_listing.reward) = if(countIf(isNaN(_listing.reward)) > 0, nan, max(_listing.reward)),
       FALSE
     ) AS zero_variance,
     AVG(_listing.response_tokens) AS response_tokens_mean,

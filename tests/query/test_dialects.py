@@ -1,0 +1,94 @@
+"""The views that are printed for other engines: plain DuckDB, without our engine, shows the same rows."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+import rolltrace
+from rolltrace.errors import QueryError
+from rolltrace.query import open_store
+from rolltrace.query.dialects import DIALECTS, view_statements
+from rolltrace.query.views import VIEWS, table_in_files
+from rolltrace.record import TABLES
+from rolltrace.store import list_parts, table_of
+from tests.draining import drain
+
+from .conftest import agent, start
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two runs, late scores by id and by coordinates, labels, amended steps, a dropped trajectory, loose ops."""
+    store = tmp_path_factory.mktemp("engines") / "it's a store"
+    ids: dict[tuple[int, int], str] = {}
+    for run in ("first", "second"):
+        start(store, run=run)
+        for step in (1, 2) if run == "first" else (2, 3):
+            for n in range(3):
+                with rolltrace.rollout_trace_attr(7, step=step, rollout_n=n, level="x") as trajectory:
+                    agent("bad" if n == 1 else "page")
+                    trajectory.transition({"prompt": "p"}, reward=1.0, metrics={"a": 1})
+                    trajectory.amend_transition(reward=2.0, metrics={"b": 2})
+                    if n:
+                        trajectory.reward((0.5, math.nan)[n == 2], terms={"format": 1.0})
+                ids[step, n] = trajectory.id
+        agent("loose")
+        rolltrace.score(ids[2, 0], "reward", 0.75)
+        rolltrace.score((2, 7, 1), "advantage", -1.5)
+        rolltrace.score("f" * 32, "reward", 1.0)
+        rolltrace.shutdown()
+    opened = open_store(store)
+    opened.label(ids[2, 0], "good", author="ann")
+    opened.close()
+    drain(store)
+    return store
+
+
+def plain_duckdb(store: Path) -> duckdb.DuckDBPyConnection:
+    connection = duckdb.connect()
+    stored = {table_of(part) for part in list_parts(store)}
+    connection.execute(view_statements("duckdb", str(store), stored))
+    return connection
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_duckdb_alone_shows_the_same_rows(view: str, store: Path) -> None:
+    ours = open_store(store).sql(f"select * from {view}")
+    with plain_duckdb(store) as connection:
+        answer = connection.execute(f"select * from {view}")
+        assert [name for name, *_ in answer.description or ()] == ours.columns
+        theirs = answer.fetchall()
+    assert sorted(map(repr, theirs)) == sorted(repr(tuple(row[name] for name in ours.columns)) for row in plain(ours))
+
+
+def plain(rows: Any) -> list[dict[str, Any]]:
+    return [dict(row) for row in rows.arrow().to_pylist()]
+
+
+def test_a_store_without_some_tables_has_empty_views(tmp_path: Path) -> None:
+    start(tmp_path)
+    with rolltrace.rollout_trace_attr(1, step=1):
+        pass
+    rolltrace.shutdown()
+    drain(tmp_path)
+    with plain_duckdb(tmp_path) as connection:
+        counts = {view: connection.execute(f"select count(*) from {view}").fetchall()[0][0] for view in VIEWS}
+    assert {view for view, count in counts.items() if count} == {"trajectories", "groups"}
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_every_dialect_has_every_view_or_says_why_not(dialect: str) -> None:
+    text = view_statements(dialect, "s3://bucket/store", [table.name for table in TABLES])
+    for view in (*VIEWS, *map(table_in_files, TABLES)):
+        assert f"VIEW {view} " in text or f"-- {view}: not in this dialect, since " in text
+    assert "s3" in text
+
+
+def test_an_unknown_dialect_is_named() -> None:
+    with pytest.raises(QueryError, match=r"unknown dialect 'oracle'; there are duckdb, spark, clickhouse"):
+        view_statements("oracle", "store", [])
