@@ -50,7 +50,9 @@ def main() -> None:
 def text_of(dialect: str) -> str:
     """The statements that create the views."""
     create = DIALECTS[dialect].create
-    schema = {table_in_files(table): {name: _type(kind) for name, kind, _ in table.columns} for table in TABLES}
+    schema: dict[str, object] = {
+        table_in_files(table): {name: _type(kind) for name, kind, _ in table.columns} for table in TABLES
+    }
     statements = []
     for name, sql in whole_views().items():
         if name in NOT_EXPRESSED:
@@ -69,7 +71,7 @@ def _type(kind: str) -> str:
     return {"int64": "BIGINT", "int32": "INT", "float64": "DOUBLE", "bool": "BOOLEAN"}.get(kind, "TEXT")
 
 
-def with_named_columns(query: Node, schema: dict[str, dict[str, str]]) -> Node:
+def with_named_columns(query: Node, schema: dict[str, object]) -> Node:
     """The query with every column by its name and in its place."""
     query = qualify(
         query, schema=schema, dialect="duckdb", quote_identifiers=False, validate_qualify_columns=False,
@@ -141,7 +143,7 @@ def _for_spark(node: Node) -> Node:
 
 
 def _(node: Node) -> str:
-    return node.sql(dialect="spark")
+    return str(node.sql(dialect="spark"))
 
 
 def for_clickhouse(query: Node) -> Node:
