@@ -138,7 +138,7 @@ def test_an_op_that_is_pruned_after_it_was_listed_has_no_payload(tmp_path: Path)
     write(tmp_path, growing()[:3])
     store = open_store(tmp_path)
     trajectory = store.trajectory(ID)
-    prune(tmp_path, {ID}, owned=lambda part: True)
+    prune(tmp_path, {ID})
     again = open_store(tmp_path).trajectory(ID)
     assert again.ops[0].pruned is not None
     assert again.ops[0].inputs == again.ops[0].pruned.mark

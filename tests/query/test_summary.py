@@ -149,13 +149,13 @@ class Builder:
         self.write(other, {SPANS: [{**where, **op, "worker": "w"}], FLAGS: [{**where, "flag": "odd", "time_ns": 1}]})
 
     def compact(self) -> None:
-        compact(self.store, owned=lambda part: True)
+        compact(self.store)
         if self.rng.random() < 0.7:
             remove_replaced(self.store, grace_sec=0)
 
     def prune(self) -> None:
         chosen = {each for each, _ in self.ids if self.rng.random() < 0.3}
-        prune(self.store, chosen, whole=self.rng.random() < 0.5, owned=lambda part: True)
+        prune(self.store, chosen, whole=self.rng.random() < 0.5)
         remove_replaced(self.store, grace_sec=0)
 
     def summarise(self) -> None:
@@ -253,7 +253,7 @@ def test_rows_in_a_journal_are_seen_beside_a_summary(run: Path) -> None:
 def test_summaries_that_stand_for_nothing_are_removed(run: Path) -> None:
     summarise_steps(run)
     old = set(summary_folder(run).rglob("*.*"))
-    compact(run, owned=lambda part: True)
+    compact(run)
     remove_replaced(run, grace_sec=0)
     for file in old:
         os.utime(file, (1, 1))
