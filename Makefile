@@ -10,7 +10,7 @@ VERL_RELEASES := 0.7.1 0.8.0 0.9.0
 TRL_RELEASES := 1.5.0 1.10.0
 WITH_OLDER_TRL := modes tools ranks
 # Each of these has an environment and a suite of the same name.
-SUITES := trackio tinker weave mlflow trl verifiers importers collect engines jupyter agents
+SUITES := trackio tinker weave mlflow trl verifiers importers collect engines jupyter agents lake
 ENVIRONMENTS := verl $(SUITES) $(VERL_RELEASES:%=verl-%) $(TRL_RELEASES:%=trl-%) weave-server phoenix claude-code
 PEERS := mlflow trackio weave weave-server langfuse
 WITH_VERL := torch ray verl $(VERL_RELEASES:%=verl-%)
@@ -27,7 +27,7 @@ TIMEOUT := --timeout 300
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo engines viewer test test-viewer test-matrix nightly check check-viewer bench bench-peers bench-verl bench-tinker bench-fleet bench-view screenshots docs test-docs examples test-examples cookbook gen test-integrations environments build release-check clean \
+.PHONY: help demo engines viewer test test-viewer test-matrix nightly check check-viewer bench bench-peers bench-verl bench-tinker bench-lake bench-fleet bench-view screenshots docs test-docs examples test-examples cookbook gen test-integrations environments build release-check clean \
   $(ENVIRONMENTS:%=environment-%) environment-langfuse
 
 help: ## list the commands
@@ -123,6 +123,9 @@ bench-verl: environment-verl ## the same rollouts of verl with each tracing back
 bench-tinker: environment-tinker ## what recording rollouts of tinker-cookbook costs, and a deepcopy at each step for comparison
 	.venvs/tinker/bin/python -m benchmarks.tinker_cost
 
+bench-lake: environment-lake ## 16 nodes ship to object storage for a minute: rate, lag, what is lost or doubled, cost for the rollouts
+	.venvs/lake/bin/python -m benchmarks.lake
+
 bench-fleet: environment-engines ## measure what bytes, parts and commits cost, for the simulation of a large fleet (docs/design/scale.md)
 	.venvs/engines/bin/python -m benchmarks.fleet measure
 	.venvs/engines/bin/python -m benchmarks.fleet
@@ -197,6 +200,8 @@ $(TRL_RELEASES:%=test-with-trl-%): test-with-trl-%: environment-trl environment-
 $(SUITES:%=test-with-%): test-with-%: environment-%
 	.venvs/$*/bin/python -m pytest $(TIMEOUT) $(PYTEST_FLAGS) tests/integrations/$*
 test-with-weave: environment-weave-server
+# One of the packages brings a package called `tests`, which Python would take for ours: so without our conftest.py.
+test-with-importers: PYTEST_FLAGS = --confcutdir tests/integrations/importers
 # Weave's client leaves connections open, which pytest would find after the last test and fail.
 test-with-weave: PYTEST_FLAGS = -p no:unraisableexception
 test-with-mlflow test-with-jupyter: .venvs/chromium

@@ -31,7 +31,8 @@ With `ROLLTRACE_BACKEND` set, a program is traced without a call of `init`; an `
 Sizes may be written as `64MiB` or `8GiB`. `ROLLTRACE_STRICT=1` makes rolltrace raise its own faults instead of
 counting them: for tests, not for training. `ROLLTRACE_VIEW_URL` says where the viewer runs, for
 [links in other tools' pages](../howto/view.md#in-other-tools-pages), `ROLLTRACE_PROXY` where
-[`rolltrace proxy`](../howto/proxy.md) does, for `rolltrace.proxied_env`.
+[`rolltrace proxy`](../howto/proxy.md) does, for `rolltrace.proxied_env`. `ROLLTRACE_LAKE`,
+`ROLLTRACE_LAKE_TIMEOUT`, `ROLLTRACE_CACHE` and `ROLLTRACE_CACHE_BYTES` are about [a lake](../howto/lake.md).
 
 | setting | environment variable | default | meaning |
 |---|---|---|---|

@@ -1,6 +1,6 @@
 """Simulate a fleet of 10,000 workers from measured costs: the tables of docs/design/scale.md.
 
-python -m benchmarks.fleet [--seconds 1800] [--seed 0]      simulate
+python -m benchmarks.fleet [--seconds 900] [--seed 0]      simulate
 python -m benchmarks.fleet measure                          measure the costs on this machine
 """
 
@@ -28,7 +28,7 @@ ROUND_TRIPS_SEC = (0.02, 0.05, 0.1, 0.2)
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", nargs="?", choices=("simulate", "measure"), default="simulate")
-    parser.add_argument("--seconds", type=float, default=1_800.0)
+    parser.add_argument("--seconds", type=float, default=900.0)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--small", action="store_true", help="a hundredth of the nodes and of the data")
     options = parser.parse_args()

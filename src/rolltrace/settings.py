@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from rolltrace._amounts import size_of
 from rolltrace._frameworks import frameworks
@@ -27,7 +27,10 @@ SHARES = ("private", "group")
 OFF = "off"
 """Instead of a backend: no tracing."""
 ENV_PREFIX = "ROLLTRACE_"
-OTHER_VARIABLES = ("ROLLTRACE_PROXY", "ROLLTRACE_STRICT", "ROLLTRACE_VIEW_URL")
+OTHER_VARIABLES = (
+    "ROLLTRACE_PROXY", "ROLLTRACE_STRICT", "ROLLTRACE_VIEW_URL", "ROLLTRACE_LAKE", "ROLLTRACE_LAKE_TIMEOUT",
+    "ROLLTRACE_CACHE", "ROLLTRACE_CACHE_BYTES",
+)  # fmt: skip
 
 
 def _setting(default: Any, check: Callable[[str, Any], Any], meaning: str) -> Any:
@@ -60,7 +63,17 @@ def _backends(name: str, value: Any) -> tuple[str, ...] | None:
     return tuple(dict.fromkeys(names))
 
 
+def is_address(text: object) -> TypeGuard[str]:
+    """Whether this is an address, such as that of a lake, and not the path of a folder."""
+    return isinstance(text, str) and "://" in text and text.partition("://")[0].isalnum()
+
+
 def _folder(name: str, value: Any) -> Path:
+    if is_address(value):
+        raise ConfigError(
+            f"{name} must be a folder, not {value!r}; record into a folder and ship it to a lake: "
+            "init(backend=['rolltrace', 'lake']) with ROLLTRACE_LAKE"
+        )
     if not isinstance(value, str | os.PathLike) or not os.fspath(value):
         raise _wrong(name, value, "a folder path")
     path = os.path.expanduser(os.fspath(value))

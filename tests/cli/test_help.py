@@ -68,12 +68,15 @@ def test_ctrl_c_in_a_long_question_is_one_line_and_exit_code_130(tmp_path: Path)
     ours, theirs = pty.openpty()
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs, env={**os.environ, "COLUMNS": "200"}) as sql:
         os.close(theirs)
-        told = b""
-        while b"so far" not in told:
-            told += os.read(ours, 1000)
-        assert f"reading {tmp_path / 'store'}, ".encode() in told
-        sql.send_signal(signal.SIGINT)
-        assert sql.wait(60) == 130
+        try:
+            told = b""
+            while b"so far" not in told:
+                told += os.read(ours, 1000)
+            assert f"reading {tmp_path / 'store'}, ".encode() in told
+            sql.send_signal(signal.SIGINT)
+            assert sql.wait(60) == 130
+        finally:
+            sql.kill()
     told = os.read(ours, 10_000)
     assert told.endswith(b"rolltrace: stopped by Ctrl-C\r\n")
     assert b"Traceback" not in told

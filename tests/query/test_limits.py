@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
 from rolltrace.query import Limit, Scope, StoppedError, Store, trajectory_page
+from rolltrace.query.limits import interruptible
 
 SLOW = "SELECT count(*) FROM range(10_000_000) a, range(10_000_000) b"
 
@@ -66,3 +68,21 @@ def test_what_was_stopped_stays_stopped(demo: Store) -> None:
 
 def test_without_a_limit_nothing_is_stopped(demo: Store) -> None:
     assert demo.sql("SELECT 42 AS n").rows() == [{"n": 42}]
+
+
+def test_ctrl_c_stops_work_that_had_not_yet_begun_when_it_was_told() -> None:
+    """A database forgets an interrupt that comes before the statement."""
+    told, begun, stop = threading.Event(), threading.Event(), threading.Event()
+
+    def work() -> None:
+        signal.raise_signal(signal.SIGINT)
+        told.wait()
+        begun.set()
+        stop.wait()
+
+    def interrupt() -> None:
+        (stop if begun.is_set() else told).set()
+
+    with pytest.raises(KeyboardInterrupt):
+        interruptible(work, interrupt)
+    assert stop.is_set()

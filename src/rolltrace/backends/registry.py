@@ -18,11 +18,13 @@ if TYPE_CHECKING:
 
 EMBEDDED = "rolltrace"
 GROUP = "rolltrace.backends"
+SHIPPERS = "rolltrace.shippers"
+"""The group of backends that take the parts of a store as they are, and not trajectories (keeper/ship_loop.py)."""
 
 
 def installed() -> list[str]:
     """The names that `init(backend=...)` takes, the embedded store first."""
-    return [EMBEDDED, *sorted(set(_points()) - {EMBEDDED})]
+    return [EMBEDDED, *sorted({*_points(), *_points(SHIPPERS)} - {EMBEDDED})]
 
 
 def check(names: Iterable[str]) -> None:
@@ -40,6 +42,11 @@ def check(names: Iterable[str]) -> None:
                 raise MissingExtraError(_install_line(point, missing[0]))
 
 
+def takes_parts(name: str) -> bool:
+    """Whether a backend takes the parts of a store as they are. Loads nothing."""
+    return name in _points(SHIPPERS)
+
+
 def load(name: str) -> Backend:
     """A backend, ready to send to. This loads the vendor's library.
 
@@ -49,6 +56,8 @@ def load(name: str) -> Backend:
     """
     if name == EMBEDDED:
         raise BackendError(f"{EMBEDDED!r} is the store itself; nothing needs to be sent there")
+    if takes_parts(name):
+        raise BackendError(f"{name!r} takes the parts of a store, and not trajectories; use: rolltrace ship")
     point = _find(name)
     try:
         kind = point.load()
@@ -58,14 +67,14 @@ def load(name: str) -> Backend:
     return backend
 
 
-def _points() -> dict[str, EntryPoint]:
+def _points(group: str = GROUP) -> dict[str, EntryPoint]:
     from importlib.metadata import entry_points  # slow to import, and not needed for the embedded store alone
 
-    return {point.name: point for point in entry_points(group=GROUP)}
+    return {point.name: point for point in entry_points(group=group)}
 
 
 def _find(name: str) -> EntryPoint:
-    points = _points()
+    points = {**_points(SHIPPERS), **_points()}
     if name not in points:
         names = [EMBEDDED, *sorted(points)]
         near = difflib.get_close_matches(name, names, 1)

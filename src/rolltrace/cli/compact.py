@@ -9,6 +9,7 @@ from rolltrace._launch import remove_replaced_later
 from rolltrace.cli.duty import upkeep_duty
 from rolltrace.cli.options import add_store, store_of
 from rolltrace.cli.output import working
+from rolltrace.errors import StoreError
 
 
 def add(commands: Any) -> None:
@@ -24,6 +25,7 @@ def add(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    from rolltrace.lake import choosing, kinds
     from rolltrace.store import GRACE_SEC, compact, remove_abandoned, remove_leftovers, remove_replaced
 
     store = store_of(options, to_write=True)
@@ -33,8 +35,10 @@ def run(options: argparse.Namespace) -> int:
         remove_replaced(store)
         remove_leftovers(store)
         remove_abandoned(store)
-        with working(f"merging the parts of {store}"):
-            fewer = compact(store, epoch=epoch).fewer
+        with working(f"merging the parts of {store}"), choosing(store) as is_free:
+            if not is_free:
+                raise StoreError("the parts of this store are being shipped; try again later")
+            fewer = compact(store, kind_of=kinds(store), epoch=epoch).fewer
         print(f"{fewer} fewer parts")
     remove_replaced_later(store, GRACE_SEC + 1)
     return 0

@@ -14,7 +14,8 @@ from rolltrace._amounts import counted, size
 from rolltrace.cli.output import plain
 from rolltrace.errors import ConfigError, StoreError
 from rolltrace.files import check_store, read_problem, write_problem
-from rolltrace.settings import Settings
+from rolltrace.lake.place import folder_of
+from rolltrace.settings import Settings, is_address, variable_of
 
 if TYPE_CHECKING:
     from rolltrace.keeper import Foreseen
@@ -127,7 +128,13 @@ def named_store(options: argparse.Namespace) -> Path | None:
     if not hasattr(options, "store_option"):
         return None
     named, last = options.store_option, getattr(options, "store", None)
-    return Settings.gather({"store": last if named is None else named}).store.expanduser()
+    text = _named(last if named is None else named)
+    return None if is_address(text) else Settings.gather({"store": text}).store.expanduser()
+
+
+def _named(text: str | None) -> str | None:
+    """What somebody named, as an argument or in the environment."""
+    return text or os.environ.get(variable_of("store")) or None
 
 
 def tell_of_nothing(answer: Result, *, as_json: bool = False) -> None:
@@ -152,7 +159,9 @@ def store_of(
     named, last = options.store_option, getattr(options, "store", None)
     if named is not None and last is not None and named != last:
         raise ConfigError(f"two stores were given, {last!r} and --store {named!r}; give only one")
-    store = Settings.gather({"store": last if named is None else named}).store.expanduser()
+    text = _named(last if named is None else named)
+    store = Path(folder_of(text)) if is_address(text) else Settings.gather({"store": text}).store.expanduser()
+    store = Path(folder_of(str(store)))
     if store.is_dir() and not os.access(store, os.R_OK | os.X_OK):
         raise StoreError(
             f"cannot read the store {str(store)!r}: {read_problem(store, PermissionError('no permission'))}"

@@ -62,6 +62,8 @@ def run(options: argparse.Namespace) -> int:
         _line(f"does {plain(lease['duty'])}", what)
     for report in sending:
         _line(f"to {plain(report.backend)}", plain(report.in_words()))
+    for lake in facts["lakes"]:
+        _line("to the lake", plain(f"{lake['url']}: {lake['in_words']}"))
     _line("lost", ", ".join(f"{plain(reason)} {count}" for reason, count in losses.items()) or "nothing")
     for row in facts["flags"]:
         where = f"  ({plain(row['project'])} / {plain(row['experiment'])})" if facts["experiments"] > 1 else ""
@@ -77,7 +79,7 @@ def _line(label: str, value: Any) -> None:
 
 
 def _gather(store: Path) -> tuple[dict[str, Any], list[Report]]:
-    from rolltrace.keeper import reports
+    from rolltrace.keeper import reports, shipping_reports
     from rolltrace.query import open_store
     from rolltrace.store import holders
 
@@ -111,6 +113,7 @@ def _gather(store: Path) -> tuple[dict[str, Any], list[Report]]:
         "drainer_running": drainer_is_running(store),
         "leases": [holder._asdict() for holder in holders(store)],
         "backends": [report._asdict() for report in sending],
+        "lakes": [{**report._asdict(), "in_words": report.in_words()} for report in shipping_reports(store)],
         "losses": dict(losses),
         "flags": _flags(asked),
         "damaged_parts": [str(part) for part in parts.damaged],

@@ -26,7 +26,7 @@ from rolltrace.doctor.files import (
 )
 from rolltrace.doctor.finding import SHARE, Finding, opened
 from rolltrace.doctor.kinds import check_kinds
-from rolltrace.doctor.surroundings import check_backends, check_disk, check_log
+from rolltrace.doctor.surroundings import check_backends, check_disk, check_lakes, check_log
 from rolltrace.errors import RolltraceError
 from rolltrace.files import owner_of, write_problem
 
@@ -36,7 +36,7 @@ _UNDERSTANDING = (
 """The checks that have to understand the store."""
 _CHECKS = (
     check_format, check_access, check_kinds, check_permissions, check_journals, check_strange, check_leftovers,
-    check_leases, *_UNDERSTANDING, check_disk, check_log,
+    check_leases, *_UNDERSTANDING, check_lakes, check_disk, check_log,
 )  # fmt: skip
 
 

@@ -37,6 +37,20 @@ def check_backends(store: Path) -> Iterator[Finding]:
             yield Finding("note", "backends", f"{name} refused {counted(count, 'trajectory')}: {reason}")
 
 
+def check_lakes(store: Path) -> Iterator[Finding]:
+    from rolltrace.keeper import shipping_reports
+
+    for report in shipping_reports(store):
+        again = command(f"ship --to {shlex.quote(report.url)}", store)
+        what = f"{report.url}: {report.in_words()}"
+        if report.stopped or report.stuck:
+            yield Finding("problem", "lake", what, "", f"when that is fixed: {again}")
+        elif report.pending and not report.at_work:
+            yield Finding("problem", "lake", f"{what}; nothing ships it at the moment", "", again)
+        else:
+            yield Finding("ok", "lake", what)
+
+
 def check_disk(store: Path) -> Iterator[Finding]:
     free = shutil.disk_usage(store).free
     waiting = sum(map(undrained_bytes, journal_files(store)))

@@ -1,6 +1,7 @@
 """Files of a store: who may read them, who holds them, how they appear whole, which host brought them."""
 
 from rolltrace.files.access import (
+    LAKE_FILE,
     check_inside,
     check_store,
     file_mode,
@@ -24,6 +25,7 @@ from rolltrace.files.numbered import NumberedFiles
 from rolltrace.files.replace import replace_file, replacing
 
 __all__ = [
+    "LAKE_FILE",
     "NumberedFiles",
     "can_map",
     "check_inside",

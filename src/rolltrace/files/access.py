@@ -23,6 +23,8 @@ from rolltrace.settings import SHARES, variable_of
 _PRIVATE_FOLDER, _SHARED_FOLDER = 0o700, 0o2770
 _PRIVATE_FILE, _SHARED_FILE = 0o600, 0o660
 _GROUP = stat.S_IRWXG
+LAKE_FILE = "lake.json"
+"""In a folder that shows a lake (lake/mirror.py), and in no store."""
 MOST_PAGE_BYTES = 64 << 20
 """Of a file that is read whole, such as a policy."""
 _HOST = re.compile(r".+-[0-9a-f]{8}")
@@ -244,6 +246,8 @@ def read_problem(path: Path, fault: OSError) -> str:
 
 def write_problem(store: Path) -> str | None:
     """Why we cannot write to a store; None if we can, as far as its folder tells."""
+    if (store / LAKE_FILE).exists():
+        return "it is a lake, which is filled from stores: write to one of these, and ship it"
     if os.access(store, os.W_OK | os.X_OK):
         return None
     try:

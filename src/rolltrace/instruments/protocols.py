@@ -27,5 +27,6 @@ def call_name(method: str, path: str) -> str | None:
 
 def public_parameters(given: Any) -> dict[str, Any]:
     """What a framework was given for a call beside the messages, without what is not to be recorded."""
-    found = given.items() if isinstance(given, dict) else ()
-    return {name: value for name, value in found if name not in _PRIVATE and isinstance(value, _PLAIN)}
+    if not isinstance(given, dict):
+        return {}
+    return {name: value for name, value in given.items() if name not in _PRIVATE and isinstance(value, _PLAIN)}

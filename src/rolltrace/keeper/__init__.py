@@ -13,9 +13,10 @@ if TYPE_CHECKING:
     from rolltrace.keeper.position import SentBy
     from rolltrace.keeper.process import collect_rarely, follow, run, run_once
     from rolltrace.keeper.pruning import Foreseen, Plan, foresee, plan_pruning, undisturbed
-    from rolltrace.keeper.report import Report, reports
+    from rolltrace.keeper.report import Report, ShippingReport, reports, shipping_reports
     from rolltrace.keeper.retention import Decision, decide, retain
     from rolltrace.keeper.sender import STOPS, Sender
+    from rolltrace.keeper.shipped import Removed, remove_shipped, set_shipped_policy, shipped_policy
 
 _LATER, __getattr__ = load_later(
     __name__,
@@ -28,9 +29,10 @@ _LATER, __getattr__ = load_later(
         "position": "SentBy",
         "process": "collect_rarely follow run run_once",
         "pruning": "Foreseen Plan foresee plan_pruning undisturbed",
-        "report": "Report reports",
+        "report": "Report ShippingReport reports shipping_reports",
         "retention": "Decision decide retain",
         "sender": "STOPS Sender",
+        "shipped": "Removed remove_shipped set_shipped_policy shipped_policy",
     },
 )
 """Name -> its module, loaded when it is asked for: a drainer has no use for the query side, nor a command for most."""
@@ -44,11 +46,13 @@ __all__ = [
     "Outbox",
     "Pending",
     "Plan",
+    "Removed",
     "Report",
     "RetentionPolicy",
     "Sender",
     "SendingPolicy",
     "SentBy",
+    "ShippingReport",
     "asked_for",
     "check_policy",
     "collect_rarely",
@@ -58,10 +62,14 @@ __all__ = [
     "installed_checks",
     "plan_pruning",
     "read_policy",
+    "remove_shipped",
     "reports",
     "retain",
     "run",
     "run_once",
+    "set_shipped_policy",
+    "shipped_policy",
+    "shipping_reports",
     "undisturbed",
     "write_policy",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -9,6 +10,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rolltrace.backends import takes_parts
 from rolltrace.files import host_of, host_tag
 from rolltrace.keeper.claims import Claimed
 from rolltrace.keeper.outbox import Outbox
@@ -140,7 +142,7 @@ def asked_for(
 def unsent(store: Store) -> set[str]:
     """What a backend is still to be given, by any host: an outage delays, it must not cost payloads."""
     trajectory_ids: set[str] = set()
-    for backend in outboxes(store.path):
+    for backend in itertools.filterfalse(takes_parts, outboxes(store.path)):
         outbox = Outbox(store.path, backend)
         pending = routed(store, outbox, quiet_sec=0.0)
         trajectory_ids.update(item.trajectory_id for item in pending.send)

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
-from rolltrace._amounts import ago
+from rolltrace._amounts import ago, counted
+from rolltrace.backends import takes_parts
 from rolltrace.errors import ConfigError, FilterError
 from rolltrace.files import file_lock, host_name
+from rolltrace.keeper.clean_output import Cleaner
 from rolltrace.keeper.outbox import Outbox
 from rolltrace.keeper.pending import routed
 from rolltrace.keeper.position import REFUSED, SENT
+from rolltrace.lake import BACKEND, Position
 from rolltrace.query import Store
-from rolltrace.store import holders, outboxes, sending_duty
+from rolltrace.store import holders, outbox_folder, outboxes, sending_duty
 
 
 class Report(NamedTuple):
@@ -49,8 +53,56 @@ class Report(NamedTuple):
 
 
 def reports(store: Store) -> list[Report]:
-    """One for each backend that the store was sent to, or is to be."""
-    return [_report(store, Outbox(store.path, name)) for name in outboxes(store.path)]
+    """One for each backend that the store was sent to, or is to be; `shipping_reports` has those that take parts."""
+    return [_report(store, Outbox(store.path, name)) for name in outboxes(store.path) if not takes_parts(name)]
+
+
+def shipping_reports(store: Path) -> list[ShippingReport]:
+    """One for each lake that a store is shipped to."""
+    if not outbox_folder(store, BACKEND).is_dir():
+        return []
+    from rolltrace.lake import positions
+
+    return [_shipping_report(position) for position in positions(store)]
+
+
+class ShippingReport(NamedTuple):
+    """Of one lake."""
+
+    url: str
+    shipped: int
+    """Parts of this store that it has."""
+    pending: int
+    stuck: int
+    at_work: bool
+    last_error: str | None
+    last_error_ns: int | None
+    stopped: str | None
+
+    def in_words(self) -> str:
+        """How shipping goes, in a line."""
+        facts = [f"{counted(self.shipped, 'part')} shipped, {self.pending} pending"]
+        if self.stuck:
+            facts.append(f"{self.stuck} cannot be shipped (docs/howto/lake.md)")
+        if self.stopped:
+            facts.append(f"stopped: {self.stopped}")
+        elif self.last_error and self.pending:
+            facts.append(f"{ago(self.last_error_ns)}: {self.last_error}")
+        return ", ".join(facts)
+
+
+def _shipping_report(position: Position) -> ShippingReport:
+    state, cleaner = position.state, Cleaner(position.store)
+    return ShippingReport(
+        position.place.url,
+        len(position.shipped),
+        state.pending + len(position.claimed),
+        len(state.stuck),
+        _is_at_work(Outbox(position.store, BACKEND)),
+        None if state.last_error is None else cleaner.text(state.last_error),
+        state.last_error_ns,
+        None if state.stopped is None else cleaner.text(state.stopped),
+    )
 
 
 def _report(store: Store, outbox: Outbox) -> Report:

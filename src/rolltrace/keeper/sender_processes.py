@@ -8,6 +8,7 @@ import sys
 import time
 from pathlib import Path
 
+from rolltrace.backends import takes_parts
 from rolltrace.drain import Redactor
 from rolltrace.errors import FormatError
 from rolltrace.files import make_folder, open_file
@@ -60,10 +61,16 @@ class SenderProcesses:
     def _ensure(self, name: str, news: bool) -> None:
         if self._threads:
             if name not in self._in_threads:
-                from rolltrace.keeper.sender_loop import send_in_thread  # with all of query: not in a drainer's process
-
                 self._in_threads.add(name)
-                send_in_thread(self._store, name)
+                # With all of query: not in a drainer's process.
+                if takes_parts(name):
+                    from rolltrace.keeper.ship_loop import ship_in_thread
+
+                    ship_in_thread(self._store)
+                else:
+                    from rolltrace.keeper.sender_loop import send_in_thread
+
+                    send_in_thread(self._store, name)
             return
         process = self._processes.get(name)
         code = None if process is None else process.poll()
@@ -83,9 +90,10 @@ class SenderProcesses:
     def _start(self, name: str) -> subprocess.Popen[bytes]:
         folder = sender_folder(self._store, name)
         make_folder(folder)
+        loop = "ship_loop" if takes_parts(name) else "sender_loop"
         with open(folder / "sender.log", "ab", opener=open_file) as log:
             return subprocess.Popen(
-                [sys.executable, "-m", "rolltrace.keeper.sender_loop", str(self._store), name],
+                [sys.executable, "-m", f"rolltrace.keeper.{loop}", str(self._store), name],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

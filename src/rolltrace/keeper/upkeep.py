@@ -13,6 +13,8 @@ import pyarrow as pa
 
 from rolltrace._guard import caught, logger
 from rolltrace.keeper.policy import policy_changed_ns
+from rolltrace.keeper.shipped import remove_shipped, shipped_policy
+from rolltrace.lake.position import choosing, kinds
 from rolltrace.store import (
     GRACE_SEC,
     Lease,
@@ -123,6 +125,8 @@ class Upkeep:
         was_due = self._due
         if self._due:
             self._due = self._merge(begun + _TURN_SEC) or self._retain()
+        if (after_steps := shipped_policy(self._store)) is not None:
+            remove_shipped(self._store, after_steps)
         self.waits = remove_replaced(self._store, grace_sec=self._grace_sec)
         if not self._due and not self.waits:
             self._due = self._summarise(begun + _TURN_SEC, is_quiet)
@@ -130,18 +134,28 @@ class Upkeep:
 
     def _merge(self, deadline: float) -> bool:
         """Merge parts; whether there is more to merge."""
-        finished, epoch = finished_steps(self._store), self._lease.epoch
+        with choosing(self._store, patience_sec=_TURN_SEC) as alone:
+            return self._merge_chosen(deadline) if alone else True
+
+    def _merge_chosen(self, deadline: float) -> bool:
+        finished, epoch, kind_of = finished_steps(self._store), self._lease.epoch, kinds(self._store)
         running = compact(
             self._store,
             steps=lambda folder: not finished(folder),
             running=lambda folder: True,
+            kind_of=kind_of,
             deadline=deadline,
             epoch=epoch,
         )
         if running.more:
             return True
         return compact(
-            self._store, steps=finished, fewest_parts=_PARTS_WORTH_MERGING, deadline=deadline, epoch=epoch
+            self._store,
+            steps=finished,
+            fewest_parts=_PARTS_WORTH_MERGING,
+            kind_of=kind_of,
+            deadline=deadline,
+            epoch=epoch,
         ).more
 
     def _summarise(self, deadline: float, is_quiet: bool) -> bool:

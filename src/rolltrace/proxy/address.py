@@ -46,7 +46,7 @@ def proxied_env(trajectory: TrajectoryHandle | None = None, *, proxy: str | None
             f"where is the proxy? Give proxy= or set {VARIABLE} to the address that `rolltrace proxy` printed, "
             f"such as http://127.0.0.1:7656, not {base!r}"
         )
-    place = trajectory if trajectory is not None else scope.current.get()
+    place: scope.Place | None = trajectory if trajectory is not None else scope.current.get()
     context = "" if place is None else context_of(place)
     if context:
         base += f"/t/{packed(context)}"

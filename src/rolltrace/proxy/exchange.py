@@ -89,8 +89,9 @@ class Exchange:
         return None
 
     def _heard(self, events: list[Any]) -> None:
-        for event in events if self._op is not None else ():
-            self._op.yielded(event)  # type: ignore[union-attr]
+        if self._op is not None:
+            for event in events:
+                self._op.yielded(event)
 
     def _read(self, whole: bytes, response: Response) -> None:
         if self._op is None or not self._op.is_open:

@@ -27,7 +27,8 @@ class Sessions:
         self, recorder: Recorder, context: str, headers: Mapping[str, str], name: str, asked: Any
     ) -> Conversation | None:
         """What a call goes on with; None if nothing is to be recorded of it."""
-        key, root, is_own = context, None, False
+        key, is_own = context, False
+        root: scope.Place | None = None
         if context:
             try:
                 root = place_of_context(context)

@@ -9,7 +9,7 @@ Invariants:
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count
 from pathlib import Path
 
@@ -39,14 +39,19 @@ from rolltrace.store import Partition, data_folder, step_folder, table_of
 
 _FOR_OLDER_VERSIONS = ["disabled_optimizers = 'join_filter_pushdown'"] if IS_OLDER else []
 """DuckDB 1.5 passes Bloom filters on to Arrow tables, which do not take them: `Pushdown Filter Type BLOOM_FILTER`."""
+_LISTED_NAMES = frozenset(table.name for table in LISTED)
 _of_parents: list[object] = []
 
 
 class Cursors:
     """Makes cursors over snapshots. Safe to use from any thread; one is made at a time."""
 
-    def __init__(self, store: Path, most_bytes: int | None, threads: int | None) -> None:
+    def __init__(
+        self, store: Path, most_bytes: int | None, threads: int | None, fetch: Callable[[Iterable[Path]], None]
+    ) -> None:
+        """`fetch`: sees to it that parts and listings are here, where the store shows a lake."""
         self._store = store
+        self._fetch = fetch
         self._most_bytes = most_bytes
         self._threads = threads
         self._lock = threading.RLock()
@@ -141,6 +146,8 @@ class Cursors:
             self._outdated -= unused
 
     def _open(self, snapshot: Snapshot, scope: Scope) -> Cursor:
+        unsummarised = (each for path, each in snapshot.folders.items() if scope(path) and each.summary is None)
+        self._fetch(part for each in unsummarised for part in each.parts if table_of(part) == LOSSES.name)
         divided, late = self._divide(snapshot, scope), self.late_scores(snapshot)
         parts, live = parts_for(snapshot.folders, scope), live_rows(snapshot.live, scope)
         connection = self.with_live_rows(live)
@@ -160,6 +167,7 @@ class Cursors:
             ids = "SELECT unnest(?::VARCHAR[]) AS trajectory_id"
             connection.execute(f"CREATE TEMP TABLE {DROPPED} AS {ids}", [dropped])
         listings = {folder.path: listing_file(self._store, folder) for folder in divided.summarised}
+        self._fetch(listings.values())
         sources = Sources(
             parts,
             computed=rows_of(divided.computed),
@@ -210,6 +218,7 @@ class Cursors:
         ids = pa.chunked_array(
             [chunk for rows in (late, live_scores) if rows is not None for chunk in rows["trajectory_id"].chunks]
         )
+        self._fetch(listing_file(self._store, folder) for folder in behind)
         connection = self.connected().cursor()
         try:
             register(connection, "_ids", pa.table({"trajectory_id": ids}))
@@ -232,6 +241,7 @@ class Cursors:
             if table_of(part) == SCORES.name
         ]
         if parts != self._late[0]:
+            self._fetch(parts)
             scores = arrow_answer(self.connected().cursor(), late_statement(parts)) if parts else None
             self._late = (parts, scores if scores is not None and len(scores) else None)
         return self._late[1]
@@ -247,6 +257,7 @@ class Cursors:
         self, parts: Sequence[Path], live: Mapping[str, pa.Table], *, look_for_strays: bool = True
     ) -> Listed:
         """The listing of these parts and live rows, by folder."""
+        self._fetch(part for part in parts if table_of(part) in _LISTED_NAMES)
         cursor = self.with_live_rows(live)
         table = f"_listed_{next(self._numbers)}"
         try:

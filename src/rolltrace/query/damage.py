@@ -18,6 +18,10 @@ _CTRL_C = "KeyboardInterrupt"
 _CORRUPTION = re.compile(r"parquet|corrupt|magic bytes|decompress|zstd|(read|reading|open) file", re.IGNORECASE)
 
 
+class Unreadable(Exception):
+    """Parts of a lake that a question needs cannot be fetched; it is asked again without them."""
+
+
 class Stored(NamedTuple):
     """What is in the parts of a store."""
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from rolltrace.errors import ConfigError, NotFoundError, QueryError
 from rolltrace.files import check_store
+from rolltrace.lake.place import folder_of
 from rolltrace.query.arguments import conditions_of, order_of, whole
 from rolltrace.query.columns import TRAJECTORY_COLUMNS, TRAJECTORY_HEADERS
 from rolltrace.query.filters import compile_where
@@ -44,15 +45,16 @@ def open_store(path: str | os.PathLike[str], *, memory_limit: str | None = None)
     """A store to ask: `open_store("~/.rolltrace").trajectories(step=3, where="reward < 0.5")`.
 
     Args:
-        path: The folder.
+        path: The folder, or the address of a lake: `s3://bucket/prefix`.
         memory_limit: How much memory a question may take, such as `2GB`, and how large an answer of `sql()` may be.
             If not given: four fifths of the machine's memory, and any size.
 
     Raises:
         StoreError: there is no store in this folder.
         FormatError: it was written by a newer rolltrace.
+        MissingExtraError, ConfigError, OutageError: of a lake that cannot be read.
     """
-    folder = Path(os.path.abspath(os.path.expanduser(os.fspath(path))))
+    folder = Path(os.path.abspath(os.path.expanduser(folder_of(os.fspath(path)))))
     check_store(folder, may_be_empty=True)  # a run may be about to begin
     check_version(folder)
     return Store(folder, memory_limit=memory_limit)

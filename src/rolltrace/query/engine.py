@@ -17,6 +17,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -27,12 +28,14 @@ from rolltrace._arrow import pa
 from rolltrace.errors import QueryError, StoreError
 from rolltrace.files import read_problem
 from rolltrace.journal import hidden_journals, journal_files, journal_folder, start_drainer
+from rolltrace.lake.place import mirror_in
 from rolltrace.query.ahead import KEEP_SEC, LONGEST_LOOK_SEC, OLDEST_SEC, Ahead
 from rolltrace.query.coverage import drained, parts_for
 from rolltrace.query.cursors import Cursors
 from rolltrace.query.damage import (
     Counted,
     Stored,
+    Unreadable,
     count_rows,
     is_interrupt,
     is_of_files,
@@ -46,7 +49,7 @@ from rolltrace.query.plain import PlainTable
 from rolltrace.query.snapshot import JournalState, ScopeKey, Snapshot, scope_of
 from rolltrace.query.summary import Folder, Folders, listing_file
 from rolltrace.query.views import Cursor
-from rolltrace.store import SCHEMAS, Partition, check_version
+from rolltrace.store import SCHEMAS, Partition, check_version, table_of
 
 if TYPE_CHECKING:
     from rolltrace.query.live import LiveJournals
@@ -54,6 +57,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 FRESH_SEC = 0.9
 """A query sees data that is at most this old."""
+LAKE_FRESH_SEC = 5.0
+"""The same for a lake: looking asks object storage."""
 _MOST_CURSORS = 16
 _TRIES = 8
 _engines: WeakSet[Engine] = WeakSet()
@@ -81,6 +86,7 @@ class Engine:
         self._journals: LiveJournals | None = None
         self._journal_state = JournalState()
         self._known_folders = Folders(store)
+        self._mirror = mirror_in(store)
         self._snapshot = Snapshot({}, {name: {} for name in SCHEMAS}, 0)
         self._asked_at: dict[ScopeKey, float] = {}
         self._read_at: float | None = None
@@ -90,7 +96,7 @@ class Engine:
         self._damaged: dict[Path, str] = {}
         self._unlisted: dict[Path, str] = {}
         """Folders of parts that cannot be listed -> why."""
-        self._cursors = Cursors(store, self._most_bytes, threads)
+        self._cursors = Cursors(store, self._most_bytes, threads, self._fetch)
         _engines.add(self)
 
     def leave_to_parent(self) -> None:
@@ -165,6 +171,7 @@ class Engine:
                 with taken(self._lock):
                     snapshot = self._snapshot
                     cursor = self._cursor(scope)
+                    self._fetch_for(cursor, sql, scope)
                     cursor.make_views(sql)
                     connection = cursor.connection
                     answer = partial(ask, connection, sql, parameters)
@@ -172,8 +179,12 @@ class Engine:
                         try:
                             return interruptible(answer, connection.interrupt)
                         except duckdb.CatalogException:  # a view that the statement names in a way that we do not see
+                            self._fetch_for(cursor, None, scope)
                             cursor.make_views(None)
                             return interruptible(answer, connection.interrupt)
+            except Unreadable as fault:
+                problem: Exception = fault
+                self.refresh(now=True)
             except (duckdb.Error, RuntimeError) as fault:
                 if is_interrupt(fault):
                     check_limit()
@@ -209,6 +220,8 @@ class Engine:
     def _look(self, everything: bool = False) -> None:
         begun = self._look_since = time.monotonic()
         try:
+            if self._mirror is not None:
+                self._mirror.refresh()
             check_version(self._store)
             changed = self._refresh_journals(everything)
             self._unlisted = unlisted = dict[Path, str]()
@@ -222,7 +235,8 @@ class Engine:
             self._read_at = time.monotonic()
             # One question asks several times, and is not to read on each time while there is too much to read.
             behind = self.unread_bytes and self._ahead is None
-            self._fresh_sec = max(FRESH_SEC, 4 * (self._read_at - begun)) if behind else FRESH_SEC
+            usual_sec = FRESH_SEC if self._mirror is None else LAKE_FRESH_SEC
+            self._fresh_sec = max(usual_sec, 4 * (self._read_at - begun)) if behind else usual_sec
         finally:
             self._look_since = None
 
@@ -326,7 +340,12 @@ class Engine:
         count, rows, damaged = 0, dict[str, int](), list(self._damaged)
         for folder in snapshot.folders.values():
             count += len(folder.parts)
-            counted = count_rows(folder.parts) if folder.summary is None else Counted(folder.summary.rows, [])
+            if folder.summary is not None:
+                counted = Counted(folder.summary.rows, [])
+            elif self._mirror is not None:
+                counted = Counted(self._mirror.row_counts(folder.parts), [])
+            else:
+                counted = count_rows(folder.parts)
             damaged += counted.unreadable
             for table, number in counted.rows.items():
                 rows[table] = rows.get(table, 0) + number
@@ -336,7 +355,12 @@ class Engine:
         """Files that cannot be read, and why; with `thorough`, every byte of every part is checked."""
         with taken(self._looking):
             self._look()
-            self._check(self._snapshot.parts(lambda path: True), thorough=thorough)
+            if thorough:
+                with suppress(Unreadable):  # they are among the damaged ones now
+                    self._fetch(self._snapshot.parts(lambda path: True))
+            if thorough or self._mirror is None:
+                there = [part for part in self._snapshot.parts(lambda path: True) if part not in self._damaged]
+                self._check(there, thorough=thorough)
             unreadable = self._journal_state.unreadable
             return sorted([*self._damaged.items(), *self._unlisted.items(), *unreadable.items()])
 
@@ -349,6 +373,27 @@ class Engine:
         missing = [Missing("journal", path, why) for path, why in sorted(journals.items())]
         missing += [Missing("part", path, why) for path, why in sorted(parts.items())]
         return Incomplete((*missing, *(Missing("backlog", *each) for each in _sizes(unread))))
+
+    def _fetch(self, files: Iterable[Path]) -> None:
+        """Of a lake: see to it that these files are here.
+
+        Raises:
+            Unreadable: some cannot be; they are left out from now on, or are not in the lake any more.
+        """
+        if self._mirror is None:
+            return
+        problems = self._mirror.fetch(files)
+        if problems:
+            told = {file: problem for file, problem in problems.items() if problem is not None}
+            self._damaged = {**self._damaged, **told}
+            raise Unreadable(f"{len(problems)} parts cannot be read")
+
+    def _fetch_for(self, cursor: Cursor, sql: str | None, scope: ScopeKey) -> None:
+        """Of a lake: see to it that the parts which a statement reads are here; all, if it is not given."""
+        if self._mirror is not None:
+            tables = cursor.tables_read(sql)
+            parts = parts_for(self._snapshot.folders, scope_of(scope))
+            self._fetch(part for part in parts if table_of(part) in tables)
 
     def _without_damaged(self, folder: Folder) -> Folder:
         if self._damaged.keys().isdisjoint(folder.parts):
@@ -377,19 +422,28 @@ class Engine:
             self._look()
             if self._snapshot.folders != before:  # compacted or pruned while we read
                 return True
+            if self._mirror is not None and self._mirror.has_lost():  # another process has made room in the cache
+                return True
             wanted = scope_of(scope)
             unreadable = [
                 path
                 for path, folder in self._snapshot.folders.items()
-                if wanted(path) and folder.summary is not None and problem_of_listing(listing_file(self._store, folder))
+                if wanted(path) and folder.summary is not None and self._has_bad_listing(folder)
             ]
             if unreadable:
                 for path in unreadable:
                     self._known_folders.forget_summary(path)
                 self._look()
                 return True
-            suspects = parts_for(self._snapshot.folders, wanted)
+            suspects = [part for part in parts_for(self._snapshot.folders, wanted) if self._is_here(part)]
             return self._check(suspects) or self._check(suspects, thorough=True)
+
+    def _is_here(self, file: Path) -> bool:
+        return self._mirror is None or self._mirror.has(file)
+
+    def _has_bad_listing(self, folder: Folder) -> bool:
+        listing = listing_file(self._store, folder)
+        return self._is_here(listing) and problem_of_listing(listing) is not None
 
     def _check(self, parts: list[Path], *, thorough: bool = False) -> bool:
         """Find damaged parts and leave them out from now on; whether there were any."""

@@ -11,6 +11,7 @@ import msgspec
 
 from rolltrace.errors import NotFoundError, QueryError
 from rolltrace.files import open_private
+from rolltrace.lake.place import mirror_in
 from rolltrace.record import BLOB_NAME, Blob, decode_record
 from rolltrace.store import blob_path
 
@@ -46,6 +47,8 @@ def read_image(store: Path, name: str) -> ImageFile:
     try:
         if path.parent.is_symlink() or path.parent.parent.is_symlink():
             raise OSError("its folder is a link")
+        if not path.exists() and (mirror := mirror_in(store)) is not None:
+            mirror.fetch_blob(name)
         with open_private(path) as file:
             blob = decode_record(file.read())
     except FileNotFoundError:

@@ -145,7 +145,8 @@ def interruptible(work: Callable[[], T], interrupt: Callable[[], object]) -> T:
 
     Args:
         work: What takes long. It runs in another thread, unless this is one already.
-        interrupt: Makes the work stop soon; called from this thread.
+        interrupt: Makes the work stop soon; called from this thread, until it has: work that is about to begin does
+            not notice.
     """
     if threading.current_thread() is not threading.main_thread():
         return work()
@@ -162,12 +163,14 @@ def interruptible(work: Callable[[], T], interrupt: Callable[[], object]) -> T:
 
     # Not `join`: when it is interrupted, Python up to 3.12 takes the thread for ended, and a program that exits aborts.
     ended = threading.Event()
-    threading.Thread(target=run, name="rolltrace-query", daemon=True).start()
+    thread = threading.Thread(target=run, name="rolltrace-query", daemon=True)
     try:
+        thread.start()
         ended.wait()
     except KeyboardInterrupt:
-        interrupt()
-        ended.wait()
+        while thread.is_alive() and not ended.is_set():
+            interrupt()
+            ended.wait(_WAIT_SEC)
         raise
     if errors:
         raise errors[0]

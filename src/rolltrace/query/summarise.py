@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from rolltrace.query.damage import count_rows, count_values
+from rolltrace.query.damage import Unreadable, count_rows, count_values
 from rolltrace.query.database import arrow_answer, register
 from rolltrace.query.engine import Engine
 from rolltrace.query.listing import rows_of
@@ -95,6 +95,10 @@ class _Maker(Engine):
 
     def make(self, folders: list[Folder]) -> None:
         """The summaries of some steps of one experiment."""
+        try:
+            self._fetch(part for folder in folders for part in folder.parts)
+        except Unreadable:  # of a lake: these steps get none
+            return
         listed = self._cursors.list_parts([part for folder in folders for part in folder.parts], {})
         rows = arrow_answer(self._cursors.connected(), f"{rows_of([listed.rows])} ORDER BY project, experiment, step")
         self._cursors.drop([listed.rows.table])

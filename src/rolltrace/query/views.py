@@ -396,6 +396,19 @@ class Cursor(NamedTuple):
             else:
                 waiting += missing
 
+    def tables_read(self, sql: str | None) -> set[str]:
+        """The tables whose parts a statement reads, as far as that can be seen; all of them if it is not given."""
+        if sql is None:
+            return {table.name for table in TABLES}
+        seen: set[str] = set()
+        waiting = self._names_in(sql)
+        while waiting:
+            name = waiting.pop()
+            if name not in seen:
+                seen.add(name)
+                waiting += self._names_in(self.views[name])
+        return {table.name for table in TABLES if stored_name(table) in seen}
+
     def _names_in(self, sql: str) -> list[str]:
         """The views that a statement reads, as far as that can be seen."""
         text = sql.lower()

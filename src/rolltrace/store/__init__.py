@@ -20,15 +20,18 @@ from rolltrace.store.layout import (
     step_folders,
     step_of,
     table_of,
+    unescape,
 )
 from rolltrace.store.lease import DEAD_SEC, UPKEEP, Holder, Lease, holders, sending_duty
 from rolltrace.store.links import links_of, save_links
 from rolltrace.store.merge import GRACE_SEC, remove_leftovers, remove_replaced
 from rolltrace.store.owners import busy_hosts, is_abandoned, other_hosts, remove_abandoned, unfinished_files
 from rolltrace.store.parts import (
+    checksum_of,
     checksum_problem,
     hidden_parts,
     list_parts,
+    merged_into,
     replaced_by,
     row_count,
     undrained_sources,
@@ -36,12 +39,22 @@ from rolltrace.store.parts import (
     write_part,
     write_table,
 )
-from rolltrace.store.prune import PRUNED, Pruned, finish_pruning, prunable, prune, pruning_is_planned
+from rolltrace.store.prune import (
+    PRUNE,
+    PRUNED,
+    Pruned,
+    finish_pruning,
+    prunable,
+    prune,
+    prune_as_noted,
+    pruning_is_planned,
+)
 from rolltrace.store.routes import Route, note_routes, outbox_folder, outboxes, routes, sender_folder
 
 __all__ = [
     "DEAD_SEC",
     "GRACE_SEC",
+    "PRUNE",
     "PRUNED",
     "SCHEMAS",
     "UPKEEP",
@@ -56,6 +69,7 @@ __all__ = [
     "blob_path",
     "busy_hosts",
     "check_version",
+    "checksum_of",
     "checksum_problem",
     "compact",
     "data_folder",
@@ -71,6 +85,7 @@ __all__ = [
     "leave_out",
     "links_of",
     "list_parts",
+    "merged_into",
     "note_routes",
     "other_hosts",
     "outbox_folder",
@@ -80,6 +95,7 @@ __all__ = [
     "prepare",
     "prunable",
     "prune",
+    "prune_as_noted",
     "pruning_is_planned",
     "remove_abandoned",
     "remove_leftovers",
@@ -96,6 +112,7 @@ __all__ = [
     "step_of",
     "table_of",
     "undrained_sources",
+    "unescape",
     "unfinished_files",
     "visible_parts",
     "without_dropped",

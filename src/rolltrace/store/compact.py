@@ -51,6 +51,7 @@ def compact(
     steps: Steps = lambda folder: True,
     running: Steps = lambda folder: False,
     fewest_parts: int = _FEWEST_PARTS,
+    kind_of: Callable[[Path], object | None] = lambda part: 0,
     deadline: float = float("inf"),
     epoch: int = 0,
 ) -> Compacted:
@@ -61,6 +62,7 @@ def compact(
         steps: Which steps to look at; all if not given.
         running: Which of these still grow, and are merged by tiers; none if not given.
         fewest_parts: Other steps with fewer parts of a table are left as they are.
+        kind_of: Parts are merged with others of the same kind only, and those of the kind None not at all.
         deadline: On the monotonic clock; no merging begins after it.
         epoch: Of the lease under which this is done.
     """
@@ -77,11 +79,11 @@ def compact(
             free = [part for part in parts if source_of(part) not in undrained]
             if name not in _TABLES:
                 continue
-            if running(folder):
-                batches = [(batch, frozenset[str]()) for batch in _tiers(free)]
-            else:
-                leave_out = dropped if name != LOSSES.name else frozenset()
-                batches = [(batch, leave_out) for batch in _worth_merging(free, fewest_parts, leave_out)]
+            leave_out = dropped if name != LOSSES.name and not running(folder) else frozenset()
+            batches: list[tuple[list[Path], frozenset[str]]] = []
+            for same in _by_kind(free, kind_of):
+                chosen = _tiers(same) if running(folder) else _worth_merging(same, fewest_parts, leave_out)
+                batches += [(batch, leave_out) for batch in chosen]
             for batch, leave_out in batches:
                 if time.monotonic() > deadline:
                     return Compacted(fewer, True)
@@ -90,6 +92,14 @@ def compact(
                 except Superseded:  # by another host: what it left is another time's turn
                     break
     return Compacted(fewer, False)
+
+
+def _by_kind(parts: list[Path], kind_of: Callable[[Path], object | None]) -> list[list[Path]]:
+    kinds: dict[object, list[Path]] = defaultdict(list)
+    for part in parts:
+        if (kind := kind_of(part)) is not None:
+            kinds[kind].append(part)
+    return list(kinds.values())
 
 
 def finished_steps(store: Path, *, later: int = 1) -> Steps:

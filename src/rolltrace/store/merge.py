@@ -93,7 +93,8 @@ def replace_parts(
         raise Superseded(folder)
     next_one = Generation(identity, _newest(folder, table.name, identity) + 1)
     merged = [Replaced(source_of(part), row_count(part)) for part in parts]
-    before = [each for part in parts for each in _handed_on(part)]
+    # Of a part that is pruned all names stay: a lake may have those that it was merged from, and not itself yet.
+    before = [each for part in parts for each in (_handed_on(part) if len(parts) > 1 else replaced_by(part))]
     kept = (generation_of(part) for part in there if part not in parts)
     standing = Standing(
         merged=len(merged),

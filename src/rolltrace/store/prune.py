@@ -38,6 +38,8 @@ DETAIL = {table.name: table for table in (SPANS, TRANSITIONS, NOTES, TEXTS)}
 """The tables that have payloads."""
 PRUNED = "pruned"
 """The `event` of the note that says when and why the payloads of a trajectory went. It stays."""
+PRUNE = "prune-"
+"""How the sources begin of the parts that say so."""
 _LONG_TEXTS = ("text", "traceback")
 """Columns that hold payloads although they are plain text."""
 
@@ -170,6 +172,36 @@ def finish_pruning(store: Path, *, epoch: int = 0) -> None:
     _carry_out(store, number, plan, lambda done, total: None)
 
 
+def prune_as_noted(store: Path, folder: Path) -> None:
+    """Take out what the notes of a step say was pruned, where it still is: parts of another store may have come late.
+
+    The caller is alone with the store."""
+    parts = visible_parts(folder)
+    ids: dict[bool, set[str]] = {False: set(), True: set()}
+    for part in parts:
+        if table_of(part) == NOTES.name:
+            rows = pq.read_table(part, columns=["trajectory_id", "event", "body"], partitioning=None)
+            for row in rows.filter(pc.equal(rows["event"], PRUNED)).to_pylist():
+                ids[_is_whole(row["body"])].add(row["trajectory_id"])
+    for part in parts:
+        if table_of(part) not in DETAIL:
+            continue
+        table, old = DETAIL[table_of(part)], part
+        for whole, chosen in ids.items():
+            if chosen:
+                rows = pq.read_table(old, partitioning=None)
+                stripped = _strip(rows, table, pa.array(sorted(chosen), type=pa.string()), whole=whole)
+                if stripped.changed:
+                    old = replace_parts(store, _partition(rows), table, [old], stripped.rows)
+
+
+def _is_whole(body: str | None) -> bool:
+    try:
+        return bool(msgspec.json.decode(body or "{}").get("whole"))
+    except (msgspec.MsgspecError, AttributeError):
+        return False
+
+
 class _Plan(msgspec.Struct, array_like=True):
     name: str
     whole: bool
@@ -248,7 +280,7 @@ def _partition(rows: pa.Table) -> Partition:
 
 def _count(store: Path, partition: Partition, trajectory_ids: set[str], plan: _Plan) -> None:
     """Say in the store how many were pruned, and of each when and why."""
-    source = f"prune-{plan.reason}-{plan.name}"
+    source = f"{PRUNE}{plan.reason}-{plan.name}"
     where = {**partition._asdict(), "worker": "prune"}
     body = msgspec.json.encode({"policy": plan.policy, "whole": plan.whole}).decode()
     note = {**where, "event": PRUNED, "time_ns": plan.time_ns, "body": body}

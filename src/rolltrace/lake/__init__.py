@@ -1,0 +1,46 @@
+"""The lake: finished parts of many hosts as Delta tables on object storage, and a folder that shows them as a store."""
+
+from typing import TYPE_CHECKING
+
+from rolltrace._later import load_later
+
+if TYPE_CHECKING:
+    from rolltrace.lake.compact import LakeCompacted, compact_lake, upload_summaries, vacuum_lake
+    from rolltrace.lake.mirror import Mirror, mirror_of, open_mirror
+    from rolltrace.lake.place import VARIABLE, Place, folder_of, mirror_in
+    from rolltrace.lake.position import BACKEND, Position, ShipState, choosing, kinds, positions
+    from rolltrace.lake.ship import Shipped, Shipper
+
+_LATER, __getattr__ = load_later(
+    __name__,
+    {
+        "compact": "LakeCompacted compact_lake upload_summaries vacuum_lake",
+        "mirror": "Mirror mirror_of open_mirror",
+        "place": "VARIABLE Place folder_of mirror_in",
+        "position": "BACKEND Position ShipState choosing kinds positions",
+        "ship": "Shipped Shipper",
+    },
+)
+"""Name -> its module, loaded when it is asked for: who reads a folder needs none of it."""
+
+__all__ = [
+    "BACKEND",
+    "VARIABLE",
+    "LakeCompacted",
+    "Mirror",
+    "Place",
+    "Position",
+    "ShipState",
+    "Shipped",
+    "Shipper",
+    "choosing",
+    "compact_lake",
+    "folder_of",
+    "kinds",
+    "mirror_in",
+    "mirror_of",
+    "open_mirror",
+    "positions",
+    "upload_summaries",
+    "vacuum_lake",
+]

@@ -1,0 +1,333 @@
+"""Bring the finished parts of a store into a lake, each exactly once, as the files they are.
+
+A part is finished when its journal segment is gone: nobody writes it again. A part that stands for others which are in
+the lake takes their place there, in one commit; so what was merged, pruned or dropped here becomes so there. If the
+lake has merged those itself by then, their rows are in what they became, and the part is left out: see `compact.py` for
+what becomes of payloads that were pruned here.
+
+At every point a kill or a lost answer leaves nothing but a claim (`position.py`), a file that no table names, or both.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from rolltrace._arrow import pa, pq
+from rolltrace._guard import logger
+from rolltrace.errors import OutageError
+from rolltrace.lake.objects import Objects, check_lake
+from rolltrace.lake.place import Place
+from rolltrace.lake.position import Position, choosing, lake_path, name_of, names_in
+from rolltrace.lake.tables import TABLE_NAMES, Conflict, LakePart, LakeTable
+from rolltrace.record import FORMAT
+from rolltrace.store import (
+    Partition,
+    Route,
+    data_folder,
+    list_parts,
+    merged_into,
+    source_of,
+    step_of,
+    table_of,
+    undrained_sources,
+    unescape,
+)
+
+_MOST_PARTS = 256
+_MOST_BYTES = 512 << 20
+"""How much is put into the lake between two looks."""
+_UPLOADS_AT_ONCE = 8
+_TRIES = 8
+_PAUSE_SEC = 0.05
+Progress = Callable[[int, int], None]
+
+
+class Shipped(NamedTuple):
+    """What a round did."""
+
+    parts: int
+    bytes: int
+    left: int
+    """How many finished parts are still to be shipped."""
+    stuck: list[str]
+    """Parts that cannot be shipped without doubling rows."""
+
+
+@dataclass
+class _Chosen:
+    """What goes into one table."""
+
+    adds: dict[str, tuple[Path, LakePart]] = field(default_factory=dict)
+    """Path in the lake -> the file, and what the table is to know."""
+    instead_of: dict[str, list[str]] = field(default_factory=dict)
+    """Path of an added part -> paths of those in the lake that it stands for."""
+
+
+class Shipper:
+    """Ships one store to one lake. One at a time: whoever calls `round` holds `position.shipping()`."""
+
+    def __init__(
+        self,
+        store: Path,
+        place: Place,
+        *,
+        routes: Callable[[], Collection[Route]] | None = None,
+    ) -> None:
+        """The parts of these experiments; of all if not given."""
+        self.position = Position(store, place)
+        self._store = store
+        self._place = place
+        self._routes = routes
+        self._tables: dict[str, LakeTable] = {}
+        self._objects: Objects | None = None
+        self._is_ready = False
+
+    def round(self, progress: Progress = lambda done, total: None) -> Shipped:
+        """Ship some of what is finished.
+
+        Raises:
+            BackendError: somebody has to do something first.
+            OutageError: it did not work; the next round goes on from there.
+        """
+        self._make_ready()
+        self._settle_claims()
+        with choosing(self._store) as alone:
+            if not alone:
+                raise OutageError("the parts of this store are being merged; try again later")
+            chosen, left, stuck = self._choose()
+            self.position.claim(path for each in chosen.values() for path in each.adds)
+        if not any(each.adds for each in chosen.values()):
+            return Shipped(0, 0, left, stuck)
+        self._put_blobs()
+        size = self._put(chosen, progress)
+        parts = 0
+        for name in TABLE_NAMES:
+            parts += self._commit(name, chosen[name])
+        self.position.tidy()
+        return Shipped(parts, size, left, stuck)
+
+    def pending(self) -> int:
+        """How many finished parts the lake does not have, as far as is known here."""
+        self.position.load()
+        return sum(path not in self.position.shipped for path, _ in self._finished())
+
+    def _make_ready(self) -> None:
+        if not self._is_ready:
+            self._objects = Objects(self._place)
+            if not check_lake(self._place, self._objects):
+                self._objects.put("format.json", b'{"format": %d}\n' % FORMAT)
+            self.position.load()
+            self._save_url()
+            self._is_ready = True
+
+    def _save_url(self) -> None:
+        """Of a lake that something was claimed for, everybody on this host must know."""
+        state = self.position.state
+        state.url = self._place.url
+        self.position.state = state
+
+    def _table(self, name: str) -> LakeTable:
+        if name not in self._tables:
+            self._tables[name] = LakeTable(self._place, name)
+            self._tables[name].make()
+        return self._tables[name]
+
+    def _settle_claims(self) -> None:
+        """Ask the tables what became of claims: after a kill or an outage, nobody here knows."""
+        uncertain = defaultdict(set)
+        for path in self.position.claimed:
+            uncertain[_table_of(path)].add(path)
+        for name, paths in uncertain.items():
+            ids = self._table(name).transactions()
+            names = [name for path in sorted(paths & ids) for name in self._names(path)]
+            self.position.ship(sorted(paths & ids), self._known(names))
+            self.position.forget(sorted(paths - ids))
+        if self.position.is_new:
+            self._recall()
+
+    def _recall(self) -> None:
+        """Nothing is known here of this lake: perhaps it has been forgotten, or the store was copied from elsewhere."""
+        wanted = defaultdict(set)
+        for path, _ in self._finished():
+            wanted[_table_of(path)].add(path)
+        for name, paths in wanted.items():
+            if (table := self._table(name)).version > 0:
+                ids = table.transactions()
+                by_name = {name_of(path): path for path in ids}
+                known = paths & ids
+                for path in paths - ids:
+                    names, merged = self._names(path), len(merged_into(data_folder(self._store) / name_of(path)))
+                    # A name that was handed on counts if it is there, or if none of the merged ones ever was.
+                    some = any(name in by_name for name in names[:merged])
+                    known |= {
+                        by_name[name]
+                        for at, name in enumerate(names)
+                        if name in by_name and (at < merged or not some or by_name[name] in table.active())
+                    }
+                self.position.ship(sorted(known))
+        self.position.is_new = False
+
+    def _finished(self) -> list[tuple[str, Path]]:
+        """Every part that may be shipped, with its path in the lake."""
+        parts = list_parts(self._store)
+        undrained = undrained_sources(self._store)  # after the parts: what is gone by now is not written again
+        wanted = None
+        if self._routes is not None:
+            wanted = {Partition(*route, None).folder(self._store).parent for route in self._routes()}
+        finished = []
+        for part in parts:
+            is_wanted = wanted is None or part.parent.parent in wanted
+            if table_of(part) in TABLE_NAMES and is_wanted and source_of(part) not in undrained:
+                try:
+                    finished.append((lake_path(self._store, part), part))
+                except OSError:  # merged meanwhile, or damaged: `rolltrace doctor` says so
+                    continue
+        return finished
+
+    def _choose(self) -> tuple[dict[str, _Chosen], int, list[str]]:
+        """What to ship now, how much is left for later, and what cannot be shipped."""
+        chosen: dict[str, _Chosen] = {name: _Chosen() for name in TABLE_NAMES}
+        stuck: list[str] = []
+        count = size = left = 0
+        for path, part in self._finished():
+            if path in self.position.shipped:
+                continue
+            if count >= _MOST_PARTS or size >= _MOST_BYTES:
+                left += 1
+                continue
+            # Also what was shipped under its own name: a drainer of another host may have written it again.
+            instead_of = self._known([name_of(path), *self._names(path)])
+            if instead_of and not self._are_active(path, instead_of):
+                merged = self._names(path)[: len(merged_into(part))]
+                if 0 < len(self._known(merged)) < len(merged):
+                    stuck.append(path)
+                else:  # merged in the lake: its rows are there
+                    self.position.ship([path], instead_of)
+                continue
+            try:
+                described = _describe(self._store, part, path)
+            except (OSError, ValueError, KeyError, pa.ArrowException) as fault:
+                logger.warning("not shipped, because it cannot be read: %s (%s)", part, fault)
+                continue
+            chosen[_table_of(path)].adds[path] = (part, described)
+            if instead_of:
+                chosen[_table_of(path)].instead_of[path] = instead_of
+            count, size = count + 1, size + described.size
+        return chosen, left, stuck
+
+    def _names(self, path: str) -> list[str]:
+        """The names of the parts that the one at this path in the lake stands for."""
+        return names_in(self._store, data_folder(self._store) / name_of(path))
+
+    def _known(self, names: Iterable[str]) -> list[str]:
+        """The paths of those of these parts that the lake has, as far as is known here."""
+        return [known for name in names if (known := self.position.path_of(name)) is not None]
+
+    def _are_active(self, path: str, others: Collection[str]) -> bool:
+        table = self._table(_table_of(path))
+        table.refresh()
+        return table.active().keys() >= set(others)
+
+    def _put_blobs(self) -> None:
+        """After the parts were listed: what these point to is there by now."""
+        assert self._objects is not None
+        blobs = self._store / "blobs"
+        missing = [
+            file
+            for file in sorted(blobs.glob("??/*"))
+            if not file.name.startswith(".") and file.name not in self.position.blobs and file.is_file()
+        ]
+        objects = self._objects
+        with ThreadPoolExecutor(_UPLOADS_AT_ONCE) as pool:
+            list(pool.map(lambda file: objects.put_file(f"blobs/{file.parent.name}/{file.name}", file), missing))
+        self.position.ship_blobs(file.name for file in missing)
+
+    def _put(self, chosen: Mapping[str, _Chosen], progress: Progress) -> int:
+        """Put the files of the chosen parts into the lake; how many bytes. What is gone meanwhile is not chosen."""
+        assert self._objects is not None
+        objects, done = self._objects, 0
+        work = [(name, path, *each) for name, of_table in chosen.items() for path, each in of_table.adds.items()]
+
+        def put(item: tuple[str, str, Path, LakePart]) -> int | None:
+            nonlocal done
+            name, path, part, _ = item
+            try:
+                return objects.put_file(f"{name}/{path}", part)
+            except FileNotFoundError:  # pruned since: what it became is another round's
+                return None
+            finally:
+                done += 1
+                progress(done, len(work))
+
+        with ThreadPoolExecutor(_UPLOADS_AT_ONCE) as pool:
+            sizes = list(pool.map(put, work))
+        for (name, path, _, described), size in zip(work, sizes, strict=True):
+            if size != described.size:
+                del chosen[name].adds[path]
+                chosen[name].instead_of.pop(path, None)
+                self.position.forget([path])
+        return sum(filter(None, sizes))
+
+    def _commit(self, name: str, chosen: _Chosen) -> int:
+        """How many parts were added."""
+        if not chosen.adds:
+            return 0
+        table, count = self._table(name), len(chosen.adds)
+        for attempt in range(_TRIES):
+            if chosen.instead_of:
+                self._leave_out_merged(table, chosen)
+            if not chosen.adds:
+                return count
+            active = table.active() if chosen.instead_of else {}
+            removes = [active[old] for olds in chosen.instead_of.values() for old in olds]
+            try:
+                table.commit([described for _, described in chosen.adds.values()], removes)
+            except Conflict:
+                # Perhaps it went through, and the answer was lost; or another host has shipped some of these.
+                self._note_shipped(chosen, table.transactions() & chosen.adds.keys())
+                time.sleep(_PAUSE_SEC * attempt)
+                table.refresh()
+                continue
+            self._note_shipped(chosen, set(chosen.adds))
+        if chosen.adds:
+            raise OutageError(f"{self._place.table(name)!r} changes all the time; trying again later")
+        return count
+
+    def _note_shipped(self, chosen: _Chosen, paths: set[str]) -> None:
+        self.position.ship(sorted(paths), [old for path in sorted(paths) for old in chosen.instead_of.get(path, ())])
+        for path in paths:
+            del chosen.adds[path]
+            chosen.instead_of.pop(path, None)
+
+    def _leave_out_merged(self, table: LakeTable, chosen: _Chosen) -> None:
+        """Those that stand for parts which the lake has merged since they were chosen are looked at again later."""
+        for path, olds in list(chosen.instead_of.items()):
+            if not table.active().keys() >= set(olds):
+                del chosen.adds[path], chosen.instead_of[path]
+                self.position.forget([path])
+
+
+def _table_of(path: str) -> str:
+    return path.rpartition("/")[2].partition("--")[0]
+
+
+def _describe(store: Path, part: Path, path: str) -> LakePart:
+    """What a table is to know of a part."""
+    with pq.ParquetFile(part) as file:
+        rows = file.metadata.num_rows
+        first = file.read_row_group(0, columns=list(Partition._fields)).slice(0, 1).to_pylist() if rows else []
+    partition = Partition(**first[0]) if first else _partition_of(part.parent)  # all its rows were dropped or pruned
+    if partition.folder(store) != part.parent:
+        raise ValueError("its rows belong elsewhere")
+    return LakePart(path, part.stat().st_size, rows, partition)
+
+
+def _partition_of(folder: Path) -> Partition:
+    project, experiment = (unescape(each.name.partition("=")[2]) for each in (folder.parent.parent, folder.parent))
+    return Partition(project, experiment, step_of(folder))

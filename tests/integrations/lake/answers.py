@@ -1,0 +1,55 @@
+"""The same questions to a store and to a lake."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import rolltrace
+from rolltrace.query import Store
+
+_TABLES = ("trajectories", "spans", "transitions", "scores", "notes", "losses", "flags", "texts", "tokens", "labels")
+
+QUESTIONS: dict[str, Callable[[Store], Any]] = {
+    "experiments": lambda store: store.experiments().rows(),
+    "runs": lambda store: store.runs().rows(),
+    "steps": lambda store: store.steps().rows(),
+    "a step": lambda store: store.trajectories(step=1).rows(),
+    "an experiment": lambda store: store.trajectories(experiment="first").rows(),
+    "a filter": lambda store: store.trajectories(where="reward < 0.5 and tool = 'search'").rows(),
+    "errors": lambda store: store.trajectories(where="status = 'error' or flag = 'tool_error'").rows(),
+    "groups": lambda store: store.groups(step=1).rows(),
+    "late scores": lambda store: store.sql(
+        "SELECT trajectory_id, name, value FROM latest_scores WHERE name = 'judge' ORDER BY ALL"
+    ).rows(),
+    "losses": lambda store: sorted(store.losses().rows(), key=str),
+    "unmatched": lambda store: store.unmatched_scores().rows(),
+    "parts": lambda store: sorted(store.parts().rows.items()),
+    **{
+        f"rows of {name}": lambda store, name=name: sorted(map(str, store.sql(f"SELECT * FROM {name}").rows()))
+        for name in _TABLES
+    },
+}
+
+
+def _rounded(value: Any) -> Any:
+    """Sums of floats depend on the order of their rows, in the last digits."""
+    if isinstance(value, float):
+        return f"{value:.9g}"
+    if isinstance(value, dict):
+        return {name: _rounded(each) for name, each in value.items()}
+    return [_rounded(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+def trajectories(store: Store) -> list[str]:
+    return sorted(row["trajectory_id"] for row in store.trajectories(all_runs=True))
+
+
+def assert_same(store: Path | str, lake: str) -> None:
+    with rolltrace.open(store) as one, rolltrace.open(lake) as other:
+        for name, ask in QUESTIONS.items():
+            assert _rounded(ask(other)) == _rounded(ask(one)), name
+        for trajectory_id in trajectories(one)[:3]:
+            assert str(other.trajectory(trajectory_id)) == str(one.trajectory(trajectory_id))
+        assert not other.incomplete
