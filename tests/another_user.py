@@ -49,7 +49,8 @@ def _import_everything() -> None:
     import duckdb
     import pyarrow as pa
 
-    duckdb.connect().sql("SELECT json_extract('{}', '$.a')").to_arrow_table()
+    with duckdb.connect() as connection:
+        connection.sql("SELECT json_extract('{}', '$.a')").to_arrow_table()
     pa.table({"a": [1]}).to_pylist()
 
 
