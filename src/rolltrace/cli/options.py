@@ -14,7 +14,7 @@ from rolltrace._amounts import counted, size
 from rolltrace.cli.output import plain
 from rolltrace.errors import ConfigError, StoreError
 from rolltrace.files import check_store, read_problem, write_problem
-from rolltrace.lake.place import folder_of
+from rolltrace.lake import folder_of
 from rolltrace.settings import Settings, is_address, variable_of
 
 if TYPE_CHECKING:

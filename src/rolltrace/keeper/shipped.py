@@ -14,7 +14,7 @@ import msgspec
 
 from rolltrace.errors import ConfigError
 from rolltrace.files import make_folder, read_page, replace_file
-from rolltrace.lake.position import BACKEND, Position, choosing, lake_path, positions
+from rolltrace.lake import BACKEND, Position, choosing, lake_path, positions
 from rolltrace.store import (
     finished_steps,
     outbox_folder,

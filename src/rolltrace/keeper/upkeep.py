@@ -14,7 +14,7 @@ import pyarrow as pa
 from rolltrace._guard import caught, logger
 from rolltrace.keeper.policy import policy_changed_ns
 from rolltrace.keeper.shipped import remove_shipped, shipped_policy
-from rolltrace.lake.position import choosing, kinds
+from rolltrace.lake import choosing, kinds
 from rolltrace.store import (
     GRACE_SEC,
     Lease,

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from rolltrace.lake.compact import LakeCompacted, compact_lake, upload_summaries, vacuum_lake
     from rolltrace.lake.mirror import Mirror, mirror_of, open_mirror
     from rolltrace.lake.place import VARIABLE, Place, folder_of, mirror_in
-    from rolltrace.lake.position import BACKEND, Position, ShipState, choosing, kinds, positions
+    from rolltrace.lake.position import BACKEND, Position, ShipState, choosing, kinds, lake_path, positions
     from rolltrace.lake.ship import Shipped, Shipper
 
 _LATER, __getattr__ = load_later(
@@ -17,7 +17,7 @@ _LATER, __getattr__ = load_later(
         "compact": "LakeCompacted compact_lake upload_summaries vacuum_lake",
         "mirror": "Mirror mirror_of open_mirror",
         "place": "VARIABLE Place folder_of mirror_in",
-        "position": "BACKEND Position ShipState choosing kinds positions",
+        "position": "BACKEND Position ShipState choosing kinds lake_path positions",
         "ship": "Shipped Shipper",
     },
 )
@@ -37,6 +37,7 @@ __all__ = [
     "compact_lake",
     "folder_of",
     "kinds",
+    "lake_path",
     "mirror_in",
     "mirror_of",
     "open_mirror",

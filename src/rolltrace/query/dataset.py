@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from rolltrace.errors import ConfigError, NotFoundError, QueryError
 from rolltrace.files import check_store
-from rolltrace.lake.place import folder_of
+from rolltrace.lake import folder_of
 from rolltrace.query.arguments import conditions_of, order_of, whole
 from rolltrace.query.columns import TRAJECTORY_COLUMNS, TRAJECTORY_HEADERS
 from rolltrace.query.filters import compile_where

@@ -28,7 +28,7 @@ from rolltrace._arrow import pa
 from rolltrace.errors import QueryError, StoreError
 from rolltrace.files import read_problem
 from rolltrace.journal import hidden_journals, journal_files, journal_folder, start_drainer
-from rolltrace.lake.place import mirror_in
+from rolltrace.lake import mirror_in
 from rolltrace.query.ahead import KEEP_SEC, LONGEST_LOOK_SEC, OLDEST_SEC, Ahead
 from rolltrace.query.coverage import drained, parts_for
 from rolltrace.query.cursors import Cursors

@@ -11,7 +11,7 @@ import msgspec
 
 from rolltrace.errors import NotFoundError, QueryError
 from rolltrace.files import open_private
-from rolltrace.lake.place import mirror_in
+from rolltrace.lake import mirror_in
 from rolltrace.record import BLOB_NAME, Blob, decode_record
 from rolltrace.store import blob_path
 
