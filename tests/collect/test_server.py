@@ -92,6 +92,19 @@ def test_partial_success_says_how_many_spans_were_left_out_and_why(collector: Co
         (b"", "/v1/traces", {"origin": "https://evil.example"}, 403),
         (b"", "/v1/traces", {"host": "evil.example"}, 421),
     ],
+    ids=[
+        "no protobuf",
+        "no JSON",
+        "no gzip",
+        "cut gzip",
+        "bomb",
+        "text",
+        "brotli",
+        "logs",
+        "metrics",
+        "origin",
+        "host",
+    ],
 )
 def test_what_is_no_request_is_refused_for_good(
     body: bytes, path: str, headers: dict[str, str], status: int, collector: Collecting

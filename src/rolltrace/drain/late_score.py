@@ -14,7 +14,7 @@ import msgspec
 
 from rolltrace.drain.drainer import Drainer
 from rolltrace.errors import StoreError
-from rolltrace.files import LAKE_FILE, write_problem
+from rolltrace.files import is_mirror, write_problem
 from rolltrace.journal import JournalWriter
 from rolltrace.record import Coordinates, Event, encode_record
 
@@ -35,7 +35,7 @@ def write_score(store: Path, about: Addressee, name: str, body: dict[str, Any], 
     Raises:
         StoreError: the store cannot be written.
     """
-    if (store / LAKE_FILE).exists():
+    if is_mirror(store):
         raise StoreError(f"nothing can be written here: {write_problem(store)}")
     meta = {"project": about.project[:200], "experiment": about.experiment[:200], "run": about.run}
     writer = JournalWriter(store, meta)

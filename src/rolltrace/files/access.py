@@ -244,9 +244,14 @@ def read_problem(path: Path, fault: OSError) -> str:
     return why if owner is None else f"{why}: it belongs to {owner}"
 
 
+def is_mirror(store: Path) -> bool:
+    """Whether a folder stands for a lake."""
+    return os.path.exists(store / LAKE_FILE)  # unlike Path.exists, it does not raise if the folder is closed to us
+
+
 def write_problem(store: Path) -> str | None:
     """Why we cannot write to a store; None if we can, as far as its folder tells."""
-    if (store / LAKE_FILE).exists():
+    if is_mirror(store):
         return "it is a lake, which is filled from stores: write to one of these, and ship it"
     if os.access(store, os.W_OK | os.X_OK):
         return None

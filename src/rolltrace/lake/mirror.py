@@ -22,7 +22,7 @@ from pathlib import Path
 import msgspec
 
 from rolltrace.errors import ConfigError, FormatError, StoreError
-from rolltrace.files import LAKE_FILE, file_lock, file_mode, make_folder, read_page, replace_file
+from rolltrace.files import LAKE_FILE, file_lock, file_mode, is_mirror, make_folder, read_page, replace_file
 from rolltrace.lake.cache import cache_folder, is_hollow, make_hollow, make_room, most_bytes, note_use
 from rolltrace.lake.faults import PartGone
 from rolltrace.lake.objects import Objects, check_lake
@@ -54,7 +54,7 @@ def mirror_of(address: str | os.PathLike[str]) -> Path:
     make_folder(data_folder(folder))
     make_folder(folder / _SUMMARY)
     replace_file(folder / "format.json", b'{"format": %d}\n' % FORMAT)
-    if not (folder / LAKE_FILE).exists():
+    if not is_mirror(folder):
         replace_file(folder / LAKE_FILE, json.dumps({"url": place.url}).encode())
     return folder
 

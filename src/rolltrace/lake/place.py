@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 import xxhash
 
 from rolltrace.errors import ConfigError, MissingExtraError
-from rolltrace.files import LAKE_FILE
+from rolltrace.files import is_mirror
 from rolltrace.settings import is_address
 
 if TYPE_CHECKING:
@@ -112,7 +112,8 @@ def check_installed() -> None:
 
 def is_lake(folder: Path) -> bool:
     """Whether a folder is a lake and not a store."""
-    return (folder / "trajectories" / "_delta_log").is_dir() and not (folder / "data").exists()
+    # These do not raise if the folder is closed to us.
+    return os.path.isdir(folder / "trajectories" / "_delta_log") and not os.path.exists(folder / "data")
 
 
 def folder_of(named: str) -> str:
@@ -126,7 +127,7 @@ def folder_of(named: str) -> str:
 
 def mirror_in(folder: Path) -> Mirror | None:
     """What a folder shows of a lake; None if it is a store of its own."""
-    if not (folder / LAKE_FILE).exists():
+    if not is_mirror(folder):
         return None
     from rolltrace.lake.mirror import open_mirror  # the same
 
