@@ -98,7 +98,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _print_views(options: argparse.Namespace) -> int:
-    from rolltrace.query.dialects import view_statements
+    from rolltrace.query import view_statements
     from rolltrace.store import check_version, list_parts, table_of
 
     if options.store is None:  # the only argument is the store

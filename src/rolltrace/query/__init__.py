@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from rolltrace.query.curves import Curve as Curve
     from rolltrace.query.curves import curves_of as curves_of
     from rolltrace.query.dataset import Store, open_store
+    from rolltrace.query.dialects import view_statements as view_statements
     from rolltrace.query.events import Finding, Note, Score, Transition
     from rolltrace.query.facets import facets_of
     from rolltrace.query.filter_fields import TERM as TERM
@@ -99,6 +100,7 @@ _LATER, __getattr__ = load_later(
         "conversation": "messages_of reply_of_op",
         "curves": "Curve curves_of",
         "dataset": "Store open_store",
+        "dialects": "view_statements",
         "events": "Finding Note Score Transition",
         "facets": "facets_of",
         "filter_fields": "TERM pointers",
