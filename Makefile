@@ -202,8 +202,8 @@ $(SUITES:%=test-with-%): test-with-%: environment-%
 test-with-weave: environment-weave-server
 # One of the packages brings a package called `tests`, which Python would take for ours: so without our conftest.py.
 test-with-importers: PYTEST_FLAGS = --confcutdir tests/integrations/importers
-# Weave's client leaves connections open, which pytest would find after the last test and fail.
-test-with-weave: PYTEST_FLAGS = -p no:unraisableexception
+# These clients leave connections open, which pytest would find in a later test or after the last one, and fail.
+test-with-weave test-with-agents test-with-openai-3: PYTEST_FLAGS = -p no:unraisableexception
 test-with-mlflow test-with-jupyter: .venvs/chromium
 test-with-agents: environment-claude-code
 test-with-engines: .venvs/java
@@ -212,7 +212,7 @@ test-with-otlp: environment-mlflow environment-phoenix
 
 # LiteLLM needs OpenAI 2; the tests' own environment has OpenAI 3.
 test-with-openai-3: $(READY)
-	$(BIN)/python -m pytest $(TIMEOUT) tests/integrations/agents/test_sdk.py tests/integrations/agents/test_proxy.py
+	$(BIN)/python -m pytest $(TIMEOUT) $(PYTEST_FLAGS) tests/integrations/agents/test_sdk.py tests/integrations/agents/test_proxy.py
 
 engines: environment-engines .venvs/java ## the same twenty questions to rolltrace, DuckDB, Polars, ClickHouse and Spark; prints the table of docs/howto/engines.md
 	rm -rf .venvs/engines-demo && mkdir .venvs/engines-demo
