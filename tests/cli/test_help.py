@@ -37,8 +37,11 @@ def test_help_fits_80_columns_and_names_the_docs(monkeypatch: pytest.MonkeyPatch
 
 
 def test_the_store_is_given_the_same_way_in_all_commands() -> None:
-    without_store = {"rolltrace", "rolltrace flags", "rolltrace docs", "rolltrace completion"}
-    groups = {"rolltrace export", "rolltrace import", "rolltrace journal"}
+    without_store = {
+        "rolltrace", "rolltrace flags", "rolltrace docs", "rolltrace completion", "rolltrace lake compact",
+        "rolltrace lake vacuum",
+    }  # fmt: skip
+    groups = {"rolltrace export", "rolltrace import", "rolltrace journal", "rolltrace lake"}
     for parser in parsers(parser_of()):
         has_option = any("--store" in action.option_strings for action in parser._actions)
         assert has_option == (parser.prog not in without_store | groups), parser.prog

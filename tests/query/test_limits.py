@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -75,7 +76,7 @@ def test_ctrl_c_stops_work_that_had_not_yet_begun_when_it_was_told() -> None:
     told, begun, stop = threading.Event(), threading.Event(), threading.Event()
 
     def work() -> None:
-        signal.raise_signal(signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)
         told.wait()
         begun.set()
         stop.wait()

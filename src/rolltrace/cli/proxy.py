@@ -23,7 +23,7 @@ def add(commands: Any) -> None:
         epilog="""examples:
   rolltrace proxy --upstream https://api.anthropic.com
   ANTHROPIC_BASE_URL=http://127.0.0.1:7656 claude -p "what is 17 + 25?"
-  rolltrace proxy --upstream http://127.0.0.1:8000 --enrich   # vLLM: token ids, too""",
+  rolltrace proxy --upstream http://127.0.0.1:8000 --enrich  # token ids too""",
     )
     parser.add_argument("--upstream", required=True, metavar="URL", help="the server that answers")
     parser.add_argument("--port", type=int, help="port to listen on (default: 7656, or any free one)")
