@@ -10,11 +10,13 @@ VERL_RELEASES := 0.7.1 0.8.0 0.9.0
 TRL_RELEASES := 1.5.0 1.10.0
 WITH_OLDER_TRL := modes tools ranks
 # Each of these has an environment and a suite of the same name.
-SUITES := trackio tinker weave mlflow trl verifiers importers collect engines jupyter agents lake
-ENVIRONMENTS := verl $(SUITES) $(VERL_RELEASES:%=verl-%) $(TRL_RELEASES:%=trl-%) weave-server phoenix claude-code
+SUITES := trackio tinker weave mlflow trl verifiers importers collect jupyter agents
+# These take many minutes, and are run by `make nightly`.
+LONG_SUITES := engines lake $(TRL_RELEASES:%=trl-%)
+ENVIRONMENTS := verl $(SUITES) $(VERL_RELEASES:%=verl-%) weave-server phoenix claude-code
 PEERS := mlflow trackio weave weave-server langfuse
 WITH_VERL := torch ray verl $(VERL_RELEASES:%=verl-%)
-WITH_VENDORS := $(SUITES) otlp openai-3 $(TRL_RELEASES:%=trl-%)
+WITH_VENDORS := $(SUITES) otlp openai-3
 MATRIX ?= 3.10 3.12 3.13 oldest
 # What the viewer is measured with: benchmarks/view.py says how large it can be.
 VIEWED ?= --quick
@@ -62,7 +64,7 @@ test: $(READY) ## run the tests (a few minutes)
 test-matrix: ## run the tests on other Pythons and with the oldest dependencies (each takes as long as `make test`)
 	$(PYTHON) tools/matrix.py $(MATRIX)
 
-nightly: $(READY) ## the same with long series: more kills, more examples (an hour)
+nightly: $(READY) $(LONG_SUITES:%=test-with-%) ## the same with long series: more kills, more examples, more engines (hours)
 	ROLLTRACE_NIGHTLY=1 $(BIN)/python -m pytest -n auto --dist worksteal --timeout 3600
 	$(BIN)/python -m pip install --quiet --group browser
 	ROLLTRACE_NIGHTLY=1 $(BIN)/python -m pytest -n auto --timeout 3600 tests/browser/test_api_fuzz.py
@@ -185,7 +187,7 @@ test-integrations: environments .venvs/chromium ## test with the real frameworks
 environments: ## install the real frameworks and vendors, once per machine
 	$(PYTHON) tools/environments.py $(ENVIRONMENTS)
 
-$(ENVIRONMENTS:%=environment-%) environment-langfuse: environment-%:
+$(ENVIRONMENTS:%=environment-%) $(LONG_SUITES:%=environment-%) environment-langfuse: environment-%:
 	$(PYTHON) tools/environments.py $*
 
 test-with-torch test-with-ray test-with-verl: test-with-%: environment-verl
@@ -197,7 +199,7 @@ $(VERL_RELEASES:%=test-with-verl-%): test-with-verl-%: environment-verl environm
 $(TRL_RELEASES:%=test-with-trl-%): test-with-trl-%: environment-trl environment-trl-%
 	PYTHONPATH=$(CURDIR)/.venvs/trl-$* .venvs/trl/bin/python -m pytest $(TIMEOUT) $(WITH_OLDER_TRL:%=tests/integrations/trl/test_%.py)
 
-$(SUITES:%=test-with-%): test-with-%: environment-%
+$(SUITES:%=test-with-%) test-with-engines test-with-lake: test-with-%: environment-%
 	.venvs/$*/bin/python -m pytest $(TIMEOUT) $(PYTEST_FLAGS) tests/integrations/$*
 test-with-weave: environment-weave-server
 # One of the packages brings a package called `tests`, which Python would take for ours: so without our conftest.py.
