@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from rolltrace.store import remove_replaced
 from tests.background import kill_keepers
 from tests.integrations.runs import Run
 from tests.integrations.servers import Server
@@ -45,7 +46,11 @@ def demo_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     plain = {name: value for name, value in os.environ.items() if not name.startswith("ROLLTRACE_")}
     demo = [sys.executable, "-m", "rolltrace", "demo", "--no-view"]
     subprocess.run(demo, cwd=folder, check=True, stdout=subprocess.DEVNULL, env=plain)
-    return folder / "rolltrace-demo"
+    store = folder / "rolltrace-demo"
+    # Engines that know nothing of rolltrace see the parts as they are: nothing must merge them meanwhile.
+    kill_keepers(store)
+    remove_replaced(store, grace_sec=0)
+    return store
 
 
 @pytest.fixture(scope="module")
