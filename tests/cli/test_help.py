@@ -69,7 +69,10 @@ def test_ctrl_c_in_a_long_question_is_one_line_and_exit_code_130(tmp_path: Path)
     command = [sys.executable, "-m", "rolltrace", "sql", _ENDLESS, str(tmp_path / "store")]
     # On a terminal it says what it does: then it is at work for sure.
     ours, theirs = pty.openpty()
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs, env={**os.environ, "COLUMNS": "200"}) as sql:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=theirs, env={**os.environ, "COLUMNS": "200"},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # what runs in the background ignores it
+    ) as sql:  # fmt: skip
         os.close(theirs)
         try:
             told = b""
