@@ -89,7 +89,7 @@ def _summary(settings: Settings, rollouts: int, seconds: float) -> None:
     print(
         f"\n{counted(rollouts, 'rollout')} in {duration(seconds)}: {len(whole)} whole, {len(cut_off)} cut off by the "
         f"kill and kept up to the last op, {lost} lost.\n"
-        "The reward goes on rising when all answers are right. Why? Try:\n\n"
+        "The reward goes on rising when nearly all answers are right. Why? Try:\n\n"
         f"  {command.format('plot --of terms')}\n"
         f"  {command.format(f'diff --step {settings.steps} --sample {settings.samples_of(settings.steps)[0]}')}\n"
         f"  {command.format('view')}\n",
