@@ -61,7 +61,8 @@ class OpenOp(StreamSpan):
 
     @property
     def is_open(self) -> bool:
-        return self._recorder is not None
+        """Whether it goes on; what was open when tracing ended, or began anew, does not."""
+        return self._recorder is not None and self._recorder is scope.recorder
 
     def given(self, inputs: Any) -> None:
         """What it was given, now that it is known. Never raises."""
