@@ -36,7 +36,7 @@ _IMPORT = "import time; t = time.perf_counter(); import rolltrace; print((time.p
 def main(pythons: list[str]) -> None:
     version = version_of((ROOT / "pyproject.toml").read_text())
     check_changelog((ROOT / "CHANGELOG.md").read_text(), version)
-    with tempfile.TemporaryDirectory() as temporary:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as temporary:
         folder = Path(temporary)
         wheel, sdist = build(folder)
         check_contents(wheel, sdist, version)
