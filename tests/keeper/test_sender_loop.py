@@ -13,10 +13,11 @@ import pytest
 import rolltrace
 from rolltrace.errors import OutageError
 from rolltrace.journal import start_drainer
-from rolltrace.keeper import sender_loop
+from rolltrace.keeper import follow_loop, sender_loop
+from rolltrace.keeper.follow_loop import Backoff
 from rolltrace.keeper.outbox import Outbox, SendingPolicy, State
 from rolltrace.keeper.sender import MOST_TRAJECTORIES
-from rolltrace.keeper.sender_loop import HUNG, Backoff, SenderLoop
+from rolltrace.keeper.sender_loop import HUNG, SenderLoop
 from rolltrace.keeper.sender_processes import STOPPED
 from rolltrace.store import note_routes
 from tests.background import eventually, kill_keepers
@@ -242,7 +243,7 @@ def test_only_one_sender_of_a_backend_works(harbour: Any, store: Path) -> None:
 def test_an_outage_is_waited_out_for_some_minutes_only(
     harbour: Any, store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sender_loop, "_FIRST_WAIT_SEC", 0.01)
+    monkeypatch.setattr(follow_loop, "_FIRST_WAIT_SEC", 0.01)
     written(store, 1)
     subprocess.run([sys.executable, "-m", "rolltrace.keeper", str(store), "--once"], check=True)
     harbour.let("down")

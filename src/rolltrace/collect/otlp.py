@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+from rolltrace._protobuf import bytes_field, fields, number_field
+
 _DEEPEST = 32
 """Of values in values."""
 _MOST_NS = 1 << 63
@@ -67,6 +68,8 @@ def read_protobuf(body: bytes) -> Received:
     """
     try:
         return _collected(_protobuf_spans(body))
+    except ValueError as fault:
+        raise BadRequest(str(fault)) from None
     except (IndexError, KeyError, struct.error, TypeError, AttributeError) as fault:
         raise BadRequest(f"not an ExportTraceServiceRequest in protobuf ({type(fault).__name__})") from None
 
@@ -113,12 +116,12 @@ def _problem(span: Span) -> str:
 
 
 def _protobuf_spans(body: bytes) -> Iterator[Span]:
-    for number, resource_spans in _fields(body):
+    for number, resource_spans in fields(body):
         if number != 1:
             continue
         resource: dict[str, Any] = {}
         scopes = []
-        for inner, value in _fields(_bytes(resource_spans)):
+        for inner, value in fields(_bytes(resource_spans)):
             if inner == 1:
                 resource.update(_attributes(_bytes(value), 1))
             elif inner == 2:
@@ -126,9 +129,9 @@ def _protobuf_spans(body: bytes) -> Iterator[Span]:
         for scope_spans in scopes:
             scope = ""
             spans = []
-            for inner, value in _fields(scope_spans):
+            for inner, value in fields(scope_spans):
                 if inner == 1:
-                    scope = " ".join(_text(part) for at, part in _fields(_bytes(value)) if at in (1, 2))
+                    scope = " ".join(_text(part) for at, part in fields(_bytes(value)) if at in (1, 2))
                 elif inner == 2:
                     spans.append(_bytes(value))
             for span in spans:
@@ -137,7 +140,7 @@ def _protobuf_spans(body: bytes) -> Iterator[Span]:
 
 def _protobuf_span(body: bytes, resource: dict[str, Any], scope: str) -> Span:
     span = Span(b"", b"", b"", "", 0, 0, {}, resource, [], scope=scope)
-    for number, value in _fields(body):
+    for number, value in fields(body):
         if number == 1:
             span.trace_id = _bytes(value)
         elif number == 2:
@@ -155,7 +158,7 @@ def _protobuf_span(body: bytes, resource: dict[str, Any], scope: str) -> Span:
         elif number == 11:
             span.events.append(_protobuf_event(_bytes(value)))
         elif number == 15:
-            for inner, part in _fields(_bytes(value)):
+            for inner, part in fields(_bytes(value)):
                 if inner == 2:
                     span.message = _text(part)
                 elif inner == 3:
@@ -167,7 +170,7 @@ def _protobuf_span(body: bytes, resource: dict[str, Any], scope: str) -> Span:
 
 def _protobuf_event(body: bytes) -> SpanEvent:
     event = SpanEvent(0, "", {})
-    for number, value in _fields(body):
+    for number, value in fields(body):
         if number == 1:
             event.time_ns = _number(value) & (_MOST_NS - 1)
         elif number == 2:
@@ -179,7 +182,7 @@ def _protobuf_event(body: bytes) -> SpanEvent:
 
 def _attributes(body: bytes, field: int, depth: int = 0) -> dict[str, Any]:
     attributes: dict[str, Any] = {}
-    for number, value in _fields(body):
+    for number, value in fields(body):
         if number == field:
             attributes.update(_pair(_bytes(value), depth))
     return attributes
@@ -187,7 +190,7 @@ def _attributes(body: bytes, field: int, depth: int = 0) -> dict[str, Any]:
 
 def _pair(body: bytes, depth: int) -> dict[str, Any]:
     key, value = "", None
-    for number, part in _fields(body):
+    for number, part in fields(body):
         if number == 1:
             key = _text(part)
         elif number == 2:
@@ -199,7 +202,7 @@ def _any(body: bytes, depth: int) -> Any:
     if depth > _DEEPEST:
         raise BadRequest("values that are nested too deeply")
     value: Any = None
-    for number, part in _fields(body):
+    for number, part in fields(body):
         if number == 1:
             value = _text(part)
         elif number == 2:
@@ -209,46 +212,12 @@ def _any(body: bytes, depth: int) -> Any:
         elif number == 4:
             (value,) = struct.unpack("<d", _bytes(part))
         elif number == 5:
-            value = [_any(_bytes(item), depth + 1) for at, item in _fields(_bytes(part)) if at == 1]
+            value = [_any(_bytes(item), depth + 1) for at, item in fields(_bytes(part)) if at == 1]
         elif number == 6:
             value = _attributes(_bytes(part), 1, depth + 1)
         elif number == 7:
             value = _bytes(part)
     return value
-
-
-def _fields(body: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """The fields of a message in their order."""
-    at, size = 0, len(body)
-    while at < size:
-        key, at = _varint(body, at)
-        number, kind = key >> 3, key & 7
-        if kind == _VARINT:
-            value, at = _varint(body, at)
-            yield number, value
-            continue
-        if kind == _BYTES:
-            length, at = _varint(body, at)
-        elif kind in (_FIXED64, _FIXED32):
-            length = 8 if kind == _FIXED64 else 4
-        else:
-            raise BadRequest(f"not protobuf: a field of wire type {kind}")
-        if number == 0 or at + length > size:
-            raise BadRequest("not protobuf, or cut off")
-        yield number, body[at : at + length]
-        at += length
-
-
-def _varint(body: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while shift < 70:
-        byte = body[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value & ((1 << 64) - 1), at
-        shift += 7
-    raise BadRequest("not protobuf: a number of more than 10 bytes")
 
 
 def _bytes(value: int | bytes) -> bytes:
@@ -337,23 +306,11 @@ def partial_success(rejected: int, why: str, *, is_json: bool) -> bytes:
         return json.dumps(told).encode()
     if not rejected:
         return b""
-    message = why.encode()
-    inner = b"\x08" + _encoded(rejected) + b"\x12" + _encoded(len(message)) + message
-    return b"\x0a" + _encoded(len(inner)) + inner
+    return bytes_field(1, number_field(1, rejected) + bytes_field(2, why.encode()))
 
 
 def status_body(message: str, *, is_json: bool) -> bytes:
     """The body of a refusal: a google.rpc.Status with its message."""
     if is_json:
         return json.dumps({"message": message}).encode()
-    text = message.encode()
-    return b"\x12" + _encoded(len(text)) + text
-
-
-def _encoded(value: int) -> bytes:
-    encoded = bytearray()
-    while value > 0x7F:
-        encoded.append(value & 0x7F | 0x80)
-        value >>= 7
-    encoded.append(value)
-    return bytes(encoded)
+    return bytes_field(2, message.encode())

@@ -48,6 +48,16 @@ class Peek:
             return {}
         return value if isinstance(value, dict) else {}
 
+    @cached_property
+    def columns(self) -> frozenset[str]:
+        """Those of a Parquet file; none if it is no such file."""
+        if not self.head.startswith(b"PAR1"):
+            return frozenset()
+
+        from rolltrace.exchange.splitting import parquet_columns  # with Arrow: only where there is such a file
+
+        return parquet_columns(self.path)
+
 
 class Guess(NamedTuple):
     """What a path seems to be."""
@@ -64,10 +74,11 @@ def guess(path: Path) -> Guess:
     """
     if not path.exists():
         raise ConfigError(f"{str(path)!r} does not exist")
+    peeks: dict[Path, Peek] = {}
     for name, form in IMPORTS.items():
         files = form.files(path)[:_MOST_FILES] if path.is_dir() else [path]
         for file in files:
-            why = form.recognise(Peek(file))
+            why = form.recognise(peeks.setdefault(file, Peek(file)))
             if why is not None:
                 return Guess(name, why if file == path else f"{file.relative_to(path)}: {why}")
     raise ConfigError(

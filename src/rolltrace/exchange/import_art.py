@@ -26,7 +26,7 @@ from rolltrace.exchange.import_rows import (
 )
 from rolltrace.exchange.import_turns import Turns, add_message
 from rolltrace.exchange.importer import Line, LineReader, Source, place_of
-from rolltrace.exchange.splitting import parquet_columns, parquet_rows
+from rolltrace.exchange.splitting import parquet_rows
 from rolltrace.exchange.text import parse
 
 _COLUMNS = frozenset({"group_index", "reward", "metrics", "metadata", "messages"})
@@ -40,7 +40,7 @@ def files(folder: Path) -> list[Path]:
 
 def recognise(peek: Peek) -> str | None:
     """By its columns."""
-    is_log = peek.head.startswith(b"PAR1") and parquet_columns(peek.path) >= _COLUMNS
+    is_log = peek.columns >= _COLUMNS
     return "a Parquet file with group_index, messages, metrics and reward" if is_log else None
 
 

@@ -27,7 +27,7 @@ from rolltrace.exchange.import_rows import (
 )
 from rolltrace.exchange.import_turns import Turns, add_message
 from rolltrace.exchange.importer import Line, LineReader, Source, place_of
-from rolltrace.exchange.splitting import as_bytes, parquet_columns, parquet_rows
+from rolltrace.exchange.splitting import as_bytes, parquet_rows
 
 _OWN = frozenset({"step", "prompt", "completion", "advantage"})
 
@@ -39,7 +39,7 @@ def files(folder: Path) -> list[Path]:
 
 def recognise(peek: Peek) -> str | None:
     """By its columns."""
-    is_log = peek.head.startswith(b"PAR1") and parquet_columns(peek.path) >= _OWN
+    is_log = peek.columns >= _OWN
     return "a Parquet file with step, prompt, completion and advantage" if is_log else None
 
 

@@ -8,122 +8,55 @@ backends, and no vendor's library meets another's. In `drain="thread"` it is a t
 
 from __future__ import annotations
 
-import atexit
 import os
-import random
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from rolltrace import backends
-from rolltrace._guard import logger
 from rolltrace.backends import Backend
 from rolltrace.errors import ConfigError, FilterError, MissingExtraError, OutageError
-from rolltrace.journal import is_live, journal_files, own_folders
-from rolltrace.keeper.clean_output import clean_log, clean_output
+from rolltrace.journal import is_live
+from rolltrace.keeper.follow_loop import FaultState, FollowLoop, follow_in_thread, run_process
 from rolltrace.keeper.outbox import Outbox
 from rolltrace.keeper.pending import Pending, Quiet, routed
 from rolltrace.keeper.position import REFUSED, SENT
 from rolltrace.keeper.sender import Sender
-from rolltrace.keeper.sender_processes import STOPPED
 from rolltrace.query import open_store
-from rolltrace.store import Lease, sending_duty
 
 HUNG = 4
 """Exit code: a call into the vendor's library did not return."""
-_LOOK_EVERY_SEC = 1.0
 _LOOK_SHARE = 0.05
 """How much of the time may be spent on looking for what is new."""
 _ROUND_SEC = 20.0
-_IDLE_SEC = 60.0
-_OUTAGE_SEC = 600.0
-"""How long after the last writer an outage is waited out. The next writer, or `rolltrace sync`, goes on."""
 _HANG_SEC = 900.0
 _LAST_SEC = 2.0
-_FIRST_WAIT_SEC, _LONGEST_WAIT_SEC = 1.0, 300.0
 _BACKLOG_BYTES = 512 << 20
 """More than this in journals is drained first: looking reads undrained journals into memory."""
-_STOPS = (ConfigError, MissingExtraError, FilterError)
 
 
-class Backoff:
-    """How long to wait after failures: twice as long each time, with some chance in it, or as long as was asked for."""
-
-    def __init__(self) -> None:
-        self.failures = 0
-
-    def failed(self, fault: Exception) -> float:
-        """Seconds until the next try."""
-        wait = min(_LONGEST_WAIT_SEC, _FIRST_WAIT_SEC * (1 << min(self.failures, 16))) * random.uniform(0.5, 1.0)
-        self.failures += 1
-        asked = (fault.retry_after_sec or 0.0) if isinstance(fault, OutageError) else 0.0
-        return max(wait, min(asked, _LONGEST_WAIT_SEC))
-
-    def worked(self) -> None:
-        self.failures = 0
-
-
-class SenderLoop:
+class SenderLoop(FollowLoop):
     """Looks for what is new, sends it, waits; one backend of one store."""
 
+    stops = (ConfigError, MissingExtraError, FilterError)
+
     def __init__(self, store: Path, name: str) -> None:
+        super().__init__(store, name)
         self.outbox = Outbox(store, name)
         self.sender: Sender | None = None
-        self.ended = threading.Event()
-        """Set it to make `run` come to its end."""
-        self._path = store
         self._store = open_store(store)
         self._backend: Backend | None = None
-        self._backoff = Backoff()
         self._state = self.outbox.state
         self._state.stopped = self._state.last_error = self._state.next_try_ns = None
         self._state.updated = 0
         self._reported_at = 0.0
         self._look_sec = 0.0
-        self._lease = Lease(store, sending_duty(name))
         self._quiet = Quiet()
         self._held_back_before = 0
 
-    def run(self, *, idle_sec: float = _IDLE_SEC, outage_sec: float = _OUTAGE_SEC) -> int:
-        """Send until there is nothing to wait for. Gives the exit code."""
-        last_news = last_writer = time.monotonic()
-        next_try = 0.0
-        busy = True
-        try:
-            while True:
-                now = time.monotonic()
-                self._lease.keep()
-                if now >= next_try and not self._backlog():
-                    wait = 0.0
-                    try:
-                        busy = self._round()
-                        self._backoff.worked()
-                    except _STOPS as fault:
-                        self._report_fault(fault, stopped=True)
-                        return STOPPED
-                    except Exception as fault:
-                        busy, wait = True, self._backoff.failed(fault)
-                        self._lease.release()  # perhaps another host gets through
-                        self._report_fault(fault, wait)
-                    now = time.monotonic()
-                    next_try = now + max(wait, _LOOK_EVERY_SEC, self._look_sec / _LOOK_SHARE)
-                writers = any(map(is_live, self._own_journals()))
-                last_news = now if busy else last_news
-                last_writer = now if writers else last_writer
-                if now - last_news > (idle_sec if writers else idle_sec / 10):
-                    return 0
-                if self._backoff.failures and now - last_writer > outage_sec:
-                    return 0
-                if self.ended.wait(min(max(next_try - now, 0.05), _LOOK_EVERY_SEC)):
-                    return 0
-        finally:
-            self._lease.release()
-            if self._backend is not None:
-                self._backend.close()
-
     def _round(self) -> bool:
-        """Look once and send what there is, for a while; whether there was anything. Somebody else may be sending."""
         with self.outbox.sending() as alone:
             if not alone:
                 return True
@@ -161,7 +94,14 @@ class SenderLoop:
             self.sender = Sender(self._store, self.outbox, self._backend)
         return self.sender
 
-    def _backlog(self) -> bool:
+    def _pause_sec(self, took_sec: float, has_more: bool, idle_sec: float) -> float:
+        return self._look_sec / _LOOK_SHARE
+
+    def _close(self) -> None:
+        if self._backend is not None:
+            self._backend.close()
+
+    def _must_wait(self) -> bool:
         """Whether the drainer is far behind. Sending can wait for it, the disk cannot."""
         total = 0
         for path in self._own_journals():
@@ -171,11 +111,6 @@ class SenderLoop:
             except OSError:  # drained meanwhile
                 continue
         return total > _BACKLOG_BYTES
-
-    def _own_journals(self) -> list[Path]:
-        """Of this host: of another one nobody here can tell whether they are being written."""
-        folders = own_folders(self._path)
-        return [path for path in journal_files(self._path) if path.parent in folders]
 
     def _report(self, pending: Pending, done: int = 0, *, now: bool = False) -> None:
         """Write the state, at most once a second."""
@@ -192,13 +127,8 @@ class SenderLoop:
         state.bytes_today = position.bytes_today
         self._save()
 
-    def _report_fault(self, fault: Exception, wait: float = 0.0, *, stopped: bool = False) -> None:
-        text = str(fault) if stopped else f"{type(fault).__name__}: {fault}"
-        if stopped or self._backoff.failures == 1:
-            logger.warning("%s: %s", self.outbox.backend, text, exc_info=None if stopped else fault)
-        self._state.last_error, self._state.last_error_ns = text[:2000], time.time_ns()
-        self._state.next_try_ns = None if stopped else time.time_ns() + round(wait * 1e9)
-        self._state.stopped = text if stopped else None
+    def _change_state(self, change: Callable[[FaultState], None]) -> None:
+        change(self._state)
         self._save()
 
     def _save(self) -> None:
@@ -217,25 +147,7 @@ class SenderLoop:
 
 def send_in_thread(store: Path, name: str) -> None:
     """Send to a backend from a thread of this process, as long as that lives, unless somebody else does."""
-
-    def run() -> None:
-        try:
-            with Outbox(store, name).alone_in_background() as alone:
-                if alone:
-                    loop.run(idle_sec=float("inf"))
-        except Exception:
-            logger.exception("the sender of %s failed", name)
-
-    clean_log(store)
-    loop = SenderLoop(store, name)
-    thread = threading.Thread(target=run, name=f"rolltrace-{name}", daemon=True)
-    thread.start()
-
-    def end() -> None:  # DuckDB does not like to be torn down while it is in use
-        loop.ended.set()
-        thread.join(_LAST_SEC)
-
-    atexit.register(end)
+    follow_in_thread(store, name, lambda: SenderLoop(store, name), _LAST_SEC)
 
 
 def main(store: Path, name: str, hang_sec: float = _HANG_SEC) -> int:
@@ -261,8 +173,4 @@ def main(store: Path, name: str, hang_sec: float = _HANG_SEC) -> int:
 
 
 if __name__ == "__main__":
-    clean_output(Path(sys.argv[1]))
-    code = main(Path(sys.argv[1]), sys.argv[2], *map(float, sys.argv[3:4]))
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)  # what a vendor left running at exit must not keep the process
+    run_process(Path(sys.argv[1]), lambda: main(Path(sys.argv[1]), sys.argv[2], *map(float, sys.argv[3:4])))

@@ -8,84 +8,33 @@ nothing else. Which lake, ROLLTRACE_LAKE says.
 
 from __future__ import annotations
 
-import atexit
 import os
 import sys
-import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
-from rolltrace._guard import logger
 from rolltrace.errors import BackendError, ConfigError, FormatError, MissingExtraError
-from rolltrace.journal import is_live, journal_files, own_folders
-from rolltrace.keeper.clean_output import clean_log, clean_output
+from rolltrace.keeper.follow_loop import FaultState, FollowLoop, follow_in_thread, run_process
 from rolltrace.keeper.outbox import Outbox
-from rolltrace.keeper.sender_loop import Backoff
-from rolltrace.keeper.sender_processes import STOPPED
 from rolltrace.lake import BACKEND, VARIABLE, Place, Shipper
-from rolltrace.store import Lease, routes, sending_duty
+from rolltrace.store import routes
 
-_LOOK_EVERY_SEC = 1.0
 _LOOK_SHARE = 0.1
 """How much of the time may be spent on looking when there is nothing to ship."""
-_IDLE_SEC = 60.0
-_OUTAGE_SEC = 600.0
-"""How long after the last writer an outage is waited out. The next writer, or `rolltrace ship`, goes on."""
 _LAST_SEC = 5.0
-_STOPS = (ConfigError, MissingExtraError, FormatError)
 
 
-class ShipLoop:
+class ShipLoop(FollowLoop):
     """Looks for finished parts, ships them, waits; one store."""
 
+    stops = (ConfigError, MissingExtraError, FormatError)
+
     def __init__(self, store: Path) -> None:
-        self.ended = threading.Event()
-        """Set it to make `run` come to its end."""
-        self._store = store
+        super().__init__(store, BACKEND)
         self._shipper: Shipper | None = None
-        self._backoff = Backoff()
-        self._lease = Lease(store, sending_duty(BACKEND))
-
-    def run(self, *, idle_sec: float = _IDLE_SEC, outage_sec: float = _OUTAGE_SEC) -> int:
-        """Ship until there is nothing to wait for. Gives the exit code."""
-        try:
-            return self._run(idle_sec, outage_sec)
-        finally:
-            self._lease.release()
-
-    def _run(self, idle_sec: float, outage_sec: float) -> int:
-        last_news = last_writer = time.monotonic()
-        next_try = 0.0
-        while True:
-            now = time.monotonic()
-            self._lease.keep()
-            if now >= next_try:
-                begun, wait, more = now, 0.0, False
-                try:
-                    busy = more = self._round()
-                    self._backoff.worked()
-                except _STOPS as fault:
-                    self._report_fault(fault, stopped=True)
-                    return STOPPED
-                except Exception as fault:
-                    busy, wait = True, self._backoff.failed(fault)
-                    self._lease.release()  # perhaps another host gets through
-                    self._report_fault(fault, wait)
-                now = time.monotonic()
-                last_news = now if busy else last_news
-                pause = 0.0 if more else (now - begun) / _LOOK_SHARE
-                next_try = now + max(wait, min(max(pause, _LOOK_EVERY_SEC), idle_sec / 2))
-            writers = any(is_live(path) for path in self._own_journals())
-            last_writer = now if writers else last_writer
-            if now - last_news > (idle_sec if writers else idle_sec / 10):
-                return 0
-            if self._backoff.failures and now - last_writer > outage_sec:
-                return 0
-            if self.ended.wait(min(max(next_try - now, 0.05), _LOOK_EVERY_SEC)):
-                return 0
 
     def _round(self) -> bool:
-        """Ship what there is; whether there was anything. Somebody else may be shipping."""
         shipper = self._load()
         with shipper.position.shipping() as alone:
             if not alone:
@@ -100,58 +49,33 @@ class ShipLoop:
                 shipper.position.state = state
             return done.parts > 0
 
+    def _pause_sec(self, took_sec: float, has_more: bool, idle_sec: float) -> float:
+        return 0.0 if has_more else min(took_sec / _LOOK_SHARE, idle_sec / 2)
+
     def _load(self) -> Shipper:
         if self._shipper is None:
             url = os.environ.get(VARIABLE)
             if not url:
                 raise BackendError(f"the backend {BACKEND!r} needs an address; set {VARIABLE}=s3://bucket/prefix")
             self._shipper = Shipper(
-                self._store,
+                self._path,
                 Place.of(url),
-                routes=lambda: routes(self._store, BACKEND),
+                routes=lambda: routes(self._path, BACKEND),
             )
         return self._shipper
 
-    def _own_journals(self) -> list[Path]:
-        folders = own_folders(self._store)
-        return [path for path in journal_files(self._store) if path.parent in folders]
-
-    def _report_fault(self, fault: Exception, wait: float = 0.0, *, stopped: bool = False) -> None:
-        text = str(fault) if stopped else f"{type(fault).__name__}: {fault}"
-        if stopped or self._backoff.failures == 1:
-            logger.warning("%s: %s", BACKEND, text, exc_info=None if stopped else fault)
-        if self._shipper is None:
-            return
-        position = self._shipper.position
-        state = position.state
-        state.url = position.place.url
-        state.last_error, state.last_error_ns = text[:2000], time.time_ns()
-        state.next_try_ns = None if stopped else time.time_ns() + round(wait * 1e9)
-        state.stopped = text if stopped else None
-        position.state = state
+    def _change_state(self, change: Callable[[FaultState], None]) -> None:
+        if self._shipper is not None:
+            position = self._shipper.position
+            state = position.state
+            state.url = position.place.url
+            change(state)
+            position.state = state
 
 
 def ship_in_thread(store: Path) -> None:
     """Ship from a thread of this process, as long as that lives, unless somebody else does."""
-
-    def run() -> None:
-        try:
-            with Outbox(store, BACKEND).alone_in_background() as alone:
-                if alone:
-                    loop.run(idle_sec=float("inf"))
-        except Exception:
-            logger.exception("shipping to the lake failed")
-
-    clean_log(store)
-    loop = ShipLoop(store)
-    thread = threading.Thread(target=run, name="rolltrace-lake", daemon=True)
-    thread.start()
-
-    def end() -> None:
-        loop.ended.set()
-        thread.join(_LAST_SEC)
-
-    atexit.register(end)
+    follow_in_thread(store, BACKEND, lambda: ShipLoop(store), _LAST_SEC)
 
 
 def main(store: Path) -> int:
@@ -164,8 +88,4 @@ def main(store: Path) -> int:
 
 
 if __name__ == "__main__":
-    clean_output(Path(sys.argv[1]))
-    code = main(Path(sys.argv[1]))
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
+    run_process(Path(sys.argv[1]), lambda: main(Path(sys.argv[1])))
