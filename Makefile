@@ -30,7 +30,7 @@ TIMEOUT := --timeout 300
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help demo engines viewer test test-viewer test-matrix nightly check check-viewer bench bench-peers bench-verl bench-tinker bench-lake bench-fleet bench-view screenshots docs test-docs examples test-examples cookbook gen test-integrations environments build release-check clean \
-  $(ENVIRONMENTS:%=environment-%) environment-langfuse
+  $(ENVIRONMENTS:%=environment-%) environment-langfuse environment-duckdb-delta
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -187,7 +187,7 @@ test-integrations: environments .venvs/chromium ## test with the real frameworks
 environments: ## install the real frameworks and vendors, once per machine
 	$(PYTHON) tools/environments.py $(ENVIRONMENTS)
 
-$(ENVIRONMENTS:%=environment-%) $(LONG_SUITES:%=environment-%) environment-langfuse: environment-%:
+$(ENVIRONMENTS:%=environment-%) $(LONG_SUITES:%=environment-%) environment-langfuse environment-duckdb-delta: environment-%:
 	$(PYTHON) tools/environments.py $*
 
 test-with-torch test-with-ray test-with-verl: test-with-%: environment-verl
@@ -208,7 +208,7 @@ test-with-importers: PYTEST_FLAGS = --confcutdir tests/integrations/importers
 test-with-weave test-with-agents test-with-openai-3: PYTEST_FLAGS = -p no:unraisableexception
 test-with-mlflow test-with-jupyter: .venvs/chromium
 test-with-agents: environment-claude-code
-test-with-engines: .venvs/java
+test-with-engines: environment-duckdb-delta .venvs/java
 test-with-otlp: environment-mlflow environment-phoenix
 	.venvs/mlflow/bin/python -m pytest $(TIMEOUT) tests/integrations/otlp
 
@@ -216,7 +216,7 @@ test-with-otlp: environment-mlflow environment-phoenix
 test-with-openai-3: $(READY)
 	$(BIN)/python -m pytest $(TIMEOUT) $(PYTEST_FLAGS) tests/integrations/agents/test_sdk.py tests/integrations/agents/test_proxy.py
 
-engines: environment-engines .venvs/java ## the same twenty questions to rolltrace, DuckDB, Polars, ClickHouse and Spark; prints the table of docs/howto/engines.md
+engines: environment-engines environment-duckdb-delta .venvs/java ## the same twenty questions to rolltrace, DuckDB, Polars, ClickHouse and Spark, on a store and a lake; prints the table of docs/howto/engines.md
 	rm -rf .venvs/engines-demo && mkdir .venvs/engines-demo
 	cd .venvs/engines-demo && ../engines/bin/rolltrace demo --no-view >/dev/null
 	.venvs/engines/bin/python -m benchmarks.engines .venvs/engines-demo/rolltrace-demo
