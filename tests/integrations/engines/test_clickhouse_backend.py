@@ -227,6 +227,23 @@ def test_steps_that_are_sent_again_replace_all_that_were_there(tmp_path: Path, c
     assert [text for _, text, _ in notes] == ["0"]
 
 
+def test_lost_answers_double_no_steps_and_no_notes(tmp_path: Path, project: str, clickhouse: ClickHouse) -> None:
+    rolltrace.init(project, "late", "rolltrace", store=tmp_path, drain="off")
+    for sample in range(3):
+        with rolltrace.rollout_trace_attr(sample, step=1) as trajectory:
+            for turn in range(2):
+                trajectory.transition({"prompt": "p"}, reward=float(turn))
+            trajectory.note("odd")
+    rolltrace.shutdown()
+    clickhouse.lose_answers(5)
+    sync = [sys.executable, "-m", "rolltrace", "sync", "--to", "clickhouse", str(tmp_path)]
+    eventually(lambda: subprocess.run(sync, capture_output=True).returncode == 0)
+    of_project = "WHERE project = {project:String}"
+    for view, count in (("transitions", 6), ("notes", 3), ("trajectories", 3)):
+        (row,) = rows(clickhouse, f"SELECT count() AS n FROM rolltrace.{view} {of_project}", project=project)
+        assert row["n"] == count, view
+
+
 @rolltrace.rollout_trace_op(kind="llm")
 def answer() -> str:
     return "4"
