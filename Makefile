@@ -58,8 +58,11 @@ TRY_AGAIN = --reruns 1 -rfER
 # A plug-in that only the browser tests use takes each worker a second to load.
 WITHOUT_PLUGINS = -p no:schemathesis
 
+# Stores that live for a second need no disk; where memory is scarce, or its folder small, they are on one.
+IN_MEMORY = $(shell test "$$(df --output=avail /dev/shm 2>/dev/null | tail -1)" -gt 8000000 2>/dev/null && echo PYTEST_DEBUG_TEMPROOT=/dev/shm)
+
 test: $(READY) ## run the tests (a few minutes)
-	$(BIN)/python -m pytest -n auto --dist worksteal $(WITHOUT_PLUGINS) $(TRY_AGAIN)
+	$(IN_MEMORY) $(BIN)/python -m pytest -n auto --dist worksteal $(WITHOUT_PLUGINS) $(TRY_AGAIN)
 
 test-matrix: ## run the tests on other Pythons and with the oldest dependencies (each takes as long as `make test`)
 	$(PYTHON) tools/matrix.py $(MATRIX)
