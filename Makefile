@@ -190,7 +190,7 @@ test-integrations: environments .venvs/chromium ## test with the real frameworks
 environments: ## install the real frameworks and vendors, once per machine
 	$(PYTHON) tools/environments.py $(ENVIRONMENTS)
 
-$(ENVIRONMENTS:%=environment-%) $(LONG_SUITES:%=environment-%) environment-langfuse: environment-%:
+$(ENVIRONMENTS:%=environment-%) $(LONG_SUITES:%=environment-%) environment-azurite environment-langfuse: environment-%:
 	$(PYTHON) tools/environments.py $*
 
 test-with-torch test-with-ray test-with-verl: test-with-%: environment-verl
@@ -212,6 +212,7 @@ test-with-weave test-with-agents test-with-openai-3: PYTEST_FLAGS = -p no:unrais
 test-with-mlflow test-with-jupyter: .venvs/chromium
 test-with-agents: environment-claude-code
 test-with-engines: .venvs/java
+test-with-lake: environment-azurite
 test-with-otlp: environment-mlflow environment-phoenix
 	.venvs/mlflow/bin/python -m pytest $(TIMEOUT) tests/integrations/otlp
 
