@@ -34,7 +34,14 @@ def azurite() -> Iterator[str]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [AZURITE, "--inMemoryPersistence", "--disableTelemetry", "--skipApiVersionCheck", "--blobPort", str(port)]
+    command = [
+        str(AZURITE),
+        "--inMemoryPersistence",
+        "--disableTelemetry",
+        "--skipApiVersionCheck",
+        "--blobPort",
+        str(port),
+    ]
     server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         while True:
