@@ -21,8 +21,9 @@ ANSWER = "The answer is 42."
 ARGUMENTS = {
     "Bash": '{"command": "echo 42", "description": "says it"}',
     "Agent": '{"description": "add", "prompt": "what is 17+25, sub-agent?", "subagent_type": "general-purpose"}',
+    "exec_command": '{"cmd": "echo 42"}',
 }
-"""Of the tools that Claude Code has."""
+"""Of the tools that Claude Code and Codex have."""
 WAIT_SEC = 30.0
 
 
