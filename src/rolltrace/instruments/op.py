@@ -39,7 +39,7 @@ def _described(name: str, kind: OpKind) -> Call:
 class OpenOp(StreamSpan):
     """One call that is going on. It ends once; whatever comes after that is ignored."""
 
-    __slots__ = ("_is_turn", "_name", "conversation", "enclosing", "is_stream")
+    __slots__ = ("_is_turn", "_name", "conversation", "enclosing", "is_model_call", "is_stream")
 
     def __init__(
         self, name: str, kind: OpKind, inputs: Any, place: scope.Place | None, *, is_stream: bool = False
@@ -48,6 +48,8 @@ class OpenOp(StreamSpan):
         self._name = name
         self.is_stream = is_stream
         """What it gives comes in items."""
+        self.is_model_call = False
+        """Even if another op is the turn."""
         self._is_turn = True
         self.enclosing = scope.current.get()
         """What stood around it where it began."""
@@ -154,6 +156,7 @@ def begin_turn(
             place = None if conversation is None else conversation.place
     kind: OpKind = "other" if _is_turn(enclosing) else "llm"
     op = OpenOp(name, kind, inputs, place, is_stream=is_stream)
+    op.is_model_call = True
     op.conversation = conversation
     if outermost:
         _around.set(op)
