@@ -24,6 +24,7 @@ from langchain_core.tracers import context as langchain_context  # noqa: E402
 from langchain_openai import ChatOpenAI  # noqa: E402
 from langgraph.graph import START, MessagesState, StateGraph  # noqa: E402
 from langgraph.prebuilt import ToolNode  # noqa: E402
+from litellm.integrations.custom_logger import CustomLogger  # noqa: E402
 from openai import AsyncOpenAI, NotFoundError, OpenAI  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("default")  # theirs
@@ -92,6 +93,58 @@ async def test_litellm(service: Service, traced: Traced, others: tuple[str, ...]
         if trajectory.sample_index in ("sync", "one", "two"):
             assert turn.tokens is not None
             assert turn.tokens.response_ids == ids(ANSWER)
+
+
+class Late(CustomLogger):  # type: ignore[misc]
+    """Stands before ours and keeps LiteLLM from telling of an end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may_go_on = threading.Event()
+
+    def log_success_event(self, *_: Any, **__: Any) -> None:
+        self.may_go_on.wait(30)
+
+    async def async_log_success_event(self, *_: Any, **__: Any) -> None:
+        await asyncio.to_thread(self.may_go_on.wait, 30)
+
+
+@pytest.fixture
+def late() -> Iterator[Late]:
+    late = Late()
+    litellm.callbacks.append(late)
+    yield late
+    for callbacks in [value for name, value in vars(litellm).items() if "callback" in name and type(value) is list]:
+        callbacks[:] = [each for each in callbacks if each is not late]
+
+
+@TOGETHER
+@pytest.mark.parametrize("way", ["sync", "async"])
+async def test_calls_after_one_of_litellm_that_has_not_called_back_yet_are_not_inside_of_it(
+    service: Service, traced: Traced, late: Late, others: tuple[str, ...], way: str
+) -> None:
+    rolltrace.instrument("litellm", "langchain", *others)
+    request = {"model": "openai/fake", "api_base": f"{service.url}/v1", "api_key": "x"}
+
+    def statuses() -> list[str]:
+        return [op.status for op in traced.ops()]
+
+    if way == "sync":
+        for word in ("one", "two"):
+            litellm.completion(messages=said(word), **request)
+    else:
+        for word in ("one", "two"):
+            await litellm.acompletion(messages=said(word), **request)
+    assert statuses().count("running") == 2  # LiteLLM has told nobody
+    OpenAI(base_url=f"{service.url}/v1", api_key="x").chat.completions.create(model="m", messages=said("by the SDK"))
+    ChatOpenAI(model="fake", base_url=f"{service.url}/v1").invoke("by LangChain")
+    late.may_go_on.set()
+    await asyncio.to_thread(eventually, lambda: "running" not in statuses())
+    asked = [each.conversation[0]["content"] for each in traced.trajectories()]
+    assert sorted(asked) == sorted(["one", "two", "by LangChain", *(["by the SDK"] if others else [])])
+    for trajectory in traced.trajectories():
+        assert len(trajectory.ops) == 1
+        assert [op.kind for op in trajectory.walk()].count("llm") == 1
 
 
 @TOGETHER
