@@ -13,7 +13,7 @@ WITH_OLDER_TRL := modes tools ranks
 SUITES := trackio tinker weave mlflow trl verifiers importers collect jupyter agents
 # These take many minutes, and are run by `make nightly`.
 LONG_SUITES := engines lake $(TRL_RELEASES:%=trl-%)
-ENVIRONMENTS := verl $(SUITES) $(VERL_RELEASES:%=verl-%) weave-server phoenix claude-code
+ENVIRONMENTS := verl $(SUITES) $(VERL_RELEASES:%=verl-%) weave-server phoenix claude-code codex
 PEERS := mlflow trackio weave weave-server langfuse
 WITH_VERL := torch ray verl $(VERL_RELEASES:%=verl-%)
 WITH_VENDORS := $(SUITES) otlp openai-3
@@ -210,7 +210,7 @@ test-with-importers: PYTEST_FLAGS = --confcutdir tests/integrations/importers
 # These clients leave connections open, which pytest would find in a later test or after the last one, and fail.
 test-with-weave test-with-agents test-with-openai-3: PYTEST_FLAGS = -p no:unraisableexception
 test-with-mlflow test-with-jupyter: .venvs/chromium
-test-with-agents: environment-claude-code
+test-with-agents: environment-claude-code environment-codex
 test-with-engines: .venvs/java
 test-with-lake: environment-azurite
 test-with-otlp: environment-mlflow environment-phoenix

@@ -74,6 +74,7 @@ ENVIRONMENTS = {
     ),
     "claude-code": Environment(("@anthropic-ai/claude-code@2.1.197",), kind="node"),  # a black box, offline
     "azurite": Environment(("azurite@3.37.0",), kind="node"),  # Azure's blob storage, by those who make it
+    "codex": Environment(("@openai/codex@0.169.0",), kind="node"),  # another one
     "weave": Environment(("weave==0.54.0",)),  # rolltrace needs nothing of it; the tests read back with its client
     # The last release that has the server in it, and what the server needs besides.
     "weave-server": Environment(
