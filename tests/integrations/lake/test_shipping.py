@@ -160,7 +160,8 @@ def test_hosts_that_ship_at_once_need_no_lock(s3: Proxy, lake: str, tmp_path: Pa
 @pytest.fixture
 def traced(tmp_path: Path, s3: Proxy, lake: str) -> Iterator[dict[str, str]]:
     """The environment of a run whose keeper ships."""
-    yield {**os.environ, "ROLLTRACE_STORE": str(tmp_path / "store"), "ROLLTRACE_LAKE": lake}
+    settings = {"ROLLTRACE_STORE": str(tmp_path / "store"), "ROLLTRACE_LAKE": lake, "ROLLTRACE_DRAIN": "process"}
+    yield {**os.environ, **settings}
     kill_keepers(tmp_path / "store")
 
 
