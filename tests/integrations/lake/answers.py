@@ -7,7 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
+
 import rolltrace
+from rolltrace.lake import Place
+from rolltrace.lake.tables import LakeTable
 from rolltrace.query import Store
 
 _TABLES = ("trajectories", "spans", "transitions", "scores", "notes", "losses", "flags", "texts", "tokens", "labels")
@@ -45,6 +49,14 @@ def rounded(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: rounded(each) for name, each in value.items()}
     return [rounded(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+def values_in(lake: Path, table: str, column: str) -> list[Any]:
+    """The values of a column as any reader of Delta tables sees them: it does not know that parts stand for others."""
+    listed = LakeTable(Place.of(lake), table)
+    listed.refresh()
+    files = [lake / table / path for path in listed.active()]
+    return sorted(value for file in files for value in pq.read_table(file, partitioning=None)[column].to_pylist())
 
 
 def trajectories(store: Store) -> list[str]:
