@@ -128,8 +128,9 @@ bench-verl: environment-verl ## the same rollouts of verl with each tracing back
 bench-tinker: environment-tinker ## what recording rollouts of tinker-cookbook costs, and a deepcopy at each step for comparison
 	.venvs/tinker/bin/python -m benchmarks.tinker_cost
 
-bench-lake: environment-lake ## 16 nodes ship to object storage for a minute: rate, lag, what is lost or doubled, cost for the rollouts
+bench-lake: environment-lake ## 16 nodes ship to object storage for a minute; the same questions to a folder and to a lake
 	.venvs/lake/bin/python -m benchmarks.lake
+	.venvs/lake/bin/python -m benchmarks.lake_answers
 
 bench-fleet: environment-engines ## measure what bytes, parts and commits cost, for the simulation of a large fleet (docs/design/scale.md)
 	.venvs/engines/bin/python -m benchmarks.fleet measure
@@ -205,6 +206,7 @@ $(TRL_RELEASES:%=test-with-trl-%): test-with-trl-%: environment-trl environment-
 $(SUITES:%=test-with-%) test-with-engines test-with-lake: test-with-%: environment-%
 	.venvs/$*/bin/python -m pytest $(TIMEOUT) $(PYTEST_FLAGS) tests/integrations/$*
 test-with-weave: environment-weave-server
+test-with-lake: PYTEST_FLAGS = -n 2 --dist worksteal
 # One of the packages brings a package called `tests`, which Python would take for ours: so without our conftest.py.
 test-with-importers: PYTEST_FLAGS = --confcutdir tests/integrations/importers
 # These clients leave connections open, which pytest would find in a later test or after the last one, and fail.
