@@ -12,6 +12,7 @@ WITH_OLDER_TRL := modes tools ranks
 # Each of these has an environment and a suite of the same name.
 SUITES := trackio tinker weave mlflow trl verifiers importers collect jupyter agents
 # These take many minutes, and are run by `make nightly`.
+BESIDE := azurite duckdb-delta langfuse
 LONG_SUITES := engines lake $(TRL_RELEASES:%=trl-%)
 ENVIRONMENTS := verl $(SUITES) $(VERL_RELEASES:%=verl-%) weave-server phoenix claude-code codex
 PEERS := mlflow trackio weave weave-server langfuse
@@ -30,7 +31,7 @@ TIMEOUT := --timeout 300
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help demo engines viewer test test-viewer test-matrix nightly check check-viewer bench bench-peers bench-verl bench-tinker bench-lake bench-fleet bench-view screenshots docs test-docs examples test-examples cookbook gen test-integrations environments build release-check clean \
-  $(ENVIRONMENTS:%=environment-%) environment-langfuse
+  $(ENVIRONMENTS:%=environment-%) $(LONG_SUITES:%=environment-%) $(BESIDE:%=environment-%)
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -191,7 +192,7 @@ test-integrations: environments .venvs/chromium ## test with the real frameworks
 environments: ## install the real frameworks and vendors, once per machine
 	$(PYTHON) tools/environments.py $(ENVIRONMENTS)
 
-$(ENVIRONMENTS:%=environment-%) $(LONG_SUITES:%=environment-%) environment-azurite environment-langfuse: environment-%:
+$(ENVIRONMENTS:%=environment-%) $(LONG_SUITES:%=environment-%) $(BESIDE:%=environment-%): environment-%:
 	$(PYTHON) tools/environments.py $*
 
 test-with-torch test-with-ray test-with-verl: test-with-%: environment-verl
@@ -213,7 +214,7 @@ test-with-importers: PYTEST_FLAGS = --confcutdir tests/integrations/importers
 test-with-weave test-with-agents test-with-openai-3: PYTEST_FLAGS = -p no:unraisableexception
 test-with-mlflow test-with-jupyter: .venvs/chromium
 test-with-agents: environment-claude-code environment-codex
-test-with-engines: .venvs/java
+test-with-engines: environment-duckdb-delta .venvs/java
 test-with-lake: environment-azurite
 test-with-otlp: environment-mlflow environment-phoenix
 	.venvs/mlflow/bin/python -m pytest $(TIMEOUT) tests/integrations/otlp
@@ -222,7 +223,7 @@ test-with-otlp: environment-mlflow environment-phoenix
 test-with-openai-3: $(READY)
 	$(BIN)/python -m pytest $(TIMEOUT) $(PYTEST_FLAGS) tests/integrations/agents/test_sdk.py tests/integrations/agents/test_proxy.py
 
-engines: environment-engines .venvs/java ## the same twenty questions to rolltrace, DuckDB, Polars, ClickHouse and Spark; prints the table of docs/howto/engines.md
+engines: environment-engines environment-duckdb-delta .venvs/java ## the same twenty questions to rolltrace, DuckDB, Polars, ClickHouse and Spark, on a store and a lake; prints the table of docs/howto/engines.md
 	rm -rf .venvs/engines-demo && mkdir .venvs/engines-demo
 	cd .venvs/engines-demo && ../engines/bin/rolltrace demo --no-view >/dev/null
 	.venvs/engines/bin/python -m benchmarks.engines .venvs/engines-demo/rolltrace-demo
