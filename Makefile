@@ -11,8 +11,9 @@ TRL_RELEASES := 1.5.0 1.10.0
 WITH_OLDER_TRL := modes tools ranks
 # Each of these has an environment and a suite of the same name.
 SUITES := trackio tinker weave mlflow trl verifiers importers collect jupyter agents
-# These take many minutes, and are run by `make nightly`.
+# Environments without a suite of their own, which CI does not need.
 BESIDE := azurite duckdb-delta langfuse
+# These take many minutes, and are run by `make nightly`.
 LONG_SUITES := engines lake $(TRL_RELEASES:%=trl-%)
 ENVIRONMENTS := verl $(SUITES) $(VERL_RELEASES:%=verl-%) weave-server phoenix claude-code codex
 PEERS := mlflow trackio weave weave-server langfuse
