@@ -75,6 +75,7 @@ ENVIRONMENTS = {
         ),
     ),
     "claude-code": Environment(("@anthropic-ai/claude-code@2.1.197",), kind="node"),  # a black box, offline
+    "azurite": Environment(("azurite@3.37.0",), kind="node"),  # Azure's blob storage, by those who make it
     "codex": Environment(("@openai/codex@0.169.0",), kind="node"),  # another one
     "weave": Environment(("weave==0.54.0",)),  # rolltrace needs nothing of it; the tests read back with its client
     # The last release that has the server in it, and what the server needs besides.
@@ -107,13 +108,15 @@ ENVIRONMENTS = {
             "pydantic-ai-slim[openai]==2.66.0", "openai", "anthropic>=2.9",
         ),
     ),
-    # Engines that read the store without rolltrace. Spark needs a Java besides (`make .venvs/java`).
+    # Engines that read the store, or the lake, without rolltrace. Spark needs a Java besides (`make .venvs/java`).
     "engines": Environment(
         (
-            "chdb==4.4.0", "clickhouse-connect==1.12.0", "deltalake==1.6.6", "lz4", "moto[server]==5.2.5",
-            "pyspark==4.0.5", "zstandard",
+            "boto3==1.44.3", "chdb==4.4.0", "clickhouse-connect==1.12.0", "deltalake==1.6.6", "lz4",
+            "moto[server]==5.2.5", "obstore==0.12.1", "pyspark==4.0.5", "zstandard",
         )
     ),
+    # DuckDB downloads its extensions; of some releases they are packages too.
+    "duckdb-delta": Environment(("duckdb==1.5.5", "duckdb-extension-delta==1.5.5"), kind="server"),
 }  # fmt: skip
 
 RELEASED = ("trl-", "verl-")
