@@ -15,7 +15,7 @@ SUITES := trackio tinker weave mlflow trl verifiers importers collect jupyter ag
 BESIDE := azurite duckdb-delta langfuse
 # These take many minutes, and are run by `make nightly`.
 LONG_SUITES := engines lake $(TRL_RELEASES:%=trl-%)
-ENVIRONMENTS := verl $(SUITES) $(VERL_RELEASES:%=verl-%) weave-server phoenix claude-code codex
+ENVIRONMENTS := verl $(SUITES) $(VERL_RELEASES:%=verl-%) weave-server phoenix claude-code codex harbor
 PEERS := mlflow trackio weave weave-server langfuse
 WITH_VERL := torch ray verl $(VERL_RELEASES:%=verl-%)
 WITH_VENDORS := $(SUITES) otlp openai-3
@@ -210,6 +210,7 @@ $(SUITES:%=test-with-%) test-with-engines test-with-lake: test-with-%: environme
 test-with-weave: environment-weave-server
 test-with-lake: PYTEST_FLAGS = -n 2 --dist worksteal
 # One of the packages brings a package called `tests`, which Python would take for ours: so without our conftest.py.
+test-with-importers: environment-harbor
 test-with-importers: PYTEST_FLAGS = --confcutdir tests/integrations/importers
 # These clients leave connections open, which pytest would find in a later test or after the last one, and fail.
 test-with-weave test-with-agents test-with-openai-3: PYTEST_FLAGS = -p no:unraisableexception

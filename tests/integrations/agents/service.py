@@ -2,9 +2,9 @@
 
 A token is a byte of UTF-8, so ids, logprobs and counts can be checked. Words in what the user said steer it: TOOL (the
 first tool is called, once), SUBAGENT (Claude Code's tool for one is called), FLAKY (503 at the first attempt), CUT (the
-connection breaks after three events), HOLD (the second event waits for `Service.confirmed`), ERROR (400), INCREMENTAL
-(events of SGLang have what is new). `seen` has
-the requests, `answers` what was answered, streamed or not, in the form it has when it is not streamed.
+connection breaks after three events), HOLD (the second event waits for `Service.confirmed`), LATER (the third one
+does), ERROR (400), INCREMENTAL (events of SGLang have what is new). `seen` has the requests, `answers` what was
+answered, streamed or not, in the form it has when it is not streamed.
 """
 
 from __future__ import annotations
@@ -159,7 +159,8 @@ class _Handler(BaseHTTPRequestHandler):
                 self.connection.shutdown(socket.SHUT_RDWR)
                 self.close_connection = True
                 return
-            if number == 1 and "HOLD" in self.asked and not self.server.confirmed.wait(WAIT_SEC):
+            held = (number == 1 and "HOLD" in self.asked) or (number == 2 and "LATER" in self.asked)
+            if held and not self.server.confirmed.wait(WAIT_SEC):
                 self.server.held_out.set()
             self._chunk((f"event: {event['type']}\n" if named else "") + f"data: {json.dumps(event)}\n\n")
         if not named:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import rolltrace
+from rolltrace.exchange import IMPORTS, Target, import_files
 from rolltrace.query import Store
 from tests.integrations.agents.proxies import proxying
 from tests.integrations.agents.service import ANSWER, Service
@@ -77,6 +78,20 @@ def test_turns_of_claude_code_are_one_trajectory_and_its_sub_agent_is_a_branch(
     usages = [(answer["usage"], answer["stop_reason"]) for answer in service.answers]
     assert said == sorted((usage["input_tokens"] + 3, usage["output_tokens"], reason) for usage, reason in usages)
     assert roles(opened, trajectory.id) == ["user", "assistant", "tool", "assistant"]
+    sessions = tmp_path / ".claude" / "projects"
+    recorded_there = imported("claude-code", sessions, tmp_path / "imported")
+    assert [(turns, tools) for turns, tools, *_ in recorded_there] == [(2, 1), (1, 0)]
+
+
+def imported(name: str, folder: Path, store: Path) -> list[tuple[Any, ...]]:
+    """Turns, tool calls and tokens of each session that an agent has written itself, the longest first."""
+    form = IMPORTS[name]
+    report = import_files(form.reader, [folder], Target(store, "p", "e"), files_of=form.files)
+    assert report.malformed == 0
+    rows = rolltrace.open(store).trajectories(order="-turns").rows()
+    return [
+        tuple(row[column] for column in ("turns", "tool_calls", "prompt_tokens", "response_tokens")) for row in rows
+    ]
 
 
 PROVIDERS = {
@@ -122,3 +137,5 @@ def test_turns_of_codex_are_one_trajectory(service: Service, tmp_path: Path, sto
     *_, call, result, last = recorded.conversation
     assert call["tool_calls"][0]["function"] == {"name": "exec_command", "arguments": '{"cmd": "echo 42"}'}
     assert (result["role"], "42" in result["content"], last["content"]) == ("tool", True, ANSWER)
+    (session,) = imported("codex", tmp_path / ".codex" / "sessions", tmp_path / "imported")
+    assert session == (2, 1, row["prompt_tokens"], row["response_tokens"])

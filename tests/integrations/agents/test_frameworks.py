@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
 
 import rolltrace
+from rolltrace.instruments import OpenOp
 from tests.background import eventually
 from tests.integrations.agents.conftest import Traced
 from tests.integrations.agents.service import ANSWER, Service, ids, prompt_of
@@ -193,6 +194,62 @@ async def test_openai_agents(service: Service, traced: Traced, others: tuple[str
     (trajectory,) = traced.trajectories()
     told = [message["role"] for message in trajectory.conversation if message["role"] != "system"]
     assert told == ["user", "assistant", "tool", "assistant"]
+
+
+async def _litellm_stream(service: Service) -> AsyncIterator[Any]:
+    request = {"model": "openai/fake", "api_base": f"{service.url}/v1", "api_key": "x", "stream": True}
+    async for chunk in await litellm.acompletion(messages=said("LATER"), **request):
+        yield chunk
+
+
+def _langchain_stream(service: Service) -> AsyncIterator[Any]:
+    return ChatOpenAI(model="fake", base_url=f"{service.url}/v1").astream("LATER")
+
+
+def _agents_stream(service: Service) -> AsyncIterator[Any]:
+    client = AsyncOpenAI(base_url=f"{service.url}/v1", api_key="x")
+    model = agents.OpenAIChatCompletionsModel(model="fake", openai_client=client)
+    streamed = agents.Runner.run_streamed(agents.Agent(name="adder", model=model), "LATER")
+    return raw_events(streamed)
+
+
+async def raw_events(streamed: Any) -> AsyncIterator[Any]:
+    async for event in streamed.stream_events():
+        if event.type == "raw_response_event":
+            yield event
+
+
+STREAMS = {"litellm": _litellm_stream, "langchain": _langchain_stream, "openai-agents": _agents_stream}
+
+
+@TOGETHER
+@pytest.mark.parametrize("name", STREAMS)
+async def test_the_first_piece_of_a_stream_is_there_before_the_server_sends_the_rest(
+    service: Service, traced: Traced, others: tuple[str, ...], name: str
+) -> None:
+    rolltrace.instrument(name, *others)
+    with rolltrace.rollout_trace_attr(step=1) as trajectory:
+        stream = STREAMS[name](service)
+        await anext(stream)
+        service.confirmed.set()
+        assert len([piece async for piece in stream]) > 3
+    assert not service.held_out.is_set()
+    await asyncio.to_thread(eventually, lambda: all(op.status == "ok" for op in traced.ops()))
+    assert [op.kind for op in traced.store.trajectory(trajectory.id).walk()].count("llm") == 1
+
+
+@pytest.mark.parametrize("name", STREAMS)
+async def test_while_tracing_is_off_nothing_is_begun(
+    service: Service, traced: Traced, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    rolltrace.instrument()
+    rolltrace.shutdown()
+    begun: list[Any] = []
+    monkeypatch.setattr(OpenOp, "__init__", lambda *args, **kwargs: begun.append(args))
+    service.confirmed.set()
+    assert len([piece async for piece in STREAMS[name](service)]) > 3
+    assert tool(add).invoke({"a": 17, "b": 25}) == 42
+    assert begun == []
 
 
 @rolltrace.rollout_trace_op(kind="env")
