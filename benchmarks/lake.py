@@ -14,28 +14,24 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import socket
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-import urllib.error
-import urllib.request
 from collections import Counter
 from pathlib import Path
 
-import boto3
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 import rolltrace
+from benchmarks.stand_in import object_storage
 from rolltrace.lake import Place
 from rolltrace.lake.objects import Objects
 from rolltrace.lake.tables import LakeTable
 from tests.background import kill_keepers
 
-BUCKET = "bench"
 _A_SECOND = 4
 """Trajectories of each node."""
 _WAIT_SEC = 180.0
@@ -75,14 +71,9 @@ def main() -> None:
     if options.node:
         node(options.seconds, options.node)
         return
-    with tempfile.TemporaryDirectory() as folder:
-        server, endpoint = _moto()
+    with tempfile.TemporaryDirectory() as folder, object_storage() as lake:
+        os.environ.update(ROLLTRACE_LAKE=lake, ROLLTRACE_CACHE=f"{folder}/cache")
         try:
-            os.environ.update(
-                AWS_ENDPOINT_URL=endpoint, AWS_ACCESS_KEY_ID="x", AWS_SECRET_ACCESS_KEY="x", AWS_REGION="us-east-1",
-                ROLLTRACE_LAKE=f"s3://{BUCKET}/traces", ROLLTRACE_CACHE=f"{folder}/cache",
-            )  # fmt: skip
-            boto3.client("s3").create_bucket(Bucket=BUCKET)
             plain = _run(Path(folder) / "plain", options, ["rolltrace"])
             begun = time.monotonic()
             processes = _start(Path(folder) / "shipped", options, ["rolltrace", "lake"])
@@ -96,8 +87,6 @@ def main() -> None:
                 watch.look()
             _report(options, recorded, watch, recorded_sec, plain, shipped)
         finally:
-            server.kill()
-            server.wait()
             for number in range(options.nodes):
                 for kind in ("plain", "shipped"):
                     kill_keepers(f"{folder}/{kind}/{number}")
@@ -126,20 +115,6 @@ class _Watch:
                 for trajectory_id, end_ns in zip(*(column.to_pylist() for column in rows.columns)):
                     self.lags.setdefault(trajectory_id, (now_ns - end_ns) / 1e9)
         time.sleep(0.5)
-
-
-def _moto() -> tuple[subprocess.Popen[bytes], str]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
-    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    while True:
-        try:
-            urllib.request.urlopen(f"http://127.0.0.1:{port}/moto-api/", timeout=5).close()
-            return server, f"http://127.0.0.1:{port}"
-        except (urllib.error.URLError, OSError):
-            time.sleep(0.1)
 
 
 def _start(folder: Path, options: argparse.Namespace, backends: list[str]) -> list[subprocess.Popen[str]]:

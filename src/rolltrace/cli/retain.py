@@ -132,7 +132,7 @@ def _run_shipped(options: argparse.Namespace, settings: dict[str, Any]) -> int:
     with upkeep_duty(path, "a drainer is running on this store; leave out --now, and it does it") as epoch:
         if epoch is None:
             return 1
-        removed = remove_shipped(path, after_steps)
+        removed = remove_shipped(path, after_steps, epoch=epoch)
     if options.json:
         print(json_line(removed._asdict()))
     elif removed.parts:

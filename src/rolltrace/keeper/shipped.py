@@ -3,6 +3,10 @@
     STORE/outbox/lake/remove.json     {"after_steps": 2}
 
 A step goes as a whole, when so many later steps have begun and the lake has all its parts. Parts of no step stay.
+
+Where several hosts share the store, one that was suspended in the middle of merging may go on at any time. If all parts
+were gone, the number under which it writes would be free again (`store.merge`), its rows would be back, and would be
+shipped once more. So there an empty part takes the place of those of each table, under the next number, and stays.
 """
 
 from __future__ import annotations
@@ -14,13 +18,20 @@ import msgspec
 
 from rolltrace.errors import ConfigError
 from rolltrace.files import make_folder, read_page, replace_file
-from rolltrace.lake import BACKEND, Position, choosing, lake_path, positions
+from rolltrace.lake import BACKEND, Position, choosing, lake_path, names_in, partition_of, positions
+from rolltrace.record import TABLES
 from rolltrace.store import (
+    SCHEMAS,
+    Superseded,
     finished_steps,
+    is_emptied,
+    other_hosts,
     outbox_folder,
     parts_in,
+    replace_parts,
     source_of,
     step_folders,
+    table_of,
     undrained_sources,
     visible_parts,
 )
@@ -65,27 +76,41 @@ def set_shipped_policy(store: Path, after_steps: int | None) -> None:
     replace_file(_file(store), msgspec.json.encode(_Policy(after_steps)))
 
 
-def remove_shipped(store: Path, after_steps: int, *, dry_run: bool = False) -> Removed:
-    """Remove the finished steps that a lake has all of. The caller holds the lease of upkeep."""
+def remove_shipped(store: Path, after_steps: int, *, dry_run: bool = False, epoch: int = 0) -> Removed:
+    """Remove the finished steps that a lake has all of. The caller holds the lease of upkeep, in this epoch."""
     with choosing(store, patience_sec=1.0) as alone:
         known = positions(store) if alone else []
         if not known:
             return Removed(0, 0, 0)
         finished, undrained = finished_steps(store, later=after_steps), undrained_sources(store)
+        is_shared = bool(other_hosts(store))
         steps = count = size = 0
         for folder in step_folders(store):
-            parts = visible_parts(folder)
+            listed = visible_parts(folder)
+            parts = [part for part in listed if not is_emptied(part)]
+            if not dry_run:  # whoever has emptied them was perhaps killed before it noted that
+                _forget(store, [part for part in listed if part not in parts], known)
             if not finished(folder) or not parts:
                 continue
             if any(source_of(part) in undrained for part in parts_in(folder)):
                 continue
-            position = next((each for each in known if _has_all(store, each, parts)), None)
-            if position is None:
+            if not any(_has_all(store, each, parts) for each in known):
                 continue
-            steps, count, size = steps + 1, count + len(parts), size + sum(part.stat().st_size for part in parts)
-            if not dry_run:
+            steps, count, size = steps + 1, count + len(parts), size + sum(map(_size, parts))
+            if dry_run:
+                continue
+            if is_shared:
+                _empty(store, folder, parts, known, epoch)
+            else:
                 _remove(store, folder, parts, known)
         return Removed(steps, count, size)
+
+
+def _size(part: Path) -> int:
+    try:
+        return part.stat().st_size
+    except FileNotFoundError:  # replaced by another host
+        return 0
 
 
 def _has_all(store: Path, position: Position, parts: list[Path]) -> bool:
@@ -106,3 +131,24 @@ def _remove(store: Path, folder: Path, parts: list[Path], known: list[Position])
         pass
     for position in known:  # nothing here stands for these any more
         position.forget(path for path in paths if path in position.shipped)
+
+
+def _empty(store: Path, folder: Path, parts: list[Path], known: list[Position], epoch: int) -> None:
+    """Put an empty part in the place of those of each table; they themselves go as all parts that were replaced."""
+    for table in TABLES:
+        own = [part for part in parts if table_of(part) == table.name]
+        if not own:
+            continue
+        try:
+            partition, rows = partition_of(own[0]), SCHEMAS[table.name].empty_table()
+            emptied = replace_parts(store, partition, table, own, rows, epoch=epoch, shipped=True)
+        except (Superseded, FileNotFoundError):  # by a host that was suspended while it merged them: the next time
+            continue
+        _forget(store, [emptied], known)
+
+
+def _forget(store: Path, emptied: list[Path], known: list[Position]) -> None:
+    """Nothing here stands any more for what is in the lake."""
+    names = [name for part in emptied for name in names_in(store, part)]
+    for position in known:
+        position.forget(path for name in names if (path := position.path_of(name)) is not None)

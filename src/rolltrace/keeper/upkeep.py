@@ -126,7 +126,7 @@ class Upkeep:
         if self._due:
             self._due = self._merge(begun + _TURN_SEC) or self._retain()
         if (after_steps := shipped_policy(self._store)) is not None:
-            remove_shipped(self._store, after_steps)
+            remove_shipped(self._store, after_steps, epoch=self._lease.epoch)
         self.waits = remove_replaced(self._store, grace_sec=self._grace_sec)
         if not self._due and not self.waits:
             self._due = self._summarise(begun + _TURN_SEC, is_quiet)

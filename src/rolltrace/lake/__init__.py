@@ -8,7 +8,17 @@ if TYPE_CHECKING:
     from rolltrace.lake.compact import LakeCompacted, compact_lake, upload_summaries, vacuum_lake
     from rolltrace.lake.mirror import Mirror, mirror_of, open_mirror
     from rolltrace.lake.place import VARIABLE, Place, folder_of, mirror_in
-    from rolltrace.lake.position import BACKEND, Position, ShipState, choosing, kinds, lake_path, positions
+    from rolltrace.lake.position import (
+        BACKEND,
+        Position,
+        ShipState,
+        choosing,
+        kinds,
+        lake_path,
+        names_in,
+        partition_of,
+        positions,
+    )
     from rolltrace.lake.ship import Shipped, Shipper
 
 _LATER, __getattr__ = load_later(
@@ -17,7 +27,7 @@ _LATER, __getattr__ = load_later(
         "compact": "LakeCompacted compact_lake upload_summaries vacuum_lake",
         "mirror": "Mirror mirror_of open_mirror",
         "place": "VARIABLE Place folder_of mirror_in",
-        "position": "BACKEND Position ShipState choosing kinds lake_path positions",
+        "position": "BACKEND Position ShipState choosing kinds lake_path names_in partition_of positions",
         "ship": "Shipped Shipper",
     },
 )
@@ -40,7 +50,9 @@ __all__ = [
     "lake_path",
     "mirror_in",
     "mirror_of",
+    "names_in",
     "open_mirror",
+    "partition_of",
     "positions",
     "upload_summaries",
     "vacuum_lake",

@@ -21,6 +21,7 @@ import xxhash
 
 from rolltrace.errors import ConfigError, MissingExtraError
 from rolltrace.files import is_mirror
+from rolltrace.record import TABLES
 from rolltrace.settings import is_address
 
 if TYPE_CHECKING:
@@ -113,7 +114,8 @@ def check_installed() -> None:
 def is_lake(folder: Path) -> bool:
     """Whether a folder is a lake and not a store."""
     # These do not raise if the folder is closed to us.
-    return os.path.isdir(folder / "trajectories" / "_delta_log") and not os.path.exists(folder / "data")
+    has_table = any(os.path.isdir(folder / table.name / "_delta_log") for table in TABLES)
+    return has_table and not os.path.exists(folder / "data")
 
 
 def folder_of(named: str) -> str:

@@ -12,11 +12,14 @@ Parts are merged on this host only with others that are as far as they are (`kin
 and what they become is a new part, or all are and it takes their place. Else a row could be in the lake twice, or not
 at all, when the lake merges its parts too. Nobody chooses parts to merge while somebody chooses parts to ship
 (`choosing`). Where hosts share a folder that lock may not reach; then a part that is made of both takes the place of
-those that the lake has, and if the lake has merged these meanwhile it is not shipped, and told of.
+those that the lake has, and if the lake has merged these meanwhile it is not shipped, and told of. What another host
+has claimed and not shipped stays claimed until this one has brought its rows in: see `ship.py` for why that host then
+cannot.
 """
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -24,10 +27,21 @@ from pathlib import Path
 
 import msgspec
 
+from rolltrace._arrow import pq
 from rolltrace.files import file_lock, make_folder, open_file, read_page, replace_file, sync_path
 from rolltrace.journal import journal_folder
 from rolltrace.lake.place import Place
-from rolltrace.store import checksum_of, data_folder, outbox_folder, replaced_by, sender_folder, table_of
+from rolltrace.store import (
+    Partition,
+    checksum_of,
+    data_folder,
+    outbox_folder,
+    replaced_by,
+    sender_folder,
+    step_of,
+    table_of,
+    unescape,
+)
 
 BACKEND = "lake"
 """The name that `init(backend=...)` takes."""
@@ -99,13 +113,19 @@ class Position:
         self._number = 0
         """The highest of all lines."""
         self._is_alone = True
+        self._read: dict[Path, tuple[int, int]] | None = None
+        """The files that were read, with their inodes and sizes."""
 
     def load(self) -> None:
-        """Read it anew."""
+        """Read it anew, unless there is only the file of this host, and nobody else has written to it."""
+        there = self._files()
+        if there == self._read and there.keys() <= {self.folder / _FILE}:
+            return
+        self._read = there
         self.claimed, self.shipped, self.blobs, self._names, self._lines = set(), set(), set(), {}, 0
         own = self.folder / _FILE
         lines: list[_Line] = []
-        for file in sorted(outbox_folder(self.store, BACKEND).glob(f"*/{self.place.name}/{_FILE}")):
+        for file in sorted(there):
             read = list(_read(file))
             lines += read
             self._lines += len(read) if file == own else 0
@@ -115,10 +135,17 @@ class Position:
             self._note(what, names)
         self.is_new = not self._lines and not self.shipped
 
+    def _files(self) -> dict[Path, tuple[int, int]]:
+        """The notes of every host."""
+        files = outbox_folder(self.store, BACKEND).glob(f"*/{self.place.name}/{_FILE}")
+        return {file: ((status := file.stat()).st_ino, status.st_size) for file in files}
+
     def claim(self, paths: Iterable[str]) -> None:
         """These are about to be put into the lake. A power cut does not take that back."""
-        self._write(CLAIMED, paths)
-        sync_path(self.folder / _FILE)
+        listed = list(paths)
+        if listed:
+            self._write(CLAIMED, listed)
+            sync_path(self.folder / _FILE)
 
     def ship(self, paths: Iterable[str], instead_of: Iterable[str] = ()) -> None:
         """The lake has these, and not those any more."""
@@ -144,6 +171,7 @@ class Position:
             lines: list[_Line] = [(self._number, what, sorted(names)) for what, names in kept.items()]
             replace_file(self.folder / _FILE, (msgspec.json.encode(line) + b"\n" for line in lines), durable=True)
             self._lines = len(lines)
+            self._read = None
 
     def shipping(self) -> AbstractContextManager[bool]:
         """Hold this to ship. Gives False if somebody else does."""
@@ -169,9 +197,13 @@ class Position:
         make_folder(self.folder)
         self._number += 1
         with open(self.folder / _FILE, "ab", opener=open_file) as file:
+            before, inode = file.tell(), os.fstat(file.fileno()).st_ino
             # A kill may have cut the last line.
-            file.write(b"\n" * (file.tell() > 0) + msgspec.json.encode((self._number, what, listed)) + b"\n")
+            line = b"\n" * (before > 0) + msgspec.json.encode((self._number, what, listed)) + b"\n"
+            file.write(line)
         self._lines += 1
+        if self._read is not None and self._read.get(self.folder / _FILE, (inode, 0)) == (inode, before):
+            self._read[self.folder / _FILE] = (inode, before + len(line))  # else another process has written too
         self._note(what, listed)
 
     def _note(self, what: str, names: list[str]) -> None:
@@ -243,13 +275,25 @@ def _how_far(store: Path, position: Position, part: Path) -> str | None:
         return None
     if path in position.shipped:
         return SHIPPED
-    return None if any(position.path_of(name) is not None for name in names_in(store, part)) else FORGOTTEN
+    claimed = {name_of(each) for each in position.claimed}
+    stands_for = names_in(store, part)
+    return None if any(position.path_of(name) or name in claimed for name in stands_for) else FORGOTTEN
 
 
 def names_in(store: Path, part: Path) -> list[str]:
     """The names of the parts that one stands for, those first that were merged into it themselves."""
     folder = part.parent.relative_to(data_folder(store))
     return [f"{folder}/{table_of(part)}--{each.source}.parquet" for each in replaced_by(part)]
+
+
+def partition_of(part: Path) -> Partition:
+    """What a part is of: as its rows say, or its folder if it has none."""
+    with pq.ParquetFile(part) as file:
+        if file.metadata.num_rows:
+            return Partition(**file.read_row_group(0, columns=list(Partition._fields)).slice(0, 1).to_pylist()[0])
+    step = part.parent
+    project, experiment = (unescape(each.name.partition("=")[2]) for each in (step.parent.parent, step.parent))
+    return Partition(project, experiment, step_of(step))
 
 
 @contextmanager

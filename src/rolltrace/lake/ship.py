@@ -6,6 +6,12 @@ lake has merged those itself by then, their rows are in what they became, and th
 what becomes of payloads that were pruned here.
 
 At every point a kill or a lost answer leaves nothing but a claim (`position.py`), a file that no table names, or both.
+
+Where several hosts share the store, one of them ships, under a lease, what all have brought. One that was suspended may
+go on after another has taken over, so nothing rests on the lease. A round looks at the tables first, then at the notes
+of all hosts, then at the parts: what was brought in before is known by the time of choosing, and what is brought in
+after gets into conflict with the commit, which names every part whose rows it brings in. After a conflict it looks
+again.
 """
 
 from __future__ import annotations
@@ -23,20 +29,20 @@ from rolltrace._guard import logger
 from rolltrace.errors import OutageError
 from rolltrace.lake.objects import Objects, check_lake
 from rolltrace.lake.place import Place
-from rolltrace.lake.position import Position, choosing, lake_path, name_of, names_in
+from rolltrace.lake.position import Position, choosing, lake_path, name_of, names_in, partition_of
 from rolltrace.lake.tables import TABLE_NAMES, Conflict, LakePart, LakeTable
 from rolltrace.record import FORMAT
 from rolltrace.store import (
     Partition,
     Route,
     data_folder,
+    is_emptied,
     list_parts,
     merged_into,
+    other_hosts,
     source_of,
-    step_of,
     table_of,
     undrained_sources,
-    unescape,
 )
 
 _MOST_PARTS = 256
@@ -44,6 +50,7 @@ _MOST_BYTES = 512 << 20
 """How much is put into the lake between two looks."""
 _UPLOADS_AT_ONCE = 8
 _TRIES = 8
+"""How often a round is begun anew after a conflict."""
 _PAUSE_SEC = 0.05
 Progress = Callable[[int, int], None]
 
@@ -87,6 +94,7 @@ class Shipper:
         self._tables: dict[str, LakeTable] = {}
         self._objects: Objects | None = None
         self._is_ready = False
+        self._is_shared = False
 
     def round(self, progress: Progress = lambda done, total: None) -> Shipped:
         """Ship some of what is finished.
@@ -96,21 +104,30 @@ class Shipper:
             OutageError: it did not work; the next round goes on from there.
         """
         self._make_ready()
-        self._settle_claims()
-        with choosing(self._store) as alone:
-            if not alone:
-                raise OutageError("the parts of this store are being merged; try again later")
-            chosen, left, stuck = self._choose()
-            self.position.claim(path for each in chosen.values() for path in each.adds)
-        if not any(each.adds for each in chosen.values()):
-            return Shipped(0, 0, left, stuck)
-        self._put_blobs()
-        size = self._put(chosen, progress)
-        parts = 0
-        for name in TABLE_NAMES:
-            parts += self._commit(name, chosen[name])
-        self.position.tidy()
-        return Shipped(parts, size, left, stuck)
+        parts = size = 0
+        for attempt in range(_TRIES):
+            self.position.load()
+            if not self._has_news():
+                return Shipped(parts, size, 0, [])
+            self._look()
+            with choosing(self._store) as alone:
+                if not alone:
+                    raise OutageError("the parts of this store are being merged; try again later")
+                chosen, left, stuck = self._choose()
+                self.position.claim(path for each in chosen.values() for path in each.adds)
+            if not any(each.adds for each in chosen.values()):
+                return Shipped(parts, size, left, stuck)
+            self._put_blobs()
+            size += self._put(chosen, progress)
+            try:
+                for name in TABLE_NAMES:
+                    parts += self._commit(name, chosen[name])
+            except Conflict:  # perhaps it went through, and the answer was lost; or another host was faster
+                time.sleep(_PAUSE_SEC * attempt)
+                continue
+            self.position.tidy()
+            return Shipped(parts, size, left, stuck)
+        raise OutageError(f"the lake {self._place.url!r} changes all the time; trying again later")
 
     def pending(self) -> int:
         """How many finished parts the lake does not have, as far as is known here."""
@@ -122,7 +139,6 @@ class Shipper:
             self._objects = Objects(self._place)
             if not check_lake(self._place, self._objects):
                 self._objects.put("format.json", b'{"format": %d}\n' % FORMAT)
-            self.position.load()
             self._save_url()
             self._is_ready = True
 
@@ -138,18 +154,38 @@ class Shipper:
             self._tables[name].make()
         return self._tables[name]
 
+    def _has_news(self) -> bool:
+        """Whether there is anything to ask the lake about."""
+        return bool(self.position.claimed) or any(path not in self.position.shipped for path, _ in self._finished())
+
+    def _look(self) -> None:
+        """Look at the tables, then at the notes, and settle what these leave open."""
+        self._is_shared = bool(other_hosts(self._store))
+        paths = {*self.position.claimed, *(path for path, _ in self._finished())}
+        for name in sorted({_table_of(path) for path in paths}):
+            self._table(name).refresh()
+        self.position.load()
+        self._settle_claims()
+
     def _settle_claims(self) -> None:
         """Ask the tables what became of claims: after a kill or an outage, nobody here knows."""
         uncertain = defaultdict(set)
         for path in self.position.claimed:
             uncertain[_table_of(path)].add(path)
         for name, paths in uncertain.items():
-            ids = self._table(name).transactions()
-            names = [name for path in sorted(paths & ids) for name in self._names(path)]
-            self.position.ship(sorted(paths & ids), self._known(names))
-            self.position.forget(sorted(paths - ids))
+            added = paths & self._table(name).added().paths
+            names = [name for path in sorted(added) for name in self._names(path)]
+            self.position.ship(sorted(added), self._known(names))
+            self.position.forget(sorted(paths - added - self._may_come(paths)))
         if self.position.is_new:
             self._recall()
+
+    def _may_come(self, paths: Collection[str]) -> set[str]:
+        """Those of these claims that another host may yet commit, and that stand in the way of merging until then."""
+        if not self._is_shared:
+            return set()
+        names = {name for path, _ in self._finished() for name in (name_of(path), *self._names(path))}
+        return {path for path in paths if name_of(path) in names}
 
     def _recall(self) -> None:
         """Nothing is known here of this lake: perhaps it has been forgotten, or the store was copied from elsewhere."""
@@ -158,7 +194,7 @@ class Shipper:
             wanted[_table_of(path)].add(path)
         for name, paths in wanted.items():
             if (table := self._table(name)).version > 0:
-                ids = table.transactions()
+                ids = table.added().paths
                 by_name = {name_of(path): path for path in ids}
                 known = paths & ids
                 for path in paths - ids:
@@ -183,7 +219,8 @@ class Shipper:
         finished = []
         for part in parts:
             is_wanted = wanted is None or part.parent.parent in wanted
-            if table_of(part) in TABLE_NAMES and is_wanted and source_of(part) not in undrained:
+            is_due = source_of(part) not in undrained and not is_emptied(part)
+            if table_of(part) in TABLE_NAMES and is_wanted and is_due:
                 try:
                     finished.append((lake_path(self._store, part), part))
                 except OSError:  # merged meanwhile, or damaged: `rolltrace doctor` says so
@@ -203,6 +240,8 @@ class Shipper:
                 continue
             # Also what was shipped under its own name: a drainer of another host may have written it again.
             instead_of = self._known([name_of(path), *self._names(path)])
+            if not instead_of and self._is_shared and self._is_there(path, stuck):
+                continue
             if instead_of and not self._are_active(path, instead_of):
                 merged = self._names(path)[: len(merged_into(part))]
                 if 0 < len(self._known(merged)) < len(merged):
@@ -230,9 +269,16 @@ class Shipper:
         return [known for name in names if (known := self.position.path_of(name)) is not None]
 
     def _are_active(self, path: str, others: Collection[str]) -> bool:
-        table = self._table(_table_of(path))
-        table.refresh()
-        return table.active().keys() >= set(others)
+        return self._table(_table_of(path)).active().keys() >= set(others)
+
+    def _is_there(self, path: str, stuck: list[str]) -> bool:
+        """Whether the lake has a part, or its rows in another one: a file system may list what was merged long ago."""
+        added = self._table(_table_of(path)).added()
+        if path in added.paths:
+            self.position.ship([path])
+        elif name_of(path) in added.names:
+            stuck.append(path)
+        return path in added.paths or name_of(path) in added.names
 
     def _put_blobs(self) -> None:
         """After the parts were listed: what these point to is there by now."""
@@ -275,42 +321,33 @@ class Shipper:
         return sum(filter(None, sizes))
 
     def _commit(self, name: str, chosen: _Chosen) -> int:
-        """How many parts were added."""
+        """How many parts were added.
+
+        Raises:
+            Conflict: the table has changed since it was looked at, in a way that matters.
+        """
         if not chosen.adds:
             return 0
-        table, count = self._table(name), len(chosen.adds)
-        for attempt in range(_TRIES):
-            if chosen.instead_of:
-                self._leave_out_merged(table, chosen)
-            if not chosen.adds:
-                return count
-            active = table.active() if chosen.instead_of else {}
-            removes = [active[old] for olds in chosen.instead_of.values() for old in olds]
-            try:
-                table.commit([described for _, described in chosen.adds.values()], removes)
-            except Conflict:
-                # Perhaps it went through, and the answer was lost; or another host has shipped some of these.
-                self._note_shipped(chosen, table.transactions() & chosen.adds.keys())
-                time.sleep(_PAUSE_SEC * attempt)
-                table.refresh()
-                continue
-            self._note_shipped(chosen, set(chosen.adds))
-        if chosen.adds:
-            raise OutageError(f"{self._place.table(name)!r} changes all the time; trying again later")
-        return count
+        table = self._table(name)
+        removes = [table.active()[old] for olds in chosen.instead_of.values() for old in olds]
+        table.commit([described for _, described in chosen.adds.values()], removes, self._brought_by(chosen))
+        settled = [claim for path in chosen.adds for claim in self._claims_in(path)]
+        self.position.ship(
+            sorted(chosen.adds), [*(old for olds in chosen.instead_of.values() for old in olds), *settled]
+        )
+        return len(chosen.adds)
 
-    def _note_shipped(self, chosen: _Chosen, paths: set[str]) -> None:
-        self.position.ship(sorted(paths), [old for path in sorted(paths) for old in chosen.instead_of.get(path, ())])
-        for path in paths:
-            del chosen.adds[path]
-            chosen.instead_of.pop(path, None)
+    def _brought_by(self, chosen: _Chosen) -> set[str]:
+        """The names of the parts whose rows come into the lake."""
+        names = {name_of(path) for path in chosen.adds}
+        if self._is_shared:
+            names.update(each for path in chosen.adds for each in self._names(path))
+        return {name for name in names if self.position.path_of(name) is None}
 
-    def _leave_out_merged(self, table: LakeTable, chosen: _Chosen) -> None:
-        """Those that stand for parts which the lake has merged since they were chosen are looked at again later."""
-        for path, olds in list(chosen.instead_of.items()):
-            if not table.active().keys() >= set(olds):
-                del chosen.adds[path], chosen.instead_of[path]
-                self.position.forget([path])
+    def _claims_in(self, path: str) -> list[str]:
+        """Claims of parts whose rows are in this one: whoever has claimed them cannot commit them any more."""
+        names = set(self._names(path))
+        return [claim for claim in self.position.claimed if name_of(claim) in names] if names else []
 
 
 def _table_of(path: str) -> str:
@@ -319,15 +356,7 @@ def _table_of(path: str) -> str:
 
 def _describe(store: Path, part: Path, path: str) -> LakePart:
     """What a table is to know of a part."""
-    with pq.ParquetFile(part) as file:
-        rows = file.metadata.num_rows
-        first = file.read_row_group(0, columns=list(Partition._fields)).slice(0, 1).to_pylist() if rows else []
-    partition = Partition(**first[0]) if first else _partition_of(part.parent)  # all its rows were dropped or pruned
+    partition = partition_of(part)
     if partition.folder(store) != part.parent:
         raise ValueError("its rows belong elsewhere")
-    return LakePart(path, part.stat().st_size, rows, partition)
-
-
-def _partition_of(folder: Path) -> Partition:
-    project, experiment = (unescape(each.name.partition("=")[2]) for each in (folder.parent.parent, folder.parent))
-    return Partition(project, experiment, step_of(folder))
+    return LakePart(path, part.stat().st_size, pq.read_metadata(part).num_rows, partition)

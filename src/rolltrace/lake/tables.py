@@ -6,8 +6,10 @@
 The name of a part ends in its checksum, so that one name has one content for ever. A commit adds parts and may take out
 those that they stand for, all at once. It carries a transaction id of the table for each part that it adds, which is
 the part's place: whoever is not sure whether a commit went through asks the table, and two that add the same part at
-the same time get into conflict, of which one wins. So there is no lock but the table's own, which is that a file of the
-log is put only if there is none of its number.
+the same time get into conflict, of which one wins. A second id, without the checksum, is for hosts that share a store:
+it is carried by whoever brings the rows of a part in, as that part or in one that stands for it, so that two who bring
+the same rows in different parts get into conflict too. So there is no lock but the table's own, which is that a file of
+the log is put only if there is none of its number.
 """
 
 from __future__ import annotations
@@ -36,6 +38,7 @@ _CONFIGURATION: Mapping[str, str | None] = {
     "delta.setTransactionRetentionDuration": "interval 30 days",
 }
 _COMMIT_RETRIES = 60
+_ROWS_OF = "rows-of:"
 _LOG = "_delta_log"
 _COMMIT = re.compile(r"(?:.*/)?(\d{20})\.json")
 _CHECKPOINT = re.compile(r"(?:.*/)?(\d{20})\.checkpoint(?:\..*)?\.parquet")
@@ -64,6 +67,15 @@ class LakePart(NamedTuple):
         }
 
 
+class Added(NamedTuple):
+    """What was ever added to a table, as far as it remembers."""
+
+    paths: set[str]
+    """Of parts that were added, also those that have been replaced since."""
+    names: set[str]
+    """Of parts whose rows were brought in: paths without a checksum."""
+
+
 class LakeTable:
     """One table of a lake, as it was when it was last looked at."""
 
@@ -73,6 +85,7 @@ class LakeTable:
         self._place = place
         self._table: Any = None
         self._active: tuple[int, dict[str, LakePart]] | None = None
+        self._added: tuple[int, Added] = (-1, Added(set(), set()))
 
     @property
     def version(self) -> int:
@@ -141,15 +154,19 @@ class LakeTable:
             self._active = (self.version, {part.path: part for part in parts})
         return self._active[1]
 
-    def commit(self, adds: Collection[LakePart], removes: Collection[LakePart] = ()) -> None:
+    def commit(
+        self, adds: Collection[LakePart], removes: Collection[LakePart] = (), names: Collection[str] = ()
+    ) -> None:
         """Add parts, whose files are there, and take others out, in one.
 
         Args:
             adds: What is added.
             removes: What is taken out; in the table as it was last looked at.
+            names: Of the parts whose rows come in by this.
 
         Raises:
-            Conflict: some of it was added or taken out meanwhile; nothing of this happened, or all of it before.
+            Conflict: some of it was added or taken out since the table was last looked at; nothing of this happened, or
+                all of it before.
         """
         from deltalake import CommitProperties, Transaction
         from deltalake.exceptions import CommitFailedError
@@ -161,7 +178,8 @@ class LakeTable:
             for part in adds
         ]
         actions += [RemoveAction(part.path, True, now_ms, part.size, part.values) for part in removes]
-        transactions = [Transaction(part.path, 1, now_ms) for part in adds]
+        ids = [*(part.path for part in adds), *(f"{_ROWS_OF}{name}" for name in names)]
+        transactions = [Transaction(each, 1, now_ms) for each in ids]
         properties = CommitProperties(max_commit_retries=_COMMIT_RETRIES, app_transactions=transactions)
         with told(self._place, f"committing to {self.name}"):
             try:
@@ -171,9 +189,14 @@ class LakeTable:
             except CommitFailedError as fault:
                 raise Conflict(f"a commit to {self._place.table(self.name)!r} failed: {plain_text(fault)}") from fault
 
-    def transactions(self) -> set[str]:
-        """The ids of every part that was ever added, as far as the table remembers: deltalake asks for one at a time,
-        and reads the whole log each time."""
+    def added(self) -> Added:
+        """What was ever added up to the version that was last looked at, so that whatever came later is a conflict.
+
+        deltalake tells of one id at a time, and reads the whole log each time.
+        """
+        since, added = self._added
+        if since == self.version:
+            return added
         objects = Objects(self._place, self.name)
         versions: dict[int, str] = {}
         checkpoints: dict[int, list[str]] = {}
@@ -183,16 +206,19 @@ class LakeTable:
             elif checkpoint := _CHECKPOINT.fullmatch(path):
                 checkpoints.setdefault(int(checkpoint[1]), []).append(path)
         ids: set[str] = set()
-        newest = max(checkpoints, default=-1)
-        for path in checkpoints.get(newest, ()):
+        newest = max((version for version in checkpoints if since < version <= self.version), default=since)
+        for path in checkpoints.get(newest, ()) if newest > since else ():
             kept = pq.read_table(pa.BufferReader(objects.get(path)), columns=["txn"])["txn"].combine_chunks()
             ids.update(each for each in pa.compute.struct_field(kept, "appId").to_pylist() if each is not None)
         for version, path in versions.items():
-            if version > newest:
+            if newest < version <= self.version:
                 for line in objects.get(path).splitlines():
                     if b'"txn"' in line and "txn" in (action := json.loads(line)):
                         ids.add(action["txn"]["appId"])
-        return ids
+        names = {each for each in ids if each.startswith(_ROWS_OF)}
+        added = Added(added.paths | (ids - names), added.names | {each.removeprefix(_ROWS_OF) for each in names})
+        self._added = (self.version, added)
+        return added
 
     def vacuum(self, hours: float, *, dry_run: bool) -> list[str]:
         """Remove the files that no version of the last hours has; their paths."""

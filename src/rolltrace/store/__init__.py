@@ -24,12 +24,13 @@ from rolltrace.store.layout import (
 )
 from rolltrace.store.lease import DEAD_SEC, UPKEEP, Holder, Lease, holders, sending_duty
 from rolltrace.store.links import links_of, save_links
-from rolltrace.store.merge import GRACE_SEC, remove_leftovers, remove_replaced
+from rolltrace.store.merge import GRACE_SEC, Superseded, remove_leftovers, remove_replaced, replace_parts
 from rolltrace.store.owners import busy_hosts, is_abandoned, other_hosts, remove_abandoned, unfinished_files
 from rolltrace.store.parts import (
     checksum_of,
     checksum_problem,
     hidden_parts,
+    is_emptied,
     list_parts,
     merged_into,
     replaced_by,
@@ -65,6 +66,7 @@ __all__ = [
     "Partition",
     "Pruned",
     "Route",
+    "Superseded",
     "arrow_column",
     "blob_path",
     "busy_hosts",
@@ -81,6 +83,7 @@ __all__ = [
     "hidden_parts",
     "holders",
     "is_abandoned",
+    "is_emptied",
     "is_part_name",
     "leave_out",
     "links_of",
@@ -100,6 +103,7 @@ __all__ = [
     "remove_abandoned",
     "remove_leftovers",
     "remove_replaced",
+    "replace_parts",
     "replaced_by",
     "routes",
     "row_count",

@@ -74,6 +74,7 @@ def replace_parts(
     *,
     level: int = 9,
     epoch: int = 0,
+    shipped: bool = False,
 ) -> Path:
     """Write a part with these rows that stands for the others, all of one step and table.
 
@@ -83,6 +84,7 @@ def replace_parts(
         rows: Their rows, except what is meant to go.
         level: Of zstd.
         epoch: Of the lease under which this is done.
+        shipped: What is meant to go is in a lake.
 
     Raises:
         Superseded: some of them are not to be read any more, or another host was faster.
@@ -101,6 +103,7 @@ def replace_parts(
         removed=sum(each.rows or 0 for each in merged) - len(rows),
         live=sorted(each.number for each in kept if each is not None and each.store_id == identity),
         epoch=epoch,
+        shipped=shipped,
     )
     note = _note(store, folder / part_name(table.name, next_one.source), parts)
     try:

@@ -75,6 +75,8 @@ class Standing(msgspec.Struct):
     """The earlier generations that are to be read beside it."""
     epoch: int = 0
     """In which epoch of the lease of upkeep it was written; 0 if under none."""
+    shipped: bool = False
+    """The rows went because a lake has them."""
 
 
 def write_part(store: Path, partition: Partition, table: Table, source: str, rows: Iterable[Row]) -> Path:
@@ -251,6 +253,14 @@ def merged_into(part: Path) -> tuple[str, ...]:
     return () if stands is None else tuple(each.source for each in stands.replaced[: stands.merged])
 
 
+def is_emptied(part: Path) -> bool:
+    """Whether a part only keeps the place of parts that a lake has, so that these cannot come back."""
+    try:
+        return source_of(part).startswith(COMPACTED) and _read_standing(part).shipped
+    except _unreadable():
+        return False
+
+
 def _unreadable() -> tuple[type[Exception], ...]:
     return (OSError, ValueError, pa.ArrowException, msgspec.MsgspecError)
 
@@ -267,6 +277,7 @@ class _Stands(NamedTuple):
     replaced: tuple[Replaced, ...]
     live: frozenset[int] | None
     merged: int
+    shipped: bool = False
 
 
 def _read_standing(part: Path) -> _Stands:
@@ -287,7 +298,7 @@ def _read_footer(part: Path, time_ns: int, size: int) -> _Stands:
     if len(standing.rows) != len(sources) or footer.num_rows + standing.removed != sum(rows or 0 for rows in merged):
         return _Stands((), None, 0)
     live = None if standing.live is None else frozenset(standing.live)
-    return _Stands(tuple(map(Replaced, sources, standing.rows)), live, standing.merged)
+    return _Stands(tuple(map(Replaced, sources, standing.rows)), live, standing.merged, standing.shipped)
 
 
 def undrained_sources(store: Path) -> frozenset[str]:

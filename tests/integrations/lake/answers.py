@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
+
 import rolltrace
+from rolltrace.lake import Place
+from rolltrace.lake.tables import LakeTable
 from rolltrace.query import Store
 
 _TABLES = ("trajectories", "spans", "transitions", "scores", "notes", "losses", "flags", "texts", "tokens", "labels")
+_FLOAT = re.compile(r"\b\d+\.\d{9,}(?:e[-+]\d+)?")
 
 QUESTIONS: dict[str, Callable[[Store], Any]] = {
     "experiments": lambda store: store.experiments().rows(),
@@ -33,13 +39,24 @@ QUESTIONS: dict[str, Callable[[Store], Any]] = {
 }
 
 
-def _rounded(value: Any) -> Any:
-    """Sums of floats depend on the order of their rows, in the last digits."""
+def rounded(value: Any) -> Any:
+    """An answer, or what a command has printed, as far as it is certain: sums of floats depend on the order of their
+    rows, in the last digits."""
+    if isinstance(value, str):
+        return _FLOAT.sub(lambda number: f"{float(number[0]):.9g}", value)
     if isinstance(value, float):
         return f"{value:.9g}"
     if isinstance(value, dict):
-        return {name: _rounded(each) for name, each in value.items()}
-    return [_rounded(each) for each in value] if isinstance(value, list | tuple) else value
+        return {name: rounded(each) for name, each in value.items()}
+    return [rounded(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+def values_in(lake: Path, table: str, column: str) -> list[Any]:
+    """The values of a column as any reader of Delta tables sees them: it does not know that parts stand for others."""
+    listed = LakeTable(Place.of(lake), table)
+    listed.refresh()
+    files = [lake / table / path for path in listed.active()]
+    return sorted(value for file in files for value in pq.read_table(file, partitioning=None)[column].to_pylist())
 
 
 def trajectories(store: Store) -> list[str]:
@@ -49,7 +66,7 @@ def trajectories(store: Store) -> list[str]:
 def assert_same(store: Path | str, lake: str) -> None:
     with rolltrace.open(store) as one, rolltrace.open(lake) as other:
         for name, ask in QUESTIONS.items():
-            assert _rounded(ask(other)) == _rounded(ask(one)), name
+            assert rounded(ask(other)) == rounded(ask(one)), name
         for trajectory_id in trajectories(one)[:3]:
             assert str(other.trajectory(trajectory_id)) == str(one.trajectory(trajectory_id))
         assert not other.incomplete

@@ -12,6 +12,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import boto3
 import pytest
@@ -44,13 +45,16 @@ def moto() -> Iterator[int]:
             except (urllib.error.URLError, OSError):
                 assert server.poll() is None
                 time.sleep(0.1)
-        client = boto3.client("s3", endpoint_url=f"http://127.0.0.1:{port}", region_name="us-east-1",
-                              aws_access_key_id="test", aws_secret_access_key="test")  # fmt: skip
-        client.create_bucket(Bucket=BUCKET)
+        _client(port).create_bucket(Bucket=BUCKET)
         yield port
     finally:
         server.kill()
         server.wait()
+
+
+def _client(port: int) -> Any:
+    return boto3.client("s3", endpoint_url=f"http://127.0.0.1:{port}", region_name="us-east-1",
+                        aws_access_key_id="test", aws_secret_access_key="test")  # fmt: skip
 
 
 @pytest.fixture
@@ -74,6 +78,27 @@ def _own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def lake() -> str:
     """An address that nobody else uses."""
     return f"s3://{BUCKET}/{os.getpid()}/{next(_numbers)}"
+
+
+@pytest.fixture(scope="session")
+def _shipped_once(moto: int, recorded: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The prefix of a lake that has all of the recorded store."""
+    store = tmp_path_factory.mktemp("shipped") / "store"
+    subprocess.run(["cp", "-r", str(recorded), str(store)], check=True)
+    prefix = f"{os.getpid()}/shipped"
+    cli("ship", store, "--to", f"s3://{BUCKET}/{prefix}", **KEYS, AWS_ENDPOINT_URL=f"http://127.0.0.1:{moto}")
+    return prefix
+
+
+@pytest.fixture
+def shipped(_shipped_once: str, moto: int, recorded: Path, s3: Proxy, lake: str) -> Path:
+    """The recorded store, all of which is in the lake."""
+    client, own = _client(moto), lake.removeprefix(f"s3://{BUCKET}/")
+    for page in client.get_paginator("list_objects_v2").paginate(Bucket=BUCKET, Prefix=f"{_shipped_once}/"):
+        for each in page["Contents"]:
+            source = {"Bucket": BUCKET, "Key": each["Key"]}
+            client.copy_object(Bucket=BUCKET, CopySource=source, Key=own + each["Key"].removeprefix(_shipped_once))
+    return recorded
 
 
 @pytest.fixture(scope="session")

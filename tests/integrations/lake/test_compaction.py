@@ -73,10 +73,10 @@ def test_hosts_ship_while_the_lake_is_merged_and_swept(s3: Proxy, lake: str, tmp
     store = tmp_path / "store"
     record(store, "beside", steps=2, samples=2)
     cli("ship", store, "--to", lake)
-    merging = "\n".join([f"rolltrace lake compact {lake} --all", f"rolltrace lake vacuum {lake} --older-than 1h"] * 3)
+    merging = "\n".join([f"rolltrace lake compact {lake} --all", f"rolltrace lake vacuum {lake} --older-than 1h"] * 2)
     script = merging.replace("rolltrace ", f"{sys.executable} -m rolltrace ")
     beside = subprocess.Popen(["sh", "-ec", script], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    for number in range(1, 5):
+    for number in range(1, 4):
         record(store, "beside", steps=1, samples=2, first=2 * number)
         cli("drain", store)
         if number % 2:

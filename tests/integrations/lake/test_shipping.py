@@ -20,6 +20,7 @@ from tests.background import eventually, kill_keepers
 from tests.integrations.lake.answers import assert_same, trajectories
 from tests.integrations.lake.conftest import cli, record
 from tests.integrations.lake.faults import Proxy
+from tests.nightly import nightly
 
 Copy = Callable[..., Path]
 
@@ -124,7 +125,7 @@ def test_a_shipper_that_is_killed_at_any_point_goes_on(copy_of: Copy, s3: Proxy,
         return None
 
     chance = random.Random(4)
-    for at in [*range(3, 60, 7), *range(60, 240, 23)]:  # noqa: B007 - kill_now reads it
+    for at in range(3, 240, nightly(5, 19)):  # noqa: B007 - kill_now reads it
         count, s3.plan = 0, kill_now
         process = subprocess.Popen([sys.executable, "-m", "rolltrace", "ship", str(store), "--to", lake],
                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
@@ -160,7 +161,8 @@ def test_hosts_that_ship_at_once_need_no_lock(s3: Proxy, lake: str, tmp_path: Pa
 @pytest.fixture
 def traced(tmp_path: Path, s3: Proxy, lake: str) -> Iterator[dict[str, str]]:
     """The environment of a run whose keeper ships."""
-    yield {**os.environ, "ROLLTRACE_STORE": str(tmp_path / "store"), "ROLLTRACE_LAKE": lake}
+    settings = {"ROLLTRACE_STORE": str(tmp_path / "store"), "ROLLTRACE_LAKE": lake, "ROLLTRACE_DRAIN": "process"}
+    yield {**os.environ, **settings}
     kill_keepers(tmp_path / "store")
 
 
