@@ -208,7 +208,7 @@ test-with-lake: PYTEST_FLAGS = -n 2 --dist worksteal
 test-with-importers: PYTEST_FLAGS = --confcutdir tests/integrations/importers
 # These clients leave connections open, which pytest would find in a later test or after the last one, and fail.
 test-with-weave test-with-agents test-with-openai-3: PYTEST_FLAGS = -p no:unraisableexception
-test-with-mlflow test-with-jupyter: .venvs/chromium
+test-with-mlflow test-with-jupyter test-with-lake: .venvs/chromium
 test-with-agents: environment-claude-code
 test-with-engines: .venvs/java
 test-with-otlp: environment-mlflow environment-phoenix
