@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
@@ -48,8 +47,6 @@ def test_a_lake_is_browsed_from_its_experiments_to_a_comparison(shipped: Path, l
             f"the store '{lake}' can only be read: it is a lake, which is filled from stores: write to one of these, "
             "and ship it"
         )
-        if picture := os.environ.get("ROLLTRACE_TEST_PICTURE"):
-            page.screenshot(path=picture)
         page.goto(f"{page.url.partition('?')[0]}?tab=ops")
         expect(page.locator(".op-track i").first).to_be_visible()
         with rolltrace.open(shipped) as store:
