@@ -11,9 +11,11 @@ TRL_RELEASES := 1.5.0 1.10.0
 WITH_OLDER_TRL := modes tools ranks
 # Each of these has an environment and a suite of the same name.
 SUITES := trackio tinker weave mlflow trl verifiers importers collect jupyter agents
+# Environments without a suite of their own, which CI does not need.
+BESIDE := azurite duckdb-delta langfuse
 # These take many minutes, and are run by `make nightly`.
 LONG_SUITES := engines lake $(TRL_RELEASES:%=trl-%)
-ENVIRONMENTS := verl $(SUITES) $(VERL_RELEASES:%=verl-%) weave-server phoenix claude-code
+ENVIRONMENTS := verl $(SUITES) $(VERL_RELEASES:%=verl-%) weave-server phoenix claude-code codex harbor
 PEERS := mlflow trackio weave weave-server langfuse
 WITH_VERL := torch ray verl $(VERL_RELEASES:%=verl-%)
 WITH_VENDORS := $(SUITES) otlp openai-3
@@ -30,7 +32,7 @@ TIMEOUT := --timeout 300
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help demo engines viewer test test-viewer test-matrix nightly check check-viewer bench bench-peers bench-verl bench-tinker bench-lake bench-fleet bench-view screenshots docs test-docs examples test-examples cookbook gen test-integrations environments build release-check clean \
-  $(ENVIRONMENTS:%=environment-%) environment-langfuse
+  $(ENVIRONMENTS:%=environment-%) $(LONG_SUITES:%=environment-%) $(BESIDE:%=environment-%)
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -58,8 +60,11 @@ TRY_AGAIN = --reruns 1 -rfER
 # A plug-in that only the browser tests use takes each worker a second to load.
 WITHOUT_PLUGINS = -p no:schemathesis
 
+# Stores that live for a second need no disk; where memory is scarce, or its folder small, they are on one.
+IN_MEMORY = $(shell test "$$(df --output=avail /dev/shm 2>/dev/null | tail -1)" -gt 8000000 2>/dev/null && echo PYTEST_DEBUG_TEMPROOT=/dev/shm)
+
 test: $(READY) ## run the tests (a few minutes)
-	$(BIN)/python -m pytest -n auto --dist worksteal $(WITHOUT_PLUGINS) $(TRY_AGAIN)
+	$(IN_MEMORY) $(BIN)/python -m pytest -n auto --dist worksteal $(WITHOUT_PLUGINS) $(TRY_AGAIN)
 
 test-matrix: ## run the tests on other Pythons and with the oldest dependencies (each takes as long as `make test`)
 	$(PYTHON) tools/matrix.py $(MATRIX)
@@ -188,7 +193,7 @@ test-integrations: environments .venvs/chromium ## test with the real frameworks
 environments: ## install the real frameworks and vendors, once per machine
 	$(PYTHON) tools/environments.py $(ENVIRONMENTS)
 
-$(ENVIRONMENTS:%=environment-%) $(LONG_SUITES:%=environment-%) environment-langfuse: environment-%:
+$(ENVIRONMENTS:%=environment-%) $(LONG_SUITES:%=environment-%) $(BESIDE:%=environment-%): environment-%:
 	$(PYTHON) tools/environments.py $*
 
 test-with-torch test-with-ray test-with-verl: test-with-%: environment-verl
@@ -205,12 +210,14 @@ $(SUITES:%=test-with-%) test-with-engines test-with-lake: test-with-%: environme
 test-with-weave: environment-weave-server
 test-with-lake: PYTEST_FLAGS = -n 2 --dist worksteal
 # One of the packages brings a package called `tests`, which Python would take for ours: so without our conftest.py.
+test-with-importers: environment-harbor
 test-with-importers: PYTEST_FLAGS = --confcutdir tests/integrations/importers
 # These clients leave connections open, which pytest would find in a later test or after the last one, and fail.
 test-with-weave test-with-agents test-with-openai-3: PYTEST_FLAGS = -p no:unraisableexception
 test-with-mlflow test-with-jupyter test-with-lake: .venvs/chromium
-test-with-agents: environment-claude-code
-test-with-engines: .venvs/java
+test-with-agents: environment-claude-code environment-codex
+test-with-engines: environment-duckdb-delta .venvs/java
+test-with-lake: environment-azurite
 test-with-otlp: environment-mlflow environment-phoenix
 	.venvs/mlflow/bin/python -m pytest $(TIMEOUT) tests/integrations/otlp
 
@@ -218,7 +225,7 @@ test-with-otlp: environment-mlflow environment-phoenix
 test-with-openai-3: $(READY)
 	$(BIN)/python -m pytest $(TIMEOUT) $(PYTEST_FLAGS) tests/integrations/agents/test_sdk.py tests/integrations/agents/test_proxy.py
 
-engines: environment-engines .venvs/java ## the same twenty questions to rolltrace, DuckDB, Polars, ClickHouse and Spark; prints the table of docs/howto/engines.md
+engines: environment-engines environment-duckdb-delta .venvs/java ## the same twenty questions to rolltrace, DuckDB, Polars, ClickHouse and Spark, on a store and a lake; prints the table of docs/howto/engines.md
 	rm -rf .venvs/engines-demo && mkdir .venvs/engines-demo
 	cd .venvs/engines-demo && ../engines/bin/rolltrace demo --no-view >/dev/null
 	.venvs/engines/bin/python -m benchmarks.engines .venvs/engines-demo/rolltrace-demo

@@ -79,6 +79,24 @@ SGLANG: dict[str, Any] = {
         "output_token_logprobs": [[-0.5, 5, None], [-1.0, 6, None]],
     },
 }
+
+
+def sglang_events(*new: str) -> list[dict[str, Any]]:
+    """The same as a stream; of the parts named (text, output_ids, logprobs) each event has what is new, else all so
+    far. The three ways of its releases: nothing, the ids alone, or with `--incremental-streaming-output` all."""
+    events = []
+    for count in (1, 2):
+        begin = {part: count - 1 if part in new else 0 for part in ("text", "output_ids", "logprobs")}
+        info: dict[str, Any] = {**SGLANG["meta_info"], "completion_tokens": count}
+        info["finish_reason"] = SGLANG["meta_info"]["finish_reason"] if count == 2 else None
+        info["output_token_logprobs"] = info["output_token_logprobs"][begin["logprobs"] : count]
+        ids = SGLANG["output_ids"][begin["output_ids"] : count]
+        text = "".join(["y", "es"][begin["text"] : count])
+        events.append({"text": text, "output_ids": ids, "meta_info": info})
+    return events
+
+
+SGLANG_STREAMS = [(), ("output_ids",), ("text", "output_ids", "logprobs")]
 TGI: dict[str, Any] = {
     "generated_text": "yes",
     "details": {

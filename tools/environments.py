@@ -21,7 +21,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -43,6 +43,8 @@ class Environment:
     kind: Literal["tests", "server", "folder", "node"] = "tests"
     """Rolltrace and its tests run in it; or it is a vendor's server; or a folder to come first in PYTHONPATH; or a
     folder with packages of Node's."""
+    python: str = field(default="", repr=False)
+    """The Python that it needs, if an older one may run this; where there is none, the environment is left out."""
 
 
 ENVIRONMENTS = {
@@ -73,6 +75,8 @@ ENVIRONMENTS = {
         ),
     ),
     "claude-code": Environment(("@anthropic-ai/claude-code@2.1.197",), kind="node"),  # a black box, offline
+    "azurite": Environment(("azurite@3.37.0",), kind="node"),  # Azure's blob storage, by those who make it
+    "codex": Environment(("@openai/codex@0.169.0",), kind="node"),  # another one
     "weave": Environment(("weave==0.54.0",)),  # rolltrace needs nothing of it; the tests read back with its client
     # The last release that has the server in it, and what the server needs besides.
     "weave-server": Environment(
@@ -93,6 +97,8 @@ ENVIRONMENTS = {
     "importers": Environment(
         ("torch==2.13.0", "inspect-ai==0.3.285", "mini-swe-agent==2.4.6", "openpipe-art==0.5.18"),
     ),
+    # Writes what agents did as ATIF. It runs no trial here, which needs containers.
+    "harbor": Environment(("harbor==0.24.0",), kind="server", python="3.12"),
     # Instrumentations that send spans, each by its own people.
     "collect": Environment(
         (
@@ -102,13 +108,15 @@ ENVIRONMENTS = {
             "pydantic-ai-slim[openai]==2.66.0", "openai", "anthropic>=2.9",
         ),
     ),
-    # Engines that read the store without rolltrace. Spark needs a Java besides (`make .venvs/java`).
+    # Engines that read the store, or the lake, without rolltrace. Spark needs a Java besides (`make .venvs/java`).
     "engines": Environment(
         (
-            "chdb==4.4.0", "clickhouse-connect==1.12.0", "deltalake==1.6.6", "lz4", "moto[server]==5.2.5",
-            "pyspark==4.0.5", "zstandard",
+            "boto3==1.44.3", "chdb==4.4.0", "clickhouse-connect==1.12.0", "deltalake==1.6.6", "lz4",
+            "moto[server]==5.2.5", "obstore==0.12.1", "pyspark==4.0.5", "zstandard",
         )
     ),
+    # DuckDB downloads its extensions; of some releases they are packages too.
+    "duckdb-delta": Environment(("duckdb==1.5.5", "duckdb-extension-delta==1.5.5"), kind="server"),
 }  # fmt: skip
 
 RELEASED = ("trl-", "verl-")
@@ -153,6 +161,9 @@ def cache_folder() -> Path:
 def make(name: str, cache: Path) -> None:
     """See to it that `.venvs/NAME` is there and as it should be."""
     environment = environment_of(name)
+    if interpreter(environment) is None:
+        sys.stderr.write(f"{name}: left out, since there is no python{environment.python} here\n")
+        return
     cached = cache / f"{name}-{digest(environment)}"
     with locked(cache / f"{name}.lock"):
         if not (cached / ".ready").exists():
@@ -171,9 +182,20 @@ def make(name: str, cache: Path) -> None:
 def digest(environment: Environment) -> str:
     """Changes with all that an environment is made of."""
     described = [repr(environment), sys.version, sys.base_prefix]
+    if environment.python:
+        described.append(environment.python)
     if environment.kind == "tests":
         described.append(dependencies())
     return hashlib.sha256("\n".join(described).encode()).hexdigest()[:_DIGEST]
+
+
+def interpreter(environment: Environment) -> str | None:
+    """What runs it: the Python that runs this, if it is new enough."""
+    wanted = environment.python
+    if not wanted or sys.version_info >= tuple(map(int, wanted.split("."))):
+        return sys.executable
+    installed = sorted(Path.home().glob(f".pyenv/versions/{wanted}.*/bin/python"))
+    return str(installed[-1]) if installed else shutil.which(f"python{wanted}")
 
 
 def dependencies() -> str:
@@ -196,7 +218,7 @@ def install(environment: Environment, cached: Path) -> None:
     elif environment.kind == "folder":
         pip(Path(sys.executable), "--no-deps", "--target", str(cached), *environment.alone)
     else:
-        subprocess.run([sys.executable, "-m", "venv", str(cached)], check=True)
+        subprocess.run([str(interpreter(environment)), "-m", "venv", str(cached)], check=True)
         python = cached / "bin" / "python"
         pip(python, "--upgrade", "pip>=25.1")
         ours = environment.kind == "tests"

@@ -1,17 +1,33 @@
-"""Print which engines give the same twenty answers as rolltrace.
+"""Print which engines give the same twenty answers as rolltrace, on a store and on a lake, and in which time.
 
     python -m benchmarks.engines STORE [--only ENGINE ...]
 
-STORE is one of the demo (`rolltrace demo --no-view`).
+STORE is one of the demo (`rolltrace demo --no-view`). The lake is a folder, to which it is shipped.
 """
 
 from __future__ import annotations
 
 import argparse
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
-from benchmarks.engines.answers import ENGINES, answers, dialect_of, rolltrace, same_rows
+from benchmarks.engines.answers import ENGINES, ON_LAKE, Ask, Rows, answers, dialect_of, rolltrace, same_rows
 from benchmarks.engines.questions import QUESTIONS
+
+
+class Column(NamedTuple):
+    """What one engine answered."""
+
+    title: str
+    answers: list[Rows]
+    seconds: float
+    """From the start of the engine to the last answer."""
 
 
 def main() -> None:
@@ -19,22 +35,38 @@ def main() -> None:
     parser.add_argument("store", type=Path, metavar="STORE")
     parser.add_argument("--only", nargs="+", choices=ENGINES, default=list(ENGINES), metavar="ENGINE")
     options = parser.parse_args()
-    print(table(options.store, options.only))
+    with TemporaryDirectory() as lake:
+        ship = [sys.executable, "-m", "rolltrace", "ship", str(options.store), "--to", lake]
+        subprocess.run(ship, check=True, stdout=subprocess.DEVNULL)
+        ours = asked("rolltrace", "duckdb", rolltrace, options.store)
+        columns = [asked(name, dialect_of(name), ENGINES[name], options.store) for name in options.only]
+        columns += [
+            asked(f"{name}, lake", dialect_of(name), ON_LAKE[name], Path(lake))
+            for name in options.only
+            if name in ON_LAKE
+        ]
+    print(table(ours, columns))
 
 
-def table(store: Path, engines: list[str]) -> str:
+def asked(title: str, dialect: str, engine: Callable[[Path], AbstractContextManager[Ask]], store: Path) -> Column:
+    started = time.perf_counter()
+    with engine(store) as ask:
+        rows = answers(ask, dialect)
+        return Column(title, rows, time.perf_counter() - started)
+
+
+def table(ours: Column, columns: list[Column]) -> str:
     """The table of docs/howto/engines.md."""
-    with rolltrace(store) as ask:
-        ours = answers(ask, "duckdb")
-    verdicts = {}
-    for engine in engines:
-        with ENGINES[engine](store) as ask:
-            theirs = answers(ask, dialect_of(engine))
-        verdicts[engine] = [same_rows(mine, other) for mine, other in zip(ours, theirs, strict=True)]
-    lines = [f"| question | rows | {' | '.join(engines)} |", "|---|---:|" + "---|" * len(engines)]
+    lines = [
+        f"| question | rows | {' | '.join(column.title for column in columns)} |",
+        "|---|---:|" + "---|" * len(columns),
+    ]
     for at, question in enumerate(QUESTIONS):
-        cells = " | ".join("equal" if verdicts[engine][at] else "DIFFERENT" for engine in engines)
-        lines.append(f"| {at + 1}. {question.title} | {len(ours[at])} | {cells} |")
+        verdicts = (same_rows(ours.answers[at], column.answers[at]) for column in columns)
+        cells = " | ".join("equal" if verdict else "DIFFERENT" for verdict in verdicts)
+        lines.append(f"| {at + 1}. {question.title} | {len(ours.answers[at])} | {cells} |")
+    seconds = " | ".join(f"{column.seconds:.1f} s" for column in columns)
+    lines.append(f"| all of them, with the start of the engine (rolltrace: {ours.seconds:.1f} s) | | {seconds} |")
     return "\n".join(lines)
 
 

@@ -8,22 +8,26 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
+from benchmarks.engines.frames import frames, of_lake, of_store
 from benchmarks.engines.questions import QUESTIONS, SPELLINGS
+from benchmarks.engines.spark import create_views, spark_session
 
+_VIEW_OF_FILES = re.compile(r"CREATE OR REPLACE VIEW (_files_\w+) AS")
 Rows = list[tuple[Any, ...]]
 Ask = Callable[[list[str]], list[Rows]]
 _ASKED = ("trajectories", "spans", "latest_scores", "groups")
 """The views that the questions name."""
 
 
-def views_sql(store: Path, dialect: str, path: str | None = None) -> str:
+def views_sql(store: Path | str, dialect: str, path: str | None = None) -> str:
     """What the command prints."""
     command = [sys.executable, "-m", "rolltrace", "sql", "--print-views", "--dialect", dialect, str(store)]
     if path is not None:
@@ -47,24 +51,31 @@ def rolltrace(store: Path) -> Iterator[Ask]:
 
 _ALONE = """
 import json, sys
+from importlib.util import find_spec
+from pathlib import Path
 import duckdb
 asked = json.load(sys.stdin)
 connection = duckdb.connect()
 connection.execute("SET enable_progress_bar = false")  # it would be printed where the answers are
+if delta := find_spec("duckdb_extension_delta"):
+    (extension,) = Path(delta.origin).parent.rglob("*.duckdb_extension")
+    connection.load_extension(str(extension))
 connection.execute(asked["views"])
 answers = [connection.execute(sql).fetchall() for sql in asked["questions"]]
 assert "rolltrace" not in sys.modules
 json.dump(answers, sys.stdout)
 """
+WITH_DELTA = Path(__file__).parents[2] / ".venvs" / "duckdb-delta" / "bin" / "python"
+"""Has DuckDB and its extension for Delta Lake, which it would otherwise download (`make environment-duckdb-delta`)."""
 
 
 @contextmanager
-def duckdb(store: Path) -> Iterator[Ask]:
+def duckdb(store: Path | str, python: str = sys.executable) -> Iterator[Ask]:
     views = views_sql(store, "duckdb")
 
     def ask(questions: list[str]) -> list[Rows]:
         asked = json.dumps({"views": views, "questions": questions})
-        done = subprocess.run([sys.executable, "-c", _ALONE], input=asked, capture_output=True, text=True, check=False)
+        done = subprocess.run([python, "-c", _ALONE], input=asked, capture_output=True, text=True, check=False)
         if done.returncode:
             raise RuntimeError(done.stderr)
         return [[tuple(row) for row in rows] for rows in json.loads(done.stdout)]
@@ -72,26 +83,33 @@ def duckdb(store: Path) -> Iterator[Ask]:
     yield ask
 
 
+def duckdb_on_lake(lake: Path | str) -> AbstractContextManager[Ask]:
+    return duckdb(lake, str(WITH_DELTA))
+
+
 @contextmanager
-def polars(store: Path) -> Iterator[Ask]:
+def polars(store: Path | str, of: Callable[[str, str], Any] = of_store) -> Iterator[Ask]:
     import polars as pl
 
-    from benchmarks.engines.frames import frames
-
-    context = pl.SQLContext({name: frame.collect().lazy() for name, frame in frames(str(store)).items()}, eager=True)
+    tables = frames(lambda name: of(str(store), name))
+    context = pl.SQLContext({name: frame.collect().lazy() for name, frame in tables.items()}, eager=True)
     yield lambda questions: [context.execute(sql).rows() for sql in questions]
 
 
+def polars_on_lake(lake: Path | str) -> AbstractContextManager[Ask]:
+    return polars(lake, of_lake)
+
+
 @contextmanager
-def clickhouse(store: Path, path: str | None = None) -> Iterator[Ask]:
-    """The engine of ClickHouse, in this process."""
+def clickhouse(store: Path | str, path: str | None = None, *, keep: bool = False) -> Iterator[Ask]:
+    """The engine of ClickHouse, in this process; `keep` reads each file once, which far ones are worth."""
     from chdb import session
 
     with session.Session() as engine:
         engine.query("CREATE DATABASE views")
         engine.query("USE views")
         for each in statements(views_sql(store, "clickhouse", path)):
-            engine.query(each)
+            engine.query(_VIEW_OF_FILES.sub(r"CREATE TABLE \1 ENGINE = Memory AS", each) if keep else each)
         engine.query("CREATE DATABASE asked")
         for name in _ASKED:  # once: a view is computed anew for every question
             engine.query(f"CREATE TABLE asked.{name} ENGINE = Memory AS SELECT * FROM views.{name}")
@@ -105,30 +123,33 @@ def clickhouse(store: Path, path: str | None = None) -> Iterator[Ask]:
 
 
 @contextmanager
-def spark(store: Path, master: str = "local[2]") -> Iterator[Ask]:
-    """Spark, in local mode unless told otherwise (`local-cluster[2,1,1024]`: workers in processes of their own)."""
-    from pyspark.sql import SparkSession
-
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    settings = {
-        "spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2", "spark.driver.memory": "1g",
-        "spark.executor.memory": "512m", "spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1",
-        "spark.ui.showConsoleProgress": "false",
-    }  # fmt: skip
-    session = SparkSession.builder.master(master).config(map=settings).getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
+def clickhouse_on_lake(lake: Path) -> Iterator[Ask]:
+    before = Path.cwd()
+    os.chdir(lake)  # Delta tables are read below the current folder only
     try:
-        for each in statements(views_sql(store, "spark")):
-            session.sql(each)
-        for name in ("_rows", *_ASKED):  # what most of the views are made of first
-            session.sql(f"CACHE TABLE {name}")
-        yield lambda questions: [[tuple(row) for row in session.sql(sql).collect()] for sql in questions]
+        with clickhouse(lake) as ask:
+            yield ask
     finally:
-        session.stop()
+        os.chdir(before)
 
 
-ENGINES: dict[str, Callable[[Path], Any]] = {
+@contextmanager
+def spark(store: Path) -> Iterator[Ask]:
+    with spark_session() as session:
+        yield spark_in(session, store)
+
+
+def spark_in(session: Any, store: Path) -> Ask:
+    """Spark in a session that is there already."""
+    create_views(session, statements(views_sql(store, "spark")), keep=_ASKED)
+    return lambda questions: [[tuple(row) for row in session.sql(sql).collect()] for sql in questions]
+
+
+ENGINES: dict[str, Callable[[Path], AbstractContextManager[Ask]]] = {
     "DuckDB": duckdb, "Polars": polars, "ClickHouse": clickhouse, "Spark": spark
+}  # fmt: skip
+ON_LAKE: dict[str, Callable[[Path], AbstractContextManager[Ask]]] = {
+    "DuckDB": duckdb_on_lake, "Polars": polars_on_lake, "ClickHouse": clickhouse_on_lake
 }  # fmt: skip
 _DIALECTS = {"Polars": "polars", "ClickHouse": "clickhouse", "Spark": "spark"}
 

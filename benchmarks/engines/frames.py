@@ -6,19 +6,28 @@ of `rolltrace sql --print-views` know the other cases too: DuckDB makes them and
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import polars as pl
 
 TERMS = pl.Struct(dict.fromkeys(("correct", "steps", "format", "verified"), pl.Float64))
 TAGS = pl.Struct({"level": pl.String})
 
 
-def frames(store: str) -> dict[str, pl.LazyFrame]:
+def of_store(store: str, name: str) -> pl.LazyFrame:
+    """The rows of a table of a store."""
+    files = f"{store}/data/*/*/*/{name}--*.parquet"
+    return pl.scan_parquet(files, hive_partitioning=False, missing_columns="insert")
+
+
+def of_lake(lake: str, name: str) -> pl.LazyFrame:
+    """The rows of a table of a lake."""
+    # Without pyarrow it takes the step from the names of folders, not from the log, and fails at `step=none`.
+    return pl.scan_delta(f"{lake}/{name}", use_pyarrow=True)
+
+
+def frames(table: Callable[[str], pl.LazyFrame]) -> dict[str, pl.LazyFrame]:
     """Name -> frame, of the views that the questions ask about."""
-
-    def table(name: str) -> pl.LazyFrame:
-        files = f"{store}/data/*/*/*/{name}--*.parquet"
-        return pl.scan_parquet(files, hive_partitioning=False, missing_columns="insert")
-
     of_trajectory = "trajectory_id"
     spans = table("spans")
     llm, tool = pl.col("kind") == "llm", pl.col("kind") == "tool"

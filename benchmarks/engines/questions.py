@@ -81,7 +81,7 @@ QUESTIONS = (
     Question(
         "What are the chances that an attempt succeeds?",
         lambda _: f"""
-            select step, avg(case when reward > 0.9 then 1.0 else 0.0 end) as pass_at_1
+            select step, avg(case when reward > 0.9 then 1 else 0 end) as pass_at_1
             from trajectories where {_TRAINING} group by step""",
     ),
     Question(

@@ -13,6 +13,7 @@ from tests.replies import (
     CHAT_USAGE,
     RESPONSE,
     SGLANG,
+    SGLANG_STREAMS,
     TGI,
     FlatLogprobs,
     RequestOutput,
@@ -22,6 +23,7 @@ from tests.replies import (
     completion,
     langchain,
     response,
+    sglang_events,
     vllm,
 )
 
@@ -115,6 +117,21 @@ def test_a_server_that_names_tokens_by_their_ids_gives_ids() -> None:
 def test_a_stream_has_the_tokens_of_all_its_pieces() -> None:
     items = [{"text": "y", "output_ids": [5]}, {"text": "es", "output_ids": [6]}]
     assert columns({"items": items, "count": 2, "end": "exhausted"})["tokens"] == [5, 6]
+
+
+@pytest.mark.parametrize("new", SGLANG_STREAMS)
+@pytest.mark.parametrize("without", ["nothing", "text", "output_ids"])
+def test_a_stream_of_sglang_has_the_tokens_and_logprobs_of_all_its_pieces(new: tuple[str, ...], without: str) -> None:
+    items = [{name: value for name, value in event.items() if name != without} for event in sglang_events(*new)]
+    assert columns({"items": items, "count": 2, "end": "exhausted"}) == {**STOPPED, "cached_tokens": 1}
+
+
+def test_a_stream_of_completions_has_the_prompt_that_stands_in_its_first_choice() -> None:
+    items = [
+        {"object": "text_completion", "choices": [{"text": "y", "token_ids": [5], "prompt_token_ids": [1, 2]}]},
+        {"object": "text_completion", "choices": [{"text": "es", "token_ids": [6], "prompt_token_ids": None}]},
+    ]
+    assert columns({"items": items, "count": 2, "end": "exhausted"})["tokens"] == [1, 2, 5, 6]
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ from tests.hostile import META, Extension, Packed, Pairs, pack, unpack, write_se
 from tests.nightly import nightly
 
 ROUNDS = nightly(200, 1)
-MUTANTS = nightly(1100, 300)
+MUTANTS = nightly(1100, 150)
 CONTROLS = 6
 TABLES = ("trajectories", "spans", "transitions", "scores", "notes", "flags", "texts", "losses")
 

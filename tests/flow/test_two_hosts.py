@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.skipif(not can_be_hosts(), reason="no namespaces can be made here")
 @pytest.mark.parametrize("how", ["stop", "kill"])
 def test_a_host_may_be_suspended_or_killed_at_any_step_of_its_work(tmp_path: Path, how: str) -> None:
-    every, first = nightly(1, 100), nightly(1, 30 if how == "stop" else 70)
+    every, first = nightly(1, 1000), nightly(1, 60 if how == "stop" else 150)
     stage = subprocess.run(
         [sys.executable, "-m", "tests.flow.two_hosts", str(tmp_path), str(every), how, str(first)],
         cwd=ROOT,
@@ -25,4 +25,4 @@ def test_a_host_may_be_suspended_or_killed_at_any_step_of_its_work(tmp_path: Pat
         text=True,
     )
     assert stage.returncode == 0, stage.stdout + stage.stderr
-    assert int(stage.stdout) >= 2
+    assert int(stage.stdout) >= 1

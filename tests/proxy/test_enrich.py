@@ -61,4 +61,5 @@ def test_usage_of_a_stream_is_asked_for_beside_other_options() -> None:
 def test_sglangs_logprobs_are_taken_out() -> None:
     answer = {"text": "hi", "meta_info": {"id": "r", "output_token_logprobs": [[-0.1, 5, None]]}}
     assert takes_out({}, answer) == {"text": "hi", "meta_info": {"id": "r"}}
+    assert takes_out({}, [answer, answer]) == [{"text": "hi", "meta_info": {"id": "r"}}] * 2
     assert takes_out({"return_logprob": True}, answer) == answer

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 import rolltrace
 from rolltrace.errors import QueryError
-from rolltrace.query import open_store
+from rolltrace.query import Store, open_store
 from rolltrace.query.dialects import DIALECTS, view_statements
 from rolltrace.query.views import VIEWS, table_in_files
 from rolltrace.record import TABLES
@@ -56,13 +57,19 @@ def plain_duckdb(store: Path) -> duckdb.DuckDBPyConnection:
     return connection
 
 
+@pytest.fixture(scope="module")
+def both(store: Path) -> Iterator[tuple[Store, duckdb.DuckDBPyConnection]]:
+    with open_store(store) as ours, plain_duckdb(store) as alone:
+        yield ours, alone
+
+
 @pytest.mark.parametrize("view", VIEWS)
-def test_duckdb_alone_shows_the_same_rows(view: str, store: Path) -> None:
-    ours = open_store(store).sql(f"select * from {view}")
-    with plain_duckdb(store) as connection:
-        answer = connection.execute(f"select * from {view}")
-        assert [name for name, *_ in answer.description or ()] == ours.columns
-        theirs = answer.fetchall()
+def test_duckdb_alone_shows_the_same_rows(view: str, both: tuple[Store, duckdb.DuckDBPyConnection]) -> None:
+    opened, alone = both
+    ours = opened.sql(f"select * from {view}")
+    answer = alone.execute(f"select * from {view}")
+    assert [name for name, *_ in answer.description or ()] == ours.columns
+    theirs = answer.fetchall()
     assert sorted(map(repr, theirs)) == sorted(repr(tuple(row[name] for name in ours.columns)) for row in plain(ours))
 
 

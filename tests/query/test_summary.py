@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from rolltrace.query import Store, experiment_overview, open_store, step_series
+from rolltrace.query import Store, experiment_overview, open_store, step_series, summarise
 from rolltrace.query.summarise import summarise_steps
-from rolltrace.query.summary import summary_folder
+from rolltrace.query.summary import listing_file, summary_folder
 from rolltrace.record.tables import FLAGS, LOSSES, SCORES, SPANS, TRAJECTORIES
 from rolltrace.store import Partition, compact, list_parts, prepare, prune, remove_replaced, write_part
 from tests.draining import drain
@@ -260,6 +260,19 @@ def test_summaries_that_stand_for_nothing_are_removed(run: Path) -> None:
     summarise_steps(run)
     assert old - set(summary_folder(run).rglob("*.*"))
     assert len(list(summary_folder(run).rglob("*.parquet"))) == len({part.parent for part in list_parts(run)})
+
+
+@pytest.mark.parametrize("table", ["scores", "trajectories"])
+def test_a_step_whose_parts_another_host_has_removed_meanwhile_is_left_for_later(run: Path, table: str) -> None:
+    maker = summarise._Maker(run, live=False, threads=1)
+    due = maker.due(lambda folder: True)
+    gone = due[0].path
+    for part in list_parts(run):
+        if part.parent == gone and part.name.startswith(table):
+            part.unlink()
+    maker.make(due)
+    maker.close()
+    assert [listing_file(run, folder).exists() for folder in due] == [False] + [True] * len(due[1:])
 
 
 def test_a_store_that_can_only_be_read_is_answered_with_its_summaries(run: Path) -> None:

@@ -15,6 +15,7 @@ from tests.replies import (
     CALL,
     CHAT_USAGE,
     SGLANG,
+    SGLANG_STREAMS,
     TGI,
     CompletionOutput,
     RequestOutput,
@@ -26,6 +27,7 @@ from tests.replies import (
     langchain,
     response,
     response_events,
+    sglang_events,
     vllm,
 )
 
@@ -85,6 +87,8 @@ def test_a_reply_is_a_clean_message_whatever_it_came_in(returned: Any, reply: An
         (response_events(ended=False), THINKING),
         ([vllm("y"), vllm("yes")], YES),  # each has all so far
         ([{"text": "y", "output_ids": [5]}, {"text": "es", "output_ids": [6]}], YES),  # each has what is new
+        *((sglang_events(*new), YES) for new in SGLANG_STREAMS),
+        ([{"text": "y", "meta_info": {}}, {"text": "es", "meta_info": {}}], YES),
         ([{"token": token, "generated_text": None} for token in TGI["details"]["tokens"]], YES),
         ([{"choices": [{"text": "y"}], "object": "text_completion"},
           {"choices": [{"text": "es"}], "object": "text_completion"}], YES),
@@ -122,6 +126,9 @@ def test_several_answers_are_several_replies() -> None:
     output = RequestOutput("sure?", [1], [CompletionOutput(0, "yes", [5]), CompletionOutput(1, "no", [6])])
     assert [reply["content"] for reply in replies_of(seen(output))] == ["yes", "no"]
     assert [reply["content"] for reply in replies_of(seen([vllm("a"), vllm("b")]))] == ["a", "b"]
+    assert [reply["content"] for reply in replies_of(seen([SGLANG, SGLANG]))] == ["yes", "yes"]
+    several = [{**event, "index": index} for event in sglang_events() for index in (0, 1)]
+    assert [reply["content"] for reply in replies_of(seen(streamed(several)))] == ["yes", "yes"]
     assert reply_of(seen(output)) is None
 
 

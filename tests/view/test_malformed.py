@@ -34,7 +34,6 @@ HEAD = b"GET /api/status HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n"
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(500),  # TLS to a port without
         b"GET\r\n\r\n",
         b"GET /api/status\r\n\r\n",
-        b"GET /api/status HTTP/9.9\r\nHost: 127.0.0.1\r\n\r\n",
         b"GET /api/status HTTP/1.1\r\n\r\n",  # no host
         b"GET /api/status HTTP/1.1\r\nHost: a\r\nHost: 127.0.0.1\r\n\r\n",
         b"GET http://evil.example/api/status HTTP/1.1\r\nHost: evil.example\r\n\r\n",

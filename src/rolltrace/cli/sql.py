@@ -45,7 +45,8 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--print-views",
         action="store_true",
-        help="print SQL that creates the views over the store's Parquet files, for an engine without rolltrace",
+        help="print SQL that creates the views over a store's Parquet files or a lake's Delta tables, for an engine "
+        "without rolltrace",
     )
     parser.add_argument(
         "--dialect", choices=DIALECT_NAMES, help=f"of --print-views: {', '.join(DIALECT_NAMES)} (default: duckdb)"
@@ -98,6 +99,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _print_views(options: argparse.Namespace) -> int:
+    from rolltrace.lake import mirror_in
     from rolltrace.query import view_statements
     from rolltrace.store import check_version, list_parts, table_of
 
@@ -107,8 +109,12 @@ def _print_views(options: argparse.Namespace) -> int:
         raise ConfigError(f"--print-views prints the views and runs no statement; not {options.query!r:.60}")
     store = store_of(options)
     check_version(store)
+    dialect, lake = options.dialect or "duckdb", mirror_in(store)
+    if lake is not None:
+        print(view_statements(dialect, options.path or lake.place.url, lake.filled_tables(), is_lake=True))
+        return 0
     stored = {table_of(part) for part in list_parts(store)}
-    print(view_statements(options.dialect or "duckdb", options.path or str(store.absolute()), stored))
+    print(view_statements(dialect, options.path or str(store.absolute()), stored))
     return 0
 
 

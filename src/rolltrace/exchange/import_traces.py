@@ -2,7 +2,8 @@
 
 A line is a trace: `id`, `name`, `start_ns`, `end_ns`, `status`, `error`, `tags`, `where` (coordinates, as numbers or
 text), `scores` and `spans`, each with `id`, `parent`, `name`, `kind`, times, `status`, `error`, `inputs` and
-`outputs`.
+`outputs`. A score has `name` and `value` and perhaps `terms`, `reason`, `author`, `time_ns` and `span`, the id of the
+span that a text is about.
 """
 
 from __future__ import annotations
@@ -26,7 +27,6 @@ from rolltrace.exchange.import_rows import (
     op_id,
     row,
     sample,
-    score_row,
     whole,
 )
 from rolltrace.exchange.importer import Line, LineReader, Source, place_of
@@ -68,8 +68,10 @@ def reader_of(tool: str, source: Source) -> LineReader:
         place = _place(source, line, xxhash.xxh3_128_hexdigest(repr(told).encode("utf-8", "backslashreplace")), where)
         columns = ("name", "start_ns", "end_ns", "status", "error", "tags")
         own = {name: record.get(name) for name in columns}
-        rows = [row(TRAJECTORIES, place, own), *_spans(place, listed(record, "spans"))]
-        rows += _scores(place, listed(record, "scores"), record.get("end_ns") or record.get("start_ns"))
+        spans, end_ns = listed(record, "spans"), record.get("end_ns") or record.get("start_ns")
+        numbers = {span.get("id"): number for number, span in enumerate(spans)}
+        rows = [row(TRAJECTORIES, place, own), *_spans(place, spans, numbers)]
+        rows += _scores(place, listed(record, "scores"), numbers, end_ns)
         return checks.flagged(place, rows)
 
     return read
@@ -85,8 +87,7 @@ def _place(source: Source, line: Line, trajectory_id: str, where: Any) -> Place:
     )  # fmt: skip
 
 
-def _spans(place: Place, spans: list[dict[str, Any]]) -> Iterator[ImportedRow]:
-    numbers = {span.get("id"): number for number, span in enumerate(spans)}
+def _spans(place: Place, spans: list[dict[str, Any]], numbers: dict[Any, int]) -> Iterator[ImportedRow]:
     for number, span in enumerate(spans):
         inputs, outputs = span.get("inputs"), span.get("outputs")
         fields = take_columns(inputs, outputs) if span.get("kind") in ("llm", "aux_llm") else {}
@@ -99,19 +100,22 @@ def _spans(place: Place, spans: list[dict[str, Any]]) -> Iterator[ImportedRow]:
         yield row(SPANS, place, {**fields, "inputs": inputs, "outputs": outputs})
 
 
-def _scores(place: Place, scores: list[dict[str, Any]], time_ns: Any) -> Iterator[ImportedRow]:
+def _scores(place: Place, scores: list[dict[str, Any]], numbers: dict[Any, int], time_ns: Any) -> Iterator[ImportedRow]:
     """`NAME/TERM` is a term of the score NAME."""
-    terms: dict[str, dict[str, float]] = {}
+    terms: dict[str, dict[str, Any]] = {}
     for score in scores:
         name, slash, term = str(score.get("name")).partition("/")
         if slash and is_number(score.get("value")):
             terms.setdefault(name, {})[term] = float(score["value"])
     for score in scores:
         name, value = str(score.get("name")), score.get("value")
-        if "/" in name:
+        if "/" in name or value is None:
             continue
+        said = {"name": name, "reason": score.get("reason"), "time_ns": score.get("time_ns") or time_ns}
         if is_number(value):
-            yield score_row(place, value, terms.get(name, {}), time_ns, name)
-        elif value is not None:
-            given = {"name": name, "label": str(value), "reason": score.get("reason"), "time_ns": time_ns}
-            yield row(SCORES, place, given)
+            parts = {**terms.get(name, {}), **(score.get("terms") or {})}
+            yield row(SCORES, place, {**said, "value": value, "terms": parts})
+        else:
+            number = numbers.get(score.get("span"))
+            about = None if number is None else op_id(place.trajectory_id, number)
+            yield row(SCORES, place, {**said, "label": str(value), "author": score.get("author"), "op_id": about})

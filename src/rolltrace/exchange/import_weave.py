@@ -2,7 +2,7 @@
 
 What is named is a project, `ENTITY/NAME` or `NAME`; WANDB_API_KEY, WANDB_BASE_URL and WF_TRACE_SERVER_URL say where it
 is, as for the backend. All calls of a trace are a trajectory. Coordinates are the attributes `step`, `sample_index`,
-`rollout_n` and `validate` of its calls, as verl's tracing and ours write them.
+`rollout_n` and `validate` of its calls, as verl's tracing and ours write them. Feedback becomes scores and labels.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from rolltrace.backends import load
+from rolltrace.exchange.import_rows import number_again
 from rolltrace.exchange.import_traces import kind_by_name, reader_of, write_traces
 from rolltrace.exchange.import_turns import time_of
 from rolltrace.exchange.importer import LineReader, Source
@@ -20,6 +21,9 @@ from rolltrace.record import OP_KINDS
 
 _WHERE = ("step", "sample_index", "rollout_n", "validate")
 _AT_ONCE = 50
+_REACTION, _NOTE, _SCORER = "wandb.reaction.1", "wandb.note.1", "wandb.runnable."
+_PREFIXES = (_SCORER, "wandb.annotation.")
+"""What comes before the name of a scorer, or of what people are asked to say, in the type of feedback."""
 _IN_ORDER = [{"field": "started_at", "direction": "asc"}]
 
 
@@ -46,7 +50,8 @@ def _traces(ask: Callable[[dict[str, Any]], list[dict[str, Any]]]) -> Iterator[d
         if not roots:
             return
         traces: dict[str, list[dict[str, Any]]] = {str(root["trace_id"]): [] for root in roots}
-        for call in ask({"filter": {"trace_ids": list(traces)}, "sort_by": _IN_ORDER}):
+        whole = {"filter": {"trace_ids": list(traces)}, "sort_by": _IN_ORDER, "include_feedback": True}
+        for call in ask(whole):
             traces.setdefault(str(call["trace_id"]), []).append(call)
         yield from (_trace(trace_id, calls) for trace_id, calls in traces.items() if calls)
         offset += len(roots)
@@ -67,7 +72,7 @@ def _trace(trace_id: str, calls: list[dict[str, Any]]) -> dict[str, Any]:
         "where": where,
         "tags": {**tags, "weave_trace": trace_id},
         "spans": spans,
-        "scores": [],
+        "scores": [score for call in calls for score in _scores(call, is_root=call is root)],
     }
 
 
@@ -88,6 +93,51 @@ def _span(call: dict[str, Any]) -> dict[str, Any]:
         "inputs": call.get("inputs"),
         "outputs": call.get("output"),
     }
+
+
+def _scores(call: dict[str, Any], *, is_root: bool) -> Iterator[dict[str, Any]]:
+    """What scorers and people said of a call. Numbers about a call inside have its name before theirs, since a score is
+    about the whole trajectory; a text is about the op."""
+    span = _span(call)
+    for feedback in _feedback(call):
+        kind, payload = str(feedback.get("feedback_type")), feedback.get("payload")
+        prefix = next((each for each in _PREFIXES if kind.startswith(each)), "")
+        name, said = kind.removeprefix(prefix), payload if isinstance(payload, dict) else {"value": payload}
+        if kind == _REACTION:
+            name, said = str(said.get("alias") or said.get("emoji")).strip(":"), {"value": "yes"}
+        elif kind == _NOTE:
+            name, said = "note", {"value": said.get("note")}
+        elif prefix == _SCORER:
+            output = said.get("output")
+            said = output if isinstance(output, dict) else {"value": output}
+            said = {key: number_again(value, digits=False) for key, value in said.items()}
+        author = None if prefix == _SCORER else feedback.get("creator") or feedback.get("wb_user_id") or "weave"
+        about = {"reason": said.get("reason"), "author": author, "time_ns": time_of(feedback.get("created_at"))}
+        about["span"] = None if is_root else span["id"]
+        for each, value in _values(name, said):
+            is_text = isinstance(value, str)
+            terms = said.get("terms") if each == name and isinstance(said.get("terms"), dict) else None
+            yield {
+                **about,
+                "name": each if is_root or is_text else f"{span['name']}.{each}",
+                "value": value,
+                "terms": terms,
+            }
+
+
+def _values(name: str, said: dict[str, Any]) -> list[tuple[str, Any]]:
+    """A value of its own, as ours and most scorers have it, else each part that is one."""
+    own = next((said[key] for key in ("value", "label") if said.get(key) is not None), None)
+    parts = {name: own} if own is not None else {f"{name}.{key}": value for key, value in said.items()}
+    plain = {key: float(value) if isinstance(value, bool) else value for key, value in parts.items()}
+    return [(key, value) for key, value in plain.items() if isinstance(value, int | float | str)]
+
+
+def _feedback(call: dict[str, Any]) -> list[dict[str, Any]]:
+    summary = call.get("summary")
+    own = summary.get("weave") if isinstance(summary, dict) else None
+    given = own.get("feedback") if isinstance(own, dict) else None
+    return [each for each in given if isinstance(each, dict)] if isinstance(given, list) else []
 
 
 def _attributes(call: dict[str, Any]) -> dict[str, Any]:

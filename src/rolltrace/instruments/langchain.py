@@ -2,10 +2,16 @@
 
 A run becomes an op: model calls are turns, tools are tools; of chains only the outermost and the nodes of a graph,
 since the many between say nothing that those do not.
+
+A callback can say where the code of a tool belongs, because LangChain copies the context right after it. It cannot take
+that back: the callback at the end runs in another task where the tool is asynchronous. So the methods that run a tool
+are changed too, to leave the place as they found it.
 """
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
@@ -14,7 +20,10 @@ from rolltrace.capture import scope
 from rolltrace.instruments.op import OpenOp, begin_turn, is_recording
 from rolltrace.instruments.protocols import public_parameters
 from rolltrace.instruments.running import Running
-from rolltrace.integrations import Instrument, Undo
+from rolltrace.integrations import Instrument, Undo, replace
+
+_begins_tool: ContextVar[bool] = ContextVar("rolltrace_langchain_tool", default=False)
+"""A tool is about to be run here by somebody who sets the place back."""
 
 
 class _Run(NamedTuple):
@@ -75,6 +84,9 @@ def change(context: Any) -> Undo:
                 given = inputs if isinstance(inputs, dict) else {"input": input_str}
                 op = OpenOp(_name(serialized, more), "tool", given, _place(runs, parent_run_id))
                 runs.add(run_id, _Run(op, op))
+                if _begins_tool.get():
+                    _begins_tool.set(False)
+                    scope.current.set(op)
             except Exception:
                 caught("langchain")
 
@@ -109,11 +121,57 @@ def change(context: Any) -> Undo:
     # Of every context: one that is set would be missing in the threads that were started before.
     variable: ContextVar[Any] = ContextVar("rolltrace_langchain", default=Handler())  # noqa: B039
     context.register_configure_hook(variable, inheritable=True)
+    tools = Instrument("langchain_core", "langchain_core.tools.base", _change_tools)
+    tools.install()
 
     def undo() -> None:
+        tools.uninstall()
         context._configure_hooks[:] = [each for each in context._configure_hooks if each[0] is not variable]
 
     return undo
+
+
+def _change_tools(module: Any) -> Undo:
+    tool = module.BaseTool
+    undo_run, undo_arun = replace(tool, "run", _keeps_place(tool.run)), replace(tool, "arun", _akeeps_place(tool.arun))
+
+    def undo() -> None:
+        undo_run()
+        undo_arun()
+
+    return undo
+
+
+def _keeps_place(run: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(run)
+    def kept(*args: Any, **kwargs: Any) -> Any:
+        if not is_recording():
+            return run(*args, **kwargs)
+        before = scope.current.get()
+        _begins_tool.set(True)
+        try:
+            return run(*args, **kwargs)
+        finally:
+            _begins_tool.set(False)
+            scope.current.set(before)
+
+    return kept
+
+
+def _akeeps_place(arun: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(arun)
+    async def kept(*args: Any, **kwargs: Any) -> Any:
+        if not is_recording():
+            return await arun(*args, **kwargs)
+        before = scope.current.get()
+        _begins_tool.set(True)
+        try:
+            return await arun(*args, **kwargs)
+        finally:
+            _begins_tool.set(False)
+            scope.current.set(before)
+
+    return kept
 
 
 def _place(runs: Running[_Run], parent_run_id: Any) -> scope.Place | None:

@@ -33,7 +33,7 @@ def change(litellm: Any) -> Undo:
                 if running.get(key) is not None:  # an attempt after one that failed
                     return
                 body = {"model": model, "messages": messages, **public_parameters(kwargs.get("optional_params"))}
-                running.add(key, begin_turn("litellm.completion", body, outermost=True))
+                running.add(key, begin_turn("litellm.completion", body, outermost=True, ends_late="litellm"))
             except Exception:
                 caught("litellm")
 

@@ -7,8 +7,10 @@ function that the user traced as a model call is the turn itself: what is inside
 
 from __future__ import annotations
 
+import sys
 from contextvars import ContextVar
 from functools import lru_cache
+from types import FrameType
 from typing import Any
 
 from msgspec import Raw
@@ -20,7 +22,7 @@ from rolltrace.record import MODEL_KINDS, NOTHING, Error, OpKind, Status
 
 _around: ContextVar[OpenOp | None] = ContextVar("rolltrace_model_call", default=None)
 """The model call that is being made here, as whoever is further out sees it. It may have ended since: a callback may
-run where it cannot set this back."""
+run where it cannot set this back, or only later."""
 
 
 _loose = Conversations()
@@ -39,7 +41,7 @@ def _described(name: str, kind: OpKind) -> Call:
 class OpenOp(StreamSpan):
     """One call that is going on. It ends once; whatever comes after that is ignored."""
 
-    __slots__ = ("_is_turn", "_name", "conversation", "enclosing", "is_stream")
+    __slots__ = ("_is_turn", "_name", "_package", "conversation", "enclosing", "is_model_call", "is_stream")
 
     def __init__(
         self, name: str, kind: OpKind, inputs: Any, place: scope.Place | None, *, is_stream: bool = False
@@ -48,6 +50,9 @@ class OpenOp(StreamSpan):
         self._name = name
         self.is_stream = is_stream
         """What it gives comes in items."""
+        self.is_model_call = False
+        """Even if another op is the turn."""
+        self._package = ""
         self._is_turn = True
         self.enclosing = scope.current.get()
         """What stood around it where it began."""
@@ -63,6 +68,13 @@ class OpenOp(StreamSpan):
     def is_open(self) -> bool:
         """Whether it goes on; what was open when tracing ended, or began anew, does not."""
         return self._recorder is not None and self._recorder is scope.recorder
+
+    def is_around(self, name: str, enclosing: scope.Place | None) -> bool:
+        """Whether a model call of this name that begins here is the same as this one, seen further in."""
+        if not self.is_open or self.enclosing is not enclosing:
+            return False
+        # An SDK that tells late of the end may have returned long ago. None of those calls itself.
+        return not self._package or (self._name != name and _is_running(self._package))
 
     def given(self, inputs: Any) -> None:
         """What it was given, now that it is known. Never raises."""
@@ -131,8 +143,9 @@ def is_recording() -> bool:
 
 
 def begin_turn(
-    name: str, inputs: Any, place: scope.Place | None = None, *, is_stream: bool = False, outermost: bool = False
-) -> OpenOp:
+    name: str, inputs: Any, place: scope.Place | None = None, *, is_stream: bool = False, outermost: bool = False,
+    ends_late: str = "",
+) -> OpenOp:  # fmt: skip
     """A model call begins here.
 
     Args:
@@ -141,10 +154,11 @@ def begin_turn(
         place: Where it belongs, if whoever is further out does not say so.
         is_stream: What it gives comes in items.
         outermost: Others that are further in may see this call too.
+        ends_late: The package that makes the call, if it may tell of its end after it has returned.
     """
     enclosing, around = scope.current.get(), _around.get()
     conversation = None
-    if around is not None and around.is_open and around.enclosing is enclosing:
+    if around is not None and around.is_around(name, enclosing):
         place = around
         around.is_no_turn()
     elif place is None:
@@ -154,10 +168,21 @@ def begin_turn(
             place = None if conversation is None else conversation.place
     kind: OpKind = "other" if _is_turn(enclosing) else "llm"
     op = OpenOp(name, kind, inputs, place, is_stream=is_stream)
+    op.is_model_call, op._package = True, ends_late
     op.conversation = conversation
     if outermost:
         _around.set(op)
     return op
+
+
+def _is_running(package: str) -> bool:
+    """Whether we were called by code of this package, however far out; also where it awaits."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if frame.f_globals.get("__name__", "").partition(".")[0] == package:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _is_turn(place: scope.Place | None) -> bool:

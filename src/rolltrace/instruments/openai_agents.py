@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextvars import Token
 from importlib import import_module
 from typing import Any
 
@@ -23,6 +24,8 @@ def change(tracing: Any) -> Undo:
     base: Any = import_module("agents.tracing.processor_interface").TracingProcessor
     roots: Running[OpenOp] = Running()
     spans: Running[OpenOp] = Running()
+    places: Running[Token[scope.Place | None]] = Running()
+    """What was around each tool where it began, which is where it ends too."""
 
     class Processor(base):  # type: ignore[misc]
         """Never raises, and sends nothing."""
@@ -55,11 +58,14 @@ def change(tracing: Any) -> Undo:
                     kind: Any = "tool" if data.type == "function" else "other"
                     op = OpenOp(str(getattr(data, "name", None) or data.type), kind, _inputs(data), place)
                 spans.add(span.span_id, op)
+                if data.type == "function":  # what the tool does belongs to it
+                    places.add(span.span_id, scope.current.set(op))
             except Exception:
                 caught("openai-agents")
 
         def on_span_end(self, span: Any) -> None:
             op = spans.take(span.span_id)
+            scope.leave(places.take(span.span_id))
             if op is None:
                 return
             try:

@@ -85,7 +85,8 @@ def _retry(sleep: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(sleep)
     def choose(*args: Any, **kwargs: Any) -> Any:
-        is_model_call = isinstance(scope.current.get(), OpenOp)
+        here = scope.current.get()
+        is_model_call = isinstance(here, OpenOp) and here.is_model_call
         return (traced if is_model_call else sleep)(*args, **kwargs)
 
     return choose

@@ -211,6 +211,15 @@ class Mirror:
         """Whether something is gone that was fetched last."""
         return any(map(is_hollow, self._fetched_last))
 
+    def filled_tables(self) -> set[str]:
+        """The tables that have parts in the lake.
+
+        Raises:
+            OutageError, BackendError: the lake cannot be reached.
+        """
+        self.refresh()
+        return {table_of(part) for part in self._parts}
+
     def row_counts(self, parts: Sequence[Path]) -> dict[str, int]:
         """How many rows of each table some parts have, as the tables say."""
         counts: dict[str, int] = {}

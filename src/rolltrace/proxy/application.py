@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from rolltrace._guard import logger
 from rolltrace.instruments import call_name, value_of
 from rolltrace.proxy.address import CONTEXT_HEADER, TOKEN_HEADER, Address, address_of
 from rolltrace.proxy.enrich import asks_more
@@ -36,6 +37,7 @@ class Proxy:
         self._enrich = enrich
         self._guesses = Guesses()
         self._sessions = Sessions()
+        self._has_refused_websocket = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -47,6 +49,8 @@ class Proxy:
         refusal = await self._refusal(scope, headers, address)
         if refusal is not None:
             return await _answer(send, *refusal)
+        if headers.get("upgrade", "").lower() == "websocket":
+            return await self._refuse_websocket(send, address)
         try:
             await self._pass_on(scope, headers, address, receive, send)
         except _Gone:
@@ -69,6 +73,16 @@ class Proxy:
             return 429, "too many wrong tokens"
         self._guesses.wrong(client)
         return 401, "this is not the token of this proxy"
+
+    async def _refuse_websocket(self, send: Send, address: Address) -> None:
+        """Agents read 426 as "ask over HTTP": Codex does so at once, where it tries again five times after others."""
+        if not self._has_refused_websocket:
+            self._has_refused_websocket = True
+            logger.warning(
+                "an agent asked for a WebSocket (%s), which is not recorded: it is told to use HTTP (426)", address.path
+            )
+        what = "rolltrace proxy records HTTP, not WebSockets: send the same request by POST"
+        await _answer(send, 426, what, (b"upgrade", b"HTTP/1.1"))
 
     async def _pass_on(
         self, scope: Scope, headers: Mapping[str, str], address: Address, receive: Receive, send: Send
@@ -192,9 +206,9 @@ def _raw_path(scope: Scope, address: Address) -> str:
     return f"{path}?{query}" if query else path
 
 
-async def _answer(send: Send, status: int, what: str) -> None:
+async def _answer(send: Send, status: int, what: str, *more: tuple[bytes, bytes]) -> None:
     body = msgspec.json.encode({"error": {"type": "rolltrace_proxy", "message": what}})
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()), *more]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 

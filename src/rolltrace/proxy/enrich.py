@@ -30,8 +30,10 @@ def asks_more(name: str, asked: Body) -> Body:
     return {**asked, **more}
 
 
-def takes_out(asked: Body, answer: Body) -> Body | None:
+def takes_out(asked: Body, answer: Any) -> Any:
     """The answer, or an event of it, as the agent would have got it; None if it would not have got it at all."""
+    if isinstance(answer, list):  # SGLang's, to several prompts
+        return [takes_out(asked, each) for each in answer]
     if not isinstance(answer, dict):
         return answer
     seen = dict(answer)

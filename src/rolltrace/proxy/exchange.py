@@ -58,7 +58,7 @@ class Exchange:
             whole = b"".join([chunk async for chunk in body])
             self._read(whole, response)
             answer = value_of(whole)
-            if isinstance(answer, dict) and self.asked is not None:
+            if isinstance(answer, dict | list) and self.asked is not None:
                 whole = msgspec.json.encode(takes_out(self.asked, answer))
             await send(_start(response, {b"content-length": str(len(whole)).encode()}))
             return await send({"type": "http.response.body", "body": whole})

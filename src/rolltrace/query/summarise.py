@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from itertools import groupby
 from pathlib import Path
 
+import duckdb
 import pyarrow as pa
 
 from rolltrace.query.damage import Unreadable, count_rows, count_values
@@ -95,6 +96,16 @@ class _Maker(Engine):
 
     def make(self, folders: list[Folder]) -> None:
         """The summaries of some steps of one experiment."""
+        try:
+            self._make(folders)
+        except (OSError, duckdb.Error):
+            there = [folder for folder in folders if all(part.exists() for part in folder.parts)]
+            if len(there) == len(folders):
+                raise
+            if there:  # another host has replaced parts of the others and removed them: these are another time's turn
+                self.make(there)
+
+    def _make(self, folders: list[Folder]) -> None:
         try:
             self._fetch(part for folder in folders for part in folder.parts)
         except Unreadable:  # of a lake: these steps get none

@@ -76,7 +76,7 @@ def _are_pieces(items: list[Any]) -> bool:
     first = _chunk(items[0])
     if not isinstance(first, dict):
         return False
-    return _way_of([item for item in map(_chunk, items) if isinstance(item, dict)]) not in (None, _texts)
+    return _way_of([item for item in map(_chunk, items) if isinstance(item, dict)]) not in (None, _texts, _sglang)
 
 
 def _way_of(items: list[Item]) -> Callable[[list[Item]], Any] | None:
@@ -96,6 +96,8 @@ def _way_of(items: list[Item]) -> Callable[[list[Item]], Any] | None:
         return _completion
     if any(isinstance(item.get("token"), dict) and "text" in item["token"] for item in items):
         return _tgi
+    if all(isinstance(item.get("meta_info"), dict) and ("text" in item or "output_ids" in item) for item in items):
+        return _sglang
     return _texts if all(_text_place(item) is not None for item in items) else None
 
 
@@ -169,6 +171,8 @@ def _completion(items: list[Item]) -> Item:
         if isinstance(logprobs, dict) and isinstance(logprobs.get("token_logprobs"), list):
             kept = whole.setdefault("logprobs", {"token_logprobs": []})["token_logprobs"]
             kept += logprobs["token_logprobs"]
+        if isinstance(choice.get("prompt_token_ids"), list):  # vLLM has them in the choice, once
+            whole["prompt_token_ids"] = choice["prompt_token_ids"]
     about = _newest(items, "id", "model", "usage", "prompt_token_ids")
     return {**about, "choices": [choices[index] for index in sorted(choices)]}
 
@@ -283,6 +287,36 @@ def _tgi(items: list[Item]) -> Item:
         )
     details = last.get("details")
     return {"generated_text": text, "details": {**(details if isinstance(details, dict) else {}), "tokens": tokens}}
+
+
+def _sglang(items: list[Item]) -> Any:
+    """Events of SGLang's `/generate`: each has all so far, or what is new. Of several answers, a list as without a
+    stream."""
+    answers: dict[int, list[Item]] = {}
+    for item in items:
+        answers.setdefault(item.get("index") or 0, []).append(item)
+    wholes = [_sglang_answer(answers[index]) for index in sorted(answers)]
+    return wholes[0] if len(wholes) == 1 else wholes
+
+
+def _sglang_answer(items: list[Item]) -> Item:
+    """Servers differ in whether text, ids and logprobs grow; `completion_tokens` always counts all tokens so far."""
+    last, info = dict(items[-1]), dict(items[-1]["meta_info"])
+    count, last_has_all = info.get("completion_tokens"), False
+    for holder, places, name in (
+        (last, items, "output_ids"),
+        (info, [item["meta_info"] for item in items], "output_token_logprobs"),
+    ):
+        lists = [place[name] for place in places if isinstance(place.get(name), list)]
+        if lists and len(lists[-1]) == count:
+            last_has_all = True
+        elif sum(map(len, lists)) == count:
+            holder[name] = [each for values in lists for each in values]
+    texts = [item["text"] for item in items if isinstance(item.get("text"), str)]
+    grows = all(after.startswith(before) for before, after in pairwise(texts))
+    if texts and not last_has_all and not (grows and len(texts[-1]) > len(texts[0])):
+        last["text"] = "".join(texts)
+    return {**last, "meta_info": info}
 
 
 def _text_place(item: Item) -> Item | None:

@@ -8,15 +8,18 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 
 @contextmanager
-def proxying(upstream: str, store: Path, *options: str, variables: dict[str, str] | None = None) -> Iterator[str]:
+def proxying(
+    upstream: str, store: Path, *options: str, variables: dict[str, str] | None = None, stderr: IO[str] | None = None
+) -> Iterator[str]:
     """Gives its address; it ends as Ctrl-C would end it."""
     command = [sys.executable, "-m", "rolltrace", "proxy", "--upstream", upstream, "--port", "0", "--store", str(store)]
     process = subprocess.Popen(
         [*command, "--project", "agents", *options],
-        stdout=subprocess.PIPE, text=True, env={**os.environ, **(variables or {})},
+        stdout=subprocess.PIPE, stderr=stderr, text=True, env={**os.environ, **(variables or {})},
     )  # fmt: skip
     assert process.stdout is not None
     try:

@@ -2,8 +2,9 @@
 
 A token is a byte of UTF-8, so ids, logprobs and counts can be checked. Words in what the user said steer it: TOOL (the
 first tool is called, once), SUBAGENT (Claude Code's tool for one is called), FLAKY (503 at the first attempt), CUT (the
-connection breaks after three events), HOLD (the second event waits for `Service.confirmed`), ERROR (400). `seen` has
-the requests, `answers` what was answered, streamed or not, in the form it has when it is not streamed.
+connection breaks after three events), HOLD (the second event waits for `Service.confirmed`), LATER (the third one
+does), ERROR (400), INCREMENTAL (events of SGLang have what is new). `seen` has the requests, `answers` what was
+answered, streamed or not, in the form it has when it is not streamed.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ ANSWER = "The answer is 42."
 ARGUMENTS = {
     "Bash": '{"command": "echo 42", "description": "says it"}',
     "Agent": '{"description": "add", "prompt": "what is 17+25, sub-agent?", "subagent_type": "general-purpose"}',
+    "exec_command": '{"cmd": "echo 42"}',
 }
-"""Of the tools that Claude Code has."""
+"""Of the tools that Claude Code and Codex have."""
 WAIT_SEC = 30.0
 
 
@@ -157,7 +159,8 @@ class _Handler(BaseHTTPRequestHandler):
                 self.connection.shutdown(socket.SHUT_RDWR)
                 self.close_connection = True
                 return
-            if number == 1 and "HOLD" in self.asked and not self.server.confirmed.wait(WAIT_SEC):
+            held = (number == 1 and "HOLD" in self.asked) or (number == 2 and "LATER" in self.asked)
+            if held and not self.server.confirmed.wait(WAIT_SEC):
                 self.server.held_out.set()
             self._chunk((f"event: {event['type']}\n" if named else "") + f"data: {json.dumps(event)}\n\n")
         if not named:
@@ -227,10 +230,26 @@ class _Handler(BaseHTTPRequestHandler):
         if body.get("return_token_ids"):
             choice |= {"token_ids": ids(ANSWER), "prompt_token_ids": prompt_ids}
         usage = {"prompt_tokens": len(prompt_ids), "completion_tokens": len(ids(ANSWER)), "total_tokens": 0}
-        self._reply(
-            {"id": f"cmpl-{self.number}", "object": "text_completion", "created": 1, "model": "fake",
-             "choices": [choice], "usage": usage}
-        )  # fmt: skip
+        head = {"id": f"cmpl-{self.number}", "object": "text_completion", "created": 1, "model": "fake"}
+        whole = {**head, "choices": [choice], "usage": usage}
+        if not body.get("stream"):
+            return self._reply(whole)
+        events, at = [], 0
+        for piece in _pieces(ANSWER):
+            part: dict[str, Any] = {**choice, "text": piece, "finish_reason": None}
+            inside = slice(at, at + len(ids(piece)))
+            if choice["logprobs"] is not None:
+                named = ("tokens", "token_logprobs")
+                part["logprobs"] = {**choice["logprobs"], **{name: choice["logprobs"][name][inside] for name in named}}
+            if "token_ids" in choice:
+                part |= {"token_ids": ids(piece), "prompt_token_ids": None if at else prompt_ids}
+            at = inside.stop
+            events.append({**head, "choices": [part]})
+        events[-1]["choices"][0]["finish_reason"] = "stop"
+        if (body.get("stream_options") or {}).get("include_usage"):
+            events.append({**head, "choices": [], "usage": usage})
+        self._stream(whole, events, named=False)
+        return None
 
     def _response(self, body: dict[str, Any]) -> None:
         text = self.arguments if self.tool else self.answer
@@ -309,13 +328,38 @@ class _Handler(BaseHTTPRequestHandler):
         return None
 
     def _generate(self, body: dict[str, Any]) -> None:
-        prompt_ids = body.get("input_ids") or ids(body.get("text") or "")
-        info = {
-            "id": f"r{self.number}", "finish_reason": {"type": "stop"}, "prompt_tokens": len(prompt_ids),
-            "completion_tokens": len(ids(ANSWER)), "cached_tokens": 0,
-            "output_token_logprobs": [[logprob(at), token, None] for at, token in enumerate(ids(ANSWER))],
+        prompt = body.get("input_ids") or body.get("text") or ""
+        if isinstance(prompt, list) and isinstance(prompt[0], list):  # several prompts
+            return self._reply([self._generated(each, body) for each in prompt])
+        whole = self._generated(prompt, body)
+        if not body.get("stream"):
+            return self._reply(whole)
+        new_only = "INCREMENTAL" in self.asked
+        events, begin, end = [], 0, 0
+        for piece in _pieces(ANSWER):
+            begin, end = end if new_only else 0, end + len(ids(piece))
+            event = {**whole, "text": piece if new_only else ANSWER[:end], "output_ids": whole["output_ids"][begin:end]}
+            event["meta_info"] = info = {**whole["meta_info"], "completion_tokens": end}
+            if "output_token_logprobs" in info:
+                info["output_token_logprobs"] = info["output_token_logprobs"][begin:end]
+            if end < len(ANSWER):
+                info["finish_reason"] = None
+            events.append(event)
+        self._stream(whole, events, named=False)
+        return None
+
+    def _generated(self, prompt: Any, body: dict[str, Any]) -> dict[str, Any]:
+        """As SGLang's tokenizer manager puts it together."""
+        info: dict[str, Any] = {
+            "id": f"r{self.number}", "finish_reason": {"type": "stop", "matched": 46},
+            "prompt_tokens": len(prompt if isinstance(prompt, list) else ids(prompt)), "weight_version": "7",
+            "total_retractions": 0,
         }  # fmt: skip
-        self._reply({"text": ANSWER, "meta_info": info})
+        if body.get("return_logprob"):
+            info["input_token_logprobs"] = []
+            info["output_token_logprobs"] = [[logprob(at), token, None] for at, token in enumerate(ids(ANSWER))]
+        info |= {"completion_tokens": len(ids(ANSWER)), "cached_tokens": 1, "e2e_latency": 0.25}
+        return {"text": ANSWER, "output_ids": ids(ANSWER), "meta_info": info}
 
 
 def _messages(body: dict[str, Any]) -> list[dict[str, Any]]:

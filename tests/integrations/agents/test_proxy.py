@@ -15,6 +15,8 @@ from typing import Any
 import anthropic
 import openai
 import pytest
+import websockets.exceptions
+import websockets.sync.client
 
 import rolltrace
 from rolltrace.query import Op
@@ -215,6 +217,24 @@ def test_what_is_no_model_call_passes_and_is_not_recorded(address: str, service:
     claude = anthropic.Anthropic(base_url=address, api_key=KEY)
     assert claude.messages.count_tokens(model="m", messages=said("hi")).input_tokens > 0
     assert traced.row("SELECT count(*) AS n FROM spans")["n"] == before
+
+
+def test_an_agent_that_asks_for_a_websocket_is_told_to_use_http(service: Service, tmp_path: Path) -> None:
+    asked, log = len(service.seen), tmp_path / "log"
+    with log.open("w") as stderr, proxying(service.url, tmp_path / "store", stderr=stderr) as address:
+        for path in ("/v1/responses", "/v1/realtime?model=m"):
+            with pytest.raises(websockets.exceptions.InvalidStatus) as refused:
+                websockets.sync.client.connect(f"ws{address.removeprefix('http')}{path}")
+            answer = refused.value.response
+            assert (answer.status_code, answer.headers["upgrade"]) == (426, "HTTP/1.1")
+            assert "by POST" in json.loads(answer.body)["error"]["message"]
+        client = openai.OpenAI(base_url=f"{address}/v1", api_key=KEY)
+        with pytest.raises(websockets.exceptions.InvalidStatus, match="426"), client.responses.connect():
+            pass
+        assert client.responses.create(model="m", input="by POST").output_text == ANSWER
+    assert [request.path for request in service.seen[asked:]] == ["/v1/responses"]
+    assert log.read_text().count("an agent asked for a WebSocket (/v1/responses)") == 1
+    assert log.read_text().count("\n") == 1
 
 
 def test_a_slow_agent_slows_the_server_down(traced: Traced, store: Path) -> None:

@@ -29,11 +29,11 @@ def imported(path: Path, store: Path, name: str) -> tuple[ImportReport, Store]:
     return report, open_store(store)
 
 
-def run(script: str, folder: Path) -> None:
-    """Another program, in a home of its own and without a network."""
+def run(script: str, folder: Path, *arguments: str, python: str = sys.executable) -> None:
+    """Another program, in a home of its own and without a network; it writes into a folder."""
     folder.mkdir(exist_ok=True)
     environment = {**os.environ, "HOME": str(folder), "LITELLM_LOCAL_MODEL_COST_MAP": "True", "WEAVE_DISABLED": "true"}
-    command = [sys.executable, str(HERE / script), str(folder)]
+    command = [python, str(HERE / script), *arguments, str(folder)]
     done = subprocess.run(
         command, env=environment, cwd=folder, capture_output=True, text=True, check=False, timeout=200
     )
@@ -72,6 +72,32 @@ def test_a_trajectory_of_mini_swe_agent(tmp_path: Path) -> None:
     commands = [op for op in trajectory.ops if op.kind == "tool"]
     assert "42" in str(commands[0].outputs)
     assert trajectory.tags["submission"].strip() == "42"
+
+
+HARBOR = HERE.parents[2] / ".venvs" / "harbor" / "bin" / "python"
+
+
+@pytest.mark.skipif(not HARBOR.exists(), reason="Harbor needs Python 3.12: make environment-harbor")
+def test_trials_of_harbor(tmp_path: Path) -> None:
+    run("make_harbor.py", tmp_path / "job", str(SAMPLES), python=str(HARBOR))
+    report, store = imported(tmp_path / "job", tmp_path / "store", "harbor")
+    assert report.imported == 2
+    codex, claude = store.trajectories(order="-reward").rows()
+    assert [(row["sample_index"], row["reward"], row["status"]) for row in (codex, claude)] == [
+        ("sums", 1.0, "ok"), ("sums", 0.5, "ok"),
+    ]  # fmt: skip
+    for row, name in ((codex, "codex"), (claude, "claude-code")):
+        form, sessions = IMPORTS[name], SAMPLES / name.replace("-", "_")
+        target = Target(tmp_path / name, "p", "e")
+        assert import_files(form.reader, [sessions], target, files_of=form.files).imported == 1
+        sessions_store = open_store(tmp_path / name)
+        (session,) = sessions_store.trajectories().rows()
+        columns = ("turns", "tool_calls", "prompt_tokens", "response_tokens")
+        assert [row[column] for column in columns] == [session[column] for column in columns]
+        (tool,) = [op for op in store.trajectory(row["trajectory_id"]).walk() if op.kind == "tool"]
+        (called,) = [op for op in sessions_store.trajectory(session["trajectory_id"]).walk() if op.kind == "tool"]
+        assert tool.name == called.name
+        assert tool.outputs.startswith(called.outputs)  # Harbor adds that the tool failed
 
 
 @pytest.mark.parametrize("name", ["rollout_7.pt", "rollout_eval_7.pt"])

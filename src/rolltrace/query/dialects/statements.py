@@ -1,4 +1,4 @@
-"""The statements that create the views of a store in another engine, over its Parquet files alone.
+"""The statements that create the views of a store in another engine, over its Parquet files or a lake's Delta tables.
 
 The views are those of `query.views.whole_views`. For DuckDB they are printed as they are; for the others the files
 beside this one hold them in their dialect, written by `make gen`. Only the tables below the views depend on the store:
@@ -18,10 +18,12 @@ from rolltrace.record import TABLES, ColumnType, Table
 _LIMITS = (
     "These views read the finished parts only: what is still in journals is not in them (rolltrace drain).",
     "For half a minute after a compaction the parts that it replaced are still there and their rows count twice.",
-    "Names that begin with _ are steps on the way, and may change.",
 )
+_LIMITS_OF_LAKE = ("These views read what was shipped: what is still on its node is not in them (rolltrace ship).",)
+_INTERNAL = "Names that begin with _ are steps on the way, and may change."
 _PARTS = "data/*/*/*"
 """Where the parts are, below the store: project, experiment, step."""
+_NO_PARTS = "no parts yet: print the views again once there are"
 
 
 class Dialect(NamedTuple):
@@ -35,25 +37,30 @@ class Dialect(NamedTuple):
     types: dict[ColumnType, str]
     table: Callable[[str, Table, bool], str]
     """The statement that makes a table of its parts: from the path of the store, and whether there are any."""
+    lake_table: Callable[[str, Table, bool], str]
+    """The same of a lake, from its Delta table."""
     notes: tuple[str, ...] = ()
 
 
-def view_statements(dialect: str, path: str, stored: Collection[str]) -> str:
+def view_statements(dialect: str, path: str, stored: Collection[str], *, is_lake: bool = False) -> str:
     """The SQL that creates the documented views.
 
     Args:
         dialect: One of `DIALECTS`.
-        path: Where the engine finds the store: a folder or a URL.
+        path: Where the engine finds the store or the lake: a folder or a URL.
         stored: The names of the tables that have parts there.
+        is_lake: It is a lake.
 
     Raises:
-        QueryError: there is no such dialect.
+        QueryError: there is no such dialect, or rolltrace cannot say how it reads a lake there.
     """
     if dialect not in DIALECTS:
         raise QueryError(f"unknown dialect {dialect!r}; there are {', '.join(DIALECTS)}")
     chosen = DIALECTS[dialect]
-    about = [f"The views of the rolltrace store {path}, for {chosen.title}.", *_LIMITS, *chosen.notes]
-    tables = [chosen.table(path.rstrip("/"), table, table.name in stored) for table in TABLES]
+    what, limits = ("lake", _LIMITS_OF_LAKE) if is_lake else ("store", _LIMITS)
+    about = [f"The views of the rolltrace {what} {path}, for {chosen.title}.", *limits, _INTERNAL, *chosen.notes]
+    statement = chosen.lake_table if is_lake else chosen.table
+    tables = [statement(path.rstrip("/"), table, table.name in stored) for table in TABLES]
     lines = "\n".join("-- " + line.replace("\n", " ") for line in about)
     return "\n".join([lines, "", *tables, _views(dialect)])
 
@@ -69,28 +76,47 @@ def _quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
+def _escaped(text: str) -> str:
+    """The same for those to whom a backslash is not a character like any other."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
 def _columns(table: Table, types: dict[ColumnType, str]) -> str:
     return ", ".join(f"{column.name} {types[column.type]}" for column in table.columns)
 
 
 def _duckdb_table(path: str, table: Table, has_parts: bool) -> str:
+    parts = _quoted(f"{path}/{_PARTS}/{table.name}--*.parquet")
+    return _duckdb_union(
+        table, f"read_parquet({parts}, union_by_name = true, hive_partitioning = false)" if has_parts else None
+    )
+
+
+def _duckdb_lake_table(path: str, table: Table, has_parts: bool) -> str:
+    return _duckdb_union(table, f"delta_scan({_quoted(f'{path}/{table.name}')})" if has_parts else None)
+
+
+def _duckdb_union(table: Table, parts: str | None) -> str:
     # An empty table first, so that a column which no part has yet is there too, as null.
     empty = ", ".join(f"NULL::{DUCKDB.types[column.type]} AS {column.name}" for column in table.columns)
-    parts = (
-        f" UNION ALL BY NAME\nSELECT * FROM read_parquet({_quoted(f'{path}/{_PARTS}/{table.name}--*.parquet')}, "
-        "union_by_name = true, hive_partitioning = false)"
-        if has_parts
-        else " -- no parts yet: print the views again once there are"
-    )
-    return f"{DUCKDB.create.format(name=table_in_files(table))}\nSELECT {empty} WHERE false{parts}\n;\n"
+    rest = f" UNION ALL BY NAME\nSELECT * FROM {parts}" if parts else f" -- {_NO_PARTS}"
+    return f"{DUCKDB.create.format(name=table_in_files(table))}\nSELECT {empty} WHERE false{rest}\n;\n"
 
 
 def _spark_table(path: str, table: Table, has_parts: bool) -> str:
     place = path.replace("s3://", "s3a://", 1) if path.startswith("s3://") else path
     return (
         f"CREATE OR REPLACE TEMPORARY VIEW {table_in_files(table)} ({_columns(table, SPARK.types)})\n"
-        f"USING parquet OPTIONS (path {_quoted(f'{place}/data')}, pathGlobFilter '{table.name}--*.parquet', "
+        f"USING parquet OPTIONS (path {_escaped(f'{place}/data')}, pathGlobFilter '{table.name}--*.parquet', "
         "recursiveFileLookup 'true');\n"
+    )
+
+
+def _spark_lake_table(path: str, table: Table, has_parts: bool) -> str:
+    raise QueryError(
+        f"there are no views of a lake in Spark's dialect; with the package delta-spark a table of {path!r} is "
+        f"spark.read.format('delta').load({f'{path}/{table.name}'!r}). For the views name a store, or another dialect: "
+        "duckdb, clickhouse"
     )
 
 
@@ -99,17 +125,40 @@ _CLICKHOUSE_FUNCTIONS = {"s3://": "s3", "https://": "s3", "http://": "s3", "gs:/
 
 def _clickhouse_table(path: str, table: Table, has_parts: bool) -> str:
     function = next((name for begin, name in _CLICKHOUSE_FUNCTIONS.items() if path.startswith(begin)), "file")
-    place = _quoted(f"{path}/{_PARTS}/{table.name}--*.parquet")
-    source = f"{function}({place}, 'Parquet', {_quoted(_columns(table, CLICKHOUSE.types))})"
+    return _clickhouse_select(function, f"{path}/{_PARTS}/{table.name}--*.parquet", table)
+
+
+def _clickhouse_lake_table(path: str, table: Table, has_parts: bool) -> str:
+    scheme, _, _ = path.rpartition("://")
+    if scheme not in ("", "s3", "https", "http"):
+        raise QueryError(
+            f"there are no views of a lake at {scheme}:// in ClickHouse's dialect; if its storage speaks S3, say where "
+            "with --path https://HOST/BUCKET/PREFIX"
+        )
+    if not has_parts:
+        return _clickhouse_view(table, f"null({_clickhouse_columns(table)}) -- {_NO_PARTS}")
+    return _clickhouse_select("deltaLake" if scheme else "deltaLakeLocal", f"{path}/{table.name}", table)
+
+
+def _clickhouse_select(function: str, place: str, table: Table) -> str:
+    return _clickhouse_view(table, f"{function}({_escaped(place)}, 'Parquet', {_clickhouse_columns(table)})")
+
+
+def _clickhouse_columns(table: Table) -> str:
+    return _quoted(_columns(table, CLICKHOUSE.types))
+
+
+def _clickhouse_view(table: Table, source: str) -> str:
     return f"{CLICKHOUSE.create.format(name=table_in_files(table))}\nSELECT * FROM {source}{CLICKHOUSE.settings};\n"
 
 
 DUCKDB = Dialect(
-    title="DuckDB",
+    title="DuckDB (a lake: with its extension delta)",
     create="CREATE OR REPLACE VIEW {name} AS",
     settings="",
     types=SQL_TYPES,
     table=_duckdb_table,
+    lake_table=_duckdb_lake_table,
 )
 SPARK = Dialect(
     title="Spark SQL (3.4 or newer)",
@@ -121,7 +170,11 @@ SPARK = Dialect(
         "int8[]": "ARRAY<TINYINT>",
     },
     table=_spark_table,
-    notes=("`inputs` and `outputs` of `spans` that are a plain string come without its quotes.",),
+    lake_table=_spark_lake_table,
+    notes=(
+        "`inputs` and `outputs` of `spans` that are a plain string come without its quotes.",
+        "A view is planned and computed anew for every question: keep what you ask often (docs/howto/engines.md).",
+    ),
 )  # fmt: skip
 CLICKHOUSE = Dialect(
     title="ClickHouse (24.8 or newer)",
@@ -133,9 +186,11 @@ CLICKHOUSE = Dialect(
         "bool": "Nullable(Bool)", "int32[]": "Array(Int32)", "float32[]": "Array(Float32)", "int8[]": "Array(Int8)",
     },
     table=_clickhouse_table,
+    lake_table=_clickhouse_lake_table,
     notes=(
         "A list that is missing is an empty one: ClickHouse has no null lists.",
-        "A server reads files only below its user_files_path; clickhouse-local and chdb read any.",
+        "A server reads files below its user_files_path only; clickhouse-local and chdb read any, but the Delta tables "
+        "of a lake only below the current folder.",
     ),
 )  # fmt: skip
 DIALECTS = {"duckdb": DUCKDB, "spark": SPARK, "clickhouse": CLICKHOUSE}

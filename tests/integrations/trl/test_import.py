@@ -1,0 +1,58 @@
+"""`rolltrace import trl` reads what TRL's own trainer wrote with `log_completions=True`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from rolltrace.exchange import IMPORTS, Target, guess, import_files
+from rolltrace.exchange.importer import ImportReport
+from rolltrace.query import Trajectory, open_store
+
+from .told import Ran
+
+
+@pytest.mark.parametrize("mode", ["plain", "text", "tools", "environments"])
+def test_every_row_that_trl_logged_is_a_trajectory(ran: Callable[[str], Ran], mode: str, tmp_path: Path) -> None:
+    run = ran(mode)
+    assert guess(run.folder).format == "trl"
+    form, target = IMPORTS["trl"], Target(tmp_path / "store", "p", "e")
+    tables = [pd.read_parquet(path) for path in sorted(run.folder.glob("completions/*.parquet"))]
+    count = sum(map(len, tables))
+    report = import_files(form.reader, [run.folder], target, files_of=form.files)
+    again = import_files(form.reader, [run.folder], target, files_of=form.files)
+    assert (report, again) == (ImportReport(count, 0, 0), ImportReport(0, count, 0))
+    store = open_store(tmp_path / "store")
+    imported = [store.trajectory(row["trajectory_id"]) for row in store.trajectories(limit=None).rows()]
+    logged = [row for table in tables for row in table.to_dict("records")]
+    assert sorted(map(told, imported)) == sorted(map(told_by_trl, logged))
+    assert all(op.kind == "llm" for each in imported for op in each.ops[:1])
+    groups = {(each.step, each.sample_index) for each in imported}
+    assert all(each.rollout_n is not None for each in imported)
+    assert len(groups) < len(imported)
+
+
+def told(trajectory: Trajectory) -> Any:
+    said = str(trajectory.conversation[-1].get("content") or "")
+    return (
+        trajectory.step,
+        round(trajectory.advantage or 0.0, 9),
+        said,
+        numbers(trajectory.newest_scores["reward"].terms),
+    )
+
+
+def told_by_trl(row: dict[str, Any]) -> Any:
+    completion = row["completion"]
+    said = completion if isinstance(completion, str) else completion[-1].get("content") or ""
+    others = {name: value for name, value in row.items() if name not in ("step", "prompt", "completion", "advantage")}
+    return row["step"], round(row["advantage"], 9), str(said), numbers(others)
+
+
+def numbers(terms: dict[str, Any]) -> Any:
+    return sorted((name, value) for name, value in terms.items() if value is not None and not math.isnan(value))
