@@ -98,7 +98,8 @@ def _build(store: Path) -> None:
     build_wide(store, TRAJECTORIES)
     with rolltrace.open(store) as opened:
         rows = opened.sql("SELECT project, experiment, step, trajectory_id FROM trajectories ORDER BY ALL").rows()
-    chance, steps = random.Random(0), {}
+    chance = random.Random(0)
+    steps: dict[Partition, list[str]] = {}
     for row in rows:
         steps.setdefault(Partition(row["project"], row["experiment"], row["step"]), []).append(row["trajectory_id"])
     for partition, ids in steps.items():
