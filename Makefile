@@ -214,7 +214,7 @@ test-with-importers: environment-harbor
 test-with-importers: PYTEST_FLAGS = --confcutdir tests/integrations/importers
 # These clients leave connections open, which pytest would find in a later test or after the last one, and fail.
 test-with-weave test-with-agents test-with-openai-3: PYTEST_FLAGS = -p no:unraisableexception
-test-with-mlflow test-with-jupyter: .venvs/chromium
+test-with-mlflow test-with-jupyter test-with-lake: .venvs/chromium
 test-with-agents: environment-claude-code environment-codex
 test-with-engines: environment-duckdb-delta .venvs/java
 test-with-lake: environment-azurite
