@@ -8,7 +8,7 @@ NODE_READY := viewer/node_modules/.ready
 # With the real frameworks and vendors, each in an environment of its own.
 VERL_RELEASES := 0.7.1 0.8.0 0.9.0
 TRL_RELEASES := 1.5.0 1.10.0
-WITH_OLDER_TRL := modes tools ranks
+WITH_OLDER_TRL := modes tools ranks import
 # Each of these has an environment and a suite of the same name.
 SUITES := trackio tinker weave mlflow trl verifiers importers collect jupyter agents
 # Environments without a suite of their own, which CI does not need.
@@ -214,7 +214,7 @@ test-with-importers: environment-harbor
 test-with-importers: PYTEST_FLAGS = --confcutdir tests/integrations/importers
 # These clients leave connections open, which pytest would find in a later test or after the last one, and fail.
 test-with-weave test-with-agents test-with-openai-3: PYTEST_FLAGS = -p no:unraisableexception
-test-with-mlflow test-with-jupyter: .venvs/chromium
+test-with-mlflow test-with-jupyter test-with-lake: .venvs/chromium
 test-with-agents: environment-claude-code environment-codex
 test-with-engines: environment-duckdb-delta .venvs/java
 test-with-lake: environment-azurite

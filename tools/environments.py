@@ -92,7 +92,7 @@ ENVIRONMENTS = {
     # The viewer behind Jupyter's own proxy, in a browser.
     "jupyter": Environment(("jupyter-server==2.21.1", "jupyter-server-proxy==4.6.0", "playwright")),
     "langfuse": Environment(("langfuse==5.0.4",)),
-    "lake": Environment(("deltalake==1.6.6", "obstore==0.12.1", "moto[server]==5.2.5", "boto3==1.44.3")),
+    "lake": Environment(("deltalake==1.6.6", "obstore==0.12.1", "moto[server]==5.2.5", "boto3==1.44.3", "playwright")),
     # What writes the files that are imported, as far as it runs on a CPU and without a network; torch as above.
     "importers": Environment(
         ("torch==2.13.0", "inspect-ai==0.3.285", "mini-swe-agent==2.4.6", "openpipe-art==0.5.18"),

@@ -16,11 +16,11 @@ if os.fork():
 time.sleep(float(sys.argv[2]))
 from pathlib import Path
 from rolltrace.journal import drainer_lock, journal_folder
+from rolltrace.query import summarise_steps
+from rolltrace.store import Lease, remove_replaced
 store = Path(sys.argv[1])
 with drainer_lock(journal_folder(store)) as alone:
     if alone:
-        from rolltrace.query import summarise_steps
-        from rolltrace.store import Lease, remove_replaced
         lease = Lease(store)
         if lease.hold():
             remove_replaced(store)

@@ -30,8 +30,8 @@ _ARGUMENTS = (
 
 
 @contextmanager
-def viewing(store: Path, *more: str) -> Iterator[str]:
-    """The address of a `rolltrace view` of the store; `more` are further arguments."""
+def viewing(store: Path | str, *more: str) -> Iterator[str]:
+    """The address of a `rolltrace view` of the store, or of a lake; `more` are further arguments."""
     command = [sys.executable, "-m", "rolltrace", "view", str(store), *more, "--port", "0", "--no-browser"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as server:
         try:

@@ -6,13 +6,15 @@ import json
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
 from rolltrace.cli import main
+from rolltrace.journal import drainer_lock, journal_folder
 from rolltrace.store import Lease, prepare
 from tests.flow.host import can_be_hosts, command
 
@@ -148,3 +150,13 @@ def test_doctor_says_when_a_holder_looks_dead(store: Path, capsys: pytest.Captur
     assert "takes it over" in told
     main(["stats", str(store)])
     assert "looks dead" in capsys.readouterr().out
+
+
+def test_a_command_waits_for_what_an_earlier_one_left_to_be_done(tmp_path: Path) -> None:
+    prepare(tmp_path)
+    with drainer_lock(journal_folder(tmp_path)) as alone:
+        assert alone
+        merging = subprocess.Popen([sys.executable, "-m", "rolltrace", "compact", str(tmp_path)])
+        with suppress(subprocess.TimeoutExpired):
+            merging.wait(2)
+    assert merging.wait() == 0

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rolltrace.store import Lease
 
 _LOOK_EVERY_SEC = 0.5
+_PATIENCE_SEC = 3.0
 
 
 @contextmanager
@@ -27,7 +28,7 @@ def upkeep_duty(store: Path, when_busy: str) -> Iterator[int | None]:
     """
     from rolltrace.store import Lease
 
-    with drainer_lock(journal_folder(store)) as alone:
+    with _locked(store) as alone:
         if not alone:
             print(f"rolltrace: {when_busy}", file=sys.stderr)
             yield None
@@ -40,6 +41,18 @@ def upkeep_duty(store: Path, when_busy: str) -> Iterator[int | None]:
             yield lease.epoch
         finally:
             lease.release()
+
+
+@contextmanager
+def _locked(store: Path) -> Iterator[bool]:
+    """The lock of this host, waited for a little: what an earlier command left for later holds it for a moment."""
+    deadline = time.monotonic() + _PATIENCE_SEC
+    while True:
+        with drainer_lock(journal_folder(store)) as alone:
+            if alone or time.monotonic() > deadline:
+                yield alone
+                return
+        time.sleep(_LOOK_EVERY_SEC / 5)
 
 
 def _hold(lease: Lease, store: Path) -> bool:

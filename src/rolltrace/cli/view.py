@@ -14,6 +14,7 @@ from urllib.parse import quote
 from rolltrace.cli.options import add_store, store_of
 from rolltrace.cli.output import plain
 from rolltrace.errors import ConfigError
+from rolltrace.files import address_of
 
 _SHORTEST_TOKEN = 16
 _MOST_LABELS = 9
@@ -84,7 +85,7 @@ def run(options: argparse.Namespace) -> int:
     listening = listen(options.host, options.port)
     address = listening.url("http" if certificate is None else "https", root_path)
     url = address + (f"?token={quote(token, safe='')}" if token else "")
-    print(f"rolltrace view of {plain(', '.join(map(str, stores)))}\n  {url}\npress Ctrl-C to stop", flush=True)
+    print(f"rolltrace view of {plain(', '.join(map(address_of, stores)))}\n  {url}\npress Ctrl-C to stop", flush=True)
     if not options.no_browser and has_browser():
         threading.Thread(target=_open_browser, args=(url,), daemon=True).start()
     from rolltrace.view import Writing, access_for  # brings the web server's libraries: a browser can start meanwhile

@@ -2,6 +2,7 @@
 
 from rolltrace.files.access import (
     LAKE_FILE,
+    address_of,
     check_inside,
     check_store,
     file_mode,
@@ -28,6 +29,7 @@ from rolltrace.files.replace import replace_file, replacing
 __all__ = [
     "LAKE_FILE",
     "NumberedFiles",
+    "address_of",
     "can_map",
     "check_inside",
     "check_store",

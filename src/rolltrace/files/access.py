@@ -11,6 +11,7 @@ private, unless it is open to its group and hands its group on (2770 or 2775), w
 from __future__ import annotations
 
 import errno
+import json
 import os
 import re
 import stat
@@ -247,6 +248,14 @@ def read_problem(path: Path, fault: OSError) -> str:
 def is_mirror(store: Path) -> bool:
     """Whether a folder stands for a lake."""
     return os.path.exists(store / LAKE_FILE)  # unlike Path.exists, it does not raise if the folder is closed to us
+
+
+def address_of(store: Path) -> str:
+    """What a store is opened by: its folder, or the address of the lake that the folder stands for."""
+    try:
+        return str(json.loads(read_page(store / LAKE_FILE))["url"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return str(store)
 
 
 def write_problem(store: Path) -> str | None:

@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 import rolltrace
 from rolltrace.exchange import select
+from rolltrace.files import address_of
 from rolltrace.query import (
     Comparison,
     FilterError,
@@ -100,8 +101,8 @@ def status_of(store: Store, writing: Writing) -> dict[str, Any]:
     """The status of one store."""
     status = store_status(store)
     return {
-        "store_name": store.path.name,
-        "store_path": str(store.path),
+        "store_name": address_of(store.path).rpartition("/")[2],
+        "store_path": address_of(store.path),
         "version": rolltrace.__version__,
         "experiments": status.experiments,
         "running": status.running,

@@ -17,11 +17,13 @@ from typing import Any
 import boto3
 import pytest
 
+import rolltrace
 from rolltrace.store import remove_replaced
 from tests.integrations.lake.faults import Proxy
 
 KEYS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_REGION": "us-east-1"}
 BUCKET = "traces"
+LABELLED = "sample_index = 3 and rollout_n = 1"
 _numbers = itertools.count()
 
 
@@ -103,10 +105,13 @@ def shipped(_shipped_once: str, moto: int, recorded: Path, s3: Proxy, lake: str)
 
 @pytest.fixture(scope="session")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store of some steps of two experiments, with late scores and a pruned group. Not to be changed."""
+    """A store of some steps of two experiments, with late scores, a label and a pruned group. Not to be changed."""
     store = tmp_path_factory.mktemp("recorded") / "store"
     record(store, "first", steps=4, samples=6)
     record(store, "second/with a name", steps=2, samples=4)
+    with rolltrace.open(store) as opened:
+        (labelled,) = opened.trajectories(experiment="first", step=2, where=LABELLED).rows()
+        opened.label(labelled["trajectory_id"], "good", author="ann")
     cli("drain", store)
     cli("prune", store, "--where", "step = 1 and reward < 0.3", "--yes")
     remove_replaced(store, grace_sec=0.0)  # nobody is to do it while the store is copied
