@@ -8,7 +8,7 @@ NODE_READY := viewer/node_modules/.ready
 # With the real frameworks and vendors, each in an environment of its own.
 VERL_RELEASES := 0.7.1 0.8.0 0.9.0
 TRL_RELEASES := 1.5.0 1.10.0
-WITH_OLDER_TRL := modes tools ranks
+WITH_OLDER_TRL := modes tools ranks import
 # Each of these has an environment and a suite of the same name.
 SUITES := trackio tinker weave mlflow trl verifiers importers collect jupyter agents
 # Environments without a suite of their own, which CI does not need.

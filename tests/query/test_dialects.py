@@ -99,3 +99,35 @@ def test_every_dialect_has_every_view_or_says_why_not(dialect: str) -> None:
 def test_an_unknown_dialect_is_named() -> None:
     with pytest.raises(QueryError, match=r"unknown dialect 'oracle'; there are duckdb, spark, clickhouse"):
         view_statements("oracle", "store", [])
+
+
+def test_a_lake_is_read_through_its_delta_tables() -> None:
+    every = [table.name for table in TABLES]
+    assert "delta_scan('/lakes/a/spans')" in view_statements("duckdb", "/lakes/a", every, is_lake=True)
+    assert "deltaLakeLocal('/lakes/a/spans', 'Parquet', " in view_statements(
+        "clickhouse", "/lakes/a", every, is_lake=True
+    )
+    on_s3 = view_statements("clickhouse", "s3://bucket/lake/", every, is_lake=True)
+    assert "deltaLake('s3://bucket/lake/spans', 'Parquet', " in on_s3
+    assert "--*.parquet" not in on_s3
+    assert "compaction" not in on_s3
+
+
+def test_a_table_that_a_lake_does_not_have_yet_is_empty() -> None:
+    text = view_statements("clickhouse", "/lakes/a", ["spans"], is_lake=True)
+    assert "/lakes/a/notes" not in text
+    assert "FROM null('trajectory_id Nullable(String), " in text
+
+
+def test_where_an_engine_cannot_read_a_lake_the_message_says_what_can() -> None:
+    with pytest.raises(QueryError, match=r"no views of a lake in Spark's dialect.*delta-spark.*duckdb, clickhouse"):
+        view_statements("spark", "/lakes/a", [], is_lake=True)
+    with pytest.raises(QueryError, match=r"no views of a lake at az:// in ClickHouse's dialect; .* --path https://"):
+        view_statements("clickhouse", "az://container/a", [], is_lake=True)
+
+
+def test_quotes_and_backslashes_of_a_path_are_those_of_the_dialect() -> None:
+    path = r"/it's a \store"
+    assert r"read_parquet('/it''s a \store/data" in view_statements("duckdb", path, ["spans"])
+    assert r"path '/it\'s a \\store/data'" in view_statements("spark", path, ["spans"])
+    assert r"file('/it\'s a \\store/data" in view_statements("clickhouse", path, ["spans"])

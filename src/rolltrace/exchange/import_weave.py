@@ -104,7 +104,7 @@ def _scores(call: dict[str, Any], *, is_root: bool) -> Iterator[dict[str, Any]]:
         prefix = next((each for each in _PREFIXES if kind.startswith(each)), "")
         name, said = kind.removeprefix(prefix), payload if isinstance(payload, dict) else {"value": payload}
         if kind == _REACTION:
-            name, said = str(said.get("alias") or said.get("emoji")).strip(":"), {"value": "yes"}
+            name, said = str(said.get("alias") or said.get("emoji") or "reaction").strip(":"), {"value": "yes"}
         elif kind == _NOTE:
             name, said = "note", {"value": said.get("note")}
         elif prefix == _SCORER:

@@ -73,7 +73,7 @@ class OpenOp(StreamSpan):
         """Whether a model call of this name that begins here is the same as this one, seen further in."""
         if not self.is_open or self.enclosing is not enclosing:
             return False
-        # An SDK that tells late of the end may have returned long ago. None of those calls itself.
+        # A package that tells of the end late may have returned long ago. It does not call itself to make one call.
         return not self._package or (self._name != name and _is_running(self._package))
 
     def given(self, inputs: Any) -> None:

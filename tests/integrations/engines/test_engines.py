@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,10 +13,11 @@ import pytest
 from benchmarks.engines import answers as engines
 from benchmarks.engines.questions import QUESTIONS
 from benchmarks.engines.spark import spark_session
+from tests.docs.pages import ROOT, blocks_of
 
 from .comparing import assert_same_answers, assert_same_rows
 
-ROOT = Path(__file__).parents[3]
+PAGE = ROOT / "docs" / "howto" / "engines.md"
 
 
 @pytest.mark.parametrize("engine", ["DuckDB", "Polars", "ClickHouse"])
@@ -35,11 +38,20 @@ def test_twenty_answers_of_spark_are_equal_to_ours(demo_store: Path, ours: list[
 
 
 def test_the_table_of_the_docs_is_about_these_questions(ours: list[engines.Rows]) -> None:
-    page = (ROOT / "docs" / "howto" / "engines.md").read_text()
+    page = PAGE.read_text()
     for number, (question, rows) in enumerate(zip(QUESTIONS, ours, strict=True), 1):
         assert rows
         assert f"| {number}. {question.title} |" in page
     assert "DIFFERENT" not in page
+
+
+@pytest.mark.parametrize("engine", ["clickhouse", "spark"])
+def test_the_example_of_the_docs_runs(engine: str, demo_store: Path) -> None:
+    (example,) = (block.text for block in blocks_of(PAGE) if block.language == f"python {engine}")
+    command = [sys.executable, "-c", example]
+    done = subprocess.run(command, cwd=demo_store.parent, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "avg(reward)" in done.stdout
 
 
 def test_clickhouse_has_the_same_rows(odd_store: Path) -> None:
