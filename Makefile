@@ -69,10 +69,11 @@ test: $(READY) ## run the tests (a few minutes)
 test-matrix: ## run the tests on other Pythons and with the oldest dependencies (each takes as long as `make test`)
 	$(PYTHON) tools/matrix.py $(MATRIX)
 
+nightly: export ROLLTRACE_NIGHTLY = 1
 nightly: $(READY) $(LONG_SUITES:%=test-with-%) ## the same with long series: more kills, more examples, more engines (hours)
-	ROLLTRACE_NIGHTLY=1 $(BIN)/python -m pytest -n auto --dist worksteal --timeout 3600
+	$(BIN)/python -m pytest -n auto --dist worksteal --timeout 3600
 	$(BIN)/python -m pip install --quiet --group browser
-	ROLLTRACE_NIGHTLY=1 $(BIN)/python -m pytest -n auto --timeout 3600 tests/browser/test_api_fuzz.py
+	$(BIN)/python -m pytest -n auto --timeout 3600 tests/browser/test_api_fuzz.py
 
 check: $(READY) check-viewer ## formatting, lint, types, layers, spelling, and the same for the viewer
 	$(BIN)/ruff format --check .

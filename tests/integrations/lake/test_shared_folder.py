@@ -40,9 +40,10 @@ ROOT = Path(__file__).parents[3]
 pytestmark = pytest.mark.skipif(not can_be_hosts(), reason="no namespaces can be made here")
 
 
+@pytest.mark.timeout(nightly(7200, 300))
 @pytest.mark.parametrize("how", ["stop", "kill"])
 def test_a_host_may_be_suspended_or_killed_at_any_step_of_shipping(tmp_path: Path, how: str) -> None:
-    every, first = nightly(1, 160), nightly(1, 130 if how == "stop" else 90)
+    every, first = nightly(4, 160), nightly(1, 130 if how == "stop" else 90)
     stage = subprocess.run(
         [sys.executable, "-m", "tests.integrations.lake.two_hosts", str(tmp_path), str(every), how, str(first)],
         cwd=ROOT,
