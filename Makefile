@@ -151,9 +151,9 @@ docs: .venvs/docs/.ready ## build the documentation as a site, in site/ (opens f
 	NO_MKDOCS_2_WARNING=1 .venvs/docs/bin/mkdocs build --quiet
 	@echo "open site/index.html"
 
-test-docs: docs $(READY) .venvs/chromium ## search the built site in a real browser, from the folder
+test-docs: docs $(READY) .venvs/chromium ## run every example of the docs, and search the built site in a real browser
 	$(BIN)/python -m pip install --quiet --group browser
-	$(BIN)/python -m pytest tests/site
+	$(BIN)/python -m pytest -n 2 --dist worksteal $(TRY_AGAIN) tests/site
 
 .venvs/docs/.ready: pyproject.toml
 	@$(CHECK_PYTHON)
