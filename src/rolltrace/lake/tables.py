@@ -135,7 +135,8 @@ class LakeTable:
             return {}
         if self._active is None or self._active[0] != self.version:
             with told(self._place, f"reading the log of {self.name}"):
-                rows = pa.table(self._table.get_add_actions(flatten=True))
+                # Not `pa.table(...)`, which loads pandas, if there is one, to see whether it is given a frame of it.
+                rows = pa.RecordBatchReader.from_stream(self._table.get_add_actions(flatten=True)).read_all()
             names = [
                 "path",
                 "size_bytes",

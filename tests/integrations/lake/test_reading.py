@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import boto3
@@ -24,6 +26,12 @@ def test_every_command_that_reads_says_the_same(shipped: Path, lake: str) -> Non
         ("export", "jsonl", "-o", "-"),
     ):  # fmt: skip
         assert rounded(cli(*words, "--store", lake)) == rounded(cli(*words, "--store", shipped)), words
+
+
+def test_a_listing_loads_no_pandas(shipped: Path, lake: str) -> None:
+    program = f"import sys, rolltrace; rolltrace.open({lake!r}).experiments(); print('pandas' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
 
 
 def test_only_the_parts_of_the_step_are_fetched(shipped: Path, lake: str, s3: Proxy) -> None:
