@@ -61,10 +61,11 @@ TRY_AGAIN = --reruns 1 -rfER
 WITHOUT_PLUGINS = -p no:schemathesis
 
 # Stores that live for a second need no disk; where memory is scarce, or its folder small, they are on one.
-IN_MEMORY = $(shell test "$$(df --output=avail /dev/shm 2>/dev/null | tail -1)" -gt 8000000 2>/dev/null && echo PYTEST_DEBUG_TEMPROOT=/dev/shm)
+TEST_FOLDER = $(shell test "$$(df --output=avail /dev/shm 2>/dev/null | tail -1)" -gt 8000000 2>/dev/null && echo /dev/shm || echo $${TMPDIR:-/tmp})
 
 test: $(READY) ## run the tests (a few minutes)
-	$(IN_MEMORY) $(BIN)/python -m pytest -n auto --dist worksteal $(WITHOUT_PLUGINS) $(TRY_AGAIN)
+	@folder=$$(mktemp -d $(TEST_FOLDER)/rolltrace-test.XXXXXX) && trap 'rm -rf "$$folder"' EXIT INT TERM && \
+	PYTEST_DEBUG_TEMPROOT=$$folder $(BIN)/python -m pytest -n auto --dist worksteal $(WITHOUT_PLUGINS) $(TRY_AGAIN)
 
 test-matrix: ## run the tests on other Pythons and with the oldest dependencies (each takes as long as `make test`)
 	$(PYTHON) tools/matrix.py $(MATRIX)

@@ -39,7 +39,6 @@ HEAD = b"GET /api/status HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n"
         b"GET http://evil.example/api/status HTTP/1.1\r\nHost: evil.example\r\n\r\n",
         b"GET /\xff\xfe HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
         HEAD + b"X: a\x00b\r\n\r\n",
-        HEAD + b" folded: x\r\n\r\n",
         HEAD + b"Content-Length: -1\r\n\r\n",
         HEAD + b"Content-Length: 5\r\nContent-Length: 6\r\n\r\n",
         HEAD + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
