@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import signal
 import subprocess
@@ -11,13 +12,14 @@ from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import rolltrace
 from rolltrace.capture import scope
-from rolltrace.journal import Damage, Entry, JournalWriter, SegmentReader, journal_files, read_journals
+from rolltrace.journal import Damage, Entry, JournalWriter, SegmentReader, journal_files, read_journals, segment
 from rolltrace.record import NOTHING, Blob, OpEnd, decode_coordinates, decode_value, encode_record
 
 
@@ -98,17 +100,19 @@ def test_a_timeout_raised_by_a_signal_handler_is_never_swallowed(tmp_path: Path,
     assert caught == 150
 
 
+@pytest.mark.parametrize(
+    ("place", "called"), [(os, "posix_fallocate"), (mmap, "mmap"), (segment, "memoryview"), (os, "rename")]
+)
 def test_ctrl_c_while_a_segment_is_opened_loses_only_that_record(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: Any, called: str
 ) -> None:
     rolltrace.init("p", "e", "rolltrace", store=tmp_path, journal_mode="mmap")
-    real = os.posix_fallocate
 
-    def once(*arguments: int) -> None:
-        monkeypatch.setattr(os, "posix_fallocate", real)
+    def once(*arguments: Any) -> None:
+        monkeypatch.undo()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(os, "posix_fallocate", once)
+    monkeypatch.setattr(place, called, once, raising=False)
     with pytest.raises(KeyboardInterrupt):
         traced(0)
     assert scope.current.get() is None

@@ -203,7 +203,8 @@ class MappedSegment(Segment):
     def _release(self) -> None:
         if hasattr(self, "_map") and not self._map.closed:
             sigbus.release(self._map)
-            self._view.release()
+            if hasattr(self, "_view"):  # not if a signal came between the two
+                self._view.release()
             self._map.close()
         super()._release()
 
