@@ -230,6 +230,7 @@ def main(folder: Path, every: int, kill: bool = False, first: int = 1) -> None:
         if kill:
             os.kill(suspended, signal.SIGKILL)
             os.waitpid(suspended, 0)
+            finish(on_host(alpha, work))  # what it was about to send when it was killed
         else:
             os.kill(suspended, signal.SIGCONT)
             finish(suspended)
