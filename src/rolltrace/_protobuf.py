@@ -33,6 +33,11 @@ def bytes_field(number: int, body: bytes) -> bytes:
     return varint(number << 3 | BYTES) + varint(len(body)) + body
 
 
+def fixed64_field(number: int, body: bytes) -> bytes:
+    """A field with eight bytes: a time or a float."""
+    return varint(number << 3 | FIXED64) + body
+
+
 def fields(body: bytes) -> Iterator[tuple[int, int | bytes]]:
     """The fields of a message in their order: numbers, and the bytes of everything else.
 

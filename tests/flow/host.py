@@ -10,8 +10,10 @@ import ctypes
 import os
 import runpy
 import socket
+import subprocess
 import sys
 import time
+from pathlib import Path
 
 _CLONE_NEWUTS = 0x04000000
 
@@ -37,6 +39,15 @@ def can_be_hosts() -> bool:
     if not process:
         os._exit(1 if ctypes.CDLL(None).unshare(_CLONE_NEWUTS) else 0)
     return os.waitpid(process, 0)[1] == 0
+
+
+def interleavings(module: str, folder: Path, every: int, how: str, first: int) -> int:
+    """How many moments at which a host is suspended or killed a stage has tried; each has gone well."""
+    words = [str(folder), str(every), how, str(first)]
+    root = Path(__file__).parents[2]
+    stage = subprocess.run([sys.executable, "-m", module, *words], cwd=root, capture_output=True, text=True)
+    assert stage.returncode == 0, stage.stdout + stage.stderr
+    return int(stage.stdout)
 
 
 if __name__ == "__main__":

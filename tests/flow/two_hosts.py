@@ -211,8 +211,8 @@ def check(store: Path, shipped: Path, killed: bool) -> None:
 
 def main(folder: Path, every: int, kill: bool = False, first: int = 1) -> None:
     before = folder / "before"
-    for number, host in enumerate(HOSTS):  # what both have brought already, and what they have not drained yet
-        finish(on_host(host, lambda host=host, number=number: first_run(before, host, number)))  # type: ignore[misc]
+    for host in HOSTS:
+        finish(on_host(host, lambda host=host: first_run(before, host)))  # type: ignore[misc]
     tried = 0
     for stop_at in range(first, 100_000, every):
         store, shipped = folder / f"store-{stop_at}", folder / f"shipped-{stop_at}"
@@ -244,7 +244,8 @@ def main(folder: Path, every: int, kill: bool = False, first: int = 1) -> None:
     sys.stdout.write(f"{tried}\n")
 
 
-def first_run(store: Path, host: str, number: int) -> None:
+def first_run(store: Path, host: str) -> None:
+    """What a host has brought already, and what it has not drained yet."""
     from rolltrace.drain import Drainer
 
     record(store, host, 10_000)

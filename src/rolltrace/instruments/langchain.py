@@ -11,7 +11,8 @@ are changed too, to leave the place as they found it.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
@@ -142,18 +143,25 @@ def _change_tools(module: Any) -> Undo:
     return undo
 
 
+@contextmanager
+def _place_kept() -> Iterator[None]:
+    """Whatever a tool sets the place to, it is set back."""
+    before = scope.current.get()
+    _begins_tool.set(True)
+    try:
+        yield
+    finally:
+        _begins_tool.set(False)
+        scope.current.set(before)
+
+
 def _keeps_place(run: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(run)
     def kept(*args: Any, **kwargs: Any) -> Any:
         if not is_recording():
             return run(*args, **kwargs)
-        before = scope.current.get()
-        _begins_tool.set(True)
-        try:
+        with _place_kept():
             return run(*args, **kwargs)
-        finally:
-            _begins_tool.set(False)
-            scope.current.set(before)
 
     return kept
 
@@ -163,13 +171,8 @@ def _akeeps_place(arun: Callable[..., Any]) -> Callable[..., Any]:
     async def kept(*args: Any, **kwargs: Any) -> Any:
         if not is_recording():
             return await arun(*args, **kwargs)
-        before = scope.current.get()
-        _begins_tool.set(True)
-        try:
+        with _place_kept():
             return await arun(*args, **kwargs)
-        finally:
-            _begins_tool.set(False)
-            scope.current.set(before)
 
     return kept
 

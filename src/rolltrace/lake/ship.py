@@ -107,9 +107,10 @@ class Shipper:
         parts = size = 0
         for attempt in range(_TRIES):
             self.position.load()
-            if not self._has_news():
+            finished = {path for path, _ in self._finished()}
+            if not self.position.claimed and finished <= self.position.shipped:  # nothing to ask the lake about
                 return Shipped(parts, size, 0, [])
-            self._look()
+            self._look(finished)
             with choosing(self._store) as alone:
                 if not alone:
                     raise OutageError("the parts of this store are being merged; try again later")
@@ -154,15 +155,10 @@ class Shipper:
             self._tables[name].make()
         return self._tables[name]
 
-    def _has_news(self) -> bool:
-        """Whether there is anything to ask the lake about."""
-        return bool(self.position.claimed) or any(path not in self.position.shipped for path, _ in self._finished())
-
-    def _look(self) -> None:
+    def _look(self, finished: set[str]) -> None:
         """Look at the tables, then at the notes, and settle what these leave open."""
         self._is_shared = bool(other_hosts(self._store))
-        paths = {*self.position.claimed, *(path for path, _ in self._finished())}
-        for name in sorted({_table_of(path) for path in paths}):
+        for name in sorted({_table_of(path) for path in self.position.claimed | finished}):
             self._table(name).refresh()
         self.position.load()
         self._settle_claims()

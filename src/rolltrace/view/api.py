@@ -99,10 +99,10 @@ def _status(asked: Asked) -> dict[str, Any]:
 
 def status_of(store: Store, writing: Writing) -> dict[str, Any]:
     """The status of one store."""
-    status = store_status(store)
+    status, address = store_status(store), address_of(store.path)
     return {
-        "store_name": address_of(store.path).rpartition("/")[2],
-        "store_path": address_of(store.path),
+        "store_name": address.rpartition("/")[2],
+        "store_path": address,
         "version": rolltrace.__version__,
         "experiments": status.experiments,
         "running": status.running,

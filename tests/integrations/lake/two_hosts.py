@@ -29,7 +29,7 @@ import rolltrace.query
 from rolltrace.lake import Place, Position, Shipper, compact_lake
 from rolltrace.lake.objects import Objects
 from rolltrace.lake.tables import LakeTable
-from tests.flow.two_hosts import HOSTS, ROLLOUTS, STEPS, TURNS, finish, on_host, point, pruned_ids, record
+from tests.flow.two_hosts import HOSTS, ROLLOUTS, STEPS, TURNS, finish, first_run, on_host, point, pruned_ids, record
 
 RECORDINGS = 3
 Function = Callable[..., Any]
@@ -128,14 +128,6 @@ def check(store: Path, lake: Path) -> None:
         os._exit(1)
 
 
-def drain(store: Path) -> None:
-    from rolltrace.drain import Drainer
-
-    drainer = Drainer(store)
-    with drainer.working():
-        drainer.drain()
-
-
 def main(folder: Path, every: int, kill: bool, first: int) -> None:
     before = folder / "before"
     (before / "store").parent.mkdir(parents=True, exist_ok=True)
@@ -143,13 +135,8 @@ def main(folder: Path, every: int, kill: bool, first: int) -> None:
     def on(host: str, work: Callable[[], None]) -> None:
         finish(on_host(host, work))
 
-    def first_run(host: str) -> None:
-        record(before / "store", host, 10_000)
-        drain(before / "store")
-        record(before / "store", host, 20_000)
-
     for host in HOSTS:
-        on(host, lambda host=host: first_run(host))  # type: ignore[misc]
+        on(host, lambda host=host: first_run(before / "store", host))  # type: ignore[misc]
     tried = 0
     alpha, beta = HOSTS
     for stop_at in range(first, 100_000, every):

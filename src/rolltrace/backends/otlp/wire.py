@@ -9,7 +9,7 @@ import struct
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from rolltrace._protobuf import FIXED64, bytes_field, fields, number_field, varint
+from rolltrace._protobuf import bytes_field, fields, fixed64_field, number_field
 
 Value = str | bool | int | float | Sequence[str]
 Attributes = Mapping[str, Value]
@@ -108,7 +108,7 @@ def _text(number: int, text: str) -> bytes:
 
 
 def _fixed64(number: int, value: int) -> bytes:
-    return varint(number << 3 | FIXED64) + struct.pack("<Q", value & _MASK)
+    return fixed64_field(number, struct.pack("<Q", value & _MASK))
 
 
 def _attributes(number: int, attributes: Attributes) -> bytes:
@@ -124,5 +124,5 @@ def _value(value: Value) -> bytes:
     if isinstance(value, int):
         return number_field(3, value)
     if isinstance(value, float):
-        return varint(4 << 3 | FIXED64) + struct.pack("<d", value)
+        return fixed64_field(4, struct.pack("<d", value))
     return bytes_field(5, b"".join(bytes_field(1, _text(1, item)) for item in value))
