@@ -144,7 +144,7 @@ def test_readers_see_every_op_once_while_it_is_drained(tmp_path: Path, fresh: Ca
     thread = threading.Thread(target=drain_on)
     thread.start()
     try:
-        while written < nightly(48, 24) and not failures:
+        while written < nightly(48, 16) and not failures:
             for _ in range(4):
                 with rolltrace.rollout_trace_attr(written, step=written % 3) as trajectory:
                     agent("x" * 3000)

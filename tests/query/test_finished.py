@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from rolltrace.errors import FilterError
 from rolltrace.query import Store, open_store
 from rolltrace.query.finished import read_finished, sizes, survey
 from tests.nightly import NIGHTLY
+
+from .conftest import STATES
 
 
 @rolltrace.rollout_trace_op(kind="tool")
@@ -35,7 +38,9 @@ def test_every_state_of_a_store_gives_the_same_survey(reader: Store) -> None:
     assert {row["open"] for row in found} == {0}
 
 
-def test_what_is_read_in_batches_is_what_is_read_alone(reader: Store) -> None:
+@pytest.mark.parametrize("state", STATES if NIGHTLY else ("undrained", "drained", "some parts"))
+def test_what_is_read_in_batches_is_what_is_read_alone(reader_of: Callable[[str], Store], state: str) -> None:
+    reader = reader_of(state)
     # Samples 2 and 10 were written alike in every step.
     one_of_each_kind = "step is null or sample_index not in (2, 10) or step = -1 and sample_index = 2"
     listed = reader.trajectories(where=None if NIGHTLY else one_of_each_kind)

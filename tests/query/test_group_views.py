@@ -52,7 +52,7 @@ def group(database: duckdb.DuckDBPyConnection, rewards: list[float | None], thre
     return dict(zip(names, values))
 
 
-@settings(max_examples=nightly(1000, 60), deadline=None)
+@settings(max_examples=nightly(1000, 30), deadline=None)
 @given(rewards=REWARDS.filter(bool), threshold=st.sampled_from([0.0, 0.5, -1.0]))
 @example(rewards=[None, None], threshold=0.0)
 @example(rewards=[NAN, NAN], threshold=0.0)
