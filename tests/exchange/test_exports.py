@@ -188,7 +188,7 @@ def test_chrome_shows_what_never_ended(tmp_path: Path) -> None:
     assert running["args"]["status"] == "running"
 
 
-@pytest.mark.parametrize("count", [1, 2, 4])
+@pytest.mark.parametrize("count", [1, 3])
 def test_html_shows_hostile_text_and_obeys_none_of_it(count: int, reader: Store) -> None:
     rows = reader.trajectories(step=1).rows()
     ids = [row["trajectory_id"] for row in rows[:count]]

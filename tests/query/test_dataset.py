@@ -6,6 +6,8 @@ import signal
 import subprocess
 import sys
 import uuid
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -17,9 +19,9 @@ from rolltrace.query import FilterError, QueryError, Store, open_store
 from rolltrace.query.columns import TRAJECTORY_COLUMNS
 from tests.background import eventually
 from tests.draining import drain
-from tests.nightly import nightly
+from tests.nightly import NIGHTLY, nightly
 
-from .conftest import agent, generate, search, start
+from .conftest import STATES, agent, generate, search, start
 
 
 def test_each_trajectory_is_listed_once_with_its_summary(reader: Store) -> None:
@@ -301,9 +303,9 @@ def test_what_is_no_store_is_an_error(tmp_path: Path) -> None:
         open_store(tmp_path)
 
 
-def test_several_threads_may_ask_at_once(reader: Store) -> None:
-    from concurrent.futures import ThreadPoolExecutor
-
+@pytest.mark.parametrize("state", STATES if NIGHTLY else ("drained", "some parts"))
+def test_several_threads_may_ask_at_once(reader_of: Callable[[str], Store], state: str) -> None:
+    reader = reader_of(state)
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(lambda n: len(reader.trajectories(step=n % 3 - 1)), range(nightly(48, 9))))
     assert found == [4, 8, 0] * nightly(16, 3)

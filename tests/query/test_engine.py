@@ -167,8 +167,8 @@ def test_a_damaged_part_is_left_out_for_all_who_ask_at_once(store_path: Path) ->
     cut(victim)
     store = open_store(store_path)
     with ThreadPoolExecutor(8) as pool:
-        asked = [pool.submit(store.trajectories, step=step) for step in (0, 10, None) * 6]
+        asked = [pool.submit(store.trajectories, step=step) for step in (0, 10, None) * nightly(6, 3)]
         counts = [len(each.result()) for each in asked]
-    assert counts[::3] == [8] * 6
+    assert counts[::3] == [8] * nightly(6, 3)
     assert len(store.trajectories()) == counts[-1]
     assert [path for path, _ in store.damaged(thorough=True)] == [victim]

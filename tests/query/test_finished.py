@@ -56,7 +56,9 @@ def test_a_trajectory_that_is_not_there_is_left_out(reader: Store) -> None:
     assert list(read_finished(reader, ["f" * 32], None)) == []
 
 
-def test_only_what_is_asked_for_is_surveyed(reader: Store) -> None:
+@pytest.mark.parametrize("state", STATES if NIGHTLY else ("undrained", "drained"))
+def test_only_what_is_asked_for_is_surveyed(reader_of: Callable[[str], Store], state: str) -> None:
+    reader = reader_of(state)
     assert len(rows(reader, places=[("p", "e")], project="p", experiment=None)) == 17
     assert rows(reader, places=[("p", "other")]) == rows(reader, places=[]) == []
     assert {row["step"] for row in rows(reader, since_step=0)} == {0, 10}

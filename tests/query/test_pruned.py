@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -48,22 +48,19 @@ def write(store: Path) -> None:
     drain(store)
 
 
-def prune_first(store: Path) -> None:
-    write(store)
-    assert main(["prune", "--where", "step = 1", "--yes", "--store", str(store)]) == 0
+@pytest.fixture(scope="module")
+def pruned(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """For tests that only read."""
+    path = tmp_path_factory.mktemp("pruned") / "s"
+    write(path)
+    assert main(["prune", "--where", "step = 1", "--yes", "--store", str(path)]) == 0
+    return path
 
 
 @pytest.fixture
-def store(tmp_path: Path, copied: Callable[..., Path]) -> Path:
-    return copied(tmp_path / "s", prune_first)
-
-
-@pytest.fixture(scope="module")
-def pruned(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same, for tests that only read."""
-    path = tmp_path_factory.mktemp("pruned") / "s"
-    prune_first(path)
-    return path
+def store(pruned: Path, tmp_path: Path) -> Path:
+    """For tests that change it."""
+    return Path(shutil.copytree(pruned, tmp_path / "s"))
 
 
 @pytest.fixture(scope="module")

@@ -254,13 +254,13 @@ def test_by_coordinates_only_the_own_run_is_meant(tmp_path: Path) -> None:
     assert [(row["reward"], row["advantage"]) for row in store.trajectories()] == [(1.0, None), (2.0, 3.0)]
 
 
-@pytest.mark.parametrize("drained", ["nothing", "rollouts"])
-def test_a_step_that_is_settled_still_gets_late_scores(tmp_path: Path, drained: str) -> None:
+@pytest.mark.parametrize(("drained", "values"), [("nothing", [1.0]), ("rollouts", [1.0, 2.0])])
+def test_a_step_that_is_settled_still_gets_late_scores(tmp_path: Path, drained: str, values: list[float]) -> None:
     """The listing of such a step is kept from question to question."""
     run = Run(tmp_path, drained)
     store = open_store(run.store)
     assert rewards(store, 1) == rewards(store, 2) == [0.25] * 4
-    for value in (1.0, 2.0):
+    for value in values:
         rolltrace.score(run.ids[1, 3, 0], "reward", value)
         rolltrace.score((1, 3, 1), "reward", value)
         store.refresh()
