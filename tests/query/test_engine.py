@@ -62,6 +62,18 @@ def test_a_damaged_part_is_left_out_and_named(store_path: Path, damage: Callable
     assert all(reason for _, reason in damaged)
 
 
+def test_a_question_about_the_only_step_there_is_reads_nothing_that_was_read_for_all(tmp_path: Path) -> None:
+    start(tmp_path)
+    store = open_store(tmp_path)
+    for step in (1, 2):
+        with rolltrace.rollout_trace_attr(step, step=step):
+            agent("x")
+        store.refresh()
+        assert len(store.trajectories()) == step
+        assert [row["step"] for row in store.trajectories(step=1)] == [1]
+        assert len(store._engine._snapshot.cursors) == step
+
+
 def test_a_flipped_bit_is_found_by_its_checksum(store_path: Path) -> None:
     victim = list_parts(store_path, "notes")[0]
     content = bytearray(victim.read_bytes())

@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakSet
@@ -402,7 +403,7 @@ class Engine:
 
     def _cursor(self, scope: ScopeKey) -> Cursor:
         snapshot = self._snapshot
-        if isinstance(scope, frozenset) and scope >= snapshot.folders.keys() | snapshot.live_folders:
+        if scope is not None and all(map(scope_of(scope), chain(snapshot.folders, snapshot.live_folders))):
             scope = None  # the same rows, whose views may be made already
         self._asked_at[scope] = time.monotonic()
         cursor = snapshot.cursors.get(scope)
