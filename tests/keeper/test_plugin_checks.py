@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import logging
 import os
@@ -19,7 +20,7 @@ from rolltrace.cli import main
 from rolltrace.drain import Drainer
 from rolltrace.keeper.plugin_checks import PluginChecks, installed_checks
 from rolltrace.keeper.process import run_once
-from rolltrace.query import open_store
+from rolltrace.query import Store, open_store
 from rolltrace.store import compact
 
 MODULE = """
@@ -110,8 +111,20 @@ def trace(store: Path, **settings: Any) -> None:
     rolltrace.shutdown()
 
 
+@functools.lru_cache(maxsize=1)
+def _opened(store: Path) -> Store:
+    return open_store(store)
+
+
+def asked(store: Path) -> Store:
+    """What there is now; opened once, as that takes longest."""
+    opened = _opened(store)
+    opened.refresh()
+    return opened
+
+
 def flags(store: Path) -> list[tuple[int, str]]:
-    rows = open_store(store).sql("SELECT sample_index, flag FROM flags ORDER BY ALL").rows()
+    rows = asked(store).sql("SELECT sample_index, flag FROM flags ORDER BY ALL").rows()
     return [(int(row["sample_index"]), row["flag"]) for row in rows]
 
 
@@ -124,9 +137,9 @@ def test_a_plugin_sees_whole_trajectories_and_its_flags_are_as_good_as_ours(site
     trace(store)
     run_once(store)
     assert flags(store) == [(2, "many_searches"), (2, "slow_start")]
-    (row,) = open_store(store).trajectories(where="flag = 'many_searches'").rows()
+    (row,) = asked(store).trajectories(where="flag = 'many_searches'").rows()
     assert (row["sample_index"], row["flags"]) == (2, ["many_searches", "slow_start"])
-    trajectory = open_store(store).trajectory(row["trajectory_id"])
+    trajectory = asked(store).trajectory(row["trajectory_id"])
     first, second = trajectory.findings if trajectory.findings[0]["detail"] else trajectory.findings[::-1]
     assert first["detail"] == {"searches": 2, "key": "[redacted: openai key, 43 chars]"}
     assert (first["op_id"], second["op_id"], second["detail"]) == (trajectory.ops[-1].op_id, None, None)
