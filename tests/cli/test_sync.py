@@ -63,7 +63,7 @@ def test_everything_is_sent_once(store: Path, harbour: Any, capsys: pytest.Captu
         (["--where", "reward >= 4", "--since", "2", "--experiment", "e"], 2),
     ],
 )
-def test_what_is_chosen_is_sent(
+def test_a_dry_run_says_what_is_chosen(
     store: Path, harbour: Any, capsys: pytest.CaptureFixture[str], options: list[str], count: int
 ) -> None:
     assert run(store, *options, "--dry-run", "--json") == 0
@@ -71,8 +71,13 @@ def test_what_is_chosen_is_sent(
     assert (told["send"], told["update"]) == (count, 0)
     assert (told["bytes"] > 0) == (count > 0)
     assert harbour.sent() == {}, "a dry run sends nothing"
-    assert run(store, *options) == 0
-    assert len(harbour.sent()) == count
+
+
+def test_what_is_chosen_is_sent(store: Path, harbour: Any) -> None:
+    assert run(store, "--where", "reward >= 4", "--since", "2", "--experiment", "e", "--project", "p") == 0
+    assert len(harbour.sent()) == 2
+    assert run(store, "--since", "0s") == 0
+    assert len(harbour.sent()) == 2
 
 
 def test_a_dry_run_says_how_much(store: Path, harbour: Any, capsys: pytest.CaptureFixture[str]) -> None:
@@ -247,7 +252,7 @@ def test_it_says_what_the_backend_has_when_the_sender_in_the_background_was_fast
     store: Path, harbour: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     note_routes(store, {"project": "p", "experiment": "e", "backends": ["shipping"]})
-    assert SenderLoop(store, "shipping").run(idle_sec=1.0) == 0
+    assert SenderLoop(store, "shipping").run(idle_sec=0.0) == 0
     own = Outbox(store, "shipping").own_folder
     assert run(store, "--experiment", "e") == 0
     has = "shipping has 6 of this store, sent 6 in the background\n"

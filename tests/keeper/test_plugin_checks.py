@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import logging
 import os
@@ -20,8 +19,8 @@ from rolltrace.cli import main
 from rolltrace.drain import Drainer
 from rolltrace.keeper.plugin_checks import PluginChecks, installed_checks
 from rolltrace.keeper.process import run_once
-from rolltrace.query import Store, open_store
 from rolltrace.store import compact
+from tests.keeper.conftest import asked
 
 MODULE = """
 import sys
@@ -109,18 +108,6 @@ def trace(store: Path, **settings: Any) -> None:
             for _ in range(sample):
                 search("x")
     rolltrace.shutdown()
-
-
-@functools.lru_cache(maxsize=1)
-def _opened(store: Path) -> Store:
-    return open_store(store)
-
-
-def asked(store: Path) -> Store:
-    """What there is now; opened once, as that takes longest."""
-    opened = _opened(store)
-    opened.refresh()
-    return opened
 
 
 def flags(store: Path) -> list[tuple[int, str]]:
@@ -251,7 +238,7 @@ def test_flags_that_are_none_are_told_and_the_others_kept(site: Site, store: Pat
     site.install("careless")
     trace(store)
     run_once(store)
-    rows = open_store(store).sql("SELECT flag, detail FROM flags WHERE sample_index = '0' ORDER BY ALL").rows()
+    rows = asked(store).sql("SELECT flag, detail FROM flags WHERE sample_index = '0' ORDER BY ALL").rows()
     assert [row["flag"] for row in rows] == ["check_failed", "check_failed", "check_failed", "fine", "fine_too"]
     errors = sorted(json.loads(row["detail"])["error"] for row in rows[:3])
     assert errors[0].startswith("TypeError")
