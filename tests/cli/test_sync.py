@@ -26,7 +26,8 @@ def write(path: Path) -> None:
     for experiment in ("e", "other"):
         rolltrace.init("p", experiment, "rolltrace", store=path)
         for number in range(6):
-            with rolltrace.rollout_trace_attr(step=number // 2, sample_index=number) as trajectory:
+            step = 1 if experiment == "other" else number // 3
+            with rolltrace.rollout_trace_attr(step=step, sample_index=number) as trajectory:
                 op(number)
                 trajectory.reward(number)
         rolltrace.shutdown()
@@ -34,7 +35,7 @@ def write(path: Path) -> None:
 
 @pytest.fixture
 def store(tmp_path: Path, copied: Callable[..., Path]) -> Path:
-    """Two experiments of six trajectories each, in three steps, that were traced for the store alone."""
+    """Two experiments of six trajectories each, one of two steps, that were traced for the store alone."""
     return copied(tmp_path / "store", write)
 
 
@@ -57,10 +58,10 @@ def test_everything_is_sent_once(store: Path, harbour: Any, capsys: pytest.Captu
         (["--experiment", "other"], 6),
         (["--project", "nothing"], 0),
         (["--where", "reward >= 4"], 4),
-        (["--since", "1"], 8),
+        (["--since", "1"], 9),
         (["--since", "1h"], 12),
         (["--since", "0s"], 0),
-        (["--where", "reward >= 4", "--since", "2", "--experiment", "e"], 2),
+        (["--where", "reward >= 2", "--since", "1", "--experiment", "e"], 3),
     ],
 )
 def test_a_dry_run_says_what_is_chosen(
@@ -74,10 +75,10 @@ def test_a_dry_run_says_what_is_chosen(
 
 
 def test_what_is_chosen_is_sent(store: Path, harbour: Any) -> None:
-    assert run(store, "--where", "reward >= 4", "--since", "2", "--experiment", "e", "--project", "p") == 0
-    assert len(harbour.sent()) == 2
+    assert run(store, "--where", "reward >= 2", "--since", "1", "--experiment", "e", "--project", "p") == 0
+    assert len(harbour.sent()) == 3
     assert run(store, "--since", "0s") == 0
-    assert len(harbour.sent()) == 2
+    assert len(harbour.sent()) == 3
 
 
 def test_a_dry_run_says_how_much(store: Path, harbour: Any, capsys: pytest.CaptureFixture[str]) -> None:
@@ -89,7 +90,7 @@ def test_a_dry_run_says_how_much(store: Path, harbour: Any, capsys: pytest.Captu
 def test_again_sends_what_is_there_already(store: Path, harbour: Any) -> None:
     run(store)
     assert run(store, "--again", "--where", "step = 1 and experiment = 'e'") == 0
-    assert sorted(harbour.sent().values()) == [1] * 10 + [2] * 2
+    assert sorted(harbour.sent().values()) == [1] * 9 + [2] * 3
 
 
 def test_newer_scores_are_sent_as_updates(store: Path, harbour: Any, capsys: pytest.CaptureFixture[str]) -> None:
