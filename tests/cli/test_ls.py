@@ -23,6 +23,7 @@ from rolltrace._amounts import ago, duration, size
 from rolltrace.cli import COMMANDS, main
 from rolltrace.cli.output import cut
 from tests.draining import drain
+from tests.nightly import nightly
 
 ROOT = Path(__file__).parent.parent.parent
 HOSTILE = "\x1b[31mred\x1b]0;title\x07 \x9b2J \u202egnp.exe"
@@ -231,7 +232,8 @@ def test_a_terminal_without_utf8_is_served(store: Path) -> None:
     assert "\\u5317" in done.stdout
 
 
-@pytest.mark.parametrize("command", ["ls --json", "sql 'from range(100000)'", "tail -n 5", "doctor"])
+# All commands end in the same place when nobody reads on: a little output and a lot of it, the others at night.
+@pytest.mark.parametrize("command", ["ls --json", "sql 'from range(100000)'", "tail -n 5", "doctor"][: nightly(4, 2)])
 def test_a_closed_pipe_is_fine(store: Path, command: str) -> None:
     name, _, rest = command.partition(" ")
     given = f"{rest} {store}" if name == "sql" else f"{store} {rest}"

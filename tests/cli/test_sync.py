@@ -74,11 +74,15 @@ def test_a_dry_run_says_what_is_chosen(
     assert harbour.sent() == {}, "a dry run sends nothing"
 
 
-def test_what_is_chosen_is_sent(store: Path, harbour: Any) -> None:
+def test_what_is_chosen_is_sent(store: Path, harbour: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(store, "--where", "reward >= 2", "--since", "1", "--experiment", "e", "--project", "p") == 0
     assert len(harbour.sent()) == 3
     assert run(store, "--since", "0s") == 0
     assert len(harbour.sent()) == 3
+    assert capsys.readouterr().err == ""
+    for options in ([], ["--dry-run"]):
+        assert run(store, "--experiment", "nothing", *options) == 0
+        assert capsys.readouterr().err.startswith("rolltrace: no trajectories in the store")
 
 
 def test_a_dry_run_says_how_much(store: Path, harbour: Any, capsys: pytest.CaptureFixture[str]) -> None:

@@ -182,7 +182,7 @@ def test_during_an_outage_nothing_counts_as_refused(outbox: Outbox) -> None:
 
 
 def test_after_an_outage_batches_grow_again(outbox: Outbox) -> None:
-    trace(100)
+    trace(40)
     backend = Recorder()
     backend.down = True
     working = sender_of(outbox, backend)
