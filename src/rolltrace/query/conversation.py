@@ -46,12 +46,12 @@ GivenMessages = dict[int, list[Message] | None]
 """What some model calls were given, by the id of their op: reading it again takes as long as all the rest."""
 
 
-def told_by(ops: Sequence[Op], known: GivenMessages | None = None) -> list[Told]:
+def told_by(ops: Sequence[Op], prompts: GivenMessages | None = None) -> list[Told]:
     """The messages of these ops, which stand in the order they began; of pruned ones nothing is known."""
     if sum(op.kind == "llm" for op in ops) > _MANY_CALLS and (told := _told_by_last(ops)) is not None:
         return told
     told = []
-    given = known or {}
+    prompts = prompts or {}
     called: list[Op] = []
     kept: list[Op] = []
     for op in ops:  # all of an op at once: the payloads of a long trajectory are read in windows
@@ -60,7 +60,7 @@ def told_by(ops: Sequence[Op], known: GivenMessages | None = None) -> list[Told]
         kept.append(op)
         messages = None
         if op.kind == "llm":
-            messages = given[op.op_id] if op.op_id in given else messages_of(op.inputs)
+            messages = prompts[op.op_id] if op.op_id in prompts else messages_of(op.inputs)
         if messages is not None:
             again = not told or _opening(messages) == _opening([each.message for each in told[: len(messages)]])
             told = [*(_recognised(messages, told, called) if again else [*told, *map(Told, messages)]), *_reply(op)]
@@ -102,15 +102,15 @@ def _told_by_last(ops: Sequence[Op]) -> list[Told] | None:
     return [*told, *_reply(calls[-1]), *map(_tool, after)]
 
 
-def from_last_telling(ops: Sequence[Op], known: GivenMessages | None = None) -> Sequence[Op]:
+def from_last_telling(ops: Sequence[Op], prompts: GivenMessages | None = None) -> Sequence[Op]:
     """The last of these ops, from which the conversation is the same as from all.
 
     What a conversation begins with never changes, and a model call whose messages begin so tells all of it again. Only
     the first of them and the last few are looked at: the payloads of a long trajectory are many times its text.
-    What the first and the last call were given is noted in `known`.
+    What the first and the last call were given is noted in `prompts`.
     """
     calls = [at for at, op in enumerate(ops) if op.kind == "llm"]
-    given = {} if known is None else known
+    prompts = {} if prompts is None else prompts
     opening = next(((at, messages) for at in calls if (messages := messages_of(ops[at].inputs)) is not None), None)
     if opening is None:
         return ops
@@ -118,7 +118,7 @@ def from_last_telling(ops: Sequence[Op], known: GivenMessages | None = None) -> 
     for at in reversed(calls):
         messages = messages_of(ops[at].inputs) if at > first else beginning
         if at in (first, calls[-1]):
-            given[ops[at].op_id] = messages
+            prompts[ops[at].op_id] = messages
         if messages is not None and _opening(messages) == _opening(beginning):
             return ops[at:]
     return ops

@@ -272,7 +272,7 @@ class Engine:
                     shared.add(key)
                 else:
                     cursor = snapshot.cursors[key] = self._cursors.open(snapshot, key)
-                    cursor.make(() if same is None else list(same.made))
+                    cursor.make(() if same is None else list(same.created))
             except duckdb.Error:  # a part went meanwhile: whoever asks sees to that
                 if (failed := snapshot.cursors.pop(key, None)) is not None:
                     failed.connection.close()

@@ -80,7 +80,7 @@ def read_whole(
     keys = [OpKey(each, span["op_id"], span["start_ns"]) for each in ids for span in spans[each]]
     contents = Contents(keys, _reader(store, scope), lambda: _with_tokens(store, ids, scope), paces)
     for row, each in zip(listed, ids):
-        inside = (found[each] for found in events)
+        inside = (rows_by_id[each] for rows_by_id in events)
         try:
             built = build(row, own[each][0] if own[each] else None, spans[each], contents, *inside)
         except Exception as fault:

@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 
 def conversation_of(
-    ops: Sequence[Op], steps: Sequence[Transition] = (), known: GivenMessages | None = None
+    ops: Sequence[Op], steps: Sequence[Transition] = (), prompts: GivenMessages | None = None
 ) -> list[Message]:
     """The messages of these ops, which stand in the order they began, or of these steps."""
-    return [each.message for each in told_in(ops, steps, known)]
+    return [each.message for each in told_in(ops, steps, prompts)]
 
 
-def told_in(ops: Sequence[Op], steps: Sequence[Transition], known: GivenMessages | None = None) -> list[Told]:
+def told_in(ops: Sequence[Op], steps: Sequence[Transition], prompts: GivenMessages | None = None) -> list[Told]:
     """The same, with the ops that produced them. Steps are asked if the policy says nothing in what the ops tell."""
-    told = told_by(ops, known)
+    told = told_by(ops, prompts)
     if not steps or any(each.message.get("role") == "assistant" for each in told):
         return told
     return told_by_steps(steps, [op for op in ops if op.kind == "llm"]) or told
