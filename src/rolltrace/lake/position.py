@@ -81,14 +81,14 @@ def lake_path(store: Path, part: Path) -> str:
     """
     status = part.stat()
     key = (status.st_mtime_ns, status.st_size)
-    known = _sums.get(part)
-    if known is None or known[0] != key:
+    cached = _sums.get(part)
+    if cached is None or cached[0] != key:
         checksum = checksum_of(part)
         if checksum is None:  # of an import by another tool, or of a very old version
             raise OSError(f"{part} has no checksum")
-        known = _sums[part] = (key, checksum[:_SUM_DIGITS])
+        cached = _sums[part] = (key, checksum[:_SUM_DIGITS])
     place = part.relative_to(data_folder(store))
-    return f"{place.parent}/{place.stem}~{known[1]}.parquet"
+    return f"{place.parent}/{place.stem}~{cached[1]}.parquet"
 
 
 def name_of(path: str) -> str:

@@ -171,7 +171,7 @@ class Shipper:
         for name, paths in uncertain.items():
             added = paths & self._table(name).added().paths
             names = [name for path in sorted(added) for name in self._names(path)]
-            self.position.ship(sorted(added), self._known(names))
+            self.position.ship(sorted(added), self._paths_in_lake(names))
             self.position.forget(sorted(paths - added - self._may_come(paths)))
         if self.position.is_new:
             self._recall()
@@ -192,17 +192,17 @@ class Shipper:
             if (table := self._table(name)).version > 0:
                 ids = table.added().paths
                 by_name = {name_of(path): path for path in ids}
-                known = paths & ids
+                paths_in_lake = paths & ids
                 for path in paths - ids:
                     names, merged = self._names(path), len(merged_into(data_folder(self._store) / name_of(path)))
                     # A name that was handed on counts if it is there, or if none of the merged ones ever was.
                     some = any(name in by_name for name in names[:merged])
-                    known |= {
+                    paths_in_lake |= {
                         by_name[name]
                         for at, name in enumerate(names)
                         if name in by_name and (at < merged or not some or by_name[name] in table.active())
                     }
-                self.position.ship(sorted(known))
+                self.position.ship(sorted(paths_in_lake))
         self.position.is_new = False
 
     def _finished(self) -> list[tuple[str, Path]]:
@@ -235,12 +235,12 @@ class Shipper:
                 left += 1
                 continue
             # Also what was shipped under its own name: a drainer of another host may have written it again.
-            instead_of = self._known([name_of(path), *self._names(path)])
+            instead_of = self._paths_in_lake([name_of(path), *self._names(path)])
             if not instead_of and self._is_shared and self._is_there(path, stuck):
                 continue
             if instead_of and not self._are_active(path, instead_of):
                 merged = self._names(path)[: len(merged_into(part))]
-                if 0 < len(self._known(merged)) < len(merged):
+                if 0 < len(self._paths_in_lake(merged)) < len(merged):
                     stuck.append(path)
                 else:  # merged in the lake: its rows are there
                     self.position.ship([path], instead_of)
@@ -260,9 +260,9 @@ class Shipper:
         """The names of the parts that the one at this path in the lake stands for."""
         return names_in(self._store, data_folder(self._store) / name_of(path))
 
-    def _known(self, names: Iterable[str]) -> list[str]:
+    def _paths_in_lake(self, names: Iterable[str]) -> list[str]:
         """The paths of those of these parts that the lake has, as far as is known here."""
-        return [known for name in names if (known := self.position.path_of(name)) is not None]
+        return [path for name in names if (path := self.position.path_of(name)) is not None]
 
     def _are_active(self, path: str, others: Collection[str]) -> bool:
         return self._table(_table_of(path)).active().keys() >= set(others)

@@ -247,9 +247,9 @@ class LakeTable:
 
     def _add_new_columns(self) -> None:
         """Columns that came with a newer version of rolltrace."""
-        known = {field.name for field in self._table.schema().fields}
+        column_names = {field.name for field in self._table.schema().fields}
         wanted = _plain_schema(self.name)
-        missing = [name for name in wanted.names if name not in known]
+        missing = [name for name in wanted.names if name not in column_names]
         if missing:
             from deltalake import Schema
 
