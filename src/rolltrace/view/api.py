@@ -230,8 +230,8 @@ def _elsewhere(asked: Asked, outline: TrajectoryOutline) -> list[dict[str, Any]]
     here = [{**each, "store": None} for each in outline.elsewhere]
     others = [home for home in asked.stores.homes if asked.stores.several and home.name != asked.name]
     for home in others:
-        found = [{**each, "store": home.name} for each in same_sample(home.opened().store, outline.row)]
-        here += sorted(found, key=lambda each: each["experiment"] != outline.row["experiment"])  # most likely meant
+        samples = [{**each, "store": home.name} for each in same_sample(home.opened().store, outline.row)]
+        here += sorted(samples, key=lambda each: each["experiment"] != outline.row["experiment"])  # most likely meant
     return here
 
 
