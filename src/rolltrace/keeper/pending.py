@@ -72,8 +72,8 @@ class Quiet:
         now = time.monotonic()
         before, self._seen = self._seen, {}
         for trajectory_id, records in zip(rows["trajectory_id"].to_pylist(), rows["records"].to_pylist()):
-            known = before.get(trajectory_id)
-            self._seen[trajectory_id] = known if known and known[0] == records else (records, now)
+            first_seen = before.get(trajectory_id)
+            self._seen[trajectory_id] = first_seen if first_seen and first_seen[0] == records else (records, now)
         return [now - since for _, since in self._seen.values()]
 
 

@@ -233,9 +233,9 @@ def _says_more(table: pa.Table, entries: pa.Table) -> Any:
     more = pc.is_null(at)
     same: Any = pa.scalar(True)
     for name in ("records", "scored_ns"):
-        known = entries[name].take(at)
-        more = pc.or_(more, pc.fill_null(pc.and_(same, pc.greater(table[name], known)), False))
-        same = pc.and_(same, pc.equal(table[name], known))
+        current = entries[name].take(at)
+        more = pc.or_(more, pc.fill_null(pc.and_(same, pc.greater(table[name], current)), False))
+        same = pc.and_(same, pc.equal(table[name], current))
     sent = pc.and_(pc.equal(table["state"], SENT), pc.not_equal(entries["state"].take(at), SENT))
     return pc.or_(more, pc.fill_null(pc.and_(same, sent), False))
 
