@@ -418,8 +418,8 @@ def read_carried(path: Path) -> Carried:
 
 def _bytes_of(path: Path) -> bytes:
     with open_private(path) as file:
-        found: bytes = file.read()
-        return found
+        contents: bytes = file.read()
+        return contents
 
 
 class _Saved(msgspec.Struct, array_like=True):
