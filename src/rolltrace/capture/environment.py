@@ -71,15 +71,17 @@ def trace_env(
             "trace_env needs an environment with `step` and with `reset` or `initial_observation`, "
             f"which {type(env).__name__} has not; record its steps with trajectory.transition(...)"
         )
-    given = Converters(state, prompt, response, reward_data, extra)
-    for name, function in given._asdict().items():
+    converters = Converters(state, prompt, response, reward_data, extra)
+    for name, function in converters._asdict().items():
         if function is not None and not callable(function):
             raise ConfigError(f"{name} must be a function such as `{_EXAMPLES[name]}`, not {function!r:.100}")
     if isinstance(env, TracedEnv):
         watch = _watch_of(env)
         env = watch.env
-        given = watch.convert._replace(**{name: new for name, new in given._asdict().items() if new is not None})
-    wrapped: E = _wrapped(Watch(env, given))
+        converters = watch.convert._replace(
+            **{name: new for name, new in converters._asdict().items() if new is not None}
+        )
+    wrapped: E = _wrapped(Watch(env, converters))
     return wrapped
 
 

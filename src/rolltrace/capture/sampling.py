@@ -53,15 +53,15 @@ def choose_samples(sample_indices: Iterable[T], *, limit: int | None = None) -> 
     recorder = scope.recorder
     if limit is None and recorder is not None:
         limit = recorder.settings.max_samples_per_step_per_worker
-    given: dict[Any, str | None] = {}
+    texts: dict[Any, str | None] = {}
     for each in sample_indices:
         plain: Any = coordinate(each) if hasattr(each, "item") else each
-        given[plain] = sample_text(plain)
+        texts[plain] = sample_text(plain)
     if limit is None:
-        return set(given)
+        return set(texts)
     seed = 0 if recorder is None else recorder.settings.sample_seed
-    chosen = set(sorted({rank_of(text, seed) for text in given.values()})[:limit])
-    return {each for each, text in given.items() if rank_of(text, seed) in chosen}
+    chosen = set(sorted({rank_of(text, seed) for text in texts.values()})[:limit])
+    return {each for each, text in texts.items() if rank_of(text, seed) in chosen}
 
 
 def sample_text(sample_index: Any) -> str | None:
@@ -158,9 +158,9 @@ class _Step:
         """Of the samples, in order."""
 
     def take(self, rank: Rank, limit: int) -> Answer:
-        known = self.samples.get(rank)
-        if known is not None:
-            return Answer(known)
+        sample = self.samples.get(rank)
+        if sample is not None:
+            return Answer(sample)
         displaced = None
         if len(self.ranks) >= limit:
             if not self.ranks or rank > self.ranks[-1]:
