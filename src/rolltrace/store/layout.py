@@ -176,7 +176,7 @@ def blob_path(store: Path, name: str) -> Path:
 
 def escape(name: str) -> str:
     """A name as one safe, reversible path component; a very long one ends in a hash instead of its rest."""
-    escaped = _UNSAFE.sub(lambda found: b"%%%02X" % found[0][0], name.encode("utf-8", "backslashreplace")).decode()
+    escaped = _UNSAFE.sub(lambda match: b"%%%02X" % match[0][0], name.encode("utf-8", "backslashreplace")).decode()
     if escaped.startswith("."):
         escaped = "%2E" + escaped[1:]
     if len(escaped) > _LONGEST_NAME:

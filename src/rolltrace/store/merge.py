@@ -194,14 +194,14 @@ def _keys(part: Path) -> set[tuple[object, ...]]:
 
 def _handed_on(part: Path) -> list[Replaced]:
     """The names that the part stands for and that somebody may still look for."""
-    known = replaced_by(part)
-    if not known:
+    replaced = replaced_by(part)
+    if not replaced:
         return []
     age_sec = time.time() - part.stat().st_mtime
     if 0 <= age_sec < _NAMES_KEPT_SEC:
-        return list(known)
+        return list(replaced)
     there = {source_of(each) for each in parts_in(part.parent)}
-    return [each for each in known if each.source in there or each.source.startswith(_ALWAYS_KEPT)]
+    return [each for each in replaced if each.source in there or each.source.startswith(_ALWAYS_KEPT)]
 
 
 def _notes_folder(store: Path) -> Path:
