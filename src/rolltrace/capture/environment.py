@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from msgspec import Raw
 
 from rolltrace.capture import scope
-from rolltrace.capture.watch import FIRST, Call, Converters, Watch
+from rolltrace.capture.watch import FIRST, Converters, EnvCall, Watch
 from rolltrace.errors import ConfigError
 
 E = TypeVar("E")
@@ -191,7 +191,7 @@ def _plain_shell(watch: Watch, name: str) -> Any:
         method = getattr(env, name)  # at each call: it may be replaced
         if scope.recorder is None or scope.current.get() is scope.MUTED:
             return method(*args, **kwargs)
-        call = Call(watch, name, args, kwargs)
+        call = EnvCall(watch, name, args, kwargs)
         try:
             result = method(*args, **kwargs)
             if inspect.isawaitable(result):
@@ -212,7 +212,7 @@ def _async_shell(watch: Watch, name: str) -> Any:
         method = getattr(env, name)
         if scope.recorder is None or scope.current.get() is scope.MUTED:
             return await method(*args, **kwargs)
-        call = Call(watch, name, args, kwargs)
+        call = EnvCall(watch, name, args, kwargs)
         try:
             result = await method(*args, **kwargs)
             call.returned(result)

@@ -96,7 +96,7 @@ class Sample:
         """Its trajectories and group records by where they stand: those begun inside may stand elsewhere."""
 
 
-class Answer(NamedTuple):
+class SamplingDecision(NamedTuple):
     """What becomes of a trajectory that begins."""
 
     sample: Sample | None
@@ -117,11 +117,11 @@ class Sampling:
 
     def admit(
         self, trajectory_id: bytes, where: Coordinates, inside: Sample | None, *, is_group: bool = False
-    ) -> Answer:
+    ) -> SamplingDecision:
         """Whether a trajectory is kept. One without a sample goes with the sample `inside` which it begins."""
         with self._lock:
             if where.sample_index is None and inside is not None:
-                answer = Answer(inside if inside.kept else None)
+                answer = SamplingDecision(inside if inside.kept else None)
             else:
                 answer = self._take(where, rank_of(sample_text(where.sample_index), self._seed))
             if answer.sample is not None:
@@ -132,11 +132,11 @@ class Sampling:
                 (begun.groups if is_group else begun.trajectories).extend(trajectory_id)
             return answer
 
-    def _take(self, where: Coordinates, rank: Rank) -> Answer:
+    def _take(self, where: Coordinates, rank: Rank) -> SamplingDecision:
         key = (where.step, where.validate)
         closed = self._closed.get(key)
         if closed is not None:  # it came back after many others: its samples go on, and there are no new ones
-            return Answer(Sample(rank) if rank in closed else None)
+            return SamplingDecision(Sample(rank) if rank in closed else None)
         step = self._open.setdefault(key, _Step())
         self._open.move_to_end(key)
         if len(self._open) > _STEPS_OPEN:
@@ -157,16 +157,16 @@ class _Step:
         self.ranks: list[Rank] = []
         """Of the samples, in order."""
 
-    def take(self, rank: Rank, limit: int) -> Answer:
+    def take(self, rank: Rank, limit: int) -> SamplingDecision:
         sample = self.samples.get(rank)
         if sample is not None:
-            return Answer(sample)
+            return SamplingDecision(sample)
         displaced = None
         if len(self.ranks) >= limit:
             if not self.ranks or rank > self.ranks[-1]:
-                return Answer(None)
+                return SamplingDecision(None)
             displaced = self.samples.pop(self.ranks.pop())
             displaced.kept = False
         fresh = self.samples[rank] = Sample(rank)
         insort(self.ranks, rank)
-        return Answer(fresh, displaced)
+        return SamplingDecision(fresh, displaced)

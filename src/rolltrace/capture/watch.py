@@ -89,7 +89,7 @@ def _leave(entry: rollout_trace_attr, recorder: Recorder, failure: BaseException
         entry.__exit__(type(failure) if failure else None, failure, None)
 
 
-class Call:
+class EnvCall:
     """One call of `reset`, `initial_observation` or `step` that is going on."""
 
     def __init__(self, watch: Watch, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

@@ -303,7 +303,7 @@ def _sort(rows: list[Row]) -> None:
         rows.sort(key=lambda row: (row.values[whose] or "", row.values[when] or 0))
 
 
-class Taken(NamedTuple):
+class ShapedItem(NamedTuple):
     """What an item of a segment became."""
 
     shaped: Shaped
@@ -317,7 +317,7 @@ def take(
     still_open: OpenRecords,
     source: str,
     keep_blob: Callable[[Blob], bool],
-) -> Taken | None:
+) -> ShapedItem | None:
     """The rows of an item of a segment, for whoever drains it or reads it while it is written; None if it is damaged.
 
     Args:
@@ -330,14 +330,14 @@ def take(
     place = f"{source}-{item.offset}"
     if isinstance(item, Unread):
         ended = note_unread(item.body, still_open)
-        return Taken(maker.shape_unread(item.body, place, item.reason.partition(":")[0]), ended)
+        return ShapedItem(maker.shape_unread(item.body, place, item.reason.partition(":")[0]), ended)
     if isinstance(item, Damage):
         return None
     if isinstance(item.record, Blob):
         is_kept = keep_blob(item.record)
-        return Taken(Shaped([], is_whole=True) if is_kept else maker.shape_unread(b"", place, _NO_BLOB), None)
+        return ShapedItem(Shaped([], is_whole=True) if is_kept else maker.shape_unread(b"", place, _NO_BLOB), None)
     ended = note_open(item.record, still_open)
-    return Taken(maker.shape(item.record, place), ended)
+    return ShapedItem(maker.shape(item.record, place), ended)
 
 
 def note_open(record: object, still_open: OpenRecords) -> OpenKey | None:

@@ -65,7 +65,7 @@ _SHORTEST_TAKEN_APART = 512
 _NO_ROWS = Shaped([], is_whole=True)
 
 
-class _Place(NamedTuple):
+class _PlaceColumns(NamedTuple):
     """The columns of some coordinates and of their writer, and those of them that did not fit."""
 
     fields: dict[str, Any]
@@ -91,7 +91,7 @@ class RowMaker:
         self._checks = checks
         self._numbers = NumberLists()
         self._quick = QuickSpans(self._template, redactor, memory, checks) if shortcuts else None
-        self._places: dict[bytes, _Place] = {}
+        self._places: dict[bytes, _PlaceColumns] = {}
         """By the bytes of their coordinates: all records of a trajectory have the same."""
         self._names: dict[tuple[str, str, str | None], dict[str, Any]] = {}
         self._unfit: list[str] = []
@@ -243,7 +243,7 @@ class RowMaker:
             trajectory_id = None
         return {**place.fields, "trajectory_id": trajectory_id}
 
-    def _place(self, raw: msgspec.Raw) -> _Place:
+    def _place(self, raw: msgspec.Raw) -> _PlaceColumns:
         at, are_whole = read_coordinates(raw)
         fields = {
             **self._origin,
@@ -253,7 +253,7 @@ class RowMaker:
             "validate": at.validate,
         }
         clean = self._redactor.row(SPANS, fields)  # as in every table
-        return _Place(clean, [*fit_row(SPANS, clean), *([] if are_whole else ["coordinates"])])
+        return _PlaceColumns(clean, [*fit_row(SPANS, clean), *([] if are_whole else ["coordinates"])])
 
     def _template(self, record: OpEnd) -> Template | None:
         """What ops of one name in one trajectory have in common, if nothing about that is odd."""

@@ -36,7 +36,7 @@ _map_decoder = msgspec.msgpack.Decoder(dict[str, Raw])
 _list_decoder = msgspec.msgpack.Decoder(list[Raw])
 
 
-class Shared:
+class SharedParts:
     """Where the parts of recent ops are, by the hash of their bytes."""
 
     def __init__(self) -> None:

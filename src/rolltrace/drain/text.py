@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from rolltrace._guard import logger
 from rolltrace.drain.clean import CleanTexts
 from rolltrace.drain.redact import Redactor
-from rolltrace.drain.shared import Shared
+from rolltrace.drain.shared import SharedParts
 from rolltrace.record import Growing
 from rolltrace.text import Detokenizer, load_detokenizer, tokenizer_file
 
@@ -136,4 +136,4 @@ class Memory:
 
     def __init__(self, store: Path) -> None:
         self.texts = Texts(store)
-        self.shared = Shared()
+        self.shared = SharedParts()

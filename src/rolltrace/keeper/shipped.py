@@ -18,7 +18,7 @@ import msgspec
 
 from rolltrace.errors import ConfigError
 from rolltrace.files import make_folder, read_page, replace_file
-from rolltrace.lake import BACKEND, Position, choosing, lake_path, names_in, partition_of, positions
+from rolltrace.lake import BACKEND, LakePosition, choosing, lake_path, names_in, partition_of, positions
 from rolltrace.record import TABLES
 from rolltrace.store import (
     SCHEMAS,
@@ -113,14 +113,14 @@ def _size(part: Path) -> int:
         return 0
 
 
-def _has_all(store: Path, position: Position, parts: list[Path]) -> bool:
+def _has_all(store: Path, position: LakePosition, parts: list[Path]) -> bool:
     try:
         return all(lake_path(store, part) in position.shipped for part in parts)
     except OSError:  # one is damaged, or gone
         return False
 
 
-def _remove(store: Path, folder: Path, parts: list[Path], lake_positions: list[Position]) -> None:
+def _remove(store: Path, folder: Path, parts: list[Path], lake_positions: list[LakePosition]) -> None:
     paths = [lake_path(store, part) for part in parts]
     # Those that others stand for go first: a kill must not bring them back.
     for part in sorted(parts_in(folder), key=set(parts).__contains__):
@@ -133,7 +133,7 @@ def _remove(store: Path, folder: Path, parts: list[Path], lake_positions: list[P
         position.forget(path for path in paths if path in position.shipped)
 
 
-def _empty(store: Path, folder: Path, parts: list[Path], lake_positions: list[Position], epoch: int) -> None:
+def _empty(store: Path, folder: Path, parts: list[Path], lake_positions: list[LakePosition], epoch: int) -> None:
     """Put an empty part in the place of those of each table; they themselves go as all parts that were replaced."""
     for table in TABLES:
         own = [part for part in parts if table_of(part) == table.name]
@@ -147,7 +147,7 @@ def _empty(store: Path, folder: Path, parts: list[Path], lake_positions: list[Po
         _forget(store, [emptied], lake_positions)
 
 
-def _forget(store: Path, emptied: list[Path], lake_positions: list[Position]) -> None:
+def _forget(store: Path, emptied: list[Path], lake_positions: list[LakePosition]) -> None:
     """Nothing here stands any more for what is in the lake."""
     names = [name for part in emptied for name in names_in(store, part)]
     for position in lake_positions:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rolltrace.errors import BackendError, OutageError
-from rolltrace.lake.place import Place
+from rolltrace.lake.address import LakeAddress
 
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _CODE_AND_MESSAGE = re.compile(r"<Code>([^<]*)</Code>(?:\s*<Message>([^<]*)</Message>)?")
@@ -35,7 +35,7 @@ def plain_text(fault: BaseException) -> str:
 
 
 @contextmanager
-def told(place: Place, doing: str) -> Iterator[None]:
+def told(address: LakeAddress, doing: str) -> Iterator[None]:
     """Turn what deltalake raises in this block into an error of ours.
 
     Raises:
@@ -51,7 +51,7 @@ def told(place: Place, doing: str) -> Iterator[None]:
         if isinstance(fault, (BackendError, OutageError)):
             raise
         text, everything = plain_text(fault), str(fault)
-        where = f"the lake {place.url!r}"
+        where = f"the lake {address.url!r}"
         if any(word in everything for word in _NO_BUCKET):
             raise BackendError(
                 f"{where}: there is no such bucket, or it is in another region; create it first"

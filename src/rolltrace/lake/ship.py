@@ -27,9 +27,9 @@ from typing import NamedTuple
 from rolltrace._arrow import pa, pq
 from rolltrace._guard import logger
 from rolltrace.errors import OutageError
+from rolltrace.lake.address import LakeAddress
 from rolltrace.lake.objects import Objects, check_lake
-from rolltrace.lake.place import Place
-from rolltrace.lake.position import Position, choosing, lake_path, name_of, names_in, partition_of
+from rolltrace.lake.position import LakePosition, choosing, lake_path, name_of, names_in, partition_of
 from rolltrace.lake.tables import TABLE_NAMES, Conflict, LakePart, LakeTable
 from rolltrace.record import FORMAT
 from rolltrace.store import (
@@ -82,14 +82,14 @@ class Shipper:
     def __init__(
         self,
         store: Path,
-        place: Place,
+        address: LakeAddress,
         *,
         routes: Callable[[], Collection[Route]] | None = None,
     ) -> None:
         """The parts of these experiments; of all if not given."""
-        self.position = Position(store, place)
+        self.position = LakePosition(store, address)
         self._store = store
-        self._place = place
+        self._address = address
         self._routes = routes
         self._tables: dict[str, LakeTable] = {}
         self._objects: Objects | None = None
@@ -128,7 +128,7 @@ class Shipper:
                 continue
             self.position.tidy()
             return Shipped(parts, size, left, stuck)
-        raise OutageError(f"the lake {self._place.url!r} changes all the time; trying again later")
+        raise OutageError(f"the lake {self._address.url!r} changes all the time; trying again later")
 
     def pending(self) -> int:
         """How many finished parts the lake does not have, as far as is known here."""
@@ -137,8 +137,8 @@ class Shipper:
 
     def _make_ready(self) -> None:
         if not self._is_ready:
-            self._objects = Objects(self._place)
-            if not check_lake(self._place, self._objects):
+            self._objects = Objects(self._address)
+            if not check_lake(self._address, self._objects):
                 self._objects.put("format.json", b'{"format": %d}\n' % FORMAT)
             self._save_url()
             self._is_ready = True
@@ -146,12 +146,12 @@ class Shipper:
     def _save_url(self) -> None:
         """Of a lake that something was claimed for, everybody on this host must know."""
         state = self.position.state
-        state.url = self._place.url
+        state.url = self._address.url
         self.position.state = state
 
     def _table(self, name: str) -> LakeTable:
         if name not in self._tables:
-            self._tables[name] = LakeTable(self._place, name)
+            self._tables[name] = LakeTable(self._address, name)
             self._tables[name].make()
         return self._tables[name]
 

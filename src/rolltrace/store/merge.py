@@ -40,7 +40,15 @@ from rolltrace.store.layout import (
     table_of,
 )
 from rolltrace.store.lease import store_id
-from rolltrace.store.parts import Replaced, Standing, hidden_parts, replaced_by, row_count, visible_parts, write_table
+from rolltrace.store.parts import (
+    PartOrigins,
+    Replaced,
+    hidden_parts,
+    replaced_by,
+    row_count,
+    visible_parts,
+    write_table,
+)
 
 GRACE_SEC = 30.0
 """How long replaced parts stay for those who are reading them."""
@@ -98,7 +106,7 @@ def replace_parts(
     # Of a part that is pruned all names stay: a lake may have those that it was merged from, and not itself yet.
     before = [each for part in parts for each in (_handed_on(part) if len(parts) > 1 else replaced_by(part))]
     kept = (generation_of(part) for part in there if part not in parts)
-    standing = Standing(
+    origins = PartOrigins(
         merged=len(merged),
         removed=sum(each.rows or 0 for each in merged) - len(rows),
         live=sorted(each.number for each in kept if each is not None and each.store_id == identity),
@@ -114,7 +122,7 @@ def replace_parts(
             next_one.source,
             as_today(rows, table),
             replaces=[*merged, *before],
-            standing=standing,
+            origins=origins,
             level=level,
         )
     except FileExistsError:

@@ -466,7 +466,7 @@ def jump(asked: Asked) -> Answer:
     return Answer(encoded(wire.Jump, {"candidates": candidates}))
 
 
-def _scope(wanted: requests.Scope, **other: Any) -> Scope:
+def _scope(wanted: requests.ScopeRequest, **other: Any) -> Scope:
     names = ("project", "experiment", "step", "sample_index", "validate", "run", "all_runs")
     return Scope(**{**{name: getattr(wanted, name) for name in names}, "where": written(wanted.where), **other})
 

@@ -23,7 +23,7 @@ from rolltrace.record import NOTHING, OpKind
 T = TypeVar("T")
 
 
-class Row:
+class BatchRow:
     """A trajectory that is open beside others, until `close`."""
 
     def __init__(self, entry: rollout_trace_attr) -> None:
