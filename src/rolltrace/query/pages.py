@@ -118,18 +118,18 @@ def cut_steps(steps: list[Row], page: PageBounds) -> Cut:
     else:
         begin = min(page.offset, total)
         end = total if page.limit is None else min(total, begin + page.limit)
-    kept, first, at = list[Row](), 0, 0
+    chosen, first, at = list[Row](), 0, 0
     for row in steps:
         if at < end and at + row["n"] > begin:
-            if not kept:
+            if not chosen:
                 first = at
-            kept.append(row)
+            chosen.append(row)
         at += row["n"]
-    ages = {(row["project"], row["experiment"]): row[NEWEST] for row in kept}
+    ages = {(row["project"], row["experiment"]): row[NEWEST] for row in chosen}
     within = PageBounds(page.ordered, end - begin, begin - first, None)
     if page.last is not None and page.limit is not None:
         within = within._replace(limit=min(page.limit, end - begin))
-    return Cut(kept, within, [(*place, age) for place, age in ages.items()])
+    return Cut(chosen, within, [(*place, age) for place, age in ages.items()])
 
 
 def count_question(wanted: Wanted, *, is_plain: bool) -> tuple[str, list[Any]]:

@@ -169,12 +169,12 @@ def sequence_of(calls: Iterable[CallTokens | PackedCall]) -> TokenSequence:
         shared = len(context)
         if context and not call.prompt.startswith(context):
             shared = _shared_bytes(context, call.prompt)
-            first, kept, gone = shared // _WIDTH, shared + _MOST_IN_BREAK * _WIDTH, len(context) // _WIDTH
+            first, end, gone = shared // _WIDTH, shared + _MOST_IN_BREAK * _WIDTH, len(context) // _WIDTH
             sequence.breaks.append(
                 TokenBreak(
                     len(sequence), turn, call.op_id, first,
-                    _numbers(context[shared:kept]), _slice(before, first, gone), gone - first,
-                    _numbers(call.prompt[shared:kept]), _slice(laid, first, len(call.prompt) // _WIDTH),
+                    _numbers(context[shared:end]), _slice(before, first, gone), gone - first,
+                    _numbers(call.prompt[shared:end]), _slice(laid, first, len(call.prompt) // _WIDTH),
                     len(call.prompt) // _WIDTH - first,
                 )
             )  # fmt: skip
