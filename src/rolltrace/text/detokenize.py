@@ -84,9 +84,9 @@ def _is_byte_level(decoder: Any) -> bool:
 
 def _byte_of_each_letter() -> dict[int, int]:
     """How byte-level tokenizers write bytes: what can be seen as itself, the others as letters from U+0100 on."""
-    seen = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    unseen = [byte for byte in range(256) if byte not in seen]
-    return {**{byte: byte for byte in seen}, **{0x100 + at: byte for at, byte in enumerate(unseen)}}
+    visible = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    invisible = [byte for byte in range(256) if byte not in visible]
+    return {**{byte: byte for byte in visible}, **{0x100 + at: byte for at, byte in enumerate(invisible)}}
 
 
 _BYTE_OF = _byte_of_each_letter()
