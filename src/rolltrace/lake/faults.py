@@ -35,7 +35,7 @@ def plain_text(fault: BaseException) -> str:
 
 
 @contextmanager
-def told(address: LakeAddress, doing: str) -> Iterator[None]:
+def translating(address: LakeAddress, doing: str) -> Iterator[None]:
     """Turn what deltalake raises in this block into an error of ours.
 
     Raises:

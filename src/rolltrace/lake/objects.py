@@ -13,7 +13,7 @@ from typing import Any, cast
 from rolltrace.errors import FormatError
 from rolltrace.files import open_private, replacing
 from rolltrace.lake.address import LakeAddress, check_installed
-from rolltrace.lake.faults import PartGone, told
+from rolltrace.lake.faults import PartGone, translating
 from rolltrace.record import FORMAT
 
 _CHUNK_BYTES = 8 << 20
@@ -28,7 +28,7 @@ class Objects:
     def __init__(self, address: LakeAddress, below: str = "") -> None:
         check_installed()
         self._address = address
-        with told(address, "opening it"):
+        with translating(address, "opening it"):
             self._store: Any = _open(address, below)
 
     def put_file(self, path: str, file: Path) -> int:
@@ -37,14 +37,14 @@ class Objects:
 
         with open_private(file) as source:
             size = os.fstat(source.fileno()).st_size
-            with told(self._address, f"putting {path}"):
+            with translating(self._address, f"putting {path}"):
                 obstore.put(self._store, path, source)
         return size
 
     def put(self, path: str, content: bytes) -> None:
         import obstore
 
-        with told(self._address, f"putting {path}"):
+        with translating(self._address, f"putting {path}"):
             obstore.put(self._store, path, content)
 
     def get(self, path: str) -> bytes:
@@ -55,7 +55,7 @@ class Objects:
         """
         import obstore
 
-        with told(self._address, f"getting {path}"), _may_be_gone(self._address, path):
+        with translating(self._address, f"getting {path}"), _may_be_gone(self._address, path):
             return bytes(obstore.get(self._store, path).bytes())
 
     def get_file(self, path: str, file: Path, *, mode: int) -> None:
@@ -69,7 +69,7 @@ class Objects:
         with (
             replacing(file, mode=mode) as hidden,
             hidden.open("wb") as target,
-            told(self._address, f"getting {path}"),
+            translating(self._address, f"getting {path}"),
             _may_be_gone(self._address, path),
         ):
             for chunk in obstore.get(self._store, path).stream(min_chunk_size=_CHUNK_BYTES):
@@ -79,13 +79,13 @@ class Objects:
         """The files in a folder and below it, by path, with their sizes."""
         import obstore
 
-        with told(self._address, f"listing {folder}"):
+        with translating(self._address, f"listing {folder}"):
             return {each["path"]: each["size"] for chunk in obstore.list(self._store, folder) for each in chunk}
 
     def remove(self, path: str) -> None:
         import obstore
 
-        with told(self._address, f"removing {path}"):
+        with translating(self._address, f"removing {path}"):
             try:
                 obstore.delete(self._store, path)
             except FileNotFoundError:

@@ -166,9 +166,9 @@ class LakePosition:
     def tidy(self) -> None:
         """Rewrite a file that has become much longer than what it says, unless it corrects those of other hosts."""
         if self._is_alone and self._lines > _FEWEST_LINES and self._lines > 4 * (len(self.shipped) // 64 + 1):
-            kept = {SHIPPED: self.shipped, CLAIMED: self.claimed, BLOBS: self.blobs}
+            contents = {SHIPPED: self.shipped, CLAIMED: self.claimed, BLOBS: self.blobs}
             self._number += 1
-            lines: list[_Line] = [(self._number, what, sorted(names)) for what, names in kept.items()]
+            lines: list[_Line] = [(self._number, what, sorted(names)) for what, names in contents.items()]
             replace_file(self.folder / _FILE, (msgspec.json.encode(line) + b"\n" for line in lines), durable=True)
             self._lines = len(lines)
             self._read = None

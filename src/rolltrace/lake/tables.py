@@ -24,7 +24,7 @@ from urllib.parse import unquote
 from rolltrace._arrow import pa, pq
 from rolltrace.errors import FormatError, OutageError
 from rolltrace.lake.address import LakeAddress, check_installed
-from rolltrace.lake.faults import plain_text, told
+from rolltrace.lake.faults import plain_text, translating
 from rolltrace.lake.objects import Objects
 from rolltrace.record import TABLES
 from rolltrace.store import SCHEMAS, Partition
@@ -97,7 +97,7 @@ class LakeTable:
         from deltalake import DeltaTable
         from deltalake.exceptions import TableNotFoundError
 
-        with told(self._address, f"reading the log of {self.name}"):
+        with translating(self._address, f"reading the log of {self.name}"):
             try:
                 if self._table is None:
                     if self._address.folder is not None and not (self._address.folder / self.name / _LOG).is_dir():
@@ -117,7 +117,7 @@ class LakeTable:
         if not self.refresh():
             if self._address.folder is not None:
                 (self._address.folder / self.name).mkdir(parents=True, exist_ok=True)
-            with told(self._address, f"making the table {self.name}"):
+            with translating(self._address, f"making the table {self.name}"):
                 self._table = DeltaTable.create(
                     self._address.table(self.name),
                     _plain_schema(self.name),
@@ -134,7 +134,7 @@ class LakeTable:
         if self._table is None:
             return {}
         if self._active is None or self._active[0] != self.version:
-            with told(self._address, f"reading the log of {self.name}"):
+            with translating(self._address, f"reading the log of {self.name}"):
                 # Not `pa.table(...)`, which loads pandas, if there is one, to see whether it is given a frame of it.
                 rows = pa.RecordBatchReader.from_stream(self._table.get_add_actions(flatten=True)).read_all()
             names = [
@@ -182,7 +182,7 @@ class LakeTable:
         ids = [*(part.path for part in adds), *(f"{_ROWS_OF}{name}" for name in names)]
         transactions = [Transaction(each, 1, now_ms) for each in ids]
         properties = CommitProperties(max_commit_retries=_COMMIT_RETRIES, app_transactions=transactions)
-        with told(self._address, f"committing to {self.name}"):
+        with translating(self._address, f"committing to {self.name}"):
             try:
                 self._table.create_write_transaction(
                     actions, "append", self._table.schema(), PARTITIONED_BY, commit_properties=properties
@@ -209,8 +209,8 @@ class LakeTable:
         ids: set[str] = set()
         newest = max((version for version in checkpoints if since < version <= self.version), default=since)
         for path in checkpoints.get(newest, ()) if newest > since else ():
-            kept = pq.read_table(pa.BufferReader(objects.get(path)), columns=["txn"])["txn"].combine_chunks()
-            ids.update(each for each in pa.compute.struct_field(kept, "appId").to_pylist() if each is not None)
+            transactions = pq.read_table(pa.BufferReader(objects.get(path)), columns=["txn"])["txn"].combine_chunks()
+            ids.update(each for each in pa.compute.struct_field(transactions, "appId").to_pylist() if each is not None)
         for version, path in versions.items():
             if newest < version <= self.version:
                 for line in objects.get(path).splitlines():
@@ -225,7 +225,7 @@ class LakeTable:
         """Remove the files that no version of the last hours has; their paths."""
         if not self.refresh():
             return []
-        with told(self._address, f"removing old files of {self.name}"):
+        with translating(self._address, f"removing old files of {self.name}"):
             return list(
                 self._table.vacuum(
                     retention_hours=int(hours), dry_run=dry_run, enforce_retention_duration=False, full=True
@@ -234,7 +234,7 @@ class LakeTable:
 
     def checkpoint(self) -> None:
         """Write what the table has into one file, so that readers need not read the whole log."""
-        with told(self._address, f"writing a checkpoint of {self.name}"):
+        with translating(self._address, f"writing a checkpoint of {self.name}"):
             self._table.create_checkpoint()
 
     def _check_protocol(self) -> None:
@@ -254,7 +254,7 @@ class LakeTable:
             from deltalake import Schema
 
             fields = Schema.from_arrow(pa.schema([wanted.field(name) for name in missing])).fields
-            with told(self._address, f"adding columns to {self.name}"):
+            with translating(self._address, f"adding columns to {self.name}"):
                 self._table.alter.add_columns(fields)
 
 
