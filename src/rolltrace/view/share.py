@@ -81,17 +81,17 @@ def share_trajectories(
             ids.append(row["trajectory_id"])
     if not ids:
         raise ConfigError("none of the trajectories can be shared; rolltrace doctor says what is wrong with the store")
-    kept = [row for row in rows if row["trajectory_id"] in ids]
+    shared_rows = [row for row in rows if row["trajectory_id"] in ids]
     if kind == "comparison" and len(ids) == 1:
         kind = "trajectory"
-    collecting.around(kept)
+    collecting.around(shared_rows)
     records: list[str] = []
     if kind == "group":
         collecting.group(ids)
-        records = collecting.group_records(kept[0])
+        records = collecting.group_records(shared_rows[0])
     if 2 <= len(ids) <= api.MOST_COMPARED:
         collecting.comparisons(ids)
-    return collecting.shared(kind, kept, records)
+    return collecting.shared(kind, shared_rows, records)
 
 
 def share_store(store: Store) -> SharedFile:
