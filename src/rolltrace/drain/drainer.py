@@ -205,12 +205,12 @@ class Drainer:
         damaged = unreadable = 0
         source = path.stem
         for item in segment:
-            taken = take(item, maker, still_open, source, self._keep_blob)
-            if taken is None:
+            shaped_item = take(item, maker, still_open, source, self._keep_blob)
+            if shaped_item is None:
                 damaged += 1
                 continue
-            rows += taken.shaped.rows
-            if not taken.shaped.is_whole:
+            rows += shaped_item.shaped.rows
+            if not shaped_item.shaped.is_whole:
                 unreadable += 1
                 body = item.body if isinstance(item, Unread) else segment.data[item.offset + FRAME.size : item.end]
                 self._aside.keep(f"{source}-{item.offset}.msgpack", body)
@@ -256,10 +256,10 @@ class Drainer:
             return Carried({}, Past())
 
     def _write(self, segment: SegmentReader, maker: RowMaker, rows: list[Row]) -> None:
-        told = [row for row in rows if row.table is FLAGS or row.table is LOSSES]
+        reports = [row for row in rows if row.table is FLAGS or row.table is LOSSES]
         for group in grouped(row for row in rows if row.table is not FLAGS and row.table is not LOSSES):
-            told += self._write_group(segment, maker, group)
-        for group in grouped(told):
+            reports += self._write_group(segment, maker, group)
+        for group in grouped(reports):
             self._write_group(segment, maker, group)
 
     def _write_group(self, segment: SegmentReader, maker: RowMaker, group: list[Row]) -> list[Row]:

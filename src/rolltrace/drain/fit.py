@@ -46,12 +46,12 @@ def fit_row(table: Table, fields: dict[str, Any]) -> list[str]:
             continue
         if fitting is _text and type(value) is str and value.isascii():
             continue  # nearly all texts are
-        kept = fitting(value)
-        if kept is None:
+        fitted = fitting(value)
+        if fitted is None:
             unfit.append(name)
             fields[name] = INSTEAD.get(name)
-        elif kept is not value:
-            fields[name] = kept
+        elif fitted is not value:
+            fields[name] = fitted
     return unfit
 
 

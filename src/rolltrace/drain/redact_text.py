@@ -54,11 +54,11 @@ class TextRedactor:
         self._shapes = [(kind, re.compile(shape)) for kind, shape in (shapes or {}).items()]
         self._allowed, self._allowed_keys = frozenset(allowed), frozenset(map(_plain, allowed))
         self._usual = usual
-        self._seen: dict[str, str] = {}
+        self._long: dict[str, str] = {}
         """What became of long texts: a conversation says the same again at each turn."""
         self._short: dict[str, str] = {}
         """What became of short ones: names, roles, statuses."""
-        self._seen_chars = 0
+        self._long_chars = 0
         self._strengths: dict[str, Strength | None] = {}
         self._plain_keys: set[str] = set()
         """Names that are no secrets and belong to none."""
@@ -85,18 +85,18 @@ class TextRedactor:
 
     def text(self, text: str) -> str:
         """The text with a mark in the place of every secret."""
-        kept = self._short if len(text) < _SHORTEST_KEPT else self._seen
-        clean = kept.get(text)
+        cleaned_texts = self._short if len(text) < _SHORTEST_KEPT else self._long
+        clean = cleaned_texts.get(text)
         if clean is None:
-            if kept is self._short:
-                if len(kept) >= MOST_SHORT:
-                    kept.clear()
+            if cleaned_texts is self._short:
+                if len(cleaned_texts) >= MOST_SHORT:
+                    cleaned_texts.clear()
             else:
-                self._seen_chars += len(text)
-                if self._seen_chars > _MOST_KEPT_CHARS:
-                    kept.clear()
-                    self._seen_chars = len(text)
-            clean = kept[text] = self._cleaned(text)
+                self._long_chars += len(text)
+                if self._long_chars > _MOST_KEPT_CHARS:
+                    cleaned_texts.clear()
+                    self._long_chars = len(text)
+            clean = cleaned_texts[text] = self._cleaned(text)
         return clean
 
     def _cleaned(self, text: str) -> str:

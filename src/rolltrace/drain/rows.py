@@ -134,8 +134,8 @@ class RowMaker:
     def replaced(self, row: Row) -> list[Row]:
         """What stands for a row that its table does not take, which `fit` should have seen."""
         fields = row.fields
-        kept = {column.name: fields.get(column.name) for column in WHERE}
-        return self._flagged(kept, fields, {"error": f"a row of {row.table.name} that cannot be written"})
+        where = {column.name: fields.get(column.name) for column in WHERE}
+        return self._flagged(where, fields, {"error": f"a row of {row.table.name} that cannot be written"})
 
     def _shaped(
         self, record: Record, place: str, make: Callable[[Record], list[Row]], status: str | None = None
