@@ -172,7 +172,7 @@ def _content(content: Any) -> tuple[Any, list[Any], list[str], list[Message]]:
     """Text, or a list if there are parts that are no text; calls of tools, reasoning, and results of tools in it."""
     if not isinstance(content, list):
         return content, [], [], []
-    kept: list[Any] = []
+    parts: list[Any] = []
     calls: list[Any] = []
     thoughts: list[str] = []
     results: list[Message] = []
@@ -185,11 +185,11 @@ def _content(content: Any) -> tuple[Any, list[Any], list[str], list[Message]]:
         elif kind in _THOUGHTS and isinstance(part.get(_THOUGHTS[kind]), str):
             thoughts.append(part[_THOUGHTS[kind]])
         elif kind != "redacted_thinking":
-            kept.append({"type": "text", "text": _text(part)} if _is_text(part) else part)
-    if all(_is_text(part) for part in kept):
-        text = "".join(_text(part) for part in kept)
-        return text if kept or not calls else None, calls, thoughts, results
-    return kept, calls, thoughts, results
+            parts.append({"type": "text", "text": _text(part)} if _is_text(part) else part)
+    if all(_is_text(part) for part in parts):
+        text = "".join(_text(part) for part in parts)
+        return text if parts or not calls else None, calls, thoughts, results
+    return parts, calls, thoughts, results
 
 
 def _is_text(part: Any) -> bool:

@@ -97,11 +97,11 @@ def read_coordinates(raw: msgspec.Raw) -> KnownCoordinates:
     values = decode_value(raw)
     if not isinstance(values, list):
         return KnownCoordinates(Coordinates(), False)
-    kept = Coordinates()
+    coordinates = Coordinates()
     for name, value in zip(Coordinates._fields, values):
         if _is_coordinate(name, value):
-            kept = kept._replace(**{name: value})
-    return KnownCoordinates(kept, False)
+            coordinates = coordinates._replace(**{name: value})
+    return KnownCoordinates(coordinates, False)
 
 
 def _is_coordinate(name: str, value: Any) -> bool:

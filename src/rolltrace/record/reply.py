@@ -48,7 +48,7 @@ def _replies(value: Any, depth: int) -> list[Message]:
         return _replies(value["message"], depth + 1)
     if isinstance(value.get("messages"), list):  # the state of a LangGraph
         return _replies(value["messages"], depth + 1)
-    return _told(value) or _wrapped(value, depth)
+    return _text_replies(value) or _wrapped(value, depth)
 
 
 def _last_said(messages: list[Any]) -> list[Message]:
@@ -57,7 +57,7 @@ def _last_said(messages: list[Any]) -> list[Message]:
     return conversation[-1:] if len(messages) == 1 or (conversation and conversation[-1]["role"] == "assistant") else []
 
 
-def _told(value: dict[str, Any]) -> list[Message]:
+def _text_replies(value: dict[str, Any]) -> list[Message]:
     """Text, or parts, under one of the usual names."""
     for name in TEXT_KEYS:
         content = value.get(name)

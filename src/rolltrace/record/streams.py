@@ -169,8 +169,8 @@ def _completion(items: list[Item]) -> Item:
             whole["token_ids"] = [*whole.get("token_ids", ()), *choice["token_ids"]]
         logprobs = choice.get("logprobs")
         if isinstance(logprobs, dict) and isinstance(logprobs.get("token_logprobs"), list):
-            kept = whole.setdefault("logprobs", {"token_logprobs": []})["token_logprobs"]
-            kept += logprobs["token_logprobs"]
+            token_logprobs = whole.setdefault("logprobs", {"token_logprobs": []})["token_logprobs"]
+            token_logprobs += logprobs["token_logprobs"]
         if isinstance(choice.get("prompt_token_ids"), list):  # vLLM has them in the choice, once
             whole["prompt_token_ids"] = choice["prompt_token_ids"]
     about = _newest(items, "id", "model", "usage", "prompt_token_ids")

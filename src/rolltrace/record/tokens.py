@@ -128,8 +128,8 @@ def _vllm(place: dict[str, Any]) -> dict[str, list[Any]]:
         logprobs = _unflattened(logprobs)
     if not isinstance(logprobs, list) or ids is None or len(logprobs) != len(ids):
         return {}
-    taken = [_taken(several, token) for several, token in zip(logprobs, ids)]
-    return {} if None in taken else {"logprobs": taken}
+    chosen = [_logprob_of(several, token) for several, token in zip(logprobs, ids)]
+    return {} if None in chosen else {"logprobs": chosen}
 
 
 def _unflattened(flat: dict[str, Any]) -> list[Any]:
@@ -140,7 +140,7 @@ def _unflattened(flat: dict[str, Any]) -> list[Any]:
     return [dict(zip(ids[start:end], logprobs[start:end])) for start, end in zip(starts, ends)]  # type: ignore[index, arg-type]
 
 
-def _taken(several: Any, token: Any) -> float | None:
+def _logprob_of(several: Any, token: Any) -> float | None:
     if not isinstance(several, dict):
         return None
     one = several.get(token, several.get(str(token)))  # JSON has no numbers as keys
