@@ -86,11 +86,11 @@ class Begun(NamedTuple):
 class Sample:
     """A sample of one step of which trajectories are kept."""
 
-    __slots__ = ("begun", "kept", "rank")
+    __slots__ = ("begun", "is_kept", "rank")
 
     def __init__(self, rank: Rank) -> None:
         self.rank = rank
-        self.kept = True
+        self.is_kept = True
         """False once another one has taken its place."""
         self.begun: dict[Coordinates, Begun] = {}
         """Its trajectories and group records by where they stand: those begun inside may stand elsewhere."""
@@ -121,16 +121,16 @@ class Sampling:
         """Whether a trajectory is kept. One without a sample goes with the sample `inside` which it begins."""
         with self._lock:
             if where.sample_index is None and inside is not None:
-                answer = SamplingDecision(inside if inside.kept else None)
+                decision = SamplingDecision(inside if inside.is_kept else None)
             else:
-                answer = self._take(where, rank_of(sample_text(where.sample_index), self._seed))
-            if answer.sample is not None:
+                decision = self._take(where, rank_of(sample_text(where.sample_index), self._seed))
+            if decision.sample is not None:
                 place = where._replace(rollout_n=None)
-                begun = answer.sample.begun.get(place)
+                begun = decision.sample.begun.get(place)
                 if begun is None:
-                    begun = answer.sample.begun[place] = Begun(bytearray(), bytearray())
+                    begun = decision.sample.begun[place] = Begun(bytearray(), bytearray())
                 (begun.groups if is_group else begun.trajectories).extend(trajectory_id)
-            return answer
+            return decision
 
     def _take(self, where: Coordinates, rank: Rank) -> SamplingDecision:
         key = (where.step, where.validate)
@@ -166,7 +166,7 @@ class _Step:
             if not self.ranks or rank > self.ranks[-1]:
                 return SamplingDecision(None)
             displaced = self.samples.pop(self.ranks.pop())
-            displaced.kept = False
+            displaced.is_kept = False
         fresh = self.samples[rank] = Sample(rank)
         insort(self.ranks, rank)
         return SamplingDecision(fresh, displaced)

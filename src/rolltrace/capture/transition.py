@@ -27,8 +27,8 @@ _NUMBERS = frozenset({"reward", "episode_done"})
 
 def _field(name: str, meaning: str) -> Any:
     def read(trace: RolloutTrace) -> Any:
-        taken = trace._taken.get(name)
-        return trace._live.get(name) if taken is None else decode_value(taken)
+        snapshot = trace._taken.get(name)
+        return trace._live.get(name) if snapshot is None else decode_value(snapshot)
 
     return property(read, doc=meaning)
 
