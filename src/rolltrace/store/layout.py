@@ -180,10 +180,10 @@ def escape(name: str) -> str:
     if escaped.startswith("."):
         escaped = "%2E" + escaped[1:]
     if len(escaped) > _LONGEST_NAME:
-        kept = escaped[:_LONGEST_NAME]
-        if "%" in kept[-2:]:
-            kept = kept[: kept.rindex("%")]  # not half an escape
-        return f"{kept}~{xxhash.xxh3_64_hexdigest(escaped.encode())}"
+        prefix = escaped[:_LONGEST_NAME]
+        if "%" in prefix[-2:]:
+            prefix = prefix[: prefix.rindex("%")]  # not half an escape
+        return f"{prefix}~{xxhash.xxh3_64_hexdigest(escaped.encode())}"
     return escaped
 
 

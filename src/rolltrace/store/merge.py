@@ -105,11 +105,11 @@ def replace_parts(
     merged = [Replaced(source_of(part), row_count(part)) for part in parts]
     # Of a part that is pruned all names stay: a lake may have those that it was merged from, and not itself yet.
     before = [each for part in parts for each in (_handed_on(part) if len(parts) > 1 else replaced_by(part))]
-    kept = (generation_of(part) for part in there if part not in parts)
+    remaining = (generation_of(part) for part in there if part not in parts)
     origins = PartOrigins(
         merged=len(merged),
         removed=sum(each.rows or 0 for each in merged) - len(rows),
-        live=sorted(each.number for each in kept if each is not None and each.store_id == identity),
+        live=sorted(each.number for each in remaining if each is not None and each.store_id == identity),
         epoch=epoch,
         shipped=shipped,
     )

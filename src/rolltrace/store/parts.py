@@ -147,13 +147,13 @@ def _row_groups(rows: pa.Table, bulky: list[str]) -> Iterator[pa.Table]:
         yield rows
         return
     sizes = [_sizes(rows[name]) for name in bulky if name in rows.column_names]
-    first = taken = 0
+    first = group_bytes = 0
     for at, of_row in enumerate(zip(*sizes)):
         size = sum(of_row)
-        if at > first and taken + size > _BYTES_PER_GROUP:
+        if at > first and group_bytes + size > _BYTES_PER_GROUP:
             yield rows.slice(first, at - first)
-            first, taken = at, 0
-        taken += size
+            first, group_bytes = at, 0
+        group_bytes += size
     yield rows.slice(first)
 
 
