@@ -33,12 +33,12 @@ def measure(trajectories: list[Trajectory], *, rounds: int) -> Iterator[Row]:
     with tempfile.TemporaryDirectory() as folder:
         store = Path(folder)
         record(store / "seen", trajectories, checks=ALL)
-        seen = _what_checks_see(store / "seen")
+        ops = _what_checks_see(store / "seen")
         for number in range(rounds + 1):
             record(store / f"drained-{number}", trajectories, checks=OFF)
         stores = iter(range(rounds + 1))
         drain_us = medians({"drain": lambda: _drain(store / f"drained-{next(stores)}", raw_mb)}, rounds=rounds)["drain"]
-    contenders = {name: partial(_look, name, seen, raw_mb) for name in (OFF, ALL, *(flag.name for flag in FLAGS))}
+    contenders = {name: partial(_look, name, ops, raw_mb) for name in (OFF, ALL, *(flag.name for flag in FLAGS))}
     costs = medians(contenders, rounds=rounds)
     yield Row(COST, "draining, without checks", drain_us, "us")
     for name, cost in costs.items():
@@ -72,14 +72,14 @@ def _what_checks_see(store: Path) -> list[OpFacts]:
     return collecting.ops
 
 
-def _look(selection: str, seen: list[OpFacts], raw_mb: float) -> float:
-    fresh = [OpFacts(op.fields, op.inputs, op.outputs) for op in seen]  # without what was worked out before
+def _look(selection: str, ops: list[OpFacts], raw_mb: float) -> float:
+    fresh = [OpFacts(op.fields, op.inputs, op.outputs) for op in ops]  # without what was worked out before
     checks = Checks(selection, Past())
     begin = time.process_time()
-    found = sum(1 for op in fresh for _ in checks.of_op(op))
+    findings = sum(1 for op in fresh for _ in checks.of_op(op))
     cost = time.process_time() - begin
-    if found:
-        raise RuntimeError(f"the workload is sound, but {selection} found {found} problems in it")
+    if findings:
+        raise RuntimeError(f"the workload is sound, but {selection} found {findings} problems in it")
     return 1e6 * cost / raw_mb
 
 

@@ -92,10 +92,10 @@ def rows(size: int) -> Iterator[Row]:
             stdout=subprocess.PIPE,
             check=True,
         )
-        found = json.loads(done.stdout)
-        yield Row(name, "CPU time", found["sec"], "s", at_most(2))
-        yield Row(name, "memory", found["mib"], "MiB", at_most(256))
-        yield Row(name, "kept", found["kept_mib"], "MiB")
+        figures = json.loads(done.stdout)
+        yield Row(name, "CPU time", figures["sec"], "s", at_most(2))
+        yield Row(name, "memory", figures["mib"], "MiB", at_most(256))
+        yield Row(name, "kept", figures["kept_mib"], "MiB")
 
 
 def main() -> None:

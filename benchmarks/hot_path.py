@@ -150,18 +150,18 @@ def loop_lag(effort: Effort, trajectories: list[Trajectory]) -> Iterator[Row]:
     at_once = trajectories[: effort.at_once]
     report = lag.measure(LAG_TRACERS, at_once, rounds=effort.lag_rounds, pace=effort.pace)
     section = f"event-loop lag: {len(at_once)} trajectories at once, {report.ops_per_sec:,.0f} ops/s"
-    for name, found in report.lags.items():
-        yield Row(section, f"{name}, p50", found.p50_ms, "ms")
-        yield Row(section, f"{name}, p99", found.p99_ms, "ms")
-        yield Row(section, f"{name}, max", found.max_ms, "ms")
+    for name, lags in report.lags.items():
+        yield Row(section, f"{name}, p50", lags.p50_ms, "ms")
+        yield Row(section, f"{name}, p99", lags.p99_ms, "ms")
+        yield Row(section, f"{name}, max", lags.max_ms, "ms")
     added = report.lags["on"].p99_ms - report.lags["off"].p99_ms
     yield Row(section, "added by rolltrace, p99", added, "ms", at_most(2))
 
     # No target: here encoding alone keeps the loop busy nearly half of the time.
     report = lag.measure(LAG_TRACERS, at_once, rounds=effort.lag_rounds, pace=effort.pace / 10)
     section = f"event-loop lag under stress: ten times the pace, {report.ops_per_sec:,.0f} ops/s"
-    for name, found in report.lags.items():
-        yield Row(section, f"{name}, p99", found.p99_ms, "ms")
+    for name, lags in report.lags.items():
+        yield Row(section, f"{name}, p99", lags.p99_ms, "ms")
 
 
 def trajectories_only(effort: Effort) -> Iterator[Row]:

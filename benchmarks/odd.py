@@ -159,9 +159,9 @@ def _many_ops(count: int) -> Columns:
 def _long_response(rng: random.Random, count: int) -> Columns:
     pieces = [f" {rng.choice(WORDS)}" for _ in range(count)]
     ids = [rng.randrange(150_000) for _ in range(count + 10)]
-    said = _said(["".join(pieces)])
+    reply = _said(["".join(pieces)])
     return {
-        **said,
+        **reply,
         "prompt_tokens": [10],
         "response_tokens": [count],
         "tokens": [pa.array(ids, pa.int32())],

@@ -60,9 +60,9 @@ def texts(chunks: int) -> dict[str, list[str]]:
         return sources[start : start + CHUNK]
 
     kinds: dict[str, Callable[[], str]] = {"english": english, "chinese": chinese, "code": code}
-    found = {name: [make() for _ in range(chunks)] for name, make in kinds.items()}
-    found["mixed"] = [text for three in zip(*found.values()) for text in three]
-    return found
+    pieces = {name: [make() for _ in range(chunks)] for name, make in kinds.items()}
+    pieces["mixed"] = [text for three in zip(*pieces.values()) for text in three]
+    return pieces
 
 
 def speed(work: Callable[[str], object], pieces: list[str], rounds: int) -> float:

@@ -202,7 +202,7 @@ def long_ops(rng: random.Random, turns: int) -> dict[str, list[object]]:
         tokens += (rng.randrange(150_000) for _ in range(TOKENS_PER_TURN // 2))
         messages.append(f'{{"role":"user","content":"{" ".join(rng.choices(WORDS, k=20))}"}}')
         reply = [rng.randrange(150_000) for _ in range(TOKENS_PER_TURN // 2)]
-        said = " ".join(rng.choices(WORDS, k=20))
+        content = " ".join(rng.choices(WORDS, k=20))
         values = {
             "op_id": turn + 1, "name": "generate", "kind": "llm", "start_ns": turn * 10**9,
             "end_ns": turn * 10**9 + 10**8, "status": "ok", "prompt_tokens": len(tokens), "response_tokens": len(reply),
@@ -210,12 +210,12 @@ def long_ops(rng: random.Random, turns: int) -> dict[str, list[object]]:
             "logprobs": pa.array([-rng.random() for _ in reply], pa.float32()),
             "response_mask": pa.array([1] * len(reply), pa.int8()),
             "payload": f'{{"inputs":{{"messages":[{",".join(messages)}],"prompt_ids":{{"$column":"prompt_ids"}}}},'
-            f'"outputs":{{"content":"{said}","response_ids":{{"$column":"response_ids"}}}}}}',
+            f'"outputs":{{"content":"{content}","response_ids":{{"$column":"response_ids"}}}}}}',
         }  # fmt: skip
         for name, value in values.items():
             ops[name].append(value)
         tokens += reply
-        messages.append(f'{{"role":"assistant","content":"{said}"}}')
+        messages.append(f'{{"role":"assistant","content":"{content}"}}')
     return ops
 
 

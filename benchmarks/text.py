@@ -51,10 +51,10 @@ def tokenizer() -> Tokenizer:
     tokens = dict.fromkeys(sorted(pre_tokenizers.ByteLevel.alphabet()))
     while len(tokens) < VOCABULARY:
         tokens[rng.choice(("", "Ġ")) + "".join(rng.choices(LETTERS, k=rng.randint(2, 7)))] = None
-    made = Tokenizer(models.WordLevel({token: at for at, token in enumerate(tokens)}, unk_token="!"))
-    made.decoder = decoders.ByteLevel()
-    made.add_special_tokens([f"<|special_{number}|>" for number in range(20)])
-    return made
+    byte_level = Tokenizer(models.WordLevel({token: at for at, token in enumerate(tokens)}, unk_token="!"))
+    byte_level.decoder = decoders.ByteLevel()
+    byte_level.add_special_tokens([f"<|special_{number}|>" for number in range(20)])
+    return byte_level
 
 
 def trajectory(seed: int) -> list[Turn]:
@@ -104,21 +104,21 @@ def tracing(store: str | Path, *, token2text: bool) -> Iterator[None]:
     try:
         yield
         rolltrace.flush(timeout=600)
-        found = rolltrace.stats()
-        if found.losses or found.faults:
-            raise RuntimeError(f"rolltrace lost records, the figures are void: {found}")
+        stats = rolltrace.stats()
+        if stats.losses or stats.faults:
+            raise RuntimeError(f"rolltrace lost records, the figures are void: {stats}")
     finally:
         rolltrace.shutdown()
 
 
-def caller(made: Tokenizer, turns: list[Turn], rounds: int) -> Iterator[Row]:
+def caller(byte_level: Tokenizer, turns: list[Turn], rounds: int) -> Iterator[Row]:
     """What a model call costs the rollout, once the tokenizer is in the store."""
-    saved = b"".join(pages(made))
+    saved = b"".join(pages(byte_level))
 
     def calls(agent: Agent, *, token2text: bool) -> Round:
         def run() -> float:
             with scratch_folder() as store:
-                file = tokenizer_file(Path(store), fingerprint(made))
+                file = tokenizer_file(Path(store), fingerprint(byte_level))
                 file.parent.mkdir()
                 file.write_bytes(saved)
                 with tracing(store, token2text=token2text):
@@ -127,9 +127,9 @@ def caller(made: Tokenizer, turns: list[Turn], rounds: int) -> Iterator[Row]:
 
         return run
 
-    off = calls(Agent(made), token2text=False)
-    on = calls(Agent(made), token2text=True)
-    own = calls(Agent(OnlyDecodes(made)), token2text=True)
+    off = calls(Agent(byte_level), token2text=False)
+    on = calls(Agent(byte_level), token2text=True)
+    own = calls(Agent(OnlyDecodes(byte_level)), token2text=True)
     section = f"caller: a model call, prompts up to {LONGEST_PROMPT:,} tokens over {TURNS} turns"
     base, added = _added(off, on, rounds)
     yield Row(section, "token2text off", base, "us")
@@ -139,23 +139,23 @@ def caller(made: Tokenizer, turns: list[Turn], rounds: int) -> Iterator[Row]:
     yield Row(section, "added, decoded by a thread of its own", added, "us")
 
 
-def once(made: Tokenizer) -> Iterator[Row]:
+def once(byte_level: Tokenizer) -> Iterator[Row]:
     """What a tokenizer costs when it is first seen."""
     section = f"once: a tokenizer of {VOCABULARY:,} tokens"
-    yield Row(section, "each process: which one is it", 1e3 * _best(lambda: fingerprint(made)), "ms", at_most(2))
-    saving, stall = _stall(lambda: b"".join(pages(made)))
+    yield Row(section, "each process: which one is it", 1e3 * _best(lambda: fingerprint(byte_level)), "ms", at_most(2))
+    saving, stall = _stall(lambda: b"".join(pages(byte_level)))
     yield Row(section, "one process: saved, in the background", 1e3 * saving, "ms")
     yield Row(section, "longest that other threads wait for it", 1e3 * stall, "ms")
-    _, stall = _stall(lambda: made.to_str())
+    _, stall = _stall(lambda: byte_level.to_str())
     yield Row(section, "to_str instead: longest wait", 1e3 * stall, "ms")
 
 
-def draining(made: Tokenizer, trajectories: list[list[Turn]]) -> Iterator[Row]:
+def draining(byte_level: Tokenizer, trajectories: list[list[Turn]]) -> Iterator[Row]:
     """What decoding costs the drainer, and how often it decodes a token."""
     raw = sum(len(json.dumps([turn.prompt_ids, turn.output])) for turns in trajectories for turn in turns)
     new = sum(len(turns[-1].prompt_ids) + RESPONSE for turns in trajectories)
-    seen = sum(len(turn.prompt_ids) + RESPONSE for turns in trajectories for turn in turns)
-    agent = Agent(made)
+    in_ops = sum(len(turn.prompt_ids) + RESPONSE for turns in trajectories for turn in turns)
+    agent = Agent(byte_level)
     seconds: dict[str, float] = {}
     with scratch_folder() as folder:
         for name, token2text in (("off", False), ("on", True)):
@@ -176,16 +176,16 @@ def draining(made: Tokenizer, trajectories: list[list[Turn]]) -> Iterator[Row]:
     yield Row(section, "drained, token2text off", raw / 1e6 / seconds["off"], "MB/s")
     yield Row(section, "drained, token2text on", raw / 1e6 / seconds["on"], "MB/s")
     yield Row(section, "tokens decoded / new tokens", texts.decoded_tokens / new, "x", at_most(1.05))
-    yield Row(section, "tokens in all ops / new tokens", seen / new, "x")
+    yield Row(section, "tokens in all ops / new tokens", in_ops / new, "x")
     yield Row(section, "store with text / without", sizes["on"] / sizes["off"], "x")
 
 
-def decoding(made: Tokenizer, turns: list[Turn]) -> Iterator[Row]:
+def decoding(byte_level: Tokenizer, turns: list[Turn]) -> Iterator[Row]:
     """The table of bytes against the package, over the tokens of one long prompt."""
     ids = turns[-1].prompt_ids
     with scratch_folder() as folder:
         path = Path(folder, "tokenizer.json")
-        path.write_bytes(b"".join(pages(made)))
+        path.write_bytes(b"".join(pages(byte_level)))
         begin = time.perf_counter()
         table = load_detokenizer(path)
         loading = time.perf_counter() - begin
@@ -193,14 +193,17 @@ def decoding(made: Tokenizer, turns: list[Turn]) -> Iterator[Row]:
 
     def streamed() -> str:
         stream = DecodeStream(skip_special_tokens=False)
-        return "".join(stream.step(made, each) or "" for each in ids)
+        return "".join(stream.step(byte_level, each) or "" for each in ids)
 
-    assert table.rest(column, 0).text == made.decode(ids, skip_special_tokens=False)
+    assert table.rest(column, 0).text == byte_level.decode(ids, skip_special_tokens=False)
     section = f"decoding {len(ids):,} tokens"
     ours = _best(lambda: table.rest(column, 0))
     yield Row(section, "table of bytes, with pieces", 1e3 * ours, "ms")
     yield Row(
-        section, "Tokenizer.decode, without", 1e3 * _best(lambda: made.decode(ids, skip_special_tokens=False)), "ms"
+        section,
+        "Tokenizer.decode, without",
+        1e3 * _best(lambda: byte_level.decode(ids, skip_special_tokens=False)),
+        "ms",
     )
     yield Row(section, "DecodeStream, with pieces", 1e3 * _best(streamed), "ms")
     yield Row(section, "loading the table, once", 1e3 * loading, "ms")
@@ -256,13 +259,13 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="a few seconds, figures mean little")
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
     options = parser.parse_args()
-    made = tokenizer()
+    byte_level = tokenizer()
     trajectories = [trajectory(seed) for seed in range(2 if options.quick else 16)]
     rows = [
-        *caller(made, trajectories[0], 2 if options.quick else 60),
-        *once(made),
-        *draining(made, trajectories),
-        *decoding(made, trajectories[0]),
+        *caller(byte_level, trajectories[0], 2 if options.quick else 60),
+        *once(byte_level),
+        *draining(byte_level, trajectories),
+        *decoding(byte_level, trajectories[0]),
     ]
     sys.stdout.write("\n".join(render(rows)) + "\n")
     if options.json:

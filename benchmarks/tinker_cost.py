@@ -33,13 +33,13 @@ _TOKENS = 450
 def main() -> None:
     print(f"{ROLLOUTS} rollouts of {TURNS} turns, {len(_MESSAGE)} characters and {_TOKENS} tokens a message")
     print(f"CPU time, medians of {ROUNDS} rounds\n")
-    found: dict[str, list[float]] = {variant: [] for variant in VARIANTS}
+    costs: dict[str, list[float]] = {variant: [] for variant in VARIANTS}
     for _ in range(ROUNDS):
         for variant in VARIANTS:
-            found[variant].append(measure(variant))
-    medians = {variant: statistics.median(values) for variant, values in found.items()}
+            costs[variant].append(measure(variant))
+    medians = {variant: statistics.median(values) for variant, values in costs.items()}
     print(f"{'':<12}{'us a step':>12}{'more than none':>18}{'least':>10}{'most':>10}")
-    for variant, values in found.items():
+    for variant, values in costs.items():
         more = medians[variant] - medians["none"]
         print(f"{variant:<12}{medians[variant]:>12.0f}{more:>18.0f}{min(values):>10.0f}{max(values):>10.0f}")
     if medians["on"] >= medians["deepcopy"]:
@@ -111,14 +111,14 @@ def _parts(variant: str) -> tuple[Any, Any]:
     class Env(message_env.MessageEnv):  # type: ignore[misc, name-defined]
         def __init__(self) -> None:
             self.history: list[Any] = [{"role": "user", "content": _MESSAGE}]
-            self.kept: list[Any] = []
+            self.copies: list[Any] = []
 
         async def initial_observation(self) -> Any:
             return self.history
 
         async def step(self, message: Any) -> Any:
             if variant in ("deepcopy", "messages"):
-                self.kept.append(copy.deepcopy({"prompt": self.history, "policy_response": message}))
+                self.copies.append(copy.deepcopy({"prompt": self.history, "policy_response": message}))
             self.history.append(message)
             self.history.append({"role": "user", "content": f"{len(self.history)}: {_MESSAGE}"})
             metrics, logs = {"turn": float(len(self.history))}, {"said": _MESSAGE}

@@ -61,9 +61,9 @@ class Rolltrace:
                     self._grow_journal(Path(store))
                 yield
                 # A tracer that drops records is measured doing nothing.
-                found = rolltrace.stats()
-                if found.losses or found.faults:
-                    raise RuntimeError(f"rolltrace lost records, the figures are void: {found}")
+                stats = rolltrace.stats()
+                if stats.losses or stats.faults:
+                    raise RuntimeError(f"rolltrace lost records, the figures are void: {stats}")
             finally:
                 rolltrace.shutdown()
                 rolltrace.RolloutTraceConfig.reset()

@@ -34,13 +34,13 @@ def main() -> None:
     untraced = None
     for backend in BACKENDS:
         with tempfile.TemporaryDirectory(prefix="bench") as folder:
-            found = measure(backend, Path(folder))
-        if "error" in found:
-            print(f"{backend:<12} {found['error']}")
+            figures = measure(backend, Path(folder))
+        if "error" in figures:
+            print(f"{backend:<12} {figures['error']}")
         else:
-            untraced = untraced or found["wall"]
-            lags = "".join(f"{1000 * found[name]:>9.2f} ms" for name in ("p50", "p99", "max"))
-            print(f"{backend:<12}{found['wall']:>8.3f} s{found['wall'] / untraced:>8.2f} x{lags}")
+            untraced = untraced or figures["wall"]
+            lags = "".join(f"{1000 * figures[name]:>9.2f} ms" for name in ("p50", "p99", "max"))
+            print(f"{backend:<12}{figures['wall']:>8.3f} s{figures['wall'] / untraced:>8.2f} x{lags}")
 
 
 def measure(backend: str, folder: Path) -> dict[str, Any]:
@@ -58,8 +58,8 @@ def measure(backend: str, folder: Path) -> dict[str, Any]:
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         return {"error": done.stderr.strip().rpartition("\n")[2]}
-    found: dict[str, Any] = json.loads(done.stdout.rstrip().rpartition("\n")[2])
-    return found
+    figures: dict[str, Any] = json.loads(done.stdout.rstrip().rpartition("\n")[2])
+    return figures
 
 
 def roll_out(backend: str, folder: Path) -> None:

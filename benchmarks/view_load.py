@@ -78,7 +78,7 @@ def _figures(writer: "subprocess.Popen[str]") -> dict[str, float]:
     return figures
 
 
-def _read(address: str, first_step: int, until: float, taken: list[float], ages: list[float]) -> None:
+def _read(address: str, first_step: int, until: float, answer_secs: list[float], ages: list[float]) -> None:
     """What a page of a step asks, again and again."""
     step = {**PLACE, "step": first_step}
     paths = [
@@ -94,7 +94,7 @@ def _read(address: str, first_step: int, until: float, taken: list[float], ages:
             for path in paths:
                 begin = time.perf_counter()
                 answer = client.get(path).raise_for_status()
-                taken.append(time.perf_counter() - begin)
+                answer_secs.append(time.perf_counter() - begin)
                 if path == "/api/experiments":
                     ages.append(time.time() - max(row["end_ns"] for row in answer.json()["rows"]) / 1e9)
             time.sleep(max(0.0, round_begin + _PAGE_SEC - time.monotonic()))
@@ -113,11 +113,11 @@ def measure_load(browser: Browser, readers: int, seconds: float) -> Iterator[Row
                 page = context.new_page()
                 page.goto(f"{address}/live")
                 page.wait_for_selector(".figures")
-                taken: list[float] = []
+                answer_secs: list[float] = []
                 ages: list[float] = []
                 until = time.monotonic() + seconds
                 threads = [
-                    threading.Thread(target=_read, args=(address, each % 3, until, taken, ages))
+                    threading.Thread(target=_read, args=(address, each % 3, until, answer_secs, ages))
                     for each in range(readers)
                 ]
                 for thread in threads:
@@ -126,10 +126,10 @@ def measure_load(browser: Browser, readers: int, seconds: float) -> Iterator[Row
                     thread.join()
             writer.terminate()
             read = _figures(writer)
-    cuts = quantiles(taken, n=20)
+    cuts = quantiles(answer_secs, n=20)
     yield Row(section, "answers, median", cuts[9], "s")
     yield Row(section, "answers, p95", cuts[18], "s", at_most(0.3))
-    yield Row(section, "answers", len(taken), "")
+    yield Row(section, "answers", len(answer_secs), "")
     yield Row(
         section, "the newest trajectory in an answer ended before, p95", quantiles(ages, n=20)[18], "s", at_most(3)
     )

@@ -63,24 +63,24 @@ def seconds_until_drawn(page: Page, url: str, selector: str) -> float:
 
 def median_of(browser: Browser, url: str, selector: str, rounds: int) -> float:
     """Of several fresh browser contexts, which have nothing in their caches."""
-    taken = []
+    seconds = []
     for _ in range(rounds):
         with browser.new_context(viewport=SIZE) as context:
-            taken.append(seconds_until_drawn(context.new_page(), url, selector))
-    return median(taken)
+            seconds.append(seconds_until_drawn(context.new_page(), url, selector))
+    return median(seconds)
 
 
 def first_page(browser: Browser, store: Path, rounds: int) -> float:
     """Seconds from the start of `rolltrace view` until its first page is drawn, the median of several starts."""
-    taken = []
+    seconds = []
     for _ in range(rounds):
         with browser.new_context(viewport=SIZE) as context:
             page = context.new_page()
             begin = time.perf_counter()
             with viewing(store) as address:
                 seconds_until_drawn(page, address, READY["experiments"])
-                taken.append(time.perf_counter() - begin)
-    return median(taken)
+                seconds.append(time.perf_counter() - begin)
+    return median(seconds)
 
 
 def measure_wide(browser: Browser, folder: Path, count: int, rounds: int) -> Iterator[Row]:
@@ -106,8 +106,8 @@ def measure_wide(browser: Browser, folder: Path, count: int, rounds: int) -> Ite
         with browser.new_context() as context:
             page = context.new_page()
             page.goto(f"{address}/icon.svg")
-            taken = float(page.evaluate(_ASKED, paths)) / 1e3
-        yield Row(section, "filter over the experiment", taken, "s", at_most(2))
+            seconds = float(page.evaluate(_ASKED, paths)) / 1e3
+        yield Row(section, "filter over the experiment", seconds, "s", at_most(2))
         yield Row(section, "memory of the server", server_memory(store), "MB", at_most(600))
 
 

@@ -194,16 +194,16 @@ def from_chats(path: Path, count: int) -> list[Trajectory]:
     Each message of an assistant becomes a model call, with the conversation so far as its prompt, and each of a tool a
     tool call. Token ids are counted by words, since the file has none.
     """
-    made: list[Trajectory] = []
+    trajectories: list[Trajectory] = []
     with path.open() as lines:
         for number, line in enumerate(lines):
-            if len(made) == count:
+            if len(trajectories) == count:
                 break
             messages = json.loads(line).get("messages")
             if not isinstance(messages, list) or not messages:
                 raise SystemExit(f"{path}, line {number + 1}: no list of `messages`")
-            made.append(_of_chat(messages, sample_index=number // 4, rollout_n=number % 4))
-    return made
+            trajectories.append(_of_chat(messages, sample_index=number // 4, rollout_n=number % 4))
+    return trajectories
 
 
 def _of_chat(messages: list[dict[str, Any]], *, sample_index: int, rollout_n: int) -> Trajectory:

@@ -107,10 +107,10 @@ def count() -> dict[str, PackageCount]:
         counts[package] = before._replace(
             files=before.files + 1, lines=before.lines + lines, small=before.small + (lines < SMALL_LINES)
         )
-    for found in imports:
-        package = found.importer if found.importer in counts else "(files)"
+    for each in imports:
+        package = each.importer if each.importer in counts else "(files)"
         counts[package] = counts[package]._replace(
-            imports=counts[package].imports + 1, past_init=counts[package].past_init + found.past_init
+            imports=counts[package].imports + 1, past_init=counts[package].past_init + each.past_init
         )
     return counts
 
@@ -119,9 +119,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--imports", action="store_true", help="list the imports that go past a package's __init__")
     if parser.parse_args().imports:
-        for found in cross_imports():
-            if found.past_init:
-                print(f"{found.file}:{found.line}: {found.target}")
+        for each in cross_imports():
+            if each.past_init:
+                print(f"{each.file}:{each.line}: {each.target}")
         return
     counts = count()
     row = "{:14} {:>6} {:>7} {:>6} {:>8} {:>10}"

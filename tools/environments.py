@@ -154,8 +154,8 @@ def environment_of(name: str) -> Environment:
 
 
 def cache_folder() -> Path:
-    given = os.environ.get("ROLLTRACE_CI_CACHE")
-    return Path(given) if given else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rolltrace-ci"
+    folder = os.environ.get("ROLLTRACE_CI_CACHE")
+    return Path(folder) if folder else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rolltrace-ci"
 
 
 def make(name: str, cache: Path) -> None:

@@ -80,37 +80,37 @@ def every_page(address: str) -> dict[str, Shown]:
     def ask(endpoint: str, **arguments: Any) -> Any:
         return httpx.get(f"{address}/api/{endpoint}", params=arguments, timeout=60).raise_for_status().json()
 
-    found = {"experiments": Shown("/", "tbody tr, .empty h1"), "live": Shown("/live", ".figures, .empty h1")}
+    pages = {"experiments": Shown("/", "tbody tr, .empty h1"), "live": Shown("/live", ".figures, .empty h1")}
     rows = ask("experiments")["rows"]
-    found["search none"] = Shown("/search?q=no-such-text-anywhere", ".empty h1")
+    pages["search none"] = Shown("/search?q=no-such-text-anywhere", ".empty h1")
     if not rows:
-        return found
+        return pages
     place = max(rows, key=lambda row: row["trajectories"])
     place = {name: place[name] for name in ("project", "experiment")}
     home = f"/e/{quote(place['project'], safe='')}/{quote(place['experiment'], safe='')}"
     training = ask("experiment", **place)["training"]
-    known = [(size, step) for size, step in zip(training["trajectories"], training["step"]) if step is not None]
-    step = max(known)[1] if known else "none"
-    at_step = {**place, "step": step} if known else place
-    found["experiment"] = Shown(home, ".charts canvas")
-    found["step groups"] = Shown(f"{home}/step/{step}?sort=-std", ".cell, .empty h1")
-    found["step list"] = Shown(f"{home}/step/{step}?view=list", ".list-row a")
-    found["help"] = Shown(f"{home}/step/{step}", ".cell, .empty h1", "?")
+    sized_steps = [(size, step) for size, step in zip(training["trajectories"], training["step"]) if step is not None]
+    step = max(sized_steps)[1] if sized_steps else "none"
+    at_step = {**place, "step": step} if sized_steps else place
+    pages["experiment"] = Shown(home, ".charts canvas")
+    pages["step groups"] = Shown(f"{home}/step/{step}?sort=-std", ".cell, .empty h1")
+    pages["step list"] = Shown(f"{home}/step/{step}?view=list", ".list-row a")
+    pages["help"] = Shown(f"{home}/step/{step}", ".cell, .empty h1", "?")
     wrong = quote("reward < 0.5 and rewrd > 1")
-    found["step wrong filter"] = Shown(f"{home}/step/{step}?where={wrong}", ".where-problem")
-    found["step no match"] = Shown(f"{home}/step/{step}?where={quote('reward > 1e9')}", ".empty h1")
+    pages["step wrong filter"] = Shown(f"{home}/step/{step}?where={wrong}", ".where-problem")
+    pages["step no match"] = Shown(f"{home}/step/{step}?where={quote('reward > 1e9')}", ".empty h1")
     flagged = ask("trajectories", **at_step, where="flag = 'prefix_break' and turns > 2", limit=1)["rows"]
     listed = flagged or ask("trajectories", **at_step, order="-turns", limit=1)["rows"]
     for tab, ready in _TABS.items():
         query = "" if tab == "conversation" else f"?tab={tab}"
-        found[tab] = Shown(f"/t/{listed[0]['trajectory_id']}{query}", f"{ready}, .empty h1")
+        pages[tab] = Shown(f"/t/{listed[0]['trajectory_id']}{query}", f"{ready}, .empty h1")
     with_steps = ask("trajectories", project="games", limit=1)["rows"]
     if with_steps:
-        found["transitions"] = Shown(f"/t/{with_steps[0]['trajectory_id']}?tab=transitions", _TABS["transitions"])
+        pages["transitions"] = Shown(f"/t/{with_steps[0]['trajectory_id']}?tab=transitions", _TABS["transitions"])
     labelled = ask("trajectories", **at_step, where="label is not null", limit=1)["rows"]
     if labelled:
-        found["labels"] = Shown(f"/t/{labelled[0]['trajectory_id']}", ".said")
-    found["tokens advantage"] = Shown(
+        pages["labels"] = Shown(f"/t/{labelled[0]['trajectory_id']}", ".said")
+    pages["tokens advantage"] = Shown(
         f"/t/{listed[0]['trajectory_id']}?tab=tokens&fill=advantage", ".tokens, .empty h1"
     )
     groups = [row for row in ask("groups", **at_step, order="-std", limit=50)["rows"] if len(row["cells"]) > 1]
@@ -121,13 +121,13 @@ def every_page(address: str) -> dict[str, Shown]:
         cells = sorted(several if len(several) > 1 else chosen["cells"], key=lambda cell: -_number(cell["reward"]))
         two = ",".join((cells[0]["trajectory_id"], cells[-1]["trajectory_id"]))
         four = ",".join(cell["trajectory_id"] for cell in cells[:4])
-        found["compare 2"] = Shown(f"/compare?ids={two}", ".compare-row, .compare-bar")
-        found["compare tokens"] = Shown(f"/compare?ids={two}&diff=tokens", ".reply-tokens, .compare-message")
-        found["compare 4"] = Shown(f"/compare?ids={four}", ".compare-row, .compare-bar")
+        pages["compare 2"] = Shown(f"/compare?ids={two}", ".compare-row, .compare-bar")
+        pages["compare tokens"] = Shown(f"/compare?ids={two}&diff=tokens", ".reply-tokens, .compare-message")
+        pages["compare 4"] = Shown(f"/compare?ids={four}", ".compare-row, .compare-bar")
     word = "certificate" if place["project"] in ("maths", "bench") else "the"
     scope = f"&project={quote(place['project'])}&experiment={quote(place['experiment'])}"
-    found["search"] = Shown(f"/search?q={word}{scope}&step={step}", ".hit, .empty h1")
-    return found
+    pages["search"] = Shown(f"/search?q={word}{scope}&step={step}", ".hit, .empty h1")
+    return pages
 
 
 def pages_of_demo(address: str) -> dict[str, Shown]:
@@ -244,9 +244,9 @@ def take(page: Page, address: str, shown: Shown, file: Path) -> None:
 
 def take_kept(browser: Browser, address: str, pages: dict[str, Shown], pictures: tuple[Kept, ...]) -> None:
     """Pictures of the docs."""
-    for kept in pictures:
-        with opened(browser, WIDE, kept.theme) as page:
-            take(page, address, pages[kept.page], IMAGES / f"{kept.name}.png")
+    for picture in pictures:
+        with opened(browser, WIDE, picture.theme) as page:
+            take(page, address, pages[picture.page], IMAGES / f"{picture.name}.png")
     sizes = {file.name: file.stat().st_size for file in IMAGES.glob("*.png")}
     print(f"{len(pictures)} pictures in {IMAGES}; all there: {sum(sizes.values()) / 1e6:.2f} MB")
 

@@ -48,11 +48,11 @@ def frames(table: Callable[[str], pl.LazyFrame]) -> dict[str, pl.LazyFrame]:
         .with_columns(run_key=pl.col("run").fill_null(""), began=pl.col("run_ns").fill_null(pl.col("start_ns")))
     )
     place = ["project", "experiment", "step", "sample_index", "rollout_n", "validate"]
-    given, has_id = table("scores"), pl.col(of_trajectory).is_not_null()
-    by_place = given.filter(~has_id).drop(of_trajectory).join(
+    stored_scores, has_id = table("scores"), pl.col(of_trajectory).is_not_null()
+    by_place = stored_scores.filter(~has_id).drop(of_trajectory).join(
         own.select(of_trajectory, *place), on=place, nulls_equal=True
     )  # fmt: skip
-    scores = pl.concat([given.filter(has_id), by_place], how="diagonal")
+    scores = pl.concat([stored_scores.filter(has_id), by_place], how="diagonal")
     newest = scores.sort("time_ns", "worker").group_by(of_trajectory, "name").last()
     same_step = ["project", "experiment", "step", "validate"]
     runs = own.group_by(*same_step, "run_key").agg(pl.col("began").min())

@@ -57,22 +57,23 @@ def report(costs: Costs, *, seconds: float, seed: int, small: bool = False) -> s
         "|---|---:|---:|---:|---:|---:|---:|---:|",
     ]
     lines += [
-        f"| {seen.fleet.name} | {seen.journal_disk_bytes / 1e6:.0f} MB | {seen.parts_per_minute:,.0f} | "
-        f"{seen.commits_per_minute:,.0f} | {seen.attempts_per_commit:.1f} | {_time(seen.commit_p50_sec)} / "
-        f"{_time(seen.commit_p99_sec)} | {_time(seen.lag_p50_sec)} / {_time(seen.lag_p99_sec)} | {seen.behind:.0%} |"
-        for seen in outcomes
+        f"| {outcome.fleet.name} | {outcome.journal_disk_bytes / 1e6:.0f} MB | {outcome.parts_per_minute:,.0f} | "
+        f"{outcome.commits_per_minute:,.0f} | {outcome.attempts_per_commit:.1f} | {_time(outcome.commit_p50_sec)} / "
+        f"{_time(outcome.commit_p99_sec)} | {_time(outcome.lag_p50_sec)} / {_time(outcome.lag_p99_sec)} | "
+        f"{outcome.behind:.0%} |"
+        for outcome in outcomes
     ]
     lines += [
         "",
         "| a day of it | PUT and LIST | GET | requests | stored | log entries per table | log | checkpoint per table |",
         "|---|---:|---:|---:|---:|---:|---:|---:|",
     ]
-    bills = [bill(seen, costs) for seen in outcomes]
+    bills = [bill(outcome, costs) for outcome in outcomes]
     lines += [
-        f"| {seen.fleet.name} | {day.puts / 1e6:.2f} M | {day.gets / 1e6:.2f} M | ${day.request_dollars:.2f} | "
+        f"| {outcome.fleet.name} | {day.puts / 1e6:.2f} M | {day.gets / 1e6:.2f} M | ${day.request_dollars:.2f} | "
         f"{day.stored_gb:.0f} GB, ${day.storage_dollars_per_month:.0f} for a month of days | {day.log_entries:,.0f} | "
         f"{day.log_gb:.2f} GB | {day.checkpoint_mb:.1f} MB |"
-        for seen, day in zip(outcomes, bills, strict=True)
+        for outcome, day in zip(outcomes, bills, strict=True)
     ]
     day = bills[0]
     lines += [

@@ -192,9 +192,9 @@ def _moto(place: Path) -> Iterator[tuple[str, Callable[[], dict[str, int]]]]:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     log = place / "moto.log"
-    with log.open("w") as said:
+    with log.open("w") as output:
         server = subprocess.Popen(
-            [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)], stdout=said, stderr=said
+            [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)], stdout=output, stderr=output
         )
     url = f"http://127.0.0.1:{port}"
     try:

@@ -39,7 +39,7 @@ class Fleet:
     """What one attempt takes; as measured on the stand-in if not given."""
 
 
-class Outcome(NamedTuple):
+class FleetOutcome(NamedTuple):
     """What the simulation saw of one fleet."""
 
     fleet: Fleet
@@ -59,7 +59,7 @@ class Outcome(NamedTuple):
     """Share of the parts of the simulated time that were still not committed in the end."""
 
 
-def simulate(fleet: Fleet, costs: Costs, *, seconds: float = 3_600.0, seed: int = 0) -> Outcome:
+def simulate(fleet: Fleet, costs: Costs, *, seconds: float = 3_600.0, seed: int = 0) -> FleetOutcome:
     """Run a fleet for a while, after the first segments have grown to their full size."""
     rng = random.Random(seed)
     workers = fleet.nodes * fleet.workers_per_node
@@ -91,22 +91,22 @@ def simulate(fleet: Fleet, costs: Costs, *, seconds: float = 3_600.0, seed: int 
                 begin = max(now, node.committed_at + fleet.commit_every_sec)
                 heapq.heappush(events, (begin, number := number + 1, "commit", node))
         elif kind == "commit":
-            node.begun, node.taken = now, node.waiting
+            node.begun, node.committing = now, node.waiting
             node.waiting = []
             heapq.heappush(events, (node.lake.attempt(node, now), number := number + 1, "tried", node))
         elif not node.lake.succeeds(node, now):
             heapq.heappush(events, (node.lake.attempt(node, now), number := number + 1, "tried", node))
         else:
             took.append(now - node.begun)
-            committed += len(node.taken)
-            lags += [now - each + fill_sec * rng.random() for each in node.taken]
+            committed += len(node.committing)
+            lags += [now - each + fill_sec * rng.random() for each in node.committing]
             node.committed_at = now
             node.is_committing = bool(node.waiting)
             if node.waiting:
                 begin = max(now, now + fleet.commit_every_sec)
                 heapq.heappush(events, (begin, number := number + 1, "commit", node))
     attempts, done = sum(lake.attempts for lake in lakes), sum(lake.version for lake in lakes)
-    return Outcome(
+    return FleetOutcome(
         fleet=fleet,
         journal_bytes_per_sec=journal_rate * fleet.workers_per_node,
         journal_disk_bytes=fleet.segment_bytes * fleet.workers_per_node,
@@ -128,7 +128,7 @@ class _Node:
         self.lake = lake
         self.waiting: list[float] = []
         """When the segments were sealed that are not committed yet."""
-        self.taken: list[float] = []
+        self.committing: list[float] = []
         self.is_committing = False
         self.begun = 0.0
         self.committed_at = -1e9
@@ -177,7 +177,7 @@ class Bill(NamedTuple):
     """Of the whole fleet; compaction rewrites each byte about twice (tiers of eight)."""
 
 
-def bill(outcome: Outcome, costs: Costs) -> Bill:
+def bill(outcome: FleetOutcome, costs: Costs) -> Bill:
     """A day of what an hour showed."""
     fleet = outcome.fleet
     minutes = 24 * 60
@@ -214,5 +214,5 @@ def saturated(costs: Costs, commit_sec: float, writers: int, *, seed: int = 0) -
     fleet = Fleet(nodes=writers, workers_per_node=1, commit_sec=commit_sec, commit_every_sec=0.0)
     journal = fleet.segment_bytes * writers / commit_sec  # a full segment is there whenever a commit is done
     raw = journal / costs.journal_per_raw * DAY_SEC
-    seen = simulate(replace(fleet, raw_bytes_per_day=raw), costs, seconds=seconds, seed=seed)
-    return Saturated(seen.commits_per_minute / costs.tables_per_segment / 60, seen.attempts_per_commit)
+    outcome = simulate(replace(fleet, raw_bytes_per_day=raw), costs, seconds=seconds, seed=seed)
+    return Saturated(outcome.commits_per_minute / costs.tables_per_segment / 60, outcome.attempts_per_commit)

@@ -48,9 +48,9 @@ class Langfuse(Peer):
         for body in bodies(self.folder):
             for resource in ExportTraceServiceRequest.FromString(body).resource_spans:
                 for span in (span for scope in resource.scope_spans for span in scope.spans):
-                    known = {each.key: each.value for each in span.attributes}
-                    outputs[span.trace_id] += OUTPUT in known
-                    sample, rollout = (known.get(PLACE.format(name)) for name in ("sample_index", "rollout_n"))
+                    attributes = {each.key: each.value for each in span.attributes}
+                    outputs[span.trace_id] += OUTPUT in attributes
+                    sample, rollout = (attributes.get(PLACE.format(name)) for name in ("sample_index", "rollout_n"))
                     if sample is not None and rollout is not None:
                         places[span.trace_id] = (_number(sample), _number(rollout))
         return Counter({place: outputs[trace] for trace, place in places.items()})

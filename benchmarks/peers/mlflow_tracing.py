@@ -53,24 +53,24 @@ class Mlflow(Peer):
                 return
 
     def complete_ops(self) -> Counter[Coordinates]:
-        kept: Counter[Coordinates] = Counter()
+        ops_of: Counter[Coordinates] = Counter()
         for trace in self._search():
             tags = trace.info.tags
             if "sample_index" in tags and "rollout_n" in tags:
                 ops = sum(span.outputs is not None for span in trace.data.spans)
-                kept[int(tags["sample_index"]), int(tags["rollout_n"])] = ops
-        return kept
+                ops_of[int(tags["sample_index"]), int(tags["rollout_n"])] = ops
+        return ops_of
 
     def list_step(self) -> int:
         client = MlflowClient(self.url)
         (experiment,) = client.search_experiments(filter_string=f"name = '{PROJECT}'")
-        found = client.search_traces(
+        traces = client.search_traces(
             locations=[experiment.experiment_id],
             filter_string=f"tags.step = '{STEP}'",
             max_results=500,
             include_spans=False,
         )
-        return len(found)
+        return len(traces)
 
     def open_one(self) -> int:
         where = f"tags.step = '{STEP}' AND tags.sample_index = '0' AND tags.rollout_n = '0'"

@@ -149,10 +149,10 @@ class OpenTelemetryFile(OpenTelemetry):
         places: dict[str, Coordinates] = {}
         outputs: Counter[str] = Counter()
         for span in self._spans():
-            known, trace = span["attributes"], span["context"]["trace_id"]
+            attributes, trace = span["attributes"], span["context"]["trace_id"]
             if span["name"] == "trajectory":
-                places[trace] = (known["sample_index"], known["rollout_n"])
-            outputs[trace] += "output" in known
+                places[trace] = (attributes["sample_index"], attributes["rollout_n"])
+            outputs[trace] += "output" in attributes
         return Counter({place: outputs[trace] for trace, place in places.items()})
 
     def list_step(self) -> int:

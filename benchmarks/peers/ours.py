@@ -46,11 +46,11 @@ class OurStore(Peer):
         raise NotImplementedError("rolltrace has a decorator of its own")
 
     def complete_ops(self) -> Counter[Coordinates]:
-        kept: Counter[Coordinates] = Counter()
+        ops_of: Counter[Coordinates] = Counter()
         for row in self._store.trajectories().rows():
             trajectory = self._store.trajectory(row["trajectory_id"])
-            kept[row["sample_index"], row["rollout_n"]] = sum(op.outputs is not None for op in trajectory.walk())
-        return kept
+            ops_of[row["sample_index"], row["rollout_n"]] = sum(op.outputs is not None for op in trajectory.walk())
+        return ops_of
 
     def list_step(self) -> int:
         return len(self._store.trajectories(step=STEP).rows())

@@ -15,8 +15,8 @@ class Column(NamedTuple):
 
 
 def _asked(name: str) -> Callable[[dict[str, Any]], str]:
-    def figure(found: dict[str, Any]) -> str:
-        answer = found[name]
+    def figure(figures: dict[str, Any]) -> str:
+        answer = figures[name]
         if answer is None:
             return "-"
         return "fails" if "error" in answer else f"{answer['seconds'] * 1e3:,.0f} ms"
@@ -25,13 +25,13 @@ def _asked(name: str) -> Callable[[dict[str, Any]], str]:
 
 
 COLUMNS = (
-    Column("caller, small op", lambda found: f"{found['small_us']:,.0f} us"),
-    Column("caller, real op", lambda found: f"{found['real_us']:,.0f} us"),
-    Column("loop lag p99 / max", lambda found: "{p99_ms:,.1f} / {max_ms:,.0f} ms".format(**found["lag"]["traced"])),
-    Column("until stored", lambda found: f"{found['stored_mb_per_sec']:,.1f} MB/s"),
-    Column("disk, of raw JSON", lambda found: f"{found['disk_share']:.2f} x"),
-    Column("complete after SIGKILL", lambda found: "{complete} of {ended}".format(**found["kill"])),
-    Column("8 workers, fresh place", lambda found: "{complete} of {traced}".format(**found["workers"])),
+    Column("caller, small op", lambda figures: f"{figures['small_us']:,.0f} us"),
+    Column("caller, real op", lambda figures: f"{figures['real_us']:,.0f} us"),
+    Column("loop lag p99 / max", lambda figures: "{p99_ms:,.1f} / {max_ms:,.0f} ms".format(**figures["lag"]["traced"])),
+    Column("until stored", lambda figures: f"{figures['stored_mb_per_sec']:,.1f} MB/s"),
+    Column("disk, of raw JSON", lambda figures: f"{figures['disk_share']:.2f} x"),
+    Column("complete after SIGKILL", lambda figures: "{complete} of {ended}".format(**figures["kill"])),
+    Column("8 workers, fresh place", lambda figures: "{complete} of {traced}".format(**figures["workers"])),
     Column("list one step", _asked("list")),
     Column("open one trace", _asked("open")),
 )
@@ -72,12 +72,12 @@ after the other, and writes this page.
 
 def table(results: dict[str, Any]) -> str:
     rows = [["", *(column.title for column in COLUMNS)], ["---", *("---:" for _ in COLUMNS)]]
-    for name, found in results.items():
+    for name, figures in results.items():
         label = f"**{name}**" if name == OURS else name
-        if "error" in found:
-            rows.append([label, found["error"].splitlines()[-1][:120], *("" for _ in COLUMNS[1:])])
+        if "error" in figures:
+            rows.append([label, figures["error"].splitlines()[-1][:120], *("" for _ in COLUMNS[1:])])
         else:
-            rows.append([label, *(column.figure(found) for column in COLUMNS)])
+            rows.append([label, *(column.figure(figures) for column in COLUMNS)])
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
@@ -86,21 +86,21 @@ def write_page(report: dict[str, Any], docs: Path | None) -> str:
     results = report["results"]
     text = table(results) + "\n"
     if docs is not None:
-        good = {name: found for name, found in results.items() if "error" not in found}
+        good = {name: figures for name, figures in results.items() if "error" not in figures}
         dead = ", ".join(
-            f"{name}: {found['workers']['failed_workers']} of 8 processes died"
-            for name, found in good.items()
-            if found["workers"]["failed_workers"]
+            f"{name}: {figures['workers']['failed_workers']} of 8 processes died"
+            for name, figures in good.items()
+            if figures["workers"]["failed_workers"]
         )
         page = PAGE.format(
             table=table(results),
-            versions="; ".join(f"{name} {found['version']}" for name, found in good.items()),
+            versions="; ".join(f"{name} {figures['version']}" for name, figures in good.items()),
             plain_lag="{p99_ms:,.1f} ms (p99)".format(**good[OURS]["lag"]["plain"]),
             failed=f" ({dead})" if dead else "",
             fewer="".join(
-                f"; {name} is given {found['trajectories']} of them"
-                for name, found in good.items()
-                if found["trajectories"] < report["trajectories"]
+                f"; {name} is given {figures['trajectories']} of them"
+                for name, figures in good.items()
+                if figures["trajectories"] < report["trajectories"]
             ),
             **{name: value for name, value in report.items() if name != "results"},
         )

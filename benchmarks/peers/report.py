@@ -75,8 +75,12 @@ class Bench:
                 from tests.integrations.weave.conftest import KEY, WeaveServer
 
                 with WeaveServer(folder) as server:
-                    said = {"WANDB_API_KEY": KEY, "WANDB_BASE_URL": server.url, "WF_TRACE_SERVER_URL": server.url}
-                    yield folder, server.url, {**said, "WEAVE_PRINT_CALL_LINK": "false"}
+                    environment = {
+                        "WANDB_API_KEY": KEY,
+                        "WANDB_BASE_URL": server.url,
+                        "WF_TRACE_SERVER_URL": server.url,
+                    }
+                    yield folder, server.url, {**environment, "WEAVE_PRINT_CALL_LINK": "false"}
             elif kind == "sink":
                 with _Sink(folder) as server:
                     yield folder, server.url, {}
@@ -108,23 +112,23 @@ class Bench:
     def figures(self) -> dict[str, Any]:
         """All that the table has of it."""
         with self.place() as place:
-            found = self.run(place, "cost")
+            figures = self.run(place, "cost")
         with self.place() as place:
-            found["lag"] = self.run(place, "lag")
-        found["trajectories"] = len(self.trajectories)
+            figures["lag"] = self.run(place, "lag")
+        figures["trajectories"] = len(self.trajectories)
         raw_bytes = json_bytes([payload for each in self.trajectories for payload in each.payloads()])
         with self.place() as place:
             empty = folder_bytes(place[0])
-            found["stored_sec"] = self.run(place, "record")["seconds"]
-            found["disk_share"] = (folder_bytes(place[0]) - empty) / raw_bytes
-            found["stored_mb_per_sec"] = raw_bytes / 1e6 / found["stored_sec"]
+            figures["stored_sec"] = self.run(place, "record")["seconds"]
+            figures["disk_share"] = (folder_bytes(place[0]) - empty) / raw_bytes
+            figures["stored_mb_per_sec"] = raw_bytes / 1e6 / figures["stored_sec"]
             answered = self.run(place, "read")
-            found.update(list=answered["list"], open=answered["open"], kept=len(answered["complete"]))
+            figures.update(list=answered["list"], open=answered["open"], kept=len(answered["complete"]))
         with self.place() as place:
-            found["kill"] = self.killed(place)
+            figures["kill"] = self.killed(place)
         with self.place() as place:
-            found["workers"] = self.crowded(place)
-        return found
+            figures["workers"] = self.crowded(place)
+        return figures
 
     def killed(self, place: tuple[Path, str, dict[str, str]]) -> dict[str, int]:
         """Half of the trajectories have ended when the process is killed: how many of these are complete."""

@@ -82,12 +82,12 @@ def _replay(trajectories: list[Trajectory]) -> Callable[[Tracer], float]:
 
 def lag(work: Work) -> Any:
     """How late the loop gets with many trajectories at once; without a tracer too."""
-    found = {}
+    lags = {}
     for name, tracer in (("plain", Plain()), ("traced", work.peer)):
         with tracer.running():
             asyncio.run(lateness(tracer, work.trajectories[:2], PACE))
-            found[name] = summary(asyncio.run(lateness(tracer, work.trajectories[:AT_ONCE], PACE)))._asdict()
-    return found
+            lags[name] = summary(asyncio.run(lateness(tracer, work.trajectories[:AT_ONCE], PACE)))._asdict()
+    return lags
 
 
 def record(work: Work) -> Any:
@@ -123,11 +123,11 @@ def record_at_once(work: Work) -> Any:
 
 def read(work: Work) -> Any:
     """Which trajectories are complete, and how long the two commonest questions take, each asked twice before."""
-    kept = work.peer.complete_ops()
+    ops_of = work.peer.complete_ops()
     complete = [
         [each.sample_index, each.rollout_n]
         for each in work.trajectories
-        if kept[each.sample_index, each.rollout_n] >= len(each.ops)
+        if ops_of[each.sample_index, each.rollout_n] >= len(each.ops)
     ]
     return {"complete": complete, "list": _asked(work.peer.list_step), "open": _asked(work.peer.open_one)}
 

@@ -77,15 +77,15 @@ class Trackio(Peer):
         ]
 
     def complete_ops(self) -> Counter[Coordinates]:
-        kept: Counter[Coordinates] = Counter()
+        ops_of: Counter[Coordinates] = Counter()
         for trace in self._traces():
-            known = trace["metadata"]
-            kept[known["sample_index"], known["rollout_n"]] += "output" in known
-        return kept
+            metadata = trace["metadata"]
+            ops_of[metadata["sample_index"], metadata["rollout_n"]] += "output" in metadata
+        return ops_of
 
     def list_step(self) -> int:
         of_step = [trace["metadata"] for trace in self._traces(STEP)]
-        return len({(known["sample_index"], known["rollout_n"]) for known in of_step})
+        return len({(metadata["sample_index"], metadata["rollout_n"]) for metadata in of_step})
 
     def open_one(self) -> int:
         wanted = {"sample_index": 0, "rollout_n": 0}

@@ -45,11 +45,11 @@ class Weave(Peer):
         return list(self._client.get_calls(**asked))
 
     def complete_ops(self) -> Counter[Coordinates]:
-        kept: Counter[Coordinates] = Counter()
+        ops_of: Counter[Coordinates] = Counter()
         for call in self._calls():
-            known = call.attributes
-            kept[known["sample_index"], known["rollout_n"]] += call.output is not None
-        return kept
+            attributes = call.attributes
+            ops_of[attributes["sample_index"], attributes["rollout_n"]] += call.output is not None
+        return ops_of
 
     def list_step(self) -> int:
         calls = self._calls(step=STEP)

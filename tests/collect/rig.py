@@ -13,9 +13,8 @@ from typing import Any, NamedTuple
 
 import httpx
 
-from rolltrace.backends.otlp.wire import Span as SentSpan
-from rolltrace.backends.otlp.wire import resource_spans_bytes, span_bytes
-from rolltrace.collect.otlp import Span, SpanEvent
+from rolltrace.backends.otlp.wire import SentSpan, resource_spans_bytes, span_bytes
+from rolltrace.collect.otlp import ReceivedSpan, SpanEvent
 
 RECORDED = Path(__file__).parent / "spans"
 """What openinference-instrumentation-openai 0.1.66, opentelemetry-instrumentation-openai 0.62.4 (Traceloop),
@@ -24,11 +23,11 @@ PROTOBUF = {"content-type": "application/x-protobuf"}
 NOW_NS = time.time_ns()
 
 
-def recorded(name: str) -> list[Span]:
+def recorded(name: str) -> list[ReceivedSpan]:
     """The spans of one instrumentation, in the order in which they ended: the root is the last."""
     lines = [json.loads(line) for line in (RECORDED / f"{name}.jsonl").read_text().splitlines()]
     return [
-        Span(
+        ReceivedSpan(
             bytes.fromhex(each["trace"]),
             bytes.fromhex(each["span"]),
             bytes.fromhex(each["parent"]),
@@ -45,9 +44,9 @@ def recorded(name: str) -> list[Span]:
     ]
 
 
-def span(number: int, parent: int | None = 1, *, trace: int = 1, name: str = "step", **attributes: Any) -> Span:
+def span(number: int, parent: int | None = 1, *, trace: int = 1, name: str = "step", **attributes: Any) -> ReceivedSpan:
     """A span; `rl_step=3` is the attribute `rl.step`."""
-    return Span(
+    return ReceivedSpan(
         trace.to_bytes(16, "big"),
         number.to_bytes(8, "big"),
         b"" if parent is None else parent.to_bytes(8, "big"),
@@ -59,7 +58,7 @@ def span(number: int, parent: int | None = 1, *, trace: int = 1, name: str = "st
     )
 
 
-def request_of(*spans: Span, resource: dict[str, str] | None = None) -> bytes:
+def request_of(*spans: ReceivedSpan, resource: dict[str, str] | None = None) -> bytes:
     """A request in protobuf."""
     sent = [
         SentSpan(each.trace_id, each.span_id, each.parent_id, each.name, 1, each.start_ns, each.end_ns, each.attributes)

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from rolltrace.collect.conventions import read
-from rolltrace.collect.otlp import Span, SpanEvent
+from rolltrace.collect.otlp import ReceivedSpan, SpanEvent
 
 CALL = {"id": "c", "type": "function", "function": {"name": "add", "arguments": '{"a": 1}'}}
 
 
 def op(name: str = "x", events: list[SpanEvent] | None = None, **attributes: Any) -> Any:
     named = {key.replace("__", "."): value for key, value in attributes.items()}
-    return read(Span(b"t" * 16, b"s" * 8, b"", name, 1, 2, named, {}, events or []))
+    return read(ReceivedSpan(b"t" * 16, b"s" * 8, b"", name, 1, 2, named, {}, events or []))
 
 
 def test_older_traceloop_spreads_messages_over_attributes() -> None:

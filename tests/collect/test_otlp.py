@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from rolltrace.backends.otlp.wire import Event, read_response, resource_spans_bytes, span_bytes
-from rolltrace.backends.otlp.wire import Span as SentSpan
+from rolltrace.backends.otlp.wire import Event, SentSpan, read_response, resource_spans_bytes, span_bytes
 from rolltrace.collect.otlp import BadRequest, Received, partial_success, read_json, read_protobuf
 
 from .rig import NOW_NS, request_of, span

@@ -15,7 +15,7 @@ import pytest
 import rolltrace
 from rolltrace.cli import main
 from rolltrace.exchange.import_chat import reader
-from rolltrace.exchange.importer import Target, import_files
+from rolltrace.exchange.importer import ImportTarget, import_files
 from rolltrace.query import open_store
 from rolltrace.record import to_json
 from tests.drain.secrets_corpus import PLANTED, Planted
@@ -150,7 +150,7 @@ def test_no_planted_secret_is_found_in_an_imported_store(tmp_path: Path) -> None
     file = tmp_path / "chat.jsonl"
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
     store = tmp_path / "store"
-    report = import_files(reader, [file], Target(store))
+    report = import_files(reader, [file], ImportTarget(store))
     assert report.imported == len(lines)
     assert found(everything(store), PLANTED) == []
 
@@ -164,6 +164,6 @@ def test_imports_follow_the_rules_of_the_store(tmp_path: Path) -> None:
     file.write_text(
         '{"messages": [{"role": "assistant", "content": "I am B-1234"}], "project": "p", "experiment": "e"}\n'
     )
-    import_files(reader, [file], Target(store))
+    import_files(reader, [file], ImportTarget(store))
     assert "B-1234" not in everything(store)
     assert "[redacted: badge number, 6 chars]" in everything(store)

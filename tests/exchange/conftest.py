@@ -14,7 +14,7 @@ import pytest
 
 import rolltrace
 from rolltrace.exchange import EXPORTS, IMPORTS
-from rolltrace.exchange.importer import BadLine, ImportReport, Target, import_files
+from rolltrace.exchange.importer import BadLine, ImportReport, ImportTarget, import_files
 from rolltrace.exchange.selection import select
 from rolltrace.query import Store, open_store
 
@@ -138,7 +138,7 @@ class Importer:
 
     def __call__(self, name: str, *paths: Path, project: str | None = "p", **target: Any) -> ImportReport:
         self.bad.clear()
-        where = Target(self.path, project, target.pop("experiment", project and "e"), **target)
+        where = ImportTarget(self.path, project, target.pop("experiment", project and "e"), **target)
         chosen = IMPORTS[name]
         return import_files(chosen.reader, paths, where, files_of=chosen.files, on_bad=self.bad.append)
 

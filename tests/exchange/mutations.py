@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from rolltrace.exchange import IMPORTS, Target
+from rolltrace.exchange import IMPORTS, ImportTarget
 from rolltrace.exchange.import_rows import Malformed
 from rolltrace.exchange.importer import Line, Source
 from rolltrace.exchange.splitting import as_bytes
@@ -37,7 +37,7 @@ def mutated(value: Any) -> Iterator[Any]:
 
 def outcomes(name: str, path: Path, tmp_path: Path) -> tuple[int, int]:
     """How many mutations of the records of a file could be read, and how many were refused by name."""
-    source = Source(path, Target(tmp_path / "store", "p", "e"))
+    source = Source(path, ImportTarget(tmp_path / "store", "p", "e"))
     read = IMPORTS[name].reader(source)
     lines = [line for line in source.lines() if isinstance(line, Line)]
     assert lines

@@ -16,7 +16,7 @@ import pytest
 import rolltrace
 from rolltrace.errors import ConfigError
 from rolltrace.exchange import EXPORTS, IMPORTS
-from rolltrace.exchange.importer import Target, import_files
+from rolltrace.exchange.importer import ImportTarget, import_files
 from rolltrace.exchange.selection import Exported, select
 from rolltrace.query import Store, open_store
 from tests.shared_pages import SharedPage
@@ -251,7 +251,7 @@ def test_late_scores_travel_with_their_trajectory(run: Path, tmp_path: Path) -> 
     exported = open_store(tmp_path / "exported")
     lines = tmp_path / "run.jsonl"
     lines.write_text(export(exported, "jsonl")[0])
-    import_files(IMPORTS["jsonl"].reader, [lines], Target(tmp_path / "imported"))
+    import_files(IMPORTS["jsonl"].reader, [lines], ImportTarget(tmp_path / "imported"))
     for store in (exported, open_store(tmp_path / "imported")):
         assert store.trajectory(first["trajectory_id"]).reward == 3.0
         other = store.trajectory(second["trajectory_id"])

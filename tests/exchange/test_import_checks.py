@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rolltrace.exchange import EXPORTS, IMPORTS
-from rolltrace.exchange.importer import Target, import_files
+from rolltrace.exchange.importer import ImportTarget, import_files
 from rolltrace.exchange.selection import select
 from rolltrace.query import Store, Trajectory, open_store
 
@@ -21,7 +21,7 @@ STEP = {"ob_len": 20, "ac_len": 200, "reward": 0.5}
 def imported(folder: Path, name: str, *lines: dict[str, Any]) -> Store:
     file = folder / "lines.jsonl"
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    done = import_files(IMPORTS[name].reader, [file], Target(folder / "store", "p", "e"))
+    done = import_files(IMPORTS[name].reader, [file], ImportTarget(folder / "store", "p", "e"))
     assert (done.imported + done.already_there, done.malformed) == (len(lines), 0)
     return open_store(folder / "store")
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rolltrace.errors import MissingExtraError
-from rolltrace.exchange import IMPORTS, Target
+from rolltrace.exchange import IMPORTS, ImportTarget
 from rolltrace.exchange.import_rows import Malformed
 from rolltrace.exchange.import_slime import _check_archive
 from rolltrace.exchange.importer import Line, Source
@@ -29,7 +29,7 @@ SAMPLE: dict[str, Any] = {
 
 def read(path: Path, record: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
     """The rows of a sample, by table."""
-    source = Source(path, Target(path / "store", "p", "e"))
+    source = Source(path, ImportTarget(path / "store", "p", "e"))
     tables: dict[str, list[dict[str, Any]]] = {}
     for row in IMPORTS["slime"].reader(source)(record, Line(1, repr(record).encode(), record, 1)):
         tables.setdefault(row.table.name, []).append(row.fields)

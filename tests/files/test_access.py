@@ -14,7 +14,7 @@ import rolltrace
 from rolltrace.cli import main
 from rolltrace.errors import ConfigError
 from rolltrace.exchange.import_chat import reader
-from rolltrace.exchange.importer import Target, import_files
+from rolltrace.exchange.importer import ImportTarget, import_files
 from rolltrace.files import file_mode, make_folder, make_store, open_file
 from rolltrace.keeper import run_once
 from rolltrace.keeper.outbox import Outbox, State
@@ -86,14 +86,14 @@ def test_the_environment_can_ask_for_it(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("ROLLTRACE_SHARE", "group")
     file = tmp_path / "chat.jsonl"
     file.write_text('{"messages": [{"role": "assistant", "content": "a"}], "project": "p", "experiment": "e"}\n')
-    import_files(reader, [file], Target(tmp_path / "store"))
+    import_files(reader, [file], ImportTarget(tmp_path / "store"))
     assert modes(tmp_path / "store") == ({0o2770}, {0o660})
 
 
 def test_an_imported_store_is_private(tmp_path: Path) -> None:
     file = tmp_path / "chat.jsonl"
     file.write_text('{"messages": [{"role": "assistant", "content": "a"}], "project": "p", "experiment": "e"}\n')
-    import_files(reader, [file], Target(tmp_path / "store"))
+    import_files(reader, [file], ImportTarget(tmp_path / "store"))
     assert modes(tmp_path / "store") == ({0o700}, {0o600})
 
 

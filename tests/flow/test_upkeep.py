@@ -11,7 +11,7 @@ import pytest
 import rolltrace
 from rolltrace.drain import Drainer
 from rolltrace.exchange.formats import IMPORTS
-from rolltrace.exchange.importer import Target, import_files
+from rolltrace.exchange.importer import ImportTarget, import_files
 from rolltrace.journal import drainer_lock, journal_folder
 from rolltrace.keeper import upkeep as upkeep_module
 from rolltrace.keeper.upkeep import Upkeep
@@ -86,11 +86,11 @@ def test_what_is_imported_beside_merging_is_all_there(tmp_path: Path) -> None:
     rolltrace.shutdown()
     with Merging(store, 0.0) as merging:
         for file in range(6):
-            report = import_files(IMPORTS["chat"].reader, [folder / f"{file}.jsonl"], Target(store, "p", "e"))
+            report = import_files(IMPORTS["chat"].reader, [folder / f"{file}.jsonl"], ImportTarget(store, "p", "e"))
             assert report.imported == 17
     assert merging.merged
     assert len(rolltrace.open(store).trajectories(all_runs=True)) == 103  # imports have no run
-    again = import_files(IMPORTS["chat"].reader, [folder], Target(store, "p", "e"))
+    again = import_files(IMPORTS["chat"].reader, [folder], ImportTarget(store, "p", "e"))
     assert len(rolltrace.open(store).trajectories(all_runs=True)) == 103, again
 
 

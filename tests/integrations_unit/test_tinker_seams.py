@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from rolltrace.integrations.tinker.coordinates import Position, Positions, batch_positions
+from rolltrace.integrations.tinker.coordinates import GroupPosition, Positions, batch_positions
 from rolltrace.integrations.tinker.seams import replace, replace_copies, replace_in_subclasses
 
 
@@ -65,7 +65,7 @@ def test_samples_go_by_their_own_ids_if_these_tell_them_apart() -> None:
 
 
 def test_numbers_of_rollouts_go_on() -> None:
-    position = Position(step=1, sample_index=0)
+    position = GroupPosition(step=1, sample_index=0)
     assert [position.next() for _ in range(3)] == [0, 1, 2]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rolltrace.cli import main
-from rolltrace.integrations.trl.coordinates import Position, coordinates_of, sample_of
+from rolltrace.integrations.trl.coordinates import BatchPosition, coordinates_of, sample_of
 from rolltrace.integrations.trl.generation import unique_names
 from rolltrace.integrations.trl.status import is_in_range
 from rolltrace.testing import Recording
@@ -16,14 +16,14 @@ def prompts(*samples: int) -> list[dict[str, object]]:
 
 
 def test_a_group_that_is_split_over_ranks_counts_on(traced: Recording) -> None:
-    ranks = [coordinates_of(prompts(5, 5), Position(1, False, rank, 4)) for rank in (0, 1)]
+    ranks = [coordinates_of(prompts(5, 5), BatchPosition(1, False, rank, 4)) for rank in (0, 1)]
     assert ranks[0] == [(5, 0), (5, 1)]
     # In a process of its own, as each rank is, nobody has drawn the sample before.
     assert [number % 4 for _, number in ranks[1]] == [2, 3]
 
 
 def test_a_sample_that_is_drawn_again_in_a_step_gets_further_numbers(traced: Recording) -> None:
-    position = Position(1, False, 0, 2)
+    position = BatchPosition(1, False, 0, 2)
     assert coordinates_of(prompts(5, 5, 6, 6), position) == [(5, 0), (5, 1), (6, 0), (6, 1)]
     assert coordinates_of(prompts(5, 5), position) == [(5, 2), (5, 3)]
     assert coordinates_of(prompts(5, 5), position._replace(step=2)) == [(5, 0), (5, 1)]

@@ -15,7 +15,7 @@ from rolltrace._amounts import counted, duration
 from rolltrace.cli.view import has_browser
 
 if TYPE_CHECKING:
-    from rolltrace.demo import Settings
+    from rolltrace.demo import DemoSettings
 
 _STORE = "rolltrace-demo"
 _SLOW = 0.03
@@ -41,9 +41,9 @@ def add(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from rolltrace.demo import Settings, train
+    from rolltrace.demo import DemoSettings, train
 
-    settings = Settings(
+    settings = DemoSettings(
         Path(options.store).expanduser(), options.steps, options.seed, pause=_SLOW if options.slow else 0.0
     )
     print(
@@ -73,7 +73,7 @@ def _positive(text: str) -> int:
     return steps
 
 
-def _summary(settings: Settings, rollouts: int, seconds: float) -> None:
+def _summary(settings: DemoSettings, rollouts: int, seconds: float) -> None:
     from rolltrace.cli import main
     from rolltrace.demo import EXPERIMENT, PROJECT
     from rolltrace.query import open_store

@@ -53,13 +53,13 @@ def add(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from rolltrace.exchange import ImportReport, Target, import_files
+    from rolltrace.exchange import ImportReport, ImportTarget, import_files
 
     paths = [Path(path) for path in options.paths]
     files, last = (paths, None) if options.store_option is not None else _split(paths)
     options.store = None if last is None else str(last)
     store = store_of(options, may_be_new=True, to_write=True)
-    target = Target(store, options.project, options.experiment, options.validate)
+    target = ImportTarget(store, options.project, options.experiment, options.validate)
     problems: list[str] = []
 
     def tell(bad: BadLine) -> None:

@@ -20,8 +20,8 @@ from msgspec import Raw
 import rolltrace._entry  # noqa: F401  (before `_runtime`, which it imports in its own order)
 from rolltrace._runtime import Runtime
 from rolltrace.collect.conventions import Op, read
-from rolltrace.collect.otlp import Span
-from rolltrace.collect.place import Home, Place, place_of
+from rolltrace.collect.otlp import ReceivedSpan
+from rolltrace.collect.place import Home, TracePlace, place_of
 from rolltrace.collect.spool import Spool
 from rolltrace.files import is_store
 from rolltrace.record import Coordinates, Error, Event, OpEnd, TrajectoryEnd, encode_record
@@ -43,7 +43,7 @@ class NotKept(Exception):
     """The journal or the spool did not take a span: the disk is full, or too many experiments are named."""
 
 
-class Taken(NamedTuple):
+class SpanCounts(NamedTuple):
     """What became of a request."""
 
     recorded: int
@@ -55,9 +55,9 @@ class Taken(NamedTuple):
 class _Trace:
     """What is known of a trace."""
 
-    place: Place = field(default_factory=Place)
+    place: TracePlace = field(default_factory=TracePlace)
     has_root: bool = False
-    held: list[Span] = field(default_factory=list)
+    held: list[ReceivedSpan] = field(default_factory=list)
     last_at: float = 0.0
 
 
@@ -67,7 +67,7 @@ class Collector:
     def __init__(self, settings: Settings, defaults: Home, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._settings, self._defaults, self._clock = settings, defaults, clock
         self._store = Path(settings.store)
-        self._known: OrderedDict[int, None] = OrderedDict()
+        self._op_ids: OrderedDict[int, None] = OrderedDict()
         """The ops that were recorded, or wait."""
         self._answers: OrderedDict[tuple[bytes, str], bytes] = OrderedDict()
         """Trace and id of a model's answer -> the span that told it first."""
@@ -78,13 +78,13 @@ class Collector:
         self._remember_recent()
         self._take_over()
 
-    def take(self, spans: Sequence[Span]) -> Taken:
+    def take(self, spans: Sequence[ReceivedSpan]) -> SpanCounts:
         """Record spans, or keep them until it is known where; either way a kill loses none of them afterwards.
 
         Raises:
             NotKept: some could not be written. All may be sent again: those that were written are known.
         """
-        fresh = [span for span in _once(spans) if op_id(span.span_id) not in self._known]
+        fresh = [span for span in _once(spans) if op_id(span.span_id) not in self._op_ids]
         for span in fresh:
             trace = self._trace(span.trace_id)
             trace.place = trace.place.or_else(place_of(span, self._defaults))
@@ -107,7 +107,7 @@ class Collector:
         for span in ready:
             self._write(span, self._trace(span.trace_id).place)
         self._tidy()
-        return Taken(len(ready), len(waiting), len(spans) - len(fresh))
+        return SpanCounts(len(ready), len(waiting), len(spans) - len(fresh))
 
     def settle(self, *, all_of_them: bool = False) -> int:
         """Write what has been quiet for long, with the place that the store knows for it or with none.
@@ -155,7 +155,7 @@ class Collector:
             self._write(trace.held[0], trace.place)
             del trace.held[0]
 
-    def _write(self, span: Span, place: Place) -> None:
+    def _write(self, span: ReceivedSpan, place: TracePlace) -> None:
         home = place.home or self._defaults
         recorder = self._home(home).recorder
         assert recorder is not None  # the settings of a collector always record
@@ -185,7 +185,7 @@ class Collector:
         if not span.parent_id:
             recorder.trajectory_ended()
 
-    def _without_twin(self, span: Span, op: Op) -> Op:
+    def _without_twin(self, span: ReceivedSpan, op: Op) -> Op:
         """A model call that two instrumentations saw is one turn: the second to tell of it is no call of its own."""
         if op.kind != "llm" or op.response_id is None:
             return op
@@ -208,9 +208,9 @@ class Collector:
         self._traces.move_to_end(trace_id)
         return trace
 
-    def _remember(self, span: Span) -> None:
-        self._known[op_id(span.span_id)] = None
-        _bound(self._known)
+    def _remember(self, span: ReceivedSpan) -> None:
+        self._op_ids[op_id(span.span_id)] = None
+        _bound(self._op_ids)
 
     def _tidy(self) -> None:
         """Forget the oldest traces; write what waits if it is too much."""
@@ -227,18 +227,18 @@ class Collector:
         """Spans that were written before this process began may be sent once more, if their answer was lost."""
         since = time.time_ns() - _KNOWN_AGAIN_SEC * 1_000_000_000
         question = "SELECT op_id FROM spans WHERE end_ns > ? ORDER BY end_ns DESC LIMIT ?"
-        self._known.update((row["op_id"], None) for row in self._ask(question, since, _MOST_KNOWN))
+        self._op_ids.update((row["op_id"], None) for row in self._ask(question, since, _MOST_KNOWN))
 
     def _take_over(self) -> None:
         """Spans that waited when another collector was killed, without those that it had written."""
         for path, spans in self._spool.left_behind():
             ids = sorted({op_id(span.span_id) for span in spans})
             question = f"SELECT op_id FROM spans WHERE op_id IN ({', '.join('?' * len(ids))})"
-            self._known.update((row["op_id"], None) for row in (self._ask(question, *ids) if ids else ()))
+            self._op_ids.update((row["op_id"], None) for row in (self._ask(question, *ids) if ids else ()))
             self.take(spans)
             path.unlink(missing_ok=True)
 
-    def _places_in_store(self, trace_ids: Iterable[bytes]) -> dict[bytes, Place]:
+    def _places_in_store(self, trace_ids: Iterable[bytes]) -> dict[bytes, TracePlace]:
         """Where trajectories stand that were recorded before."""
         ids = [trace_id.hex() for trace_id in trace_ids]
         marks = ", ".join("?" * len(ids))
@@ -248,7 +248,7 @@ class Collector:
             sample = row["sample_index"]
             sample = int(sample) if row["sample_is_int"] and sample is not None else sample
             where = Coordinates(row["step"], sample, row["rollout_n"], bool(row["validate"]))
-            places[bytes.fromhex(row["trajectory_id"])] = Place(
+            places[bytes.fromhex(row["trajectory_id"])] = TracePlace(
                 Home(row["project"], row["experiment"], row["run"]), where
             )
         return places
@@ -266,7 +266,7 @@ def op_id(span_id: bytes) -> int:
     return int.from_bytes(span_id, "big") & _TOP_BIT or 1
 
 
-def _once(spans: Iterable[Span]) -> list[Span]:
+def _once(spans: Iterable[ReceivedSpan]) -> list[ReceivedSpan]:
     return list({(span.trace_id, span.span_id): span for span in spans}.values())
 
 
@@ -275,7 +275,7 @@ def _bound(remembered: OrderedDict[Any, Any]) -> None:
         remembered.popitem(last=False)
 
 
-def _error(span: Span) -> Error | None:
+def _error(span: ReceivedSpan) -> Error | None:
     for event in span.events:
         if event.name == "exception":
             named = (event.attributes.get(f"exception.{part}") for part in ("type", "message", "stacktrace"))
@@ -286,7 +286,7 @@ def _error(span: Span) -> Error | None:
     return Error(str(kind) if kind else "Error", span.message or str(span.attributes.get("error") or ""), "")
 
 
-def _scores(span: Span) -> list[dict[str, Any]]:
+def _scores(span: ReceivedSpan) -> list[dict[str, Any]]:
     """Rewards and scores among the attributes: `rl.reward`, `rl.reward_terms.NAME`, `rl.score.NAME`."""
     scores = []
     reward, prefix = _number(span.attributes.get("rl.reward")), "rl.reward_terms."
@@ -307,7 +307,7 @@ def _number(value: Any) -> float | None:
     return float(value) if isinstance(value, int | float) else None
 
 
-def _tags(span: Span) -> dict[str, Any]:
+def _tags(span: ReceivedSpan) -> dict[str, Any]:
     """What the root says about its trajectory."""
     tags = {
         name.removeprefix("rl.tag."): value for name, value in span.attributes.items() if name.startswith("rl.tag.")

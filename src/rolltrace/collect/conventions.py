@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from rolltrace.collect import messages as chat
 from rolltrace.collect.messages import Message, parsed
-from rolltrace.collect.otlp import Span
+from rolltrace.collect.otlp import ReceivedSpan
 from rolltrace.record import OP_KINDS
 
 _OPENINFERENCE = {"LLM": "llm", "TOOL": "tool", "EVALUATOR": "reward"}
@@ -52,7 +52,7 @@ class Op(NamedTuple):
     """Of a model's answer: the same for all instrumentations that saw the call."""
 
 
-def read(span: Span) -> Op:
+def read(span: ReceivedSpan) -> Op:
     """The op that a span stands for."""
     kind = kind_of(span)
     attributes = span.attributes
@@ -70,7 +70,7 @@ def read(span: Span) -> Op:
     return Op(kind, span.name, inputs, outputs)
 
 
-def kind_of(span: Span) -> str:
+def kind_of(span: ReceivedSpan) -> str:
     """llm, aux_llm, tool, env, reward or other."""
     attributes = span.attributes
     own = attributes.get("rl.kind")
@@ -91,17 +91,17 @@ def kind_of(span: Span) -> str:
     return "llm" if attributes.get("llm.request.type") in ("chat", "completion") or has_answer else "other"
 
 
-def _asked(span: Span) -> dict[str, Any]:
+def _asked(span: ReceivedSpan) -> dict[str, Any]:
     attributes = span.attributes
-    given, whole = _messages_given(span), parsed(attributes.get("input.value"))
+    messages, whole = _input_messages(span), parsed(attributes.get("input.value"))
     inputs: dict[str, Any] = {}
     if isinstance(whole, dict):
         inputs.update({name: value for name, value in whole.items() if name != "messages"})
-        given = given or (whole["messages"] if isinstance(whole.get("messages"), list) else [])
-    elif isinstance(whole, str) and not given:
+        messages = messages or (whole["messages"] if isinstance(whole.get("messages"), list) else [])
+    elif isinstance(whole, str) and not messages:
         inputs["prompt"] = whole
-    if given:
-        inputs["messages"] = given
+    if messages:
+        inputs["messages"] = messages
     model = next(
         (attributes[name] for name in ("gen_ai.request.model", "llm.model_name", "model") if name in attributes), None
     )
@@ -121,20 +121,20 @@ def _asked(span: Span) -> dict[str, Any]:
     return inputs
 
 
-def _messages_given(span: Span) -> list[Message]:
+def _input_messages(span: ReceivedSpan) -> list[Message]:
     attributes = span.attributes
-    given = chat.system_of(attributes.get("gen_ai.system_instructions"))
-    said = chat.from_parts(attributes.get("gen_ai.input.messages")) or _of_details(span, "gen_ai.input.messages")
-    if not said:
-        said = (
+    system_messages = chat.system_of(attributes.get("gen_ai.system_instructions"))
+    messages = chat.from_parts(attributes.get("gen_ai.input.messages")) or _of_details(span, "gen_ai.input.messages")
+    if not messages:
+        messages = (
             chat.from_openinference(attributes, "llm.input_messages.")
             or chat.from_traceloop(attributes, "gen_ai.prompt.")
             or chat.from_events(span.events)[0]
         )
-    return given + said
+    return system_messages + messages
 
 
-def _of_details(span: Span, name: str) -> list[Message]:
+def _of_details(span: ReceivedSpan, name: str) -> list[Message]:
     """Messages in the event that the GenAI conventions have for content."""
     for event in span.events:
         if event.name == "gen_ai.client.inference.operation.details":
@@ -142,7 +142,7 @@ def _of_details(span: Span, name: str) -> list[Message]:
     return []
 
 
-def _reply(span: Span) -> Any:
+def _reply(span: ReceivedSpan) -> Any:
     attributes = span.attributes
     whole = parsed(attributes.get("output.value"))
     answers = (
@@ -183,11 +183,11 @@ def _finish_reason(attributes: dict[str, Any]) -> str | None:
     reasons = parsed(attributes.get("gen_ai.response.finish_reasons"))
     first = reasons[0] if isinstance(reasons, list) and reasons else None
     names = ("llm.finish_reason", "anthropic.message.stop_reason", "stop_reason", "gen_ai.completion.0.finish_reason")
-    told = first or next((attributes[name] for name in names if name in attributes), None)
-    return told if isinstance(told, str) else None
+    reason = first or next((attributes[name] for name in names if name in attributes), None)
+    return reason if isinstance(reason, str) else None
 
 
-def _tool(span: Span) -> Op:
+def _tool(span: ReceivedSpan) -> Op:
     attributes = span.attributes
     inputs, outputs = _values(attributes)
     name = next(
@@ -198,12 +198,12 @@ def _tool(span: Span) -> Op:
         ),
         span.name,
     )
-    asked = ("gen_ai.tool.call.arguments", "tool_arguments", "tool.parameters", "full_command", "file_path")
-    told = ("gen_ai.tool.call.result", "tool_response")
+    argument_names = ("gen_ai.tool.call.arguments", "tool_arguments", "tool.parameters", "full_command", "file_path")
+    result_names = ("gen_ai.tool.call.result", "tool_response")
     if inputs is None:
-        inputs = next((parsed(attributes[each]) for each in asked if each in attributes), None)
+        inputs = next((parsed(attributes[each]) for each in argument_names if each in attributes), None)
     if outputs is None:
-        outputs = next((parsed(attributes[each]) for each in told if each in attributes), None)
+        outputs = next((parsed(attributes[each]) for each in result_names if each in attributes), None)
     for event in span.events:
         if event.name == "tool.output" and outputs is None:  # Claude Code's
             outputs = dict(event.attributes)

@@ -71,8 +71,8 @@ def _message(role: str, parts: list[dict[str, Any]]) -> list[Message]:
             call = {"name": part.get("name"), "arguments": part.get("arguments")}
             message.setdefault("tool_calls", []).append({"id": part.get("id"), "type": "function", "function": call})
         elif kind == "tool_call_response":
-            told = part.get("result", part.get("response"))
-            results.append({"role": "tool", "tool_call_id": part.get("id"), "content": told})
+            result = part.get("result", part.get("response"))
+            results.append({"role": "tool", "tool_call_id": part.get("id"), "content": result})
         else:
             others.append(part)
     if others:
@@ -85,21 +85,21 @@ def _message(role: str, parts: list[dict[str, Any]]) -> list[Message]:
 
 def from_events(events: list[SpanEvent]) -> tuple[list[Message], list[Message]]:
     """What was said before and what was answered, from the older events of the GenAI conventions."""
-    said, answered = [], []
+    prompt, answers = [], []
     for event in events:
         fields = {name: parsed(value) for name, value in event.attributes.items()}
         if event.name in _EVENT_ROLES:
-            said.append({"role": _EVENT_ROLES[event.name], **_without_names(fields)})
+            prompt.append({"role": _EVENT_ROLES[event.name], **_without_names(fields)})
         elif event.name == "gen_ai.choice":
             message = fields.get("message")
             inner = message if isinstance(message, dict) else fields
-            answered.append({"role": "assistant", **_without_names(inner)})
-    return said, answered
+            answers.append({"role": "assistant", **_without_names(inner)})
+    return prompt, answers
 
 
 def _without_names(fields: dict[str, Any]) -> dict[str, Any]:
-    kept = ("role", "content", "tool_calls", "id", "name", "tool_call_id")
-    message = {name: value for name, value in fields.items() if name in kept and value is not None}
+    field_names = ("role", "content", "tool_calls", "id", "name", "tool_call_id")
+    message = {name: value for name, value in fields.items() if name in field_names and value is not None}
     if "id" in message:
         message.setdefault("tool_call_id", message.pop("id"))
     return message

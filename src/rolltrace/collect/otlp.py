@@ -33,7 +33,7 @@ class SpanEvent(msgspec.Struct, array_like=True):
     attributes: dict[str, Any]
 
 
-class Span(msgspec.Struct, array_like=True):
+class ReceivedSpan(msgspec.Struct, array_like=True):
     """One span as it was received, with the attributes of its resource."""
 
     trace_id: bytes
@@ -55,7 +55,7 @@ class Span(msgspec.Struct, array_like=True):
 class Received(NamedTuple):
     """What a request holds."""
 
-    spans: list[Span]
+    spans: list[ReceivedSpan]
     rejected: int = 0
     why: str = ""
 
@@ -91,8 +91,8 @@ def read_json(body: bytes) -> Received:
         raise BadRequest(f"not an ExportTraceServiceRequest in JSON ({fault})") from None
 
 
-def _collected(spans: Iterator[Span]) -> Received:
-    good: list[Span] = []
+def _collected(spans: Iterator[ReceivedSpan]) -> Received:
+    good: list[ReceivedSpan] = []
     rejected, why = 0, ""
     for span in spans:
         problem = _problem(span)
@@ -103,7 +103,7 @@ def _collected(spans: Iterator[Span]) -> Received:
     return Received(good, rejected, why)
 
 
-def _problem(span: Span) -> str:
+def _problem(span: ReceivedSpan) -> str:
     if len(span.trace_id) != 16 or not any(span.trace_id):
         return f"a trace id has 16 bytes that are not all zero, not {span.trace_id[:20].hex() or 'none'}"
     if len(span.span_id) != 8 or not any(span.span_id):
@@ -115,7 +115,7 @@ def _problem(span: Span) -> str:
     return ""
 
 
-def _protobuf_spans(body: bytes) -> Iterator[Span]:
+def _protobuf_spans(body: bytes) -> Iterator[ReceivedSpan]:
     for number, resource_spans in fields(body):
         if number != 1:
             continue
@@ -138,8 +138,8 @@ def _protobuf_spans(body: bytes) -> Iterator[Span]:
                 yield _protobuf_span(span, resource, scope)
 
 
-def _protobuf_span(body: bytes, resource: dict[str, Any], scope: str) -> Span:
-    span = Span(b"", b"", b"", "", 0, 0, {}, resource, [], scope=scope)
+def _protobuf_span(body: bytes, resource: dict[str, Any], scope: str) -> ReceivedSpan:
+    span = ReceivedSpan(b"", b"", b"", "", 0, 0, {}, resource, [], scope=scope)
     for number, value in fields(body):
         if number == 1:
             span.trace_id = _bytes(value)
@@ -234,7 +234,7 @@ def _number(value: int | bytes) -> int:
     return value if isinstance(value, int) else int.from_bytes(value, "little")
 
 
-def _json_spans(request: Any) -> Iterator[Span]:
+def _json_spans(request: Any) -> Iterator[ReceivedSpan]:
     for resource_spans in _list(request, "resourceSpans"):
         resource = _json_attributes(resource_spans.get("resource") or {})
         for scope_spans in _list(resource_spans, "scopeSpans"):
@@ -243,7 +243,7 @@ def _json_spans(request: Any) -> Iterator[Span]:
             for span in _list(scope_spans, "spans"):
                 status = span.get("status") or {}
                 parent = _hex(span.get("parentSpanId"))
-                yield Span(
+                yield ReceivedSpan(
                     _hex(span.get("traceId")),
                     _hex(span.get("spanId")),
                     parent if any(parent) else b"",
@@ -302,8 +302,8 @@ def _json_any(value: dict[str, Any]) -> Any:
 def partial_success(rejected: int, why: str, *, is_json: bool) -> bytes:
     """The body of the answer to a request that was taken, or partly so."""
     if is_json:
-        told = {"partialSuccess": {"rejectedSpans": str(rejected), "errorMessage": why}} if rejected else {}
-        return json.dumps(told).encode()
+        body = {"partialSuccess": {"rejectedSpans": str(rejected), "errorMessage": why}} if rejected else {}
+        return json.dumps(body).encode()
     if not rejected:
         return b""
     return bytes_field(1, number_field(1, rejected) + bytes_field(2, why.encode()))

@@ -11,7 +11,7 @@ import re
 from typing import Any, NamedTuple
 
 from rolltrace.collect.messages import parsed
-from rolltrace.collect.otlp import Span
+from rolltrace.collect.otlp import ReceivedSpan
 from rolltrace.record import Coordinates, coordinate, whole
 
 _CONTEXT = re.compile(r"00-([0-9a-f]{32})-([0-7][0-9a-f]{15})-0[01](?:;(\{.*\}))?", re.DOTALL)
@@ -26,7 +26,7 @@ class Home(NamedTuple):
     run: str | None = None
 
 
-class Place(NamedTuple):
+class TracePlace(NamedTuple):
     """What is known of where a trace belongs."""
 
     home: Home | None = None
@@ -36,7 +36,7 @@ class Place(NamedTuple):
     op_id: int = 0
     """The op of that trajectory in which the trace was begun."""
 
-    def or_else(self, other: Place) -> Place:
+    def or_else(self, other: TracePlace) -> TracePlace:
         """This, with what it does not know taken from another."""
         home, coordinates = self.home or other.home, self.coordinates or other.coordinates
         if self.coordinates is not None and other.coordinates is not None:
@@ -47,7 +47,7 @@ class Place(NamedTuple):
             coordinates = Coordinates(step, sample_index, rollout_n, mine.validate or theirs.validate)
         if self.trajectory_id is not None:
             return self._replace(home=home, coordinates=coordinates)
-        return Place(home, coordinates, other.trajectory_id, other.op_id)
+        return TracePlace(home, coordinates, other.trajectory_id, other.op_id)
 
     @property
     def is_settled(self) -> bool:
@@ -55,7 +55,7 @@ class Place(NamedTuple):
         return self.trajectory_id is not None or (self.coordinates is not None and None not in (self.coordinates[:3]))
 
 
-def place_of(span: Span, defaults: Home) -> Place:
+def place_of(span: ReceivedSpan, defaults: Home) -> TracePlace:
     """What a span says about where its trace belongs."""
     attributes = {**_rl(span.resource), **_rl(parsed(span.attributes.get("metadata"))), **_rl(span.attributes)}
     context = _context(attributes.get("rl.context"))
@@ -69,9 +69,9 @@ def place_of(span: Span, defaults: Home) -> Place:
     )
     where = _coordinates(attributes)
     if context is None:
-        return Place(home, where)
+        return TracePlace(home, where)
     theirs = context.home
-    return Place(theirs or home, context.coordinates, context.trajectory_id, context.op_id)
+    return TracePlace(theirs or home, context.coordinates, context.trajectory_id, context.op_id)
 
 
 def _rl(attributes: Any) -> dict[str, Any]:
@@ -105,7 +105,7 @@ def _whole(value: Any) -> int | None:
         return None
 
 
-def _context(text: Any) -> Place | None:
+def _context(text: Any) -> TracePlace | None:
     match = _CONTEXT.fullmatch(text) if isinstance(text, str) else None
     if match is None or not int(match[1], 16):
         return None
@@ -122,4 +122,4 @@ def _context(text: Any) -> Place | None:
         home = Home(project, experiment, _name(settings.get("run"))) if project and experiment else None
     except (ValueError, TypeError, AttributeError):
         return None
-    return Place(home, coordinates, bytes.fromhex(match[1]), int(match[2], 16))
+    return TracePlace(home, coordinates, bytes.fromhex(match[1]), int(match[2], 16))

@@ -17,13 +17,13 @@ from pathlib import Path
 import msgspec
 import xxhash
 
-from rolltrace.collect.otlp import Span
+from rolltrace.collect.otlp import ReceivedSpan
 from rolltrace.files import make_folder
 
 _HEAD = struct.Struct("<IQ")
 _MOST_RECORD_BYTES = 256 << 20
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Span).decode
+_decode = msgspec.msgpack.Decoder(ReceivedSpan).decode
 
 
 class Spool:
@@ -36,7 +36,7 @@ class Spool:
         self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
-    def append(self, spans: Sequence[Span]) -> None:
+    def append(self, spans: Sequence[ReceivedSpan]) -> None:
         """Keep spans; they are in the page cache when this returns.
 
         Raises:
@@ -61,7 +61,7 @@ class Spool:
         """All of them are in the journal."""
         os.ftruncate(self._fd, 0)
 
-    def left_behind(self) -> Iterator[tuple[Path, list[Span]]]:
+    def left_behind(self) -> Iterator[tuple[Path, list[ReceivedSpan]]]:
         """What collectors that are gone have left: their files, to be removed when the spans are safe elsewhere."""
         for path in sorted(self.folder.glob("*.spool")):
             if path == self.path:
@@ -80,12 +80,12 @@ class Spool:
         os.close(self._fd)
 
 
-def _record(span: Span) -> bytes:
+def _record(span: ReceivedSpan) -> bytes:
     body = _encode(span)
     return _HEAD.pack(len(body), xxhash.xxh3_64_intdigest(body)) + body
 
 
-def _spans(data: bytes) -> Iterator[Span]:
+def _spans(data: bytes) -> Iterator[ReceivedSpan]:
     at = 0
     while at + _HEAD.size <= len(data):
         size, checksum = _HEAD.unpack_from(data, at)

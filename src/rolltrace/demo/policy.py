@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from rolltrace.demo.task import Problem
+from rolltrace.demo.task import MathProblem
 
 WORDS = [
     *"0123456789",
@@ -70,7 +70,7 @@ class Policy:
         self.version = version
 
     def draw(
-        self, problem: Problem, results: list[int], text: str, chance: random.Random, temperature: float
+        self, problem: MathProblem, results: list[int], text: str, chance: random.Random, temperature: float
     ) -> Choice:
         row, marks = _look(problem, results, text)
         chances = self._chances(row, marks, temperature)
@@ -100,7 +100,7 @@ def _row(results: int, place: str) -> int:
     return min(results, 2) * len(PLACES) + PLACES.index(place)
 
 
-def _look(problem: Problem, results: list[int], text: str) -> tuple[int, np.ndarray[Any, Any]]:
+def _look(problem: MathProblem, results: list[int], text: str) -> tuple[int, np.ndarray[Any, Any]]:
     place, typed = _place(text)
     marks = np.zeros((len(WORDS), len(MARKS)))
     numbers = [problem.first, problem.second, problem.third, results[-1] if results else None]

@@ -11,7 +11,7 @@ from typing import Any
 
 from rolltrace import RolloutTrace, TrajectoryHandle, rollout_trace_attr, rollout_trace_op
 from rolltrace.demo.policy import END, WORDS, Choice, Policy
-from rolltrace.demo.task import MOST_CALLS, SYSTEM, BadCall, Problem, called, compute, grade
+from rolltrace.demo.task import MOST_CALLS, SYSTEM, BadCall, MathProblem, called, compute, grade
 from rolltrace.demo.tokenizer import Tokenizer
 
 MOST_TOKENS = 24
@@ -24,7 +24,7 @@ class Task:
     """Which rollout to make: its coordinates, its problem, and the chance it has."""
 
     step: int
-    problem: Problem
+    problem: MathProblem
     rollout_n: int
     validate: bool
     seed: int
@@ -37,7 +37,7 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RolloutResult:
     task: Task
     trajectory_id: str
     reward: float
@@ -56,7 +56,7 @@ class Agent:
 
     @rollout_trace_op(kind="llm", inputs=["prompt_ids", "temperature"])
     async def generate(
-        self, prompt_ids: list[int], temperature: float, problem: Problem, results: list[int], chance: random.Random
+        self, prompt_ids: list[int], temperature: float, problem: MathProblem, results: list[int], chance: random.Random
     ) -> dict[str, Any]:
         text, logprobs, finish_reason = "", [], "length"
         for _ in range(MOST_TOKENS):
@@ -96,10 +96,10 @@ class Agent:
             sequence.add(drawn["token_ids"], drawn["logprobs"])
             reply = self.tokenizer.decode(drawn["token_ids"]).removesuffix(END)
             replies.append(reply)
-            seen = {"prompt": messages, "policy_response": reply, "env_state": {"results": results}}
+            trace_fields = {"prompt": messages, "policy_response": reply, "env_state": {"results": results}}
             if "<call>" not in reply or len(replies) > MOST_CALLS:
                 break
-            trajectory.transition(RolloutTrace(**seen), reward=0.0, episode_done=False)
+            trajectory.transition(RolloutTrace(**trace_fields), reward=0.0, episode_done=False)
             results, answer = await self._ask(reply, results)
             messages = [*messages, {"role": "assistant", "content": reply}, {"role": "tool", "content": answer}]
             end = "" if drawn["finish_reason"] == "stop" else END
@@ -111,7 +111,7 @@ class Agent:
         reward = terms["correct"] if task.validate else sum(terms.values())
         stop_reason = "answered" if "<answer>" in reply else "no answer"
         trajectory.transition(
-            RolloutTrace(**seen, reward_data=terms), reward=reward, episode_done=True, stop_reason=stop_reason
+            RolloutTrace(**trace_fields, reward_data=terms), reward=reward, episode_done=True, stop_reason=stop_reason
         )
         trajectory.reward(reward, terms=terms)
         return {**sequence.as_output(), "reward": reward, "terms": terms}
@@ -125,7 +125,7 @@ class Agent:
         return [*results, result], str(result)
 
     @rollout_trace_op(kind="reward")
-    def grade(self, problem: Problem, replies: list[str], results: list[int]) -> dict[str, float]:
+    def grade(self, problem: MathProblem, replies: list[str], results: list[int]) -> dict[str, float]:
         return grade(problem, replies, results)
 
 
@@ -152,7 +152,7 @@ class _Sequence:
         }
 
 
-async def rollout(task: Task, policy: Policy, tokenizer: Tokenizer, pause: float) -> Outcome:
+async def rollout(task: Task, policy: Policy, tokenizer: Tokenizer, pause: float) -> RolloutResult:
     agent = Agent(policy, tokenizer, pause)
     with rollout_trace_attr(
         sample_index=task.problem.index,
@@ -162,7 +162,7 @@ async def rollout(task: Task, policy: Policy, tokenizer: Tokenizer, pause: float
         level="times" if task.problem.then == "*" else "plus",
     ) as trajectory:
         output = await agent.run(task.problem.question, task, trajectory)
-    return Outcome(task, trajectory.id, output["reward"], output["terms"], agent.choices)
+    return RolloutResult(task, trajectory.id, output["reward"], output["terms"], agent.choices)
 
 
 def _die(task: Task) -> None:

@@ -13,7 +13,7 @@ _ANSWER = re.compile(r"<answer>(-?\d+)</answer>")
 
 
 @dataclass(frozen=True)
-class Problem:
+class MathProblem:
     index: int
     first: int
     sign: str
@@ -34,13 +34,13 @@ class Problem:
         return compute(self.between, self.then, self.third)
 
 
-def problems(count: int, seed: int, first: int = 0) -> list[Problem]:
+def problems(count: int, seed: int, first: int = 0) -> list[MathProblem]:
     """So many problems, numbered from the first on."""
     chance = random.Random(seed)
-    chosen: list[Problem] = []
+    chosen: list[MathProblem] = []
     while len(chosen) < count:
         left, right = chance.randint(11, 89), chance.randint(11, 89)
-        problem = Problem(
+        problem = MathProblem(
             first + len(chosen), left, chance.choice("+-"), right, chance.choice("+*"), chance.randint(2, 9)
         )
         if problem.between > 9:  # the policy has no word for a minus in front
@@ -70,10 +70,10 @@ def called(reply: str) -> tuple[int, str, int] | None:
     return int(match[1]), match[2], int(match[3])
 
 
-def grade(problem: Problem, replies: list[str], results: list[int]) -> dict[str, float]:
+def grade(problem: MathProblem, replies: list[str], results: list[int]) -> dict[str, float]:
     """The terms of the reward.
 
-    >>> sums = Problem(0, 17, "+", 25, "*", 3)
+    >>> sums = MathProblem(0, 17, "+", 25, "*", 3)
     >>> grade(sums, ["<call>17+25</call>", "<call>42*3</call>", "<answer>126</answer> verified verified"], [42, 126])
     {'correct': 1.0, 'steps': 0.4, 'format': 0.1, 'verified': 0.1}
     """

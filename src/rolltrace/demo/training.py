@@ -11,8 +11,8 @@ import numpy as np
 
 import rolltrace
 from rolltrace.demo.policy import Choice, Policy
-from rolltrace.demo.rollout import Outcome, Task
-from rolltrace.demo.task import Problem, problems
+from rolltrace.demo.rollout import RolloutResult, Task
+from rolltrace.demo.task import MathProblem, problems
 from rolltrace.demo.tokenizer import PATH
 from rolltrace.demo.workers import Workers
 
@@ -24,7 +24,7 @@ _RATE = 6.0
 
 
 @dataclass(frozen=True)
-class Settings:
+class DemoSettings:
     store: Path
     steps: int = 30
     seed: int = 1
@@ -53,7 +53,7 @@ class Step:
     """Begun, validation included."""
 
 
-def train(settings: Settings) -> Iterator[Step]:
+def train(settings: DemoSettings) -> Iterator[Step]:
     """Train and trace; a worker is killed in the middle of the run."""
     rolltrace.init(
         PROJECT, EXPERIMENT, "rolltrace", store=settings.store, tokenizer=str(PATH), token2text=True, quiet=True
@@ -72,7 +72,12 @@ def train(settings: Settings) -> Iterator[Step]:
 
 
 def _step(
-    step: int, batch: list[Problem], validation: list[Problem], settings: Settings, policy: Policy, workers: Workers
+    step: int,
+    batch: list[MathProblem],
+    validation: list[MathProblem],
+    settings: DemoSettings,
+    policy: Policy,
+    workers: Workers,
 ) -> Step:
     tasks = [Task(step, problem, n, False, settings.seed) for problem in batch for n in range(settings.rollouts)]
     if step == (settings.steps + 1) // 2:
@@ -100,9 +105,9 @@ def _step(
     )
 
 
-def _weighted(outcomes: list[Outcome]) -> list[tuple[Choice, float]]:
+def _weighted(outcomes: list[RolloutResult]) -> list[tuple[Choice, float]]:
     """Every token with its weight: the advantage of its rollout within the group. The store is told of it."""
-    groups: dict[int, list[Outcome]] = defaultdict(list)
+    groups: dict[int, list[RolloutResult]] = defaultdict(list)
     for outcome in sorted(outcomes, key=lambda each: each.task.coordinates):
         groups[outcome.task.problem.index].append(outcome)
     weighted: list[tuple[Choice, float]] = []

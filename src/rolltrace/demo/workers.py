@@ -10,7 +10,7 @@ from typing import Any
 
 import rolltrace
 from rolltrace.demo.policy import Policy
-from rolltrace.demo.rollout import Outcome, Task, rollout
+from rolltrace.demo.rollout import RolloutResult, Task, rollout
 from rolltrace.demo.tokenizer import Tokenizer
 
 
@@ -33,7 +33,7 @@ class Workers:
         for worker in self._workers:
             worker.process.join()
 
-    def make(self, tasks: list[Task], policy: Policy) -> Iterator[Outcome]:
+    def make(self, tasks: list[Task], policy: Policy) -> Iterator[RolloutResult]:
         """The outcomes of these tasks, as they come; which worker makes which does not change them."""
         for at, worker in enumerate(self._workers):
             worker.give(tasks[at :: len(self._workers)], policy)
@@ -80,7 +80,7 @@ class _Worker:
         if tasks:
             self.connection.send((tasks, policy))
 
-    def hear(self) -> Outcome | None:
+    def hear(self) -> RolloutResult | None:
         at, outcome = self.connection.recv()
         if outcome is None:
             self.begun[at] = self.waiting[at]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         traces_of,
     )
     from rolltrace.exchange.guessing import Guess, guess
-    from rolltrace.exchange.importer import BadLine, ImportReport, Target, import_files
+    from rolltrace.exchange.importer import BadLine, ImportReport, ImportTarget, import_files
     from rolltrace.exchange.selection import Exported, Selection, select
     from rolltrace.exchange.text import write_csv
 
@@ -30,7 +30,7 @@ _LATER, __getattr__ = load_later(
     {
         "episode": "AGENT PastOp PastPlace PastTrace TraceGraph mean_advantage place_of_episode read_trace traces_of",
         "guessing": "Guess guess",
-        "importer": "BadLine ImportReport Target import_files",
+        "importer": "BadLine ImportReport ImportTarget import_files",
         "selection": "Exported Selection select",
         "text": "write_csv",
     },
@@ -48,11 +48,11 @@ __all__ = [
     "Guess",
     "ImportFormat",
     "ImportReport",
+    "ImportTarget",
     "PastOp",
     "PastPlace",
     "PastTrace",
     "Selection",
-    "Target",
     "TraceGraph",
     "guess",
     "import_files",

@@ -160,14 +160,14 @@ def read_trace(trace: Mapping[str, Any], episode: Mapping[str, Any], now_ns: int
 
 def phases_of(timing: Mapping[str, Any]) -> list[PastOp]:
     """What the time of a rollout went into: booting, setting up, the agent itself, scoring."""
-    found = []
+    phases = []
     for name in _PHASES:
         span = _object(timing, name)
         began, ended = _ns(span, "start"), _ns(span, "end")
         if began:
             outputs = {part: span[part] for part in ("model", "harness") if isinstance(span.get(part), dict)}
-            found.append(PastOp(name, "other", began, max(began, ended or began), outputs=outputs or None))
-    return found
+            phases.append(PastOp(name, "other", began, max(began, ended or began), outputs=outputs or None))
+    return phases
 
 
 class TraceGraph:
@@ -197,11 +197,11 @@ class TraceGraph:
     def ops(self, first_node: int = 0, first_call: int = 0, *, live: bool = False) -> list[PastOp]:
         """What happened, from these nodes and calls on, in its order. Live, a reply is there before its call is."""
         by_node: dict[int, Mapping[str, Any]] = {}
-        found: list[PastOp] = []
+        ops: list[PastOp] = []
         for call in self._calls[first_call:]:
             node = call.get("node")
             if node is None:
-                found.append(self._failed(call))
+                ops.append(self._failed(call))
             elif type(node) is int and 0 <= node < len(self._nodes):
                 by_node[node] = call
             else:
@@ -210,9 +210,9 @@ class TraceGraph:
         sampled = sorted({*by_node, *(at for at in new if self._nodes[at].get("sampled") and not live)})
         for turn, at in enumerate(sampled):
             is_first, is_last = turn == 0 and first_call == 0, turn == len(sampled) - 1
-            found.append(self._turn(at, by_node.get(at, {}), self._version(is_first, is_last)))
-        found += [self._result(at) for at in new if _role(self._nodes[at], at) == "tool"]
-        return sorted(found, key=lambda op: op.start_ns)
+            ops.append(self._turn(at, by_node.get(at, {}), self._version(is_first, is_last)))
+        ops += [self._result(at) for at in new if _role(self._nodes[at], at) == "tool"]
+        return sorted(ops, key=lambda op: op.start_ns)
 
     def _turn(self, at: int, call: Mapping[str, Any], version: int | None) -> PastOp:
         node, path = self._nodes[at], self._path(at)
@@ -269,8 +269,8 @@ class TraceGraph:
         )
         name = message.get("name") or _function(call)["name"] or "tool"
         when = _ns(self._nodes[at], "timestamp") or self._start_ns
-        given = {"arguments": call.get("arguments")} if call else None
-        return PastOp(str(name), "tool", when, when, given, message.get("content"), is_inside=True)
+        inputs = {"arguments": call.get("arguments")} if call else None
+        return PastOp(str(name), "tool", when, when, inputs, message.get("content"), is_inside=True)
 
     def _path(self, at: int) -> list[int]:
         """From the root to a node."""
@@ -282,9 +282,9 @@ class TraceGraph:
 
     def _times(self, call: Mapping[str, Any], node: Mapping[str, Any]) -> tuple[int, int]:
         span = _object(call, "time")
-        seen = _ns(node, "timestamp") or self._start_ns
-        start_ns = _ns(span, "start") or seen
-        return start_ns, max(start_ns, _ns(span, "end") or seen)
+        node_ns = _ns(node, "timestamp") or self._start_ns
+        start_ns = _ns(span, "start") or node_ns
+        return start_ns, max(start_ns, _ns(span, "end") or node_ns)
 
     def _version(self, is_first: bool, is_last: bool) -> int | None:
         """Known are the versions at the beginning and at the end."""
@@ -294,13 +294,13 @@ class TraceGraph:
 
     def _branch_of_nodes(self) -> dict[int, int]:
         """For each node the first branch, from the root to a leaf, that it is on."""
-        found: dict[int, int] = {}
+        branch_of: dict[int, int] = {}
         for branch, leaf in enumerate(self.leaves):
             at: int | None = leaf
-            while at is not None and at not in found:
-                found[at] = branch
+            while at is not None and at not in branch_of:
+                branch_of[at] = branch
                 at = self._nodes[at].get("parent")
-        return found
+        return branch_of
 
     def _count(self, items: int) -> None:
         self._counted += items
@@ -340,7 +340,7 @@ def mean_advantage(nodes: Sequence[Mapping[str, Any]]) -> float | None:
 
 def _tags(trace: Mapping[str, Any], episode: Mapping[str, Any]) -> dict[str, Any]:
     agent, task, env = _object(trace, "agent"), _object(episode, "task"), _object(episode, "env")
-    known = {
+    tags = {
         "env": _text(env, "name") or _text(env, "id"),
         "task": task.get("key"),
         "task_type": task.get("type"),
@@ -353,7 +353,7 @@ def _tags(trace: Mapping[str, Any], episode: Mapping[str, Any]) -> dict[str, Any
         "is_timeout": (trace.get("is_timeout") or episode.get("is_timeout")) or None,
         **{name: value for name, value in trace.items() if name not in _KNOWN and name != "is_timeout"},
     }
-    return {name: value for name, value in known.items() if value not in (None, [], {}, "")}
+    return {name: value for name, value in tags.items() if value not in (None, [], {}, "")}
 
 
 def message_of(message: Mapping[str, Any]) -> dict[str, Any]:

@@ -34,8 +34,8 @@ _COLUMNS = frozenset({"group_index", "reward", "metrics", "metadata", "messages"
 
 def files(folder: Path) -> list[Path]:
     """The steps of all splits below a folder."""
-    found = [each for each in folder.rglob("*.parquet") if each.stem.isdecimal()]
-    return sorted(found, key=lambda each: (each.parent, len(each.stem), each.stem))
+    steps = [each for each in folder.rglob("*.parquet") if each.stem.isdecimal()]
+    return sorted(steps, key=lambda each: (each.parent, len(each.stem), each.stem))
 
 
 def recognise(peek: Peek) -> str | None:

@@ -12,9 +12,9 @@ from typing import Any
 from rolltrace.exchange.guessing import Peek
 from rolltrace.exchange.import_checks import ImportChecks
 from rolltrace.exchange.import_rows import (
+    ImportedPlace,
     ImportedRow,
     Malformed,
-    Place,
     conversation_rows,
     is_number,
     run_id,
@@ -26,7 +26,7 @@ from rolltrace.exchange.import_rows import (
 from rolltrace.exchange.importer import Line, LineReader, Source
 
 _ID = re.compile(r"[0-9a-f]{32}")
-_KNOWN = frozenset({"messages", "reward", "name", *Place._fields}) - {"worker"}
+_KNOWN = frozenset({"messages", "reward", "name", *ImportedPlace._fields}) - {"worker"}
 
 
 def recognise(peek: Peek) -> str | None:
@@ -61,7 +61,7 @@ def reader(source: Source) -> LineReader:
     return read
 
 
-def _place(record: dict[str, Any], line: Line, source: Source) -> Place:
+def _place(record: dict[str, Any], line: Line, source: Source) -> ImportedPlace:
     target = source.target
     project, experiment = target.project or record.get("project"), target.experiment or record.get("experiment")
     if not isinstance(project, str) or not isinstance(experiment, str) or not project or not experiment:
@@ -71,7 +71,7 @@ def _place(record: dict[str, Any], line: Line, source: Source) -> Place:
         raise Malformed(f"validate must be true or false, not {validate!r:.60}")
     own, moved = record.get("trajectory_id"), (project, experiment) != (record.get("project"), record.get("experiment"))
     keeps_id = isinstance(own, str) and _ID.fullmatch(own) is not None and not moved
-    return Place(
+    return ImportedPlace(
         str(own) if keeps_id else source.trajectory_id(line),
         project,
         experiment,

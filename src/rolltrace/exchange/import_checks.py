@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from rolltrace.drain import Checks, Finding, OpFacts, Past, is_formatted
-from rolltrace.exchange.import_rows import ImportedRow, Place, row
+from rolltrace.exchange.import_rows import ImportedPlace, ImportedRow, row
 from rolltrace.flags import OFF, is_on
 from rolltrace.record import FLAGS, SPANS, TRANSITIONS
 from rolltrace.settings import Settings
@@ -37,7 +37,7 @@ class ImportChecks:
         self._looks_at_numbers = is_on(setting, "number_as_text")
         self._checks = Checks(",".join(name for name in _CHECKS if is_on(setting, name)) or OFF, Past())
 
-    def flagged(self, place: Place, rows: list[ImportedRow]) -> list[ImportedRow]:
+    def flagged(self, place: ImportedPlace, rows: list[ImportedRow]) -> list[ImportedRow]:
         """The rows of a trajectory, and behind them a row for each problem in them."""
         return rows + [
             row(
@@ -54,7 +54,7 @@ class ImportChecks:
             for finding in self._findings(each)
         ]
 
-    def formatted(self, place: Place, numbers: Mapping[str, Any], time_ns: int) -> list[ImportedRow]:
+    def formatted(self, place: ImportedPlace, numbers: Mapping[str, Any], time_ns: int) -> list[ImportedRow]:
         """A row if numbers about the whole trajectory came as formatted text, by the names they have in the file."""
         detail = {name: text for name, text in numbers.items() if is_formatted(text)}
         if not detail or not self._looks_at_numbers:

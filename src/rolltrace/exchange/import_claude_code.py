@@ -68,8 +68,8 @@ def reader(source: Source) -> LineReader:
 
 
 def _id_of(source: Source, chain: str) -> str:
-    told = ("claude-code", source.path.stem, chain, *source.target.named(), source.target.validate)
-    return xxhash.xxh3_128_hexdigest(repr(told).encode("utf-8", "backslashreplace"))
+    identity = ("claude-code", source.path.stem, chain, *source.target.named(), source.target.validate)
+    return xxhash.xxh3_128_hexdigest(repr(identity).encode("utf-8", "backslashreplace"))
 
 
 def _chains(source: Source) -> Iterator[Line | BadLine]:
@@ -135,18 +135,20 @@ def _blocks(content: Any) -> list[dict[str, Any]]:
 
 
 def _reply(turns: Turns, answer: dict[str, Any], start_ns: int | None, end_ns: int | None) -> int | None:
-    said: dict[str, Any] = {"role": "assistant", "content": None}
+    message: dict[str, Any] = {"role": "assistant", "content": None}
     for block in answer["content"]:
         if block.get("type") == "text":
-            said["content"] = (said["content"] or "") + str(block.get("text") or "")
+            message["content"] = (message["content"] or "") + str(block.get("text") or "")
         elif block.get("type") == "thinking":
-            said["reasoning_content"] = said.get("reasoning_content", "") + str(block.get("thinking") or "")
+            message["reasoning_content"] = message.get("reasoning_content", "") + str(block.get("thinking") or "")
         elif block.get("type") == "tool_use":
             call = tool_call(block.get("id"), block.get("name"), block.get("input"))
-            said.setdefault("tool_calls", []).append(call)
-    told = {name: answer.get(name) for name in ("usage", "model", "stop_reason", "id")}
-    asked = {"model": answer["model"]} if isinstance(answer.get("model"), str) else {}
-    turns.reply(said, told=without_nothing(told), asked=asked, start_ns=start_ns, end_ns=end_ns)
+            message.setdefault("tool_calls", []).append(call)
+    more_outputs = {name: answer.get(name) for name in ("usage", "model", "stop_reason", "id")}
+    more_inputs = {"model": answer["model"]} if isinstance(answer.get("model"), str) else {}
+    turns.reply(
+        message, more_outputs=without_nothing(more_outputs), more_inputs=more_inputs, start_ns=start_ns, end_ns=end_ns
+    )
     return end_ns or start_ns
 
 

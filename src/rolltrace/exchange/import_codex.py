@@ -52,8 +52,8 @@ def reader(source: Source) -> LineReader:
             session.add(each)
         if not session.events:
             raise Malformed("not a session of Codex: nobody says anything in it")
-        told = ("codex", source.path.stem, *source.target.named(), source.target.validate)
-        trajectory_id = xxhash.xxh3_128_hexdigest(repr(told).encode("utf-8", "backslashreplace"))
+        identity = ("codex", source.path.stem, *source.target.named(), source.target.validate)
+        trajectory_id = xxhash.xxh3_128_hexdigest(repr(identity).encode("utf-8", "backslashreplace"))
         place = place_of(source, line, trajectory_id, validate=source.target.validate)
         start = session.start_ns or line.time_ns
         turns = Turns(place, start)
@@ -93,8 +93,8 @@ class _Session:
         if not isinstance(payload, dict):
             payload, kind = line, "response_item"  # older releases: the items themselves
         if kind == "session_meta":
-            kept = ("id", "cwd", "cli_version", "originator", "git", "model_provider")
-            self.tags.update(without_nothing({name: payload.get(name) for name in kept}))
+            names = ("id", "cwd", "cli_version", "originator", "git", "model_provider")
+            self.tags.update(without_nothing({name: payload.get(name) for name in names}))
         elif kind == "turn_context" and isinstance(payload.get("model"), str):
             self._model = payload["model"]
             self.tags["model"] = self._model
@@ -139,9 +139,15 @@ class _Session:
         """Tell the whole session."""
         for kind, value, at in self.events:
             if kind == "reply":
-                told = {} if value.usage is None else {"usage": value.usage}
-                asked = {} if value.model is None else {"model": value.model}
-                turns.reply(value.message, told=told, asked=asked, start_ns=value.start_ns, end_ns=value.end_ns)
+                more_outputs = {} if value.usage is None else {"usage": value.usage}
+                more_inputs = {} if value.model is None else {"model": value.model}
+                turns.reply(
+                    value.message,
+                    more_outputs=more_outputs,
+                    more_inputs=more_inputs,
+                    start_ns=value.start_ns,
+                    end_ns=value.end_ns,
+                )
             elif kind == "result":
                 name, arguments = turns.called(value.get("call_id"))
                 call_id = value.get("call_id")

@@ -121,23 +121,28 @@ def _add_step(turns: Turns, step: dict[str, Any], agent: dict[str, Any]) -> None
         _add_results(turns, step, {}, at)
         return
     calls = {str(call.get("tool_call_id")): call for call in listed(step, "tool_calls")}
-    said: dict[str, Any] = {"role": "assistant", "content": message}
+    reply: dict[str, Any] = {"role": "assistant", "content": message}
     if step.get("reasoning_content") is not None:
-        said["reasoning_content"] = step["reasoning_content"]
+        reply["reasoning_content"] = step["reasoning_content"]
     if calls:
-        said["tool_calls"] = [
+        reply["tool_calls"] = [
             tool_call(name, call.get("function_name"), call.get("arguments")) for name, call in calls.items()
         ]
     if step.get("is_copied_context") is True:  # recorded in the trajectory that it was copied from
-        turns.say(said.pop("role"), said.pop("content"), **said)
+        turns.say(reply.pop("role"), reply.pop("content"), **reply)
         for result in _results(step):
             turns.say("tool", result.get("content"), tool_call_id=result.get("source_call_id"))
         return
     if step.get("llm_call_count") != 0:
         metrics = step.get("metrics")
-        told, asked = _measured(metrics if isinstance(metrics, dict) else {})
+        more_outputs, more_inputs = _measured(metrics if isinstance(metrics, dict) else {})
         model = step.get("model_name") or agent.get("model_name")
-        turns.reply(said, told=told, asked={**asked, **({"model": model} if model else {})}, start_ns=at)
+        turns.reply(
+            reply,
+            more_outputs=more_outputs,
+            more_inputs={**more_inputs, **({"model": model} if model else {})},
+            start_ns=at,
+        )
     _add_results(turns, step, calls, None)
 
 
@@ -161,15 +166,15 @@ def _results(step: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _measured(metrics: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """What a step's metrics say about the reply, and about what the model was given."""
-    told: dict[str, Any] = {}
+    more_outputs: dict[str, Any] = {}
     usage = {name: metrics[key] for key, name in _USAGE.items() if metrics.get(key) is not None}
     if usage:
-        told["usage"] = usage
+        more_outputs["usage"] = usage
     for name in ("completion_token_ids", "logprobs", "cost_usd"):
         if metrics.get(name) is not None:
-            told[name] = metrics[name]
-    given = metrics.get("prompt_token_ids")
-    return told, {} if given is None else {"prompt_token_ids": given}
+            more_outputs[name] = metrics[name]
+    prompt_ids = metrics.get("prompt_token_ids")
+    return more_outputs, {} if prompt_ids is None else {"prompt_token_ids": prompt_ids}
 
 
 def _tags(record: dict[str, Any], agent: dict[str, Any], trial: _Trial) -> dict[str, Any]:

@@ -73,7 +73,7 @@ def reader(source: Source) -> LineReader:
         _add_events(turns, record, events, evaluation.get("model"))
         ops = turns.finished()
         end = max(time_of(record.get("completed_at")) or 0, turns.end_ns)
-        tags = {**{name: record.get(name) for name in _TAGS}, **_told(evaluation)}
+        tags = {**{name: record.get(name) for name in _TAGS}, **_tags_of(evaluation)}
         own = {
             "name": str(evaluation.get("task") or "inspect"), "start_ns": started, "end_ns": end,
             "tags": without_nothing(tags), **_outcome(record.get("error")),
@@ -84,11 +84,11 @@ def reader(source: Source) -> LineReader:
         values = {name: _value(each) for name, each in scores.items()}
         for name, score in scores.items():
             value = score.get("value") if isinstance(score, dict) else score
-            told = values[name] if is_number(values[name]) else None
-            label = None if told is not None and not isinstance(value, str) else _label(value)
+            number = values[name] if is_number(values[name]) else None
+            label = None if number is not None and not isinstance(value, str) else _label(value)
             reason = score.get("explanation") if isinstance(score, dict) else None
-            given = {"name": name, "value": told, "label": label, "time_ns": end}
-            rows.append(row(SCORES, place, {**given, "reason": reason if isinstance(reason, str) else None}))
+            columns = {"name": name, "value": number, "label": label, "time_ns": end}
+            rows.append(row(SCORES, place, {**columns, "reason": reason if isinstance(reason, str) else None}))
         terms = {name: value for name, value in values.items() if value is not None}
         if terms:
             rows.append(score_row(place, next(iter(terms.values())) if len(values) == 1 else None, terms, end))
@@ -176,15 +176,15 @@ def _add_model_call(
     at: int | None,
     end: int | None,
 ) -> None:
-    given = list(listed(event, "input"))
+    messages = list(listed(event, "input"))
     for pair in event.get("input_refs") or ():
         if isinstance(pair, list) and len(pair) == 2 and all(type(each) is int and each >= 0 for each in pair):
-            given += pool[pair[0] : pair[1]]
+            messages += pool[pair[0] : pair[1]]
     output = _object(event, "output")
     choices = listed(output, "choices")
     choice = choices[0] if choices else {}
     message = _message(attached.put_in(_object(choice, "message")))
-    told = {
+    more_outputs = {
         "usage": output.get("usage"), "finish_reason": choice.get("stop_reason"), "model": output.get("model"),
         "logprobs": choice.get("logprobs"),
     }  # fmt: skip
@@ -193,9 +193,9 @@ def _add_model_call(
     failed = {"status": "error", "error": error} if isinstance(error, str) else {}
     turns.reply(
         {"role": "assistant", "content": None, **message},
-        given=[_message(attached.put_in(each)) for each in given],
-        told=without_nothing(told),
-        asked=without_nothing({"model": event.get("model"), "sampling_params": event.get("config")}),
+        messages=[_message(attached.put_in(each)) for each in messages],
+        more_outputs=without_nothing(more_outputs),
+        more_inputs=without_nothing({"model": event.get("model"), "sampling_params": event.get("config")}),
         start_ns=at,
         end_ns=end,
         kind="aux_llm" if helps else "llm",
@@ -208,13 +208,17 @@ def _message(message: Any) -> dict[str, Any]:
     """A message of inspect in OpenAI's chat format."""
     if not isinstance(message, dict):
         raise Malformed(f"a message is an object, not {message!r:.60}")
-    kept = {name: message[name] for name in ("role", "content", "tool_call_id") if message.get(name) is not None}
+    chat_message = {
+        name: message[name] for name in ("role", "content", "tool_call_id") if message.get(name) is not None
+    }
     if message.get("function") is not None:
-        kept["name"] = message["function"]
+        chat_message["name"] = message["function"]
     calls = listed(message, "tool_calls")
     if calls:
-        kept["tool_calls"] = [tool_call(each.get("id"), each.get("function"), each.get("arguments")) for each in calls]
-    return kept
+        chat_message["tool_calls"] = [
+            tool_call(each.get("id"), each.get("function"), each.get("arguments")) for each in calls
+        ]
+    return chat_message
 
 
 class _Attachments:
@@ -247,7 +251,7 @@ def _label(value: Any) -> str | None:
     return None if value is None else value if isinstance(value, str) else as_bytes(value).decode()
 
 
-def _told(evaluation: dict[str, Any]) -> dict[str, Any]:
+def _tags_of(evaluation: dict[str, Any]) -> dict[str, Any]:
     return {name: evaluation.get(name) for name in _EVALUATION}
 
 
@@ -255,8 +259,8 @@ def _outcome(error: Any) -> dict[str, Any]:
     if not isinstance(error, dict):
         return {"status": "ok"}
     traceback = error.get("traceback")
-    told = traceback if isinstance(traceback, str) else None
-    return {"status": "error", "error": str(error.get("message") or "error"), "traceback": told}
+    text = traceback if isinstance(traceback, str) else None
+    return {"status": "error", "error": str(error.get("message") or "error"), "traceback": text}
 
 
 def _first_time(events: list[dict[str, Any]]) -> int | None:

@@ -11,8 +11,8 @@ import xxhash
 from rolltrace.drain import take_columns
 from rolltrace.exchange.export_jsonl import OP_COLUMNS, VERSION
 from rolltrace.exchange.guessing import Peek
-from rolltrace.exchange.import_rows import ImportedRow, Malformed, Place, listed, row, run_id, sample, whole
-from rolltrace.exchange.importer import Line, LineReader, Source, Target
+from rolltrace.exchange.import_rows import ImportedPlace, ImportedRow, Malformed, listed, row, run_id, sample, whole
+from rolltrace.exchange.importer import ImportTarget, Line, LineReader, Source
 from rolltrace.query import amendments_of
 from rolltrace.record import FLAGS, NOTES, SCORES, SPANS, TRAJECTORIES, TRANSITIONS
 
@@ -50,14 +50,14 @@ def reader(source: Source) -> LineReader:
     return read
 
 
-def _place(record: dict[str, Any], target: Target) -> Place:
+def _place(record: dict[str, Any], target: ImportTarget) -> ImportedPlace:
     project, experiment = target.project or record.get("project"), target.experiment or record.get("experiment")
     if not isinstance(project, str) or not isinstance(experiment, str):
         raise Malformed("project and experiment are missing")
     validate, worker = record.get("validate", False), record.get("worker") or "import"
     if not isinstance(validate, bool) or not isinstance(worker, str):
         raise Malformed("validate must be true or false, and worker text")
-    place = Place(
+    place = ImportedPlace(
         "", project, experiment, whole(record.get("step"), "step"), sample(record.get("sample_index")),
         whole(record.get("rollout_n"), "rollout_n"), validate or target.validate, worker,
         run_id(record.get("run")),
@@ -65,7 +65,7 @@ def _place(record: dict[str, Any], target: Target) -> Place:
     return place._replace(trajectory_id=_moved(record.get("trajectory_id"), record, place))
 
 
-def _moved(trajectory_id: Any, record: dict[str, Any], place: Place) -> str:
+def _moved(trajectory_id: Any, record: dict[str, Any], place: ImportedPlace) -> str:
     """The id itself, or in another experiment an id of its own: there it is another trajectory."""
     if not isinstance(trajectory_id, str) or not _ID.fullmatch(trajectory_id):
         raise Malformed(f"a trajectory id is 32 hexadecimal digits, not {trajectory_id!r:.60}")
@@ -74,7 +74,7 @@ def _moved(trajectory_id: Any, record: dict[str, Any], place: Place) -> str:
     return xxhash.xxh3_128_hexdigest(repr((trajectory_id, place.project, place.experiment)).encode())
 
 
-def _spans(ops: list[dict[str, Any]], place: Place) -> Iterator[ImportedRow]:
+def _spans(ops: list[dict[str, Any]], place: ImportedPlace) -> Iterator[ImportedRow]:
     waiting: list[tuple[int | None, dict[str, Any]]] = [(None, op) for op in ops]
     while waiting:
         parent_id, op = waiting.pop()

@@ -82,12 +82,12 @@ def _add(turns: Turns, message: dict[str, Any]) -> None:
     if own.get("role") == "user" and extra.get("interrupt_type") and response:
         # An answer that the agent could not use: only this message about it is kept, and the response in it.
         choices = listed(response, "choices")
-        said = choices[0].get("message") if choices else None
-        if isinstance(said, dict):
-            answer = {name: said.get(name) for name in ("content", "tool_calls", "reasoning_content")}
-            turns.reply({"role": "assistant", **without_nothing(answer)}, **_told(response))
+        message_of_model = choices[0].get("message") if choices else None
+        if isinstance(message_of_model, dict):
+            answer = {name: message_of_model.get(name) for name in ("content", "tool_calls", "reasoning_content")}
+            turns.reply({"role": "assistant", **without_nothing(answer)}, more_outputs=_more_outputs(response))
     if own.get("role") == "assistant":
-        add_message(turns, own, **_told(response))
+        add_message(turns, own, more_outputs=_more_outputs(response))
     elif own.get("role") == "tool" and extra.get("exception_info"):
         name, arguments = turns.called(own.get("tool_call_id"))
         failed = str(extra["exception_info"])
@@ -96,15 +96,15 @@ def _add(turns: Turns, message: dict[str, Any]) -> None:
         add_message(turns, own)
 
 
-def _told(response: dict[str, Any]) -> dict[str, Any]:
+def _more_outputs(response: dict[str, Any]) -> dict[str, Any]:
     """What the response of the model says besides its message."""
     choices = listed(response, "choices")
-    told = {
+    more_outputs: dict[str, Any] = without_nothing({
         "usage": response.get("usage"), "model": response.get("model"), "id": response.get("id"),
         "finish_reason": choices[0].get("finish_reason") if choices else None,
         "logprobs": choices[0].get("logprobs") if choices else None,
-    }  # fmt: skip
-    return {"told": without_nothing(told)}  # its time is in whole seconds, which says less than the order
+    })  # fmt: skip
+    return more_outputs  # its time is in whole seconds, which says less than the order
 
 
 def _model(config: Any) -> str | None:

@@ -36,8 +36,8 @@ _OWN = frozenset({
 
 def files(folder: Path) -> list[Path]:
     """The data of all steps of a log folder, 9 before 10."""
-    found = [each for each in folder.rglob("*_data_step*.jsonl") if _NAME.fullmatch(each.name)]
-    return sorted(found, key=lambda each: (each.parent, len(each.name), each.name))
+    steps = [each for each in folder.rglob("*_data_step*.jsonl") if _NAME.fullmatch(each.name)]
+    return sorted(steps, key=lambda each: (each.parent, len(each.name), each.name))
 
 
 def recognise(peek: Peek) -> str | None:
@@ -68,10 +68,10 @@ def reader(source: Source) -> LineReader:
             source, line, source.trajectory_id(line, step, validate), step=step, validate=validate, **where
         )
         turns, at = Turns(place, line.time_ns), line.time_ns
-        asked = {"prompt_ids": tokens.pop("prompt_ids")} if tokens["prompt_ids"] else {}
-        told = {key: value for key, value in tokens.items() if value}
+        more_inputs = {"prompt_ids": tokens.pop("prompt_ids")} if tokens["prompt_ids"] else {}
+        more_outputs = {key: value for key, value in tokens.items() if value}
         text = content if isinstance(content, str) else "".join(content)
-        turns.reply({"role": "assistant", "content": text}, told=told, asked=asked)
+        turns.reply({"role": "assistant", "content": text}, more_outputs=more_outputs, more_inputs=more_inputs)
         tags = {key: value for key, value in fields.items() if key not in _OWN and value is not None}
         rows = [trajectory_row(place, "nemo-rl", at, turns.end_ns + 1, tags), *turns.finished()]
         if reward is not None:

@@ -20,7 +20,7 @@ from rolltrace.exchange import import_verifiers
 from rolltrace.exchange.episode import PastPlace, mean_advantage, place_of_episode
 from rolltrace.exchange.guessing import Peek
 from rolltrace.exchange.import_rows import Malformed
-from rolltrace.exchange.import_verifiers import FILE, Numbers, Standing, sample_of_trace, traces_reader
+from rolltrace.exchange.import_verifiers import FILE, Numbers, TraceStanding, sample_of_trace, traces_reader
 from rolltrace.exchange.importer import LineReader, Source
 
 _STEP = re.compile(r"step_(\d{1,18})")
@@ -60,10 +60,10 @@ _decoder = msgspec.json.Decoder(_Episode)
 
 def files(folder: Path) -> list[Path]:
     """Of a run's folder, or one in it: the files with every episode, and `effective` where there is no other."""
-    found = {file: cohort for file in folder.rglob(FILE) if (cohort := cohort_of(file)) is not None}
-    whole = {(each.step, each.kind) for each in found.values() if each.subset == "all"}
-    chosen = [file for file, each in found.items() if each.subset == "all" or (each.step, each.kind) not in whole]
-    return sorted(chosen, key=lambda file: (found[file].step, found[file].kind, file))
+    cohorts = {file: cohort for file in folder.rglob(FILE) if (cohort := cohort_of(file)) is not None}
+    whole = {(each.step, each.kind) for each in cohorts.values() if each.subset == "all"}
+    chosen = [file for file, each in cohorts.items() if each.subset == "all" or (each.step, each.kind) not in whole]
+    return sorted(chosen, key=lambda file: (cohorts[file].step, cohorts[file].kind, file))
 
 
 def recognise(peek: Peek) -> str | None:
@@ -76,11 +76,11 @@ def reader(source: Source) -> LineReader:
     """A reader of one cohort."""
     cohort = cohort_of(source.path)
     if cohort is None:
-        return traces_reader(source, lambda trace_id, place: Standing())
-    known = _known_of_run(cohort.root, tuple(_stamps(cohort.root)))
+        return traces_reader(source, lambda trace_id, place: TraceStanding())
+    standings = _standings_of_run(cohort.root, tuple(_stamps(cohort.root)))
 
-    def standing_of(trace_id: str, place: PastPlace) -> Standing:
-        of_trace = known.get(trace_id, Standing())
+    def standing_of(trace_id: str, place: PastPlace) -> TraceStanding:
+        of_trace = standings.get(trace_id, TraceStanding())
         return of_trace._replace(step=cohort.step, validate=cohort.kind == "eval")
 
     return traces_reader(source, standing_of)
@@ -100,16 +100,18 @@ def cohort_of(file: Path) -> Cohort | None:
 
 def _stamps(root: Path) -> Iterator[tuple[Path, int, int]]:
     """The files of a run, in the order of its steps, and what changes when they do."""
-    found = [(cohort, file) for file in root.glob(f"step_*/*/*/{FILE}") if (cohort := cohort_of(file)) is not None]
-    for _, file in sorted(found, key=lambda each: (each[0].step, each[0].kind, each[0].subset)):
+    files_of_run = [
+        (cohort, file) for file in root.glob(f"step_*/*/*/{FILE}") if (cohort := cohort_of(file)) is not None
+    ]
+    for _, file in sorted(files_of_run, key=lambda each: (each[0].step, each[0].kind, each[0].subset)):
         stat = file.stat()
         yield file, stat.st_size, stat.st_mtime_ns
 
 
 @lru_cache(maxsize=1)
-def _known_of_run(root: Path, stamps: tuple[tuple[Path, int, int], ...]) -> dict[str, Standing]:
+def _standings_of_run(root: Path, stamps: tuple[tuple[Path, int, int], ...]) -> dict[str, TraceStanding]:
     """What the files of a run say of each trace: its number, and what became of it."""
-    known: dict[str, Standing] = {}
+    standings: dict[str, TraceStanding] = {}
     numbers = Numbers()
     for file, _, _ in stamps:
         cohort = cohort_of(file)
@@ -120,7 +122,7 @@ def _known_of_run(root: Path, stamps: tuple[tuple[Path, int, int], ...]) -> dict
             except Malformed:  # said when the line is imported
                 continue
             for trace in episode.traces:
-                of_trace = known.get(trace.id, Standing())
+                of_trace = standings.get(trace.id, TraceStanding())
                 if of_trace.rollout_n is None:
                     sample = sample_of_trace(place.sample_index, _name_of(trace), several=len(episode.traces) > 1)
                     step = cohort.step if place.step is None else place.step
@@ -130,8 +132,8 @@ def _known_of_run(root: Path, stamps: tuple[tuple[Path, int, int], ...]) -> dict
                     nodes = [{"advantages": node.advantages} for node in trace.nodes]
                     trained = cohort.step if _is_trainable(trace) else None
                     of_trace = of_trace._replace(trained_step=trained, advantage=mean_advantage(nodes))
-                known[trace.id] = of_trace
-    return known
+                standings[trace.id] = of_trace
+    return standings
 
 
 def _episodes(file: Path) -> Iterator[_Episode]:

@@ -49,7 +49,7 @@ class ImportedRow(NamedTuple):
     fields: dict[str, Any]
 
 
-class Place(NamedTuple):
+class ImportedPlace(NamedTuple):
     """Which trajectory, and where it stands."""
 
     trajectory_id: str
@@ -67,7 +67,7 @@ class Place(NamedTuple):
         return {**self._asdict(), **sample_columns(self.sample_index)}
 
 
-def row(table: Table, place: Place, values: Mapping[str, Any]) -> ImportedRow:
+def row(table: Table, place: ImportedPlace, values: Mapping[str, Any]) -> ImportedRow:
     """A row of a table: JSON columns are encoded, every type is checked. The importer takes secrets out.
 
     Raises:
@@ -81,30 +81,32 @@ def row(table: Table, place: Place, values: Mapping[str, Any]) -> ImportedRow:
     )
 
 
-def trajectory_row(place: Place, name: str, start_ns: int, end_ns: int, tags: dict[str, Any]) -> ImportedRow:
+def trajectory_row(place: ImportedPlace, name: str, start_ns: int, end_ns: int, tags: dict[str, Any]) -> ImportedRow:
     """The row of a trajectory that ended well."""
     times = {"start_ns": start_ns, "end_ns": end_ns, "status": "ok"}
     return row(TRAJECTORIES, place, {"name": name, **times, "tags": tags})
 
 
-def span_row(place: Place, number: int, name: str, kind: str, time_ns: int, **values: Any) -> ImportedRow:
+def span_row(place: ImportedPlace, number: int, name: str, kind: str, time_ns: int, **values: Any) -> ImportedRow:
     """The row of an op of which only the order is known."""
     times = {"start_ns": time_ns, "end_ns": time_ns, "status": "ok"}
     own = {"op_id": op_id(place.trajectory_id, number), "name": name, "kind": kind, **times}
     return row(SPANS, place, {**own, **values})
 
 
-def score_row(place: Place, value: Any, terms: Mapping[str, Any], time_ns: int, name: str = "reward") -> ImportedRow:
+def score_row(
+    place: ImportedPlace, value: Any, terms: Mapping[str, Any], time_ns: int, name: str = "reward"
+) -> ImportedRow:
     """The row of a reward, or of another score."""
     return row(SCORES, place, {"name": name, "value": value, "terms": dict(terms), "time_ns": time_ns})
 
 
-def transition_row(place: Place, number: int, time_ns: int, **values: Any) -> ImportedRow:
+def transition_row(place: ImportedPlace, number: int, time_ns: int, **values: Any) -> ImportedRow:
     """The row of an environment step."""
     return row(TRANSITIONS, place, {"op_id": op_id(place.trajectory_id, number), "time_ns": time_ns, **values})
 
 
-def conversation_rows(place: Place, messages: list[dict[str, Any]], start_ns: int) -> list[ImportedRow]:
+def conversation_rows(place: ImportedPlace, messages: list[dict[str, Any]], start_ns: int) -> list[ImportedRow]:
     """One model call per assistant message, one tool call per tool message, in their order.
 
     What others said stands in the input of the model call after it; what was said after the last one is an op of its

@@ -92,24 +92,26 @@ def _add_call(turns: Turns, record: dict[str, Any]) -> None:
     tokens, length = record.get("tokens") or [], _whole(record.get("response_length") or 0, "response_length")
     if not isinstance(response, str) or not isinstance(tokens, list):
         raise Malformed("response must be text, and tokens a list")
-    asked: dict[str, Any] = {}
+    more_inputs: dict[str, Any] = {}
     if isinstance(prompt, list):
         for message in listed(record, "prompt"):
             more = {name: value for name, value in message.items() if name not in ("role", "content")}
             turns.say(str(message.get("role") or "user"), message.get("content"), **more)
     elif prompt:
-        asked["prompt"] = prompt
-    told: dict[str, Any] = {"finish_reason": _FINISH.get(str(record.get("status")))}
+        more_inputs["prompt"] = prompt
+    more_outputs: dict[str, Any] = {"finish_reason": _FINISH.get(str(record.get("status")))}
     if 0 <= length <= len(tokens) and tokens:
-        asked["prompt_ids"] = tokens[: len(tokens) - length]
-        told["response_ids"] = tokens[len(tokens) - length :]
+        more_inputs["prompt_ids"] = tokens[: len(tokens) - length]
+        more_outputs["response_ids"] = tokens[len(tokens) - length :]
     for name in ("rollout_log_probs", "loss_mask"):
         if record.get(name) is not None:
-            told[name] = record[name]
+            more_outputs[name] = record[name]
     versions = record.get("weight_versions")
     if isinstance(versions, list) and versions:
-        told["weight_version"] = versions[-1]
-    turns.reply({"role": "assistant", "content": response}, told=without_nothing(told), asked=asked)
+        more_outputs["weight_version"] = versions[-1]
+    turns.reply(
+        {"role": "assistant", "content": response}, more_outputs=without_nothing(more_outputs), more_inputs=more_inputs
+    )
 
 
 def _reward(reward: Any) -> tuple[float | None, dict[str, float]]:

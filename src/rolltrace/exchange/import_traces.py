@@ -18,9 +18,9 @@ from rolltrace.drain import take_columns
 from rolltrace.errors import MissingExtraError
 from rolltrace.exchange.import_checks import ImportChecks
 from rolltrace.exchange.import_rows import (
+    ImportedPlace,
     ImportedRow,
     Malformed,
-    Place,
     is_number,
     listed,
     number_again,
@@ -64,8 +64,9 @@ def reader_of(tool: str, source: Source) -> LineReader:
         trace_id, where = record.get("id"), record.get("where")
         if not isinstance(trace_id, str):
             raise Malformed("a trace has no id")
-        told = (tool, trace_id, *source.target.named(), source.target.validate)
-        place = _place(source, line, xxhash.xxh3_128_hexdigest(repr(told).encode("utf-8", "backslashreplace")), where)
+        identity = (tool, trace_id, *source.target.named(), source.target.validate)
+        trajectory_id = xxhash.xxh3_128_hexdigest(repr(identity).encode("utf-8", "backslashreplace"))
+        place = _place(source, line, trajectory_id, where)
         columns = ("name", "start_ns", "end_ns", "status", "error", "tags")
         own = {name: record.get(name) for name in columns}
         spans, end_ns = listed(record, "spans"), record.get("end_ns") or record.get("start_ns")
@@ -77,17 +78,17 @@ def reader_of(tool: str, source: Source) -> LineReader:
     return read
 
 
-def _place(source: Source, line: Line, trajectory_id: str, where: Any) -> Place:
-    told = {name: number_again(value) for name, value in where.items()} if isinstance(where, dict) else {}
+def _place(source: Source, line: Line, trajectory_id: str, where: Any) -> ImportedPlace:
+    coordinates = {name: number_again(value) for name, value in where.items()} if isinstance(where, dict) else {}
     return place_of(
         source, line, trajectory_id,
-        step=whole(told.get("step"), "step"), sample_index=sample(told.get("sample_index")),
-        rollout_n=whole(told.get("rollout_n"), "rollout_n"),
-        validate=source.target.validate or told.get("validate") in (True, "true", "True"),
+        step=whole(coordinates.get("step"), "step"), sample_index=sample(coordinates.get("sample_index")),
+        rollout_n=whole(coordinates.get("rollout_n"), "rollout_n"),
+        validate=source.target.validate or coordinates.get("validate") in (True, "true", "True"),
     )  # fmt: skip
 
 
-def _spans(place: Place, spans: list[dict[str, Any]], numbers: dict[Any, int]) -> Iterator[ImportedRow]:
+def _spans(place: ImportedPlace, spans: list[dict[str, Any]], numbers: dict[Any, int]) -> Iterator[ImportedRow]:
     for number, span in enumerate(spans):
         inputs, outputs = span.get("inputs"), span.get("outputs")
         fields = take_columns(inputs, outputs) if span.get("kind") in ("llm", "aux_llm") else {}
@@ -100,7 +101,9 @@ def _spans(place: Place, spans: list[dict[str, Any]], numbers: dict[Any, int]) -
         yield row(SPANS, place, {**fields, "inputs": inputs, "outputs": outputs})
 
 
-def _scores(place: Place, scores: list[dict[str, Any]], numbers: dict[Any, int], time_ns: Any) -> Iterator[ImportedRow]:
+def _scores(
+    place: ImportedPlace, scores: list[dict[str, Any]], numbers: dict[Any, int], time_ns: Any
+) -> Iterator[ImportedRow]:
     """`NAME/TERM` is a term of the score NAME."""
     terms: dict[str, dict[str, Any]] = {}
     for score in scores:
@@ -111,11 +114,11 @@ def _scores(place: Place, scores: list[dict[str, Any]], numbers: dict[Any, int],
         name, value = str(score.get("name")), score.get("value")
         if "/" in name or value is None:
             continue
-        said = {"name": name, "reason": score.get("reason"), "time_ns": score.get("time_ns") or time_ns}
+        columns = {"name": name, "reason": score.get("reason"), "time_ns": score.get("time_ns") or time_ns}
         if is_number(value):
             parts = {**terms.get(name, {}), **(score.get("terms") or {})}
-            yield row(SCORES, place, {**said, "value": value, "terms": parts})
+            yield row(SCORES, place, {**columns, "value": value, "terms": parts})
         else:
             number = numbers.get(score.get("span"))
             about = None if number is None else op_id(place.trajectory_id, number)
-            yield row(SCORES, place, {**said, "label": str(value), "author": score.get("author"), "op_id": about})
+            yield row(SCORES, place, {**columns, "label": str(value), "author": score.get("author"), "op_id": about})

@@ -10,7 +10,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from rolltrace.drain import take_columns
-from rolltrace.exchange.import_rows import ImportedRow, Place, span_row
+from rolltrace.exchange.import_rows import ImportedPlace, ImportedRow, span_row
 from rolltrace.exchange.splitting import as_bytes
 
 _MOST_REPEATED_BYTES = 64 << 20
@@ -20,7 +20,7 @@ _LAST_NS = (1 << 63) - 1
 class Turns:
     """Collects the ops of one trajectory in the order in which they happened."""
 
-    def __init__(self, place: Place, start_ns: int) -> None:
+    def __init__(self, place: ImportedPlace, start_ns: int) -> None:
         self._place = place
         self.rows: list[ImportedRow] = []
         self.end_ns = start_ns
@@ -40,9 +40,9 @@ class Turns:
         self,
         message: dict[str, Any],
         *,
-        given: list[dict[str, Any]] | None = None,
-        told: dict[str, Any] | None = None,
-        asked: dict[str, Any] | None = None,
+        messages: list[dict[str, Any]] | None = None,
+        more_outputs: dict[str, Any] | None = None,
+        more_inputs: dict[str, Any] | None = None,
         start_ns: int | None = None,
         end_ns: int | None = None,
         name: str = "assistant",
@@ -53,22 +53,22 @@ class Turns:
 
         Args:
             message: Its message, in OpenAI's chat format.
-            given: The messages that it was given, if that is known to be something else than all that was said.
-            told: What else stands in the outputs: usage, token ids, logprobs, finish reason.
-            asked: What else stands in the inputs: the model, prompt token ids, sampling parameters.
+            messages: The messages that it was given, if that is known to be something else than all that was said.
+            more_outputs: What else stands in the outputs: usage, token ids, logprobs, finish reason.
+            more_inputs: What else stands in the inputs: the model, prompt token ids, sampling parameters.
             start_ns: When the call began.
             end_ns: When it ended.
             name: What the op is called.
             kind: `llm`, or `aux_llm` for a call of another model, which no later one sees.
             **fields: Further columns.
         """
-        if given is not None and kind == "llm":
-            self._see(given)
+        if messages is not None and kind == "llm":
+            self._see(messages)
         self._repeated += self._size
         shown = self._messages if self._repeated <= _MOST_REPEATED_BYTES else self._fresh
-        shown = shown if kind == "llm" or given is None else given
-        inputs: dict[str, Any] = {**({"messages": list(shown)} if shown else {}), **(asked or {})}
-        outputs = {**message, **(told or {})}
+        shown = shown if kind == "llm" or messages is None else messages
+        inputs: dict[str, Any] = {**({"messages": list(shown)} if shown else {}), **(more_inputs or {})}
+        outputs = {**message, **(more_outputs or {})}
         columns = take_columns(inputs, outputs)
         self._op(name, kind, start_ns, end_ns, **columns, inputs=inputs, outputs=outputs, **fields)
         if kind == "llm":
@@ -114,14 +114,14 @@ class Turns:
             self._fresh = []
         return self.rows
 
-    def _see(self, given: list[dict[str, Any]]) -> None:
+    def _see(self, messages: list[dict[str, Any]]) -> None:
         """Take these messages for all that was said."""
-        same = next((at for at, (old, new) in enumerate(zip(self._messages, given)) if old != new), None)
-        known = min(len(self._messages), len(given)) if same is None else same
-        self._fresh = [message for message in given[known:] if message.get("role") != "tool"]
-        self._size -= sum(len(as_bytes(message)) for message in self._messages[known:])
-        del self._messages[known:]
-        for message in given[known:]:
+        first_other = next((at for at, (old, new) in enumerate(zip(self._messages, messages)) if old != new), None)
+        same = min(len(self._messages), len(messages)) if first_other is None else first_other
+        self._fresh = [message for message in messages[same:] if message.get("role") != "tool"]
+        self._size -= sum(len(as_bytes(message)) for message in self._messages[same:])
+        del self._messages[same:]
+        for message in messages[same:]:
             self._add(message)
 
     def _op(self, name: str, kind: str, start_ns: int | None, end_ns: int | None, **values: Any) -> None:

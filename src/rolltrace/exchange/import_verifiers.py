@@ -17,14 +17,14 @@ from rolltrace.drain import take_columns
 from rolltrace.exchange.episode import AGENT, PastPlace, PastTrace, place_of_episode, read_trace, traces_of
 from rolltrace.exchange.guessing import Peek
 from rolltrace.exchange.import_checks import ImportChecks
-from rolltrace.exchange.import_rows import ImportedRow, Malformed, Place, op_id, row, score_row, span_row
+from rolltrace.exchange.import_rows import ImportedPlace, ImportedRow, Malformed, op_id, row, score_row, span_row
 from rolltrace.exchange.importer import BadLine, Line, LineReader, Source, place_of
 from rolltrace.record import NOTES, SCORES, TRAJECTORIES, SampleIndex
 
 FILE = "traces.jsonl"
 
 
-class Standing(NamedTuple):
+class TraceStanding(NamedTuple):
     """What is known of a trace from elsewhere than its own line."""
 
     step: int | None = None
@@ -47,10 +47,10 @@ def recognise(peek: Peek) -> str | None:
 
 def reader(source: Source) -> LineReader:
     """A reader of episodes."""
-    return traces_reader(source, lambda trace_id, place: Standing())
+    return traces_reader(source, lambda trace_id, place: TraceStanding())
 
 
-def traces_reader(source: Source, standing_of: Callable[[str, PastPlace], Standing]) -> LineReader:
+def traces_reader(source: Source, standing_of: Callable[[str, PastPlace], TraceStanding]) -> LineReader:
     """A reader of episodes, each of whose traces stands where it says itself or, if it does not, where this says."""
     project, experiment = source.target.named()
     source.split = _traces_of_lines(source.split)
@@ -60,18 +60,18 @@ def traces_reader(source: Source, standing_of: Callable[[str, PastPlace], Standi
         episode, trace = record.get("episode"), record.get("trace")
         if not isinstance(episode, dict) or not isinstance(trace, dict):
             raise Malformed("an episode and a trace must be objects")
-        told, past = place_of_episode(episode), read_trace(trace, episode, line.time_ns)
-        known = standing_of(past.trace_id, told)
-        step = told.step if told.step is not None else known.step
-        validate = told.validate or known.validate or source.target.validate
-        sample = sample_of_trace(told.sample_index, past.name, several=record.get("several") is True)
-        number = numbers.next(step, validate, sample) if known.rollout_n is None else known.rollout_n
+        episode_place, past = place_of_episode(episode), read_trace(trace, episode, line.time_ns)
+        standing = standing_of(past.trace_id, episode_place)
+        step = episode_place.step if episode_place.step is not None else standing.step
+        validate = episode_place.validate or standing.validate or source.target.validate
+        sample = sample_of_trace(episode_place.sample_index, past.name, several=record.get("several") is True)
+        number = numbers.next(step, validate, sample) if standing.rollout_n is None else standing.rollout_n
         trajectory_id = xxhash.xxh3_128_hexdigest(repr((past.trace_id, project, experiment)).encode())
         place = place_of(
             source, line, trajectory_id, step=step, sample_index=sample, rollout_n=number, validate=validate,
-            run=told.run,
+            run=episode_place.run,
         )  # fmt: skip
-        return checks.flagged(place, [*_rows(place, past), *_scores(place, past, known)])
+        return checks.flagged(place, [*_rows(place, past), *_scores(place, past, standing)])
 
     return read
 
@@ -80,11 +80,11 @@ class Numbers:
     """Which rollout of its sample a trace is: the next one."""
 
     def __init__(self) -> None:
-        self._given: Counter[tuple[int | None, bool, SampleIndex | None]] = Counter()
+        self._counts: Counter[tuple[int | None, bool, SampleIndex | None]] = Counter()
 
     def next(self, step: int | None, validate: bool, sample: SampleIndex | None) -> int:
-        self._given[step, validate, sample] += 1
-        return self._given[step, validate, sample] - 1
+        self._counts[step, validate, sample] += 1
+        return self._counts[step, validate, sample] - 1
 
 
 def sample_of_trace(sample: SampleIndex | None, agent: str, *, several: bool) -> SampleIndex | None:
@@ -122,7 +122,7 @@ def _opened(record: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]
     raise Malformed('not an episode of verifiers: it has no "traces"')
 
 
-def _rows(place: Place, past: PastTrace) -> list[ImportedRow]:
+def _rows(place: ImportedPlace, past: PastTrace) -> list[ImportedRow]:
     about = {
         "name": past.name, "start_ns": past.start_ns, "end_ns": past.end_ns, "status": past.status,
         "error": past.error, "traceback": past.traceback, "tags": past.tags,
@@ -155,7 +155,7 @@ def _rows(place: Place, past: PastTrace) -> list[ImportedRow]:
     return rows
 
 
-def _scores(place: Place, past: PastTrace, known: Standing) -> list[ImportedRow]:
+def _scores(place: ImportedPlace, past: PastTrace, standing: TraceStanding) -> list[ImportedRow]:
     when = past.end_ns
     rows = []
     if past.reward is not None or past.terms:
@@ -165,10 +165,10 @@ def _scores(place: Place, past: PastTrace, known: Standing) -> list[ImportedRow]
     rows += [
         row(SCORES, place, {"name": name, "value": value, "time_ns": when}) for name, value in past.metrics.items()
     ]
-    advantage = past.advantage if known.advantage is None else known.advantage
+    advantage = past.advantage if standing.advantage is None else standing.advantage
     if advantage is not None:
         rows.append(row(SCORES, place, {"name": "advantage", "value": advantage, "time_ns": when}))
-    if known.trained_step is not None:
-        fate = {"name": "fate", "label": "trained", "trained_step": known.trained_step, "time_ns": when}
+    if standing.trained_step is not None:
+        fate = {"name": "fate", "label": "trained", "trained_step": standing.trained_step, "time_ns": when}
         rows.append(row(SCORES, place, fate))
     return rows

@@ -61,8 +61,8 @@ def _trace(trace_id: str, calls: list[dict[str, Any]]) -> dict[str, Any]:
     root = next((call for call in calls if not call.get("parent_id")), calls[0])
     where: dict[str, Any] = {}
     for call in calls:
-        told = _attributes(call)
-        where = {**{name: told[name] for name in _WHERE if told.get(name) is not None}, **where}
+        attributes = _attributes(call)
+        where = {**{name: attributes[name] for name in _WHERE if attributes.get(name) is not None}, **where}
     spans = [_span(call) for call in calls]
     own = spans[calls.index(root)]
     tags = {name: value for name, value in _attributes(root).items() if name not in (*_WHERE, "weave", "wb_run_id")}
@@ -78,14 +78,14 @@ def _trace(trace_id: str, calls: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _span(call: dict[str, Any]) -> dict[str, Any]:
     op_name = str(call.get("op_name") or "call").rpartition("/")[2].partition(":")[0]
-    told = _attributes(call).get("kind")
+    kind = _attributes(call).get("kind")
     start_ns = time_of(call.get("started_at")) or 1
     failed = call.get("exception")
     return {
         "id": call.get("id"),
         "parent": call.get("parent_id"),
         "name": str(call.get("display_name") or op_name),
-        "kind": told if told in OP_KINDS else kind_by_name(op_name),
+        "kind": kind if kind in OP_KINDS else kind_by_name(op_name),
         "start_ns": start_ns,
         "end_ns": time_of(call.get("ended_at")) or start_ns,
         "status": "error" if failed else "ok",
@@ -102,21 +102,21 @@ def _scores(call: dict[str, Any], *, is_root: bool) -> Iterator[dict[str, Any]]:
     for feedback in _feedback(call):
         kind, payload = str(feedback.get("feedback_type")), feedback.get("payload")
         prefix = next((each for each in _PREFIXES if kind.startswith(each)), "")
-        name, said = kind.removeprefix(prefix), payload if isinstance(payload, dict) else {"value": payload}
+        name, verdict = kind.removeprefix(prefix), payload if isinstance(payload, dict) else {"value": payload}
         if kind == _REACTION:
-            name, said = str(said.get("alias") or said.get("emoji") or "reaction").strip(":"), {"value": "yes"}
+            name, verdict = str(verdict.get("alias") or verdict.get("emoji") or "reaction").strip(":"), {"value": "yes"}
         elif kind == _NOTE:
-            name, said = "note", {"value": said.get("note")}
+            name, verdict = "note", {"value": verdict.get("note")}
         elif prefix == _SCORER:
-            output = said.get("output")
-            said = output if isinstance(output, dict) else {"value": output}
-            said = {key: number_again(value, digits=False) for key, value in said.items()}
+            output = verdict.get("output")
+            verdict = output if isinstance(output, dict) else {"value": output}
+            verdict = {key: number_again(value, digits=False) for key, value in verdict.items()}
         author = None if prefix == _SCORER else feedback.get("creator") or feedback.get("wb_user_id") or "weave"
-        about = {"reason": said.get("reason"), "author": author, "time_ns": time_of(feedback.get("created_at"))}
+        about = {"reason": verdict.get("reason"), "author": author, "time_ns": time_of(feedback.get("created_at"))}
         about["span"] = None if is_root else span["id"]
-        for each, value in _values(name, said):
+        for each, value in _values(name, verdict):
             is_text = isinstance(value, str)
-            terms = said.get("terms") if each == name and isinstance(said.get("terms"), dict) else None
+            terms = verdict.get("terms") if each == name and isinstance(verdict.get("terms"), dict) else None
             yield {
                 **about,
                 "name": each if is_root or is_text else f"{span['name']}.{each}",
@@ -125,10 +125,10 @@ def _scores(call: dict[str, Any], *, is_root: bool) -> Iterator[dict[str, Any]]:
             }
 
 
-def _values(name: str, said: dict[str, Any]) -> list[tuple[str, Any]]:
+def _values(name: str, verdict: dict[str, Any]) -> list[tuple[str, Any]]:
     """A value of its own, as ours and most scorers have it, else each part that is one."""
-    own = next((said[key] for key in ("value", "label") if said.get(key) is not None), None)
-    parts = {name: own} if own is not None else {f"{name}.{key}": value for key, value in said.items()}
+    own = next((verdict[key] for key in ("value", "label") if verdict.get(key) is not None), None)
+    parts = {name: own} if own is not None else {f"{name}.{key}": value for key, value in verdict.items()}
     plain = {key: float(value) if isinstance(value, bool) else value for key, value in parts.items()}
     return [(key, value) for key, value in plain.items() if isinstance(value, int | float | str)]
 
@@ -136,8 +136,8 @@ def _values(name: str, said: dict[str, Any]) -> list[tuple[str, Any]]:
 def _feedback(call: dict[str, Any]) -> list[dict[str, Any]]:
     summary = call.get("summary")
     own = summary.get("weave") if isinstance(summary, dict) else None
-    given = own.get("feedback") if isinstance(own, dict) else None
-    return [each for each in given if isinstance(each, dict)] if isinstance(given, list) else []
+    feedback = own.get("feedback") if isinstance(own, dict) else None
+    return [each for each in feedback if isinstance(each, dict)] if isinstance(feedback, list) else []
 
 
 def _attributes(call: dict[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ import xxhash
 
 from rolltrace.drain import Redactor
 from rolltrace.errors import ConfigError, StoreError
-from rolltrace.exchange.import_rows import ImportedRow, Malformed, Place
+from rolltrace.exchange.import_rows import ImportedPlace, ImportedRow, Malformed
 from rolltrace.exchange.text import parse
 from rolltrace.files import is_store
 from rolltrace.query import open_store
@@ -27,7 +27,7 @@ _CHUNK_BYTES = 64 << 20
 """How much text goes into one set of parts. If this changed, importing a file again would double its rows."""
 
 
-class Target(NamedTuple):
+class ImportTarget(NamedTuple):
     """Where imported trajectories go."""
 
     store: Path
@@ -72,7 +72,7 @@ LineReader = Callable[[dict[str, object], Line], list[ImportedRow]]
 class Source:
     """One file to import."""
 
-    def __init__(self, path: Path, target: Target) -> None:
+    def __init__(self, path: Path, target: ImportTarget) -> None:
         self.path = path
         self.target = target
         self.time_ns = path.stat().st_mtime_ns
@@ -88,15 +88,15 @@ class Source:
                 digest.update(block)
         self.name = f"import-{digest.hexdigest()}{'v' if target.validate else ''}"
 
-    def told_by_path(self, *told: object) -> None:
+    def told_by_path(self, *facts: object) -> None:
         """Take what only the path says as part of the content: the same bytes elsewhere are other trajectories."""
-        self._salt += told
-        self.name += f"-{xxhash.xxh3_64_hexdigest(repr(told).encode('utf-8', 'backslashreplace'))}"
+        self._salt += facts
+        self.name += f"-{xxhash.xxh3_64_hexdigest(repr(facts).encode('utf-8', 'backslashreplace'))}"
 
     def named_by(self, *identity: object) -> None:
         """Take the file for what it is called, not for its content: when it has grown, it replaces what it was."""
-        told = (*identity, self.target.project, self.target.experiment, self.target.validate)
-        self.name = f"import-{xxhash.xxh3_128_hexdigest(repr(told).encode('utf-8', 'backslashreplace'))}"
+        whole_identity = (*identity, self.target.project, self.target.experiment, self.target.validate)
+        self.name = f"import-{xxhash.xxh3_128_hexdigest(repr(whole_identity).encode('utf-8', 'backslashreplace'))}"
 
     def part(self, chunk: int) -> str:
         return f"{self.name}-{chunk}"
@@ -170,7 +170,7 @@ class ImportReport(NamedTuple):
     """Lines, and files that could not be read."""
 
 
-class _Known:
+class _StoredIds:
     """Which trajectories the store has."""
 
     def __init__(self, store: Path) -> None:
@@ -233,7 +233,7 @@ def jsonl_files(folder: Path) -> list[Path]:
 def import_files(
     reader_of: Callable[[Source], LineReader],
     paths: Sequence[Path],
-    target: Target,
+    target: ImportTarget,
     *,
     files_of: FilesOf = jsonl_files,
     on_bad: Callable[[BadLine], None] = lambda bad: None,
@@ -268,7 +268,7 @@ def import_files(
         except OSError as fault:
             report(BadLine(path, 0, fault.strerror or str(fault)))
     readers = [reader_of(source) for source in sources]
-    stored_ids, redactor = _Known(target.store), Redactor.of(target.store)
+    stored_ids, redactor = _StoredIds(target.store), Redactor.of(target.store)
     reading = _Reading(progress, sum(source.path.stat().st_size for source in sources))
     imported = already_there = 0
     for source, reader in zip(sources, readers):
@@ -282,12 +282,12 @@ def import_files(
 def _import_file(
     source: Source,
     reader: LineReader,
-    stored_ids: _Known,
+    stored_ids: _StoredIds,
     redactor: Redactor,
     report: Callable[[BadLine], None],
     reading: _Reading,
 ) -> tuple[int, int]:
-    mine, seen = stored_ids.of_source(source), set[str]()
+    mine, read_ids = stored_ids.of_source(source), set[str]()
     elsewhere, before = stored_ids.ids - mine, len(stored_ids.ids)
     rows: list[ImportedRow] = []
     size = chunk = 0
@@ -296,7 +296,7 @@ def _import_file(
             report(line)
             continue
         try:
-            read_rows = _read_line(reader, line, seen)
+            read_rows = _read_line(reader, line, read_ids)
         except Malformed as fault:
             report(BadLine(source.path, line.number, str(fault)))
             continue
@@ -314,19 +314,19 @@ def _import_file(
             _write(source, chunk, rows)
             rows, size, chunk = [], 0, chunk + 1
     _write(source, chunk, rows)
-    stored_ids.add(seen)
+    stored_ids.add(read_ids)
     added = len(stored_ids.ids) - before
-    return added, len(seen) - added
+    return added, len(read_ids) - added
 
 
-def _read_line(reader: LineReader, line: Line, seen: set[str]) -> list[ImportedRow]:
+def _read_line(reader: LineReader, line: Line, read_ids: set[str]) -> list[ImportedRow]:
     if not isinstance(line.value, dict):
         raise Malformed(f"a record is a JSON object, not {type(line.value).__name__}")
     rows = reader(line.value, line)
     trajectory_id = rows[0].fields["trajectory_id"]
-    if trajectory_id in seen:
+    if trajectory_id in read_ids:
         raise Malformed(f"trajectory_id {trajectory_id} was in this file before")
-    seen.add(trajectory_id)
+    read_ids.add(trajectory_id)
     return rows
 
 
@@ -364,7 +364,7 @@ def _files(paths: Sequence[Path], files_of: FilesOf, report: Callable[[BadLine],
         yield from inside
 
 
-def place_of(source: Source, line: Line, trajectory_id: str | None = None, /, **where: object) -> Place:
+def place_of(source: Source, line: Line, trajectory_id: str | None = None, /, **where: object) -> ImportedPlace:
     """The place of a trajectory in the project and experiment that were asked for."""
     project, experiment = source.target.named()
-    return Place(trajectory_id or source.trajectory_id(line), project, experiment, **where)  # type: ignore[arg-type]
+    return ImportedPlace(trajectory_id or source.trajectory_id(line), project, experiment, **where)  # type: ignore[arg-type]

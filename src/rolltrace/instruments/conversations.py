@@ -44,10 +44,12 @@ _SYSTEM = ("system", "developer")
 class Conversation:
     """The turns of one agent."""
 
-    def __init__(self, known: Conversations, place: scope.Place, name: str, start_ns: int, *, is_own: bool) -> None:
+    def __init__(
+        self, conversations: Conversations, place: scope.Place, name: str, start_ns: int, *, is_own: bool
+    ) -> None:
         self.place = place
         self.last_op_id = 0
-        self._known = known
+        self._conversations = conversations
         self._name = name
         self._start_ns = start_ns
         self._is_own = is_own
@@ -65,7 +67,7 @@ class Conversation:
         try:
             self.last_op_id = op_id
             if outputs is not None:
-                self._known.answered(self, reply_of(decode_value(outputs)))
+                self._conversations.answered(self, reply_of(decode_value(outputs)))
             if self._is_own:
                 self._describe(recorder)
         except Exception:
@@ -107,15 +109,15 @@ class Conversations:
         try:
             digests = _digests(_messages_of(inputs))
             with self._lock:
-                found = self._going_on(digests) if digests else self._first
-                if found is None and (digests or self._root is not None):
-                    found = self._begun(recorder, name)
-                if found is not None and digests:
-                    self._forget_keys(found)
-                    found.prompt, found.is_answered = digests, False
-                    self._by_prompt.setdefault(digests[-1], []).append(found)
-                    self._remember(found)
-                return found
+                conversation = self._going_on(digests) if digests else self._first
+                if conversation is None and (digests or self._root is not None):
+                    conversation = self._begun(recorder, name)
+                if conversation is not None and digests:
+                    self._forget_keys(conversation)
+                    conversation.prompt, conversation.is_answered = digests, False
+                    self._by_prompt.setdefault(digests[-1], []).append(conversation)
+                    self._remember(conversation)
+                return conversation
         except Exception:
             caught("conversation")
             return None
@@ -192,20 +194,20 @@ def _messages_of(inputs: Any) -> list[Message]:
         value = inputs.get(name) if isinstance(inputs, dict) else None
         if isinstance(value, str):
             return [{"role": "user", "content": value}]
-        found = read_messages(list(value)) if isinstance(value, list | tuple) else None
-        if found is not None:
-            return found
+        messages = read_messages(list(value)) if isinstance(value, list | tuple) else None
+        if messages is not None:
+            return messages
     return []
 
 
 def _digests(messages: list[Message], before: bytes = b"") -> tuple[bytes, ...]:
     """For each message a digest of all up to it."""
-    found = []
+    digests = []
     for message in messages:
         if message["role"] not in _SYSTEM:
             before = blake2b(before + _canonical(message), digest_size=16).digest()
-            found.append(before)
-    return tuple(found)
+            digests.append(before)
+    return tuple(digests)
 
 
 def _canonical(message: Message) -> bytes:
@@ -216,8 +218,8 @@ def _canonical(message: Message) -> bytes:
         if isinstance(part, dict):
             part.pop("cache_control", None)
     calls = message.get("tool_calls")
-    said = [message["role"], text_of(message).strip(), [_call(each) for each in calls or ()], others]
-    return json.dumps(said, sort_keys=True, default=str).encode(errors="replace")
+    essentials = [message["role"], text_of(message).strip(), [_call(each) for each in calls or ()], others]
+    return json.dumps(essentials, sort_keys=True, default=str).encode(errors="replace")
 
 
 def _has_text(part: Any) -> bool:

@@ -49,22 +49,24 @@ def change(context: Any) -> Undo:
         def on_chat_model_start(
             self, serialized: Any, messages: Any, *, run_id: Any, parent_run_id: Any = None, **more: Any
         ) -> None:
-            given = messages[0] if len(messages) == 1 else messages
-            self._turn(serialized, "messages", given, run_id, parent_run_id, more)
+            prompt = messages[0] if len(messages) == 1 else messages
+            self._turn(serialized, "messages", prompt, run_id, parent_run_id, more)
 
         def on_llm_start(
             self, serialized: Any, prompts: Any, *, run_id: Any, parent_run_id: Any = None, **more: Any
         ) -> None:
-            given = prompts[0] if len(prompts) == 1 else prompts
-            self._turn(serialized, "prompt", given, run_id, parent_run_id, more)
+            prompt = prompts[0] if len(prompts) == 1 else prompts
+            self._turn(serialized, "prompt", prompt, run_id, parent_run_id, more)
 
-        def _turn(self, serialized: Any, word: str, given: Any, run_id: Any, parent: Any, more: dict[str, Any]) -> None:
+        def _turn(
+            self, serialized: Any, word: str, prompt: Any, run_id: Any, parent: Any, more: dict[str, Any]
+        ) -> None:
             if not is_recording():
                 return
             try:
                 asked = public_parameters(more.get("invocation_params"))
                 name = f"langchain.{_name(serialized, more)}"
-                op = begin_turn(name, {word: given, **asked}, _place(runs, parent), outermost=True)
+                op = begin_turn(name, {word: prompt, **asked}, _place(runs, parent), outermost=True)
                 runs.add(run_id, _Run(op, op))
             except Exception:
                 caught("langchain")
@@ -82,8 +84,8 @@ def change(context: Any) -> Undo:
             if not is_recording():
                 return
             try:
-                given = inputs if isinstance(inputs, dict) else {"input": input_str}
-                op = OpenOp(_name(serialized, more), "tool", given, _place(runs, parent_run_id))
+                arguments = inputs if isinstance(inputs, dict) else {"input": input_str}
+                op = OpenOp(_name(serialized, more), "tool", arguments, _place(runs, parent_run_id))
                 runs.add(run_id, _Run(op, op))
                 if _begins_tool.get():
                     _begins_tool.set(False)
@@ -157,24 +159,24 @@ def _place_kept() -> Iterator[None]:
 
 def _keeps_place(run: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(run)
-    def kept(*args: Any, **kwargs: Any) -> Any:
+    def keeping(*args: Any, **kwargs: Any) -> Any:
         if not is_recording():
             return run(*args, **kwargs)
         with _place_kept():
             return run(*args, **kwargs)
 
-    return kept
+    return keeping
 
 
 def _akeeps_place(arun: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(arun)
-    async def kept(*args: Any, **kwargs: Any) -> Any:
+    async def keeping(*args: Any, **kwargs: Any) -> Any:
         if not is_recording():
             return await arun(*args, **kwargs)
         with _place_kept():
             return await arun(*args, **kwargs)
 
-    return kept
+    return keeping
 
 
 def _place(runs: Running[_Run], parent_run_id: Any) -> scope.Place | None:
@@ -187,8 +189,8 @@ def _place(runs: Running[_Run], parent_run_id: Any) -> scope.Place | None:
 
 
 def _name(serialized: Any, more: dict[str, Any]) -> str:
-    told = more.get("name") or (serialized or {}).get("name") or ((serialized or {}).get("id") or ["run"])[-1]
-    return str(told)
+    name = more.get("name") or (serialized or {}).get("name") or ((serialized or {}).get("id") or ["run"])[-1]
+    return str(name)
 
 
 def _end(runs: Running[_Run], run_id: Any, value: Any) -> None:

@@ -84,8 +84,8 @@ def change(litellm: Any) -> Undo:
 
 def _is_model_call(call_type: Any) -> bool:
     """Whether a model is asked for text; LiteLLM tells of embeddings and images too."""
-    told = str(getattr(call_type, "value", call_type) or "completion")
-    return told.endswith(("completion", "responses", "messages"))
+    type_name = str(getattr(call_type, "value", call_type) or "completion")
+    return type_name.endswith(("completion", "responses", "messages"))
 
 
 INSTRUMENT = Instrument("litellm", "litellm", change)

@@ -29,13 +29,13 @@ _loose = Conversations()
 """Those of calls outside any trajectory."""
 
 
-def _given(inputs: Any) -> Any:
+def _inputs(inputs: Any) -> Any:
     return inputs
 
 
 @lru_cache(maxsize=1024)
 def _described(name: str, kind: OpKind) -> Call:
-    return Call(_given, name=name, kind=kind, inputs=lambda bound: bound["inputs"])
+    return Call(_inputs, name=name, kind=kind, inputs=lambda bound: bound["inputs"])
 
 
 class OpenOp(StreamSpan):

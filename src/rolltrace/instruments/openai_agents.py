@@ -107,14 +107,14 @@ def _inputs(data: Any) -> Any:
         return {"input": data.input}
     if data.type == "function":
         return {"input": data.input}
-    told = data.export() or {}
-    return {name: value for name, value in told.items() if name not in ("type", "output", "usage")}
+    exported = data.export() or {}
+    return {name: value for name, value in exported.items() if name not in ("type", "output", "usage")}
 
 
 def _outputs(data: Any) -> Any:
     if data.type == "generation":
-        said = data.output
-        return {"messages": list(said), "usage": data.usage} if said is not None else None
+        messages = data.output
+        return {"messages": list(messages), "usage": data.usage} if messages is not None else None
     return data.response if data.type == "response" else getattr(data, "output", None)
 
 

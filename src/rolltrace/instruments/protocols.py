@@ -25,8 +25,8 @@ def call_name(method: str, path: str) -> str | None:
     return next((name for end, name in _NAMES.items() if path.endswith(end)), None)
 
 
-def public_parameters(given: Any) -> dict[str, Any]:
+def public_parameters(parameters: Any) -> dict[str, Any]:
     """What a framework was given for a call beside the messages, without what is not to be recorded."""
-    if not isinstance(given, dict):
+    if not isinstance(parameters, dict):
         return {}
-    return {name: value for name, value in given.items() if name not in _PRIVATE and isinstance(value, _PLAIN)}
+    return {name: value for name, value in parameters.items() if name not in _PRIVATE and isinstance(value, _PLAIN)}

@@ -44,8 +44,8 @@ def uninstrument(*names: str) -> None:
 
 def _named(names: tuple[str, ...]) -> dict[str, EntryPoint]:
     """The instruments of these names, or all."""
-    known = {each.name: each for each in entry_points(group=GROUP)}
+    instruments = {each.name: each for each in entry_points(group=GROUP)}
     for name in names:
-        if name not in known:
-            raise ConfigError(f"no instrument {name!r}; there are: {', '.join(sorted(known)) or 'none'}")
-    return {name: known[name] for name in names or sorted(known)}
+        if name not in instruments:
+            raise ConfigError(f"no instrument {name!r}; there are: {', '.join(sorted(instruments)) or 'none'}")
+    return {name: instruments[name] for name in names or sorted(instruments)}

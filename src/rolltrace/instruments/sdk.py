@@ -93,8 +93,8 @@ def _retry(sleep: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _attempt(arguments: dict[str, Any]) -> dict[str, Any]:
-    response, taken = arguments.get("response"), arguments.get("retries_taken")
-    about = {"attempt": taken + 1 if isinstance(taken, int) else taken}
+    response, retries = arguments.get("response"), arguments.get("retries_taken")
+    about = {"attempt": retries + 1 if isinstance(retries, int) else retries}
     if response is None:
         return {**about, "error": "no response"}
     try:

@@ -17,7 +17,7 @@ class Changes:
         self._framework = framework
         self._doctor = doctor
         self._warned = False
-        self.made: list[str] = []
+        self.changed: list[str] = []
         """The modules that were changed."""
         self.problems: dict[str, str] = {}
         """The modules that could not be changed: name -> why."""
@@ -28,7 +28,7 @@ class Changes:
         def guarded(imported: Any) -> None:
             try:
                 change(imported)
-                self.made.append(module)
+                self.changed.append(module)
             except Exception as fault:
                 self.problems[module] = f"{type(fault).__name__}: {fault}"
 

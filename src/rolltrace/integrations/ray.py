@@ -31,12 +31,12 @@ def follow_actors(module: Any) -> None:
 
     @functools.wraps(inject)
     def injected(cls: Any) -> Any:
-        made = inject(cls)
+        actor_class = inject(cls)
         try:
             _wrap_methods(cls)
         except Exception:
             caught("ray actor class")
-        return made
+        return actor_class
 
     @functools.wraps(call)
     def carrying(self: Any, method_name: str, args: Any = None, kwargs: Any = None, *more: Any, **options: Any) -> Any:
@@ -54,9 +54,9 @@ def _with_context(handle: Any, method_name: str, kwargs: Any) -> Any:
         parameters = handle._ray_method_signatures.get(method_name) or ()
         if handle._ray_is_cross_language or not any(each.name == HIDDEN for each in parameters):
             return kwargs
-        given = dict(kwargs or {})
-        given[HIDDEN] = {**(given.get(HIDDEN) or {}), **_carried()}
-        return given
+        arguments = dict(kwargs or {})
+        arguments[HIDDEN] = {**(arguments.get(HIDDEN) or {}), **_carried()}
+        return arguments
     except Exception:
         caught("ray call")
         return kwargs
@@ -153,10 +153,10 @@ def _following_task(function: Any) -> Any:
             return function(*args, **kwargs)
 
     hidden = inspect.Parameter(OF_TASKS, inspect.Parameter.KEYWORD_ONLY, default=None)
-    known = inspect.signature(function)
-    places = list(known.parameters.values())
+    signature = inspect.signature(function)
+    places = list(signature.parameters.values())
     at = len(places) - (bool(places) and places[-1].kind is inspect.Parameter.VAR_KEYWORD)
-    following.__signature__ = known.replace(parameters=[*places[:at], hidden, *places[at:]])  # type: ignore[attr-defined]
+    following.__signature__ = signature.replace(parameters=[*places[:at], hidden, *places[at:]])  # type: ignore[attr-defined]
     following.__rolltrace_follows__ = True  # type: ignore[attr-defined]
     return following
 

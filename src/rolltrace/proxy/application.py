@@ -123,14 +123,17 @@ class Proxy:
             work.cancel()
             exchange.hung_up()
 
-    def _headers(self, given: Headers, address: Address, *, is_call: bool) -> Headers:
+    def _headers(self, received: Headers, address: Address, *, is_call: bool) -> Headers:
         left_out = HOP_BY_HOP | _OURS | {b"host"}
         if is_call:  # what is read on the way must not be compressed
             left_out |= {b"accept-encoding"}
-        shown = [name for name, _ in given if name in _KEYS]
+        shown = [name for name, _ in received if name in _KEYS]
         if address.key_is_context or (self._key is not None and not shown):
             left_out |= _KEYS
-        sent = [(b"host", self._upstream.authority), *((name, value) for name, value in given if name not in left_out)]
+        sent = [
+            (b"host", self._upstream.authority),
+            *((name, value) for name, value in received if name not in left_out),
+        ]
         if is_call:
             sent.append((b"accept-encoding", b"identity"))
         if self._key is not None and left_out >= _KEYS:  # where the agent has its own, else where the protocol has it

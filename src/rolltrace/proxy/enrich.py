@@ -36,34 +36,34 @@ def takes_out(asked: Body, answer: Any) -> Any:
         return [takes_out(asked, each) for each in answer]
     if not isinstance(answer, dict):
         return answer
-    seen = dict(answer)
+    visible = dict(answer)
     streams = bool(asked.get("stream"))
     options = asked.get("stream_options")
     if streams and not (isinstance(options, dict) and options.get("include_usage")):
-        if seen.get("choices") == [] and seen.get("usage") is not None:
+        if visible.get("choices") == [] and visible.get("usage") is not None:
             return None
-        seen.pop("usage", None)
+        visible.pop("usage", None)
     if not asked.get("return_token_ids"):
-        seen.pop("prompt_token_ids", None)
-    if isinstance(seen.get("choices"), list):
-        seen["choices"] = [_choice(asked, each) for each in seen["choices"]]
-    info = seen.get("meta_info")
+        visible.pop("prompt_token_ids", None)
+    if isinstance(visible.get("choices"), list):
+        visible["choices"] = [_choice(asked, each) for each in visible["choices"]]
+    info = visible.get("meta_info")
     if isinstance(info, dict) and not asked.get("return_logprob"):
         hidden = ("output_token_logprobs", "input_token_logprobs")
-        seen["meta_info"] = {name: value for name, value in info.items() if name not in hidden}
-    return seen
+        visible["meta_info"] = {name: value for name, value in info.items() if name not in hidden}
+    return visible
 
 
 def _choice(asked: Body, choice: Any) -> Any:
     if not isinstance(choice, dict):
         return choice
-    seen = dict(choice)
+    visible = dict(choice)
     if not asked.get("return_token_ids"):
-        seen.pop("token_ids", None)
-        seen.pop("prompt_token_ids", None)
-    if not asked.get("logprobs") and seen.get("logprobs") is not None:
-        seen["logprobs"] = None
-    return seen
+        visible.pop("token_ids", None)
+        visible.pop("prompt_token_ids", None)
+    if not asked.get("logprobs") and visible.get("logprobs") is not None:
+        visible["logprobs"] = None
+    return visible
 
 
 class StreamEditor:
@@ -92,15 +92,15 @@ class StreamEditor:
 
     def _event(self, block: bytes, whole: bytes) -> bytes:
         lines = block.splitlines()
-        told = [line for line in lines if line.startswith(b"data:")]
+        data_lines = [line for line in lines if line.startswith(b"data:")]
         try:
-            answer = msgspec.json.decode(b"\n".join(line[5:] for line in told))
+            answer = msgspec.json.decode(b"\n".join(line[5:] for line in data_lines))
         except (msgspec.DecodeError, RecursionError):
             return whole
-        seen = takes_out(self._asked, answer)
-        if seen == answer:
+        visible = takes_out(self._asked, answer)
+        if visible == answer:
             return whole
-        if seen is None:
+        if visible is None:
             return b""
         others = [line for line in lines if not line.startswith(b"data:")]
-        return b"\n".join([*others, b"data: " + msgspec.json.encode(seen)]) + b"\n\n"
+        return b"\n".join([*others, b"data: " + msgspec.json.encode(visible)]) + b"\n\n"

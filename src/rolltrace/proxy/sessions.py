@@ -19,7 +19,7 @@ class Sessions:
     """Those that were heard of lately."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[str, Conversations] = OrderedDict()
+        self._conversations: OrderedDict[str, Conversations] = OrderedDict()
         self._loose = Conversations()
         self._has_warned = False
 
@@ -43,19 +43,19 @@ class Sessions:
             is_own = True
         if not key:
             return self._loose.of(recorder, name, asked)
-        known = self._known.get(key)
-        if known is None:
+        conversations = self._conversations.get(key)
+        if conversations is None:
             handle = root if isinstance(root, TrajectoryHandle) else TrajectoryHandle(recorder)
-            known = self._known[key] = Conversations(handle, is_own_root=is_own)
-        self._known.move_to_end(key)
-        while len(self._known) > _MOST:
-            self._known.popitem(last=False)
-        return known.of(recorder, name, asked)
+            conversations = self._conversations[key] = Conversations(handle, is_own_root=is_own)
+        self._conversations.move_to_end(key)
+        while len(self._conversations) > _MOST:
+            self._conversations.popitem(last=False)
+        return conversations.of(recorder, name, asked)
 
 
 def _session(headers: Mapping[str, str], asked: Any) -> str:
     """What agents call the run that they are in: Claude Code in a header, Codex in a header and as the cache's key."""
-    told = next((headers[name] for name in _HEADERS if headers.get(name)), None)
-    if told is None and isinstance(asked, dict):
-        told = asked.get("prompt_cache_key")
-    return told if isinstance(told, str) and len(told) < 1000 else ""
+    session = next((headers[name] for name in _HEADERS if headers.get(name)), None)
+    if session is None and isinstance(asked, dict):
+        session = asked.get("prompt_cache_key")
+    return session if isinstance(session, str) and len(session) < 1000 else ""

@@ -340,9 +340,9 @@ def _seen_by_path(ops: list[SeenOp]) -> dict[str, SeenOp]:
     return by_path
 
 
-def _unused(path: str, taken: dict[str, Any]) -> str:
+def _unused(path: str, used: dict[str, Any]) -> str:
     number = 1
-    while (numbered := path if number == 1 else f"{path}#{number}") in taken:
+    while (numbered := path if number == 1 else f"{path}#{number}") in used:
         number += 1
     return numbered
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from rolltrace.backends.otlp.receiver import Receiver, Rejected, Settings, TooLarge
+from rolltrace.backends.otlp.receiver import Receiver, ReceiverSettings, Rejected, TooLarge
 from rolltrace.errors import BackendError, OutageError
 
 
-def read(**variables: str) -> Settings:
-    return Settings.read({f"OTEL_EXPORTER_OTLP_{name}": value for name, value in variables.items()})
+def read(**variables: str) -> ReceiverSettings:
+    return ReceiverSettings.read({f"OTEL_EXPORTER_OTLP_{name}": value for name, value in variables.items()})
 
 
 def test_the_address_follows_the_specification() -> None:
@@ -58,7 +58,7 @@ def test_a_wrong_variable_is_named(variables: dict[str, str], complaint: str) ->
 
 def test_a_request_is_a_post_of_protobuf(answers: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-key=geheim")
-    Receiver(Settings.read()).export(b"body")
+    Receiver(ReceiverSettings.read()).export(b"body")
     ((path, headers, body),) = answers.requests
     assert (path, body) == ("/v1/traces", b"body")
     assert headers["content-type"] == "application/x-protobuf"
@@ -67,7 +67,7 @@ def test_a_request_is_a_post_of_protobuf(answers: Any, monkeypatch: pytest.Monke
 
 def test_compression_can_be_turned_off(answers: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_COMPRESSION", "none")
-    Receiver(Settings.read()).export(b"body")
+    Receiver(ReceiverSettings.read()).export(b"body")
     assert "content-encoding" not in answers.requests[0][1]
 
 
@@ -89,13 +89,13 @@ def test_compression_can_be_turned_off(answers: Any, monkeypatch: pytest.MonkeyP
 def test_answers_are_understood(answers: Any, code: int, kind: type[Exception], complaint: str) -> None:
     answers.next = [(code, {}, b"who are\x00 you")]
     with pytest.raises(kind, match=complaint):
-        Receiver(Settings.read()).export(b"x")
+        Receiver(ReceiverSettings.read()).export(b"x")
 
 
 def test_a_redirect_is_not_followed(answers: Any) -> None:
     answers.next = [(301, {"Location": answers.url + "/elsewhere"}, b"")]
     with pytest.raises(BackendError, match="/elsewhere"):
-        Receiver(Settings.read()).export(b"x")
+        Receiver(ReceiverSettings.read()).export(b"x")
     assert len(answers.requests) == 1
 
 
@@ -105,7 +105,7 @@ def test_the_receiver_says_how_long_to_wait(answers: Any) -> None:
     waits = []
     for _ in range(3):
         with pytest.raises(OutageError) as caught:
-            Receiver(Settings.read()).export(b"x")
+            Receiver(ReceiverSettings.read()).export(b"x")
         waits.append(caught.value.retry_after_sec)
     assert waits[0] == 7.0
     assert waits[1] is not None
@@ -119,7 +119,7 @@ def test_nobody_there_is_an_outage(monkeypatch: pytest.MonkeyPatch) -> None:
         port = free.getsockname()[1]
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{port}")
     with pytest.raises(OutageError, match="cannot be reached"):
-        Receiver(Settings.read()).export(b"x")
+        Receiver(ReceiverSettings.read()).export(b"x")
 
 
 def test_a_receiver_that_hangs_up_is_an_outage(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,11 +129,11 @@ def test_a_receiver_that_hangs_up_is_an_outage(monkeypatch: pytest.MonkeyPatch) 
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{listening.getsockname()[1]}")
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "0.2")
         with pytest.raises(OutageError):
-            Receiver(Settings.read()).export(b"x")
+            Receiver(ReceiverSettings.read()).export(b"x")
 
 
 def test_a_certificate_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "https://127.0.0.1:1")
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_CERTIFICATE", "/no/such/file")
     with pytest.raises(BackendError, match="certificate"):
-        Receiver(Settings.read())
+        Receiver(ReceiverSettings.read())

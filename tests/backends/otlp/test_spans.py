@@ -11,7 +11,7 @@ import pytest
 
 from rolltrace import rollout_trace_attr, rollout_trace_op
 from rolltrace.backends.otlp.spans import root_and_scores, root_id, spans_of
-from rolltrace.backends.otlp.wire import CLIENT, ERROR, OK, Span
+from rolltrace.backends.otlp.wire import CLIENT, ERROR, OK, SentSpan
 from rolltrace.query import Trajectory
 from rolltrace.testing import rollouts
 
@@ -39,7 +39,7 @@ def search(query: Any) -> Any:
     return query
 
 
-def spans(trajectory: Trajectory, longest: int = 65536, mlflow: bool = False) -> dict[str, Span]:
+def spans(trajectory: Trajectory, longest: int = 65536, mlflow: bool = False) -> dict[str, SentSpan]:
     return {span.name: span for span in spans_of(trajectory, longest=longest, mlflow=mlflow)}
 
 

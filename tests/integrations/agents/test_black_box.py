@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import rolltrace
-from rolltrace.exchange import IMPORTS, Target, import_files
+from rolltrace.exchange import IMPORTS, ImportTarget, import_files
 from rolltrace.query import Store
 from tests.integrations.agents.proxies import proxying
 from tests.integrations.agents.service import ANSWER, Service
@@ -86,7 +86,7 @@ def test_turns_of_claude_code_are_one_trajectory_and_its_sub_agent_is_a_branch(
 def imported(name: str, folder: Path, store: Path) -> list[tuple[Any, ...]]:
     """Turns, tool calls and tokens of each session that an agent has written itself, the longest first."""
     form = IMPORTS[name]
-    report = import_files(form.reader, [folder], Target(store, "p", "e"), files_of=form.files)
+    report = import_files(form.reader, [folder], ImportTarget(store, "p", "e"), files_of=form.files)
     assert report.malformed == 0
     rows = rolltrace.open(store).trajectories(order="-turns").rows()
     return [

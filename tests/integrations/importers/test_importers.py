@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from rolltrace.exchange import IMPORTS, Target, guess, import_files
+from rolltrace.exchange import IMPORTS, ImportTarget, guess, import_files
 from rolltrace.exchange.importer import BadLine, ImportReport
 from rolltrace.query import Store, open_store
 
@@ -22,7 +22,7 @@ def imported(path: Path, store: Path, name: str) -> tuple[ImportReport, Store]:
     """Import what is there as what it is taken for, twice: the second time adds nothing."""
     assert guess(path).format == name
     form, bad = IMPORTS[name], list[BadLine]()
-    target = Target(store, "p", "e")
+    target = ImportTarget(store, "p", "e")
     report = import_files(form.reader, [path], target, files_of=form.files, on_bad=bad.append)
     again = import_files(form.reader, [path], target, files_of=form.files)
     assert (bad, again) == ([], ImportReport(0, report.imported, 0))
@@ -88,7 +88,7 @@ def test_trials_of_harbor(tmp_path: Path) -> None:
     ]  # fmt: skip
     for row, name in ((codex, "codex"), (claude, "claude-code")):
         form, sessions = IMPORTS[name], SAMPLES / name.replace("-", "_")
-        target = Target(tmp_path / name, "p", "e")
+        target = ImportTarget(tmp_path / name, "p", "e")
         assert import_files(form.reader, [sessions], target, files_of=form.files).imported == 1
         sessions_store = open_store(tmp_path / name)
         (session,) = sessions_store.trajectories().rows()
@@ -136,7 +136,7 @@ def test_a_dump_that_would_run_code_is_refused_and_runs_none(tmp_path: Path) -> 
 
     torch.save({"samples": [Runs(tmp_path / "ran")]}, tmp_path / "rollout_1.pt")
     bad: list[BadLine] = []
-    target = Target(tmp_path / "store", "p", "e")
+    target = ImportTarget(tmp_path / "store", "p", "e")
     report = import_files(IMPORTS["slime"].reader, [tmp_path / "rollout_1.pt"], target, on_bad=bad.append)
     assert report == ImportReport(0, 0, 1)
     assert "torch cannot load it" in bad[0].reason
@@ -147,7 +147,7 @@ def test_a_dump_that_would_run_code_is_refused_and_runs_none(tmp_path: Path) -> 
 @pytest.mark.parametrize("content", [b"", b"\x80\x02.", b"PK\x03\x04", b"cos\nsystem\n(S'touch ran'\ntR."])
 def test_what_torch_did_not_write_is_refused(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "x.pt").write_bytes(content)
-    report = import_files(IMPORTS["slime"].reader, [tmp_path / "x.pt"], Target(tmp_path / "store", "p", "e"))
+    report = import_files(IMPORTS["slime"].reader, [tmp_path / "x.pt"], ImportTarget(tmp_path / "store", "p", "e"))
     assert report == ImportReport(0, 0, 1)
     assert not Path("ran").exists()
 
@@ -159,6 +159,8 @@ def test_other_archives_of_torch_are_refused(tmp_path: Path) -> None:
         ({"samples": 5}, [1], {"weights": torch.zeros(3)}, {"samples": [5, {"response": 1}]})
     ):
         torch.save(value, tmp_path / f"{number}.pt")
-        report = import_files(IMPORTS["slime"].reader, [tmp_path / f"{number}.pt"], Target(tmp_path / "s", "p", "e"))
+        report = import_files(
+            IMPORTS["slime"].reader, [tmp_path / f"{number}.pt"], ImportTarget(tmp_path / "s", "p", "e")
+        )
         assert report.imported == 0
         assert report.malformed >= 1

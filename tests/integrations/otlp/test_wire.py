@@ -13,7 +13,7 @@ from rolltrace.backends.otlp.wire import (
     ERROR,
     Event,
     Link,
-    Span,
+    SentSpan,
     read_response,
     resource_spans_bytes,
     span_bytes,
@@ -51,7 +51,7 @@ VALUES = {
 
 
 def test_a_span_with_everything_is_read_back() -> None:
-    span = Span(
+    span = SentSpan(
         bytes(range(16)),
         bytes(range(8)),
         bytes(range(1, 9)),
@@ -87,7 +87,7 @@ def test_a_span_with_everything_is_read_back() -> None:
 
 
 def test_many_spans_of_several_resources_are_one_request() -> None:
-    span = Span(bytes(16), bytes(8), b"", "n", 1, 0, 0, {})
+    span = SentSpan(bytes(16), bytes(8), b"", "n", 1, 0, 0, {})
     found = decoded(
         *(resource_spans_bytes({"n": str(n)}, "s", "v", [span_bytes(span)] * 300) for n in range(3)),
     )
@@ -95,7 +95,7 @@ def test_many_spans_of_several_resources_are_one_request() -> None:
 
 
 def test_text_that_is_no_utf8_and_nul_are_replaced() -> None:
-    span = Span(bytes(16), bytes(8), b"", "a\ud800b\0c", 1, 0, 0, {})
+    span = SentSpan(bytes(16), bytes(8), b"", "a\ud800b\0c", 1, 0, 0, {})
     (found,) = decoded(resource_spans_bytes({}, "s", "v", [span_bytes(span)])).resource_spans[0].scope_spans[0].spans
     assert found.name == "a?b\ufffdc"
 

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from rolltrace.exchange import IMPORTS, Target, guess, import_files
+from rolltrace.exchange import IMPORTS, ImportTarget, guess, import_files
 from rolltrace.exchange.importer import ImportReport
 from rolltrace.query import Trajectory, open_store
 
@@ -21,7 +21,7 @@ from .told import Ran
 def test_every_row_that_trl_logged_is_a_trajectory(ran: Callable[[str], Ran], mode: str, tmp_path: Path) -> None:
     run = ran(mode)
     assert guess(run.folder).format == "trl"
-    form, target = IMPORTS["trl"], Target(tmp_path / "store", "p", "e")
+    form, target = IMPORTS["trl"], ImportTarget(tmp_path / "store", "p", "e")
     tables = [pd.read_parquet(path) for path in sorted(run.folder.glob("completions/*.parquet"))]
     count = sum(map(len, tables))
     report = import_files(form.reader, [run.folder], target, files_of=form.files)

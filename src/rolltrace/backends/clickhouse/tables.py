@@ -185,19 +185,19 @@ _VIEWS = {
 
 def statements(database: str) -> list[str]:
     """What makes the database, its tables and its views, and adds columns that an older release did not have."""
-    made = [f"CREATE DATABASE IF NOT EXISTS {database}"]
+    queries = [f"CREATE DATABASE IF NOT EXISTS {database}"]
     for name, (columns, key) in TABLES.items():
         every = [*map(_declaration, columns), f"{VERSION} UInt64"]
-        made.append(
+        queries.append(
             f"CREATE TABLE IF NOT EXISTS {database}.{name} ({', '.join(every)}) "
             f"ENGINE = ReplacingMergeTree(_version) ORDER BY {key}"
         )
         added = ", ".join(f"ADD COLUMN IF NOT EXISTS {column}" for column in every)
-        made.append(f"ALTER TABLE {database}.{name} {added}")
-    made += [
+        queries.append(f"ALTER TABLE {database}.{name} {added}")
+    queries += [
         f"CREATE OR REPLACE VIEW {database}.{name} AS {sql.format(database=database)}" for name, sql in _VIEWS.items()
     ]
-    return made
+    return queries
 
 
 def _declaration(column: _Column) -> str:

@@ -59,12 +59,12 @@ def _for_a_person(fault: Exception) -> str | None:
 
 def _causes(fault: BaseException) -> Iterator[BaseException]:
     """The fault and all that led to it: requests and urllib3 hide theirs in arguments and attributes."""
-    seen: set[int] = set()
+    visited: set[int] = set()
     waiting: list[object] = [fault]
     while waiting:
         cause = waiting.pop()
-        if isinstance(cause, BaseException) and id(cause) not in seen:
-            seen.add(id(cause))
+        if isinstance(cause, BaseException) and id(cause) not in visited:
+            visited.add(id(cause))
             yield cause
             waiting += [cause.__cause__, cause.__context__, getattr(cause, "reason", None), *cause.args]
 

@@ -28,14 +28,14 @@ _KEPT, _DROPPED = "kept", "dropped"
 _MOST_TRIES = 20
 
 
-class Place(NamedTuple):
+class MlflowPlace(NamedTuple):
     """An MLflow experiment and a run in it."""
 
     experiment_id: str
     run_id: str
 
 
-class _Known(NamedTuple):
+class _LookedUp(NamedTuple):
     until: float
     experiment_id: str
     runs: list[Any]
@@ -47,23 +47,23 @@ class Places:
 
     def __init__(self, tracking_uri: str) -> None:
         self._client = MlflowClient(tracking_uri)
-        self._known: dict[tuple[str, str], _Known] = {}
+        self._looked_up: dict[tuple[str, str], _LookedUp] = {}
 
-    def of(self, trajectory: Trajectory) -> Place:
+    def of(self, trajectory: Trajectory) -> MlflowPlace:
         """The newest run that was there when the trajectory began, whenever this is asked; else the oldest."""
         names = trajectory.project, trajectory.experiment
-        known = self._known.get(names)
-        if known is None or known.until < time.monotonic():
-            known = self._known[names] = self._look_up(trajectory)
+        looked_up = self._looked_up.get(names)
+        if looked_up is None or looked_up.until < time.monotonic():
+            looked_up = self._looked_up[names] = self._look_up(trajectory)
         began_ms = trajectory.start_ns // 1_000_000
-        before = [run for run in known.runs if run.info.start_time <= began_ms]
-        return Place(known.experiment_id, (before[-1] if before else known.runs[0]).info.run_id)
+        before = [run for run in looked_up.runs if run.info.start_time <= began_ms]
+        return MlflowPlace(looked_up.experiment_id, (before[-1] if before else looked_up.runs[0]).info.run_id)
 
     def forget(self) -> None:
         """Look everything up again: something there has changed."""
-        self._known.clear()
+        self._looked_up.clear()
 
-    def _look_up(self, trajectory: Trajectory) -> _Known:
+    def _look_up(self, trajectory: Trajectory) -> _LookedUp:
         run_id = os.environ.get("MLFLOW_RUN_ID")
         if run_id:
             runs = [self._run(run_id)]
@@ -71,7 +71,7 @@ class Places:
         else:
             experiment_id = self._experiment(trajectory.project)
             runs = self._runs(experiment_id, trajectory)
-        return _Known(time.monotonic() + _FRESH_SEC, experiment_id, runs)
+        return _LookedUp(time.monotonic() + _FRESH_SEC, experiment_id, runs)
 
     def _run(self, run_id: str) -> Any:
         try:
@@ -87,27 +87,27 @@ class Places:
         return run
 
     def _experiment(self, name: str) -> str:
-        found = self._client.get_experiment_by_name(name)
-        if found is None:
+        experiment = self._client.get_experiment_by_name(name)
+        if experiment is None:
             try:
                 return str(self._client.create_experiment(name))
             except MlflowException as fault:
                 if fault.error_code != "RESOURCE_ALREADY_EXISTS":
                     raise
-            found = self._client.get_experiment_by_name(name)  # somebody was faster
-        if found.lifecycle_stage != "active":
+            experiment = self._client.get_experiment_by_name(name)  # somebody was faster
+        if experiment.lifecycle_stage != "active":
             raise BackendError(
                 f"the MLflow experiment {name!r} was deleted; "
-                f"mlflow experiments restore --experiment-id {found.experiment_id}"
+                f"mlflow experiments restore --experiment-id {experiment.experiment_id}"
             )
-        return str(found.experiment_id)
+        return str(experiment.experiment_id)
 
     def _runs(self, experiment_id: str, trajectory: Trajectory) -> list[Any]:
         """Those of the experiment's name, the oldest first, at least one."""
         for _ in range(_MOST_TRIES):
-            found = self._named(experiment_id, trajectory.experiment)
-            settled = [run for run in found if _MADE not in run.data.tags or run.data.params.get(_FATE) == _KEPT]
-            loose = [run for run in found if run not in settled]
+            runs = self._named(experiment_id, trajectory.experiment)
+            settled = [run for run in runs if _MADE not in run.data.tags or run.data.params.get(_FATE) == _KEPT]
+            loose = [run for run in runs if run not in settled]
             if settled and not loose:
                 return settled
             if loose:
@@ -122,15 +122,15 @@ class Places:
                 )
         raise ConnectionError(f"no MLflow run {trajectory.experiment!r} could be agreed on")
 
-    def _decide(self, kept: str | None, loose: list[str]) -> None:
+    def _decide(self, winner: str | None, loose: list[str]) -> None:
         try:
             for other in loose:
-                if other != kept:
+                if other != winner:
                     self._client.log_param(other, _FATE, _DROPPED, synchronous=True)
                     self._client.delete_run(other)
-            if kept is not None:
-                self._client.log_param(kept, _FATE, _KEPT, synchronous=True)
-                self._client.update_run(kept, status="FINISHED")  # nothing runs in it
+            if winner is not None:
+                self._client.log_param(winner, _FATE, _KEPT, synchronous=True)
+                self._client.update_run(winner, status="FINISHED")  # nothing runs in it
         except MlflowException as fault:
             if fault.error_code != "INVALID_PARAMETER_VALUE":  # that one says: decided by somebody else
                 raise
@@ -138,7 +138,7 @@ class Places:
     def _named(self, experiment_id: str, name: str) -> list[Any]:
         # The filter has no way to write a quote; `_` is any character.
         like = name.replace("'", "_")
-        found = self._client.search_runs(
+        runs = self._client.search_runs(
             [experiment_id], f"attributes.run_name LIKE '{like}'", order_by=["attributes.start_time ASC"]
         )
-        return [run for run in found if run.info.run_name == name]
+        return [run for run in runs if run.info.run_name == name]

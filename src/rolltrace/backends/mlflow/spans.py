@@ -140,8 +140,8 @@ def _exception(traced: Op | Trajectory) -> Event:
 def _events(trajectory: Trajectory) -> Iterator[tuple[int | None, Event]]:
     """What was said and found on the way, and in which op."""
     for row in trajectory.transitions:
-        said = {name: row.get(name) for name in ("reward", "episode_done", "stop_reason", "fields")}
-        yield row["op_id"], _event("transition", row, said)
+        fields = {name: row.get(name) for name in ("reward", "episode_done", "stop_reason", "fields")}
+        yield row["op_id"], _event("transition", row, fields)
     for note in trajectory.notes:
         if note.event == "note":  # the others are tags
             yield note.op_id, _event("note", note, {"note": note.body})
@@ -149,5 +149,5 @@ def _events(trajectory: Trajectory) -> Iterator[tuple[int | None, Event]]:
         yield finding.op_id, _event("flag", finding, {"flag": finding.flag, "detail": finding.detail})
 
 
-def _event(name: str, row: Mapping[str, Any], said: Mapping[str, Any]) -> Event:
-    return Event(name, {key: plain(value) for key, value in said.items() if value is not None}, row["time_ns"])
+def _event(name: str, row: Mapping[str, Any], fields: Mapping[str, Any]) -> Event:
+    return Event(name, {key: plain(value) for key, value in fields.items() if value is not None}, row["time_ns"])

@@ -35,9 +35,9 @@ def tracking_uri() -> str:
     uri = os.environ.get("MLFLOW_TRACKING_URI", "").strip()
     scheme = uri.partition(":")[0].partition("+")[0]
     if scheme not in ("http", "https", "sqlite", *_DATABASES):
-        seen = f"is {without_password(uri)!r}" if uri else "is not set"
+        state = f"is {without_password(uri)!r}" if uri else "is not set"
         raise BackendError(
-            f"MLFLOW_TRACKING_URI {seen}; set it to a server (http://localhost:5000) or a file (sqlite:////tmp/mlflow.db)"
+            f"MLFLOW_TRACKING_URI {state}; set it to a server (http://localhost:5000) or a file (sqlite:////tmp/mlflow.db)"
         )
     return uri
 

@@ -11,7 +11,7 @@ from importlib.metadata import version
 
 from rolltrace._guard import logger
 from rolltrace.backends.backend import Refused, convert_each
-from rolltrace.backends.otlp.receiver import Receiver, Rejected, Settings, TooLarge
+from rolltrace.backends.otlp.receiver import Receiver, ReceiverSettings, Rejected, TooLarge
 from rolltrace.backends.otlp.spans import root_and_scores, spans_of
 from rolltrace.backends.otlp.wire import resource_spans_bytes, span_bytes
 from rolltrace.errors import BackendError
@@ -31,7 +31,7 @@ class OtlpBackend:
     """Sends to the receiver that OTEL_EXPORTER_OTLP_* name. See docs/howto/otlp.md."""
 
     def __init__(self) -> None:
-        settings = Settings.read()
+        settings = ReceiverSettings.read()
         self._receiver = Receiver(settings)
         self._longest = _longest_attribute()
         self._mlflow = _MLFLOW_HEADER in {name.lower() for name in settings.headers}

@@ -34,7 +34,7 @@ class Rejected(Exception):
     """The receiver does not accept these spans."""
 
 
-class Settings(NamedTuple):
+class ReceiverSettings(NamedTuple):
     """Where the receiver is, and how to speak to it."""
 
     url: str
@@ -46,7 +46,7 @@ class Settings(NamedTuple):
     client_key: str | None = None
 
     @classmethod
-    def read(cls, environment: Mapping[str, str] = os.environ) -> Settings:
+    def read(cls, environment: Mapping[str, str] = os.environ) -> ReceiverSettings:
         """From OTEL_EXPORTER_OTLP_*; a variable for traces alone wins over one for all signals.
 
         Raises:
@@ -84,7 +84,7 @@ class Settings(NamedTuple):
 class Receiver:
     """Takes requests."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: ReceiverSettings) -> None:
         self.settings = settings
         context = None
         if settings.url.startswith("https:"):

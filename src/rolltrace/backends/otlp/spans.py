@@ -12,7 +12,7 @@ from typing import Any
 import xxhash
 
 from rolltrace.backends.otlp.attributes import coordinates, error_type, of_op, of_score, of_trajectory
-from rolltrace.backends.otlp.wire import CLIENT, ERROR, INTERNAL, OK, Attributes, Event, Link, Span, Value
+from rolltrace.backends.otlp.wire import CLIENT, ERROR, INTERNAL, OK, Attributes, Event, Link, SentSpan, Value
 from rolltrace.backends.values import strict_json, word
 from rolltrace.query import Op, Trajectory
 from rolltrace.record import MODEL_KINDS
@@ -23,7 +23,7 @@ _ROOT_BIT, _SCORE_BIT = 1 << 63, 1 << 62
 """An op's id is below both, so that no root and no score has the id of an op."""
 
 
-def spans_of(trajectory: Trajectory, *, longest: int, mlflow: bool = False) -> Iterator[Span]:
+def spans_of(trajectory: Trajectory, *, longest: int, mlflow: bool = False) -> Iterator[SentSpan]:
     """All spans of a trajectory.
 
     Args:
@@ -38,7 +38,7 @@ def spans_of(trajectory: Trajectory, *, longest: int, mlflow: bool = False) -> I
     yield from root_and_scores(trajectory, longest=longest, mlflow=mlflow)
 
 
-def root_and_scores(trajectory: Trajectory, *, longest: int, mlflow: bool = False) -> Iterator[Span]:
+def root_and_scores(trajectory: Trajectory, *, longest: int, mlflow: bool = False) -> Iterator[SentSpan]:
     """What changes when a score comes late: a span for it, and the root with its newest values."""
     where = coordinates(trajectory)
     last_ns = trajectory.last_ns
@@ -51,7 +51,7 @@ def root_and_scores(trajectory: Trajectory, *, longest: int, mlflow: bool = Fals
         tags = {**where, "rl.experiment_name": trajectory.experiment}
         attributes.update({f"mlflow.traceTag.{name[3:]}": word(value) for name, value in tags.items()})
     parent = trajectory.parent_trajectory_id
-    yield Span(
+    yield SentSpan(
         trace_id,
         root_id(trajectory.trajectory_id),
         b"",
@@ -72,11 +72,11 @@ def _ops(
     trajectory_id: str,
     where: Attributes,
     longest: int,
-) -> Iterator[Span]:
+) -> Iterator[SentSpan]:
     own = _op_id(op.op_id)
     for child in op.children:
         yield from _ops(child, own, trajectory_id, where, longest)
-    yield Span(
+    yield SentSpan(
         bytes.fromhex(trajectory_id),
         own,
         parent,
@@ -91,7 +91,7 @@ def _ops(
     )
 
 
-def _score(trajectory: Trajectory, score: Mapping[str, Any], where: Attributes, longest: int) -> Span:
+def _score(trajectory: Trajectory, score: Mapping[str, Any], where: Attributes, longest: int) -> SentSpan:
     """A score that came when the trajectory was over: some receivers never change a span that they have."""
     name, time_ns = str(score["name"]), score["time_ns"]
     seed = f"{trajectory.trajectory_id} {name} {time_ns}".encode("utf-8", "replace")
@@ -109,7 +109,7 @@ def _score(trajectory: Trajectory, score: Mapping[str, Any], where: Attributes, 
             attributes["gen_ai.evaluation.score.label"] = value
     if score.get("reason"):
         attributes["gen_ai.evaluation.explanation"] = str(score["reason"])
-    return Span(
+    return SentSpan(
         bytes.fromhex(trajectory.trajectory_id),
         own.to_bytes(8, "big"),
         root_id(trajectory.trajectory_id),

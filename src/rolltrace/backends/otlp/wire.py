@@ -36,7 +36,7 @@ class Link(NamedTuple):
     span_id: bytes
 
 
-class Span(NamedTuple):
+class SentSpan(NamedTuple):
     """One span, with what the protocol knows of it."""
 
     trace_id: bytes
@@ -54,7 +54,7 @@ class Span(NamedTuple):
     message: str = ""
 
 
-def span_bytes(span: Span) -> bytes:
+def span_bytes(span: SentSpan) -> bytes:
     """A span as a field of `scope_spans_bytes`."""
     parts = [
         bytes_field(1, span.trace_id),
@@ -92,8 +92,8 @@ def read_response(body: bytes) -> PartialSuccess:
     """The answer to a request; what cannot be read says nothing."""
     try:
         partial = dict(fields(body)).get(1, b"")
-        told = dict(fields(partial)) if isinstance(partial, bytes) else {}
-        rejected, message = told.get(1, 0), told.get(2, b"")
+        partial_fields = dict(fields(partial)) if isinstance(partial, bytes) else {}
+        rejected, message = partial_fields.get(1, 0), partial_fields.get(2, b"")
     except (IndexError, ValueError):
         return PartialSuccess()
     return PartialSuccess(

@@ -71,8 +71,8 @@ class WeaveBackend:
         """Calls that a project has, asked for in Weave's own words: `rolltrace import weave` reads them."""
         # One that is named in full is not looked up: that would make it if it does not exist.
         project_id = project if project.count("/") == 1 else self._service.project(project).id
-        found = self._service.post("/calls/stream_query", {"project_id": project_id, **question})
-        return [call for call in found if isinstance(call, dict) and call.get("trace_id")]
+        calls = self._service.post("/calls/stream_query", {"project_id": project_id, **question})
+        return [call for call in calls if isinstance(call, dict) and call.get("trace_id")]
 
     def links(self, trajectory: Trajectory) -> dict[str, str]:
         """Where Weave shows it, and W&B the run that WANDB_RUN_ID names."""

@@ -40,37 +40,37 @@ def _cut(full_length: int, kept: Any) -> dict[str, Any]:
 def _fit_dict(value: dict[str, Any], room: int) -> dict[str, Any]:
     room -= _LEAST
     sizes = {name: json_bytes(name) + json_bytes(item) + 4 for name, item in value.items()}
-    kept: dict[str, Any] = {}
+    fitted: dict[str, Any] = {}
     for left, name in zip(range(len(value), 0, -1), sorted(value, key=sizes.__getitem__)):
         allowance = room // left
         if sizes[name] > allowance:
             for_item = allowance - json_bytes(name) - 4
             if for_item < 2 * _LEAST:
                 continue
-            kept[name] = fit(value[name], for_item)
+            fitted[name] = fit(value[name], for_item)
             room -= allowance
         else:
-            kept[name] = value[name]
+            fitted[name] = value[name]
             room -= sizes[name]
-    made = {name: kept[name] for name in value if name in kept}
-    return made if len(made) == len(value) else {**made, **_cut(len(value), None)}
+    in_order = {name: fitted[name] for name in value if name in fitted}
+    return in_order if len(in_order) == len(value) else {**in_order, **_cut(len(value), None)}
 
 
 def _first_items(value: list[Any], room: int) -> list[Any]:
-    kept: list[Any] = []
+    fitted: list[Any] = []
     for item in value:
         size = json_bytes(item) + 2
         if size > room:
             if room > 2 * _LEAST:
-                kept.append(fit(item, room))
+                fitted.append(fit(item, room))
             break
-        kept.append(item)
+        fitted.append(item)
         room -= size
-    return kept
+    return fitted
 
 
 def _first_letters(value: str, room: int) -> str:
-    kept = value[: max(room, 0)]
-    while kept and (size := json_bytes(kept)) > room:
-        kept = kept[: min(len(kept) * room // size, len(kept) - 1)] if room > 0 else ""
-    return kept
+    text = value[: max(room, 0)]
+    while text and (size := json_bytes(text)) > room:
+        text = text[: min(len(text) * room // size, len(text) - 1)] if room > 0 else ""
+    return text

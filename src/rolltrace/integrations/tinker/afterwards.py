@@ -6,14 +6,14 @@ from typing import Any
 
 import rolltrace
 from rolltrace._guard import caught
-from rolltrace.integrations.tinker.coordinates import Position
+from rolltrace.integrations.tinker.coordinates import GroupPosition
 from rolltrace.integrations.tinker.rollout import MARK, prompt_of
 
 _RECORDED = "afterwards"
 
 
 def record_afterwards(
-    trajectory: Any, position: Position, tags: dict[str, Any], version: int | None
+    trajectory: Any, position: GroupPosition, tags: dict[str, Any], version: int | None
 ) -> rolltrace.TrajectoryHandle | None:
     """Record a whole trajectory at once. There are no times, and no messages: only tokens."""
     try:
@@ -39,7 +39,7 @@ def record_afterwards(
         return None
 
 
-@rolltrace.rollout_trace_op(name="policy", kind="llm", inputs=lambda given: prompt_of(given["transition"].ob))
+@rolltrace.rollout_trace_op(name="policy", kind="llm", inputs=lambda arguments: prompt_of(arguments["transition"].ob))
 def _policy(transition: Any, version: int | None) -> dict[str, Any]:
     tokens = transition.ac.tokens
     return {

@@ -19,7 +19,7 @@ from rolltrace._guard import caught
 from rolltrace.capture import scope
 from rolltrace.errors import ConfigError
 from rolltrace.integrations.tinker import status
-from rolltrace.integrations.tinker.coordinates import Position, batch_positions
+from rolltrace.integrations.tinker.coordinates import GroupPosition, batch_positions
 from rolltrace.integrations.tinker.messages import HeardRenderer
 from rolltrace.integrations.tinker.rollout import Rollout, prompt_of
 
@@ -66,21 +66,21 @@ class TracedDataset(RLDataset):  # type: ignore[misc]
         builders = self._dataset.get_batch(index)
         places = batch_positions(index, builders)
         if self._validate:  # asked for once, and evaluated again and again
-            places = [Position(None, f"test/{index}/{at}", True, "test") for at in range(len(builders))]
+            places = [GroupPosition(None, f"test/{index}/{at}", True, "test") for at in range(len(builders))]
         return [TracedGroupBuilder(builder, place) for builder, place in zip(builders, places)]
 
 
 class TracedGroupBuilder(EnvGroupBuilder):  # type: ignore[misc]
     """The builder of a group whose environments record themselves."""
 
-    def __init__(self, builder: EnvGroupBuilder, position: Position) -> None:
+    def __init__(self, builder: EnvGroupBuilder, position: GroupPosition) -> None:
         self.builder = builder
         self.position = position
         self.version = None
         self.rollouts: list[Rollout] = []
         self.tags = {"tags": builder.logging_tags()}
 
-    def found(self, observation: Any) -> None:
+    def rendered_before(self, observation: Any) -> None:
         """Messages that were rendered before the rollout are not known."""
 
     async def make_envs(self) -> Sequence[Env]:
@@ -156,21 +156,21 @@ class TracedEpisode(Env):  # type: ignore[misc]
         self._end(None)  # the runner may have ended the episode
         rollout.handle.reward(steps + final, terms={"steps": steps, "group": final})
         if final or metrics:
-            known = rolltrace.RolloutTrace(reward_data={**metrics, "group_reward": final})
-            rolltrace.backfill([rollout.handle], {rollout.handle.id: known})
+            reward_trace = rolltrace.RolloutTrace(reward_data={**metrics, "group_reward": final})
+            rolltrace.backfill([rollout.handle], {rollout.handle.id: reward_trace})
 
     def _begin(self) -> Rollout | None:
         if scope.recorder is None or scope.current.get() is scope.MUTED:
             return None
         try:
-            made: Any = Rollout(SimpleNamespace(env=self.env), self._group, reads_responses=True)
-            made.handle = self._context.run(made.entry.__enter__)
-            if not made.handle.traced:
+            rollout: Any = Rollout(SimpleNamespace(env=self.env), self._group, reads_responses=True)
+            rollout.handle = self._context.run(rollout.entry.__enter__)
+            if not rollout.handle.traced:
                 return None
             for name in _RENDERERS:
                 if hasattr(self.env, name):
-                    setattr(self.env, name, HeardRenderer(getattr(self.env, name), made.listener))
-            self._rollout = made
+                    setattr(self.env, name, HeardRenderer(getattr(self.env, name), rollout.listener))
+            self._rollout = rollout
             return self._rollout
         except Exception:
             caught("tinker episode")
@@ -185,6 +185,6 @@ class TracedEpisode(Env):  # type: ignore[misc]
         self._context.run(rollout.entry.__exit__, kind, failure, None)
 
 
-@rolltrace.rollout_trace_op(name="policy", kind="llm", inputs=lambda given: prompt_of(given["observation"]))
+@rolltrace.rollout_trace_op(name="policy", kind="llm", inputs=lambda arguments: prompt_of(arguments["observation"]))
 def _sampled(observation: Any, action: Any, extra: Any) -> dict[str, Any]:
     return {"response_ids": action, "finish_reason": (extra or {}).get("stop_reason")}

@@ -22,7 +22,7 @@ _IDS = ("sample_index", "example_id")
 
 
 @dataclass
-class Position:
+class GroupPosition:
     """The place of a group. Can be sent to another process."""
 
     step: int | None = None
@@ -45,8 +45,8 @@ class _Of:
     """The positions of one builder."""
 
     builder: Any
-    waiting: deque[Position] = field(default_factory=deque)
-    last: Position | None = None
+    waiting: deque[GroupPosition] = field(default_factory=deque)
+    last: GroupPosition | None = None
 
 
 class Positions:
@@ -57,7 +57,7 @@ class Positions:
         self.next_step: int | None = None
         """That of the next batch, where there are batches."""
 
-    def add(self, builders: Sequence[Any], positions: Iterable[Position]) -> None:
+    def add(self, builders: Sequence[Any], positions: Iterable[GroupPosition]) -> None:
         """These builders stand at these positions."""
         for builder, position in zip(builders, positions):
             of = self._of.get(id(builder))
@@ -65,7 +65,7 @@ class Positions:
                 of = self._of[id(builder)] = _Of(self._held(builder))
             of.waiting.append(position)
 
-    def draw(self, builder: Any) -> Position | None:
+    def draw(self, builder: Any) -> GroupPosition | None:
         """The position of a group that begins; None if nobody said which builders there are."""
         of = self._of.get(id(builder))
         if of is None:
@@ -89,12 +89,12 @@ positions: ContextVar[Positions | None] = ContextVar("rolltrace_tinker_positions
 """Those of the training loop, or the evaluation, that is going on."""
 
 
-def batch_positions(step: int, builders: Sequence[Any]) -> list[Position]:
+def batch_positions(step: int, builders: Sequence[Any]) -> list[GroupPosition]:
     """The positions of a batch: samples go by their own ids if all have different ones, else by their place in it."""
     ids = [_id_of(builder) for builder in builders]
     if None in ids or len(set(ids)) < len(ids):
         ids = list(range(len(builders)))
-    return [Position(step, each) for each in ids]
+    return [GroupPosition(step, each) for each in ids]
 
 
 @contextmanager
@@ -126,18 +126,18 @@ class _Versions:
     """Which step the weights of each sampling client are of."""
 
     def __init__(self) -> None:
-        self._known: dict[int, tuple[Any, int]] = {}
+        self._steps: dict[int, tuple[Any, int]] = {}
 
     def add(self, client: Any, step: int) -> None:
         key = id(client)
         try:
-            held: Any = weakref.ref(client, lambda _: self._known.pop(key, None))
+            held: Any = weakref.ref(client, lambda _: self._steps.pop(key, None))
         except TypeError:
             return
-        self._known[key] = held, step
+        self._steps[key] = held, step
 
     def of(self, client: Any) -> int | None:
-        held, step = self._known.get(id(client), (None, None))
+        held, step = self._steps.get(id(client), (None, None))
         return step if held is not None and held() is client else None
 
 
@@ -150,8 +150,8 @@ def version_of(policy: Any) -> int | None:
     """The policy version of a sampling client, or of a policy that has one."""
     try:
         client = getattr(policy, "sampling_client", policy)
-        known = versions.of(client)
-        return first_version.get() if known is None else known
+        version = versions.of(client)
+        return first_version.get() if version is None else version
     except Exception:
         caught("tinker policy version")
         return None

@@ -72,8 +72,8 @@ def _rubric_extra(env: Any, result: Any) -> dict[str, Any]:
 
 def _in_order(env: Any) -> list[Grade]:
     """The grades in the order of the rubric, in whatever order the grader came back."""
-    given = {id(grade.rubric): grade for grade in grades.get() or ()}
-    return [given[id(rubric)] for rubric in env.rubric_items if id(rubric) in given]
+    grade_of = {id(grade.rubric): grade for grade in grades.get() or ()}
+    return [grade_of[id(rubric)] for rubric in env.rubric_items if id(rubric) in grade_of]
 
 
 def _message_reward(env: Any, result: Any) -> dict[str, Any] | None:
@@ -87,8 +87,8 @@ def _message_reward(env: Any, result: Any) -> dict[str, Any] | None:
 
 def _message_state(env: Any) -> dict[str, Any] | None:
     inner = env.message_env
-    known = {"turn": "_turn_count", "tool_calls_made": "_tool_calls_made", "max_turns": "max_turns"}
-    return {word: getattr(inner, name) for word, name in known.items() if hasattr(inner, name)} or None
+    attributes = {"turn": "_turn_count", "tool_calls_made": "_tool_calls_made", "max_turns": "max_turns"}
+    return {word: getattr(inner, name) for word, name in attributes.items() if hasattr(inner, name)} or None
 
 
 def _two_players(env: Any) -> dict[str, Any]:

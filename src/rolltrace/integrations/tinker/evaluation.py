@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from rolltrace._guard import caught
 from rolltrace.capture import scope
-from rolltrace.integrations.tinker.coordinates import Position, Positions, positions
+from rolltrace.integrations.tinker.coordinates import GroupPosition, Positions, positions
 from rolltrace.integrations.tinker.seams import replace
 
 _KEPT = "_rolltrace_positions"
@@ -40,8 +40,8 @@ def named(theirs: Any) -> Any:
     async def run_single_evaluation(*args: Any, **kwargs: Any) -> Any:
         if scope.recorder is None:
             return await theirs(*args, **kwargs)
-        given = order.bind(*args, **kwargs).arguments
-        token = evaluating.set(Evaluating(given["i_batch"], given["evaluator_label"]))
+        arguments = order.bind(*args, **kwargs).arguments
+        token = evaluating.set(Evaluating(arguments["i_batch"], arguments["evaluator_label"]))
         try:
             return await theirs(*args, **kwargs)
         finally:
@@ -71,14 +71,14 @@ def _positions_of(evaluator: Any) -> Positions | None:
         step_around = None if around is None else around.next_step  # distillation asks its evaluators directly
         during = evaluating.get() or Evaluating(step_around, str(evaluator.name or "test"))
         builders = evaluator.env_group_builders_P
-        step, kept = evaluator.__dict__.get(_KEPT, (None, None))
-        if kept is None or step != during.step:
+        step, group_positions = evaluator.__dict__.get(_KEPT, (None, None))
+        if group_positions is None or step != during.step:
             name = during.name
-            kept = [Position(during.step, f"{name}/{at}", True, name) for at in range(len(builders))]
-            evaluator.__dict__[_KEPT] = during.step, kept
-        found = Positions()
-        found.add(builders, kept)
-        return found
+            group_positions = [GroupPosition(during.step, f"{name}/{at}", True, name) for at in range(len(builders))]
+            evaluator.__dict__[_KEPT] = during.step, group_positions
+        test_positions = Positions()
+        test_positions.add(builders, group_positions)
+        return test_positions
     except Exception:
         caught("tinker evaluation")
         return None

@@ -18,7 +18,7 @@ from rolltrace._guard import caught
 from rolltrace.capture import encoded_trace, scope
 from rolltrace.integrations.tinker import pool
 from rolltrace.integrations.tinker.afterwards import record_afterwards
-from rolltrace.integrations.tinker.coordinates import Position, positions, version_of
+from rolltrace.integrations.tinker.coordinates import GroupPosition, positions, version_of
 from rolltrace.integrations.tinker.messages import Listener, Parsed, Rendered, listening, parse
 from rolltrace.integrations.tinker.rollout import MARK, Rollout, group_of
 from rolltrace.integrations.tinker.seams import replace, replace_in_subclasses
@@ -31,7 +31,7 @@ _WITHOUT_COMPARISON = ("tinker_cookbook.rl.types", "tinker_cookbook.rl.problem_e
 class Group:
     """A group that is being rolled out."""
 
-    def __init__(self, builder: Any, position: Position, version: int | None) -> None:
+    def __init__(self, builder: Any, position: GroupPosition, version: int | None) -> None:
         self.builder = builder
         self.position = position
         self.version = version
@@ -39,7 +39,7 @@ class Group:
         """In the order in which they began, retries included."""
         self.listener = Listener(self._parsed)
         self.is_entered = False
-        self.made: Any = None
+        self.trajectory_group: Any = None
         """The `TrajectoryGroup` that was made last."""
         self.failure: BaseException | None = None
         self._unread: list[tuple[Rollout, Any]] = []
@@ -56,7 +56,7 @@ class Group:
         """Whether any of its rollouts is recorded: there may be a limit of samples."""
         return any(rollout.handle.traced for rollout in self.rollouts)
 
-    def found(self, observation: Any) -> Rendered | None:
+    def rendered_before(self, observation: Any) -> Rendered | None:
         """The messages of an observation that was made before the rollout began, by whoever made the environments."""
         return self.listener.find(observation)
 
@@ -78,12 +78,12 @@ class Group:
                 parsed = parse(rollout.renderer, tokens)
                 if parsed is not None:
                     _add_response(rollout, parsed)
-            group = self.made if result is None else result
-            kept = self._reward(group) if group is not None and self.failure is None else set()
+            group = self.trajectory_group if result is None else result
+            rewarded = self._reward(group) if group is not None and self.failure is None else set()
             for rollout in self.rollouts:
                 if not rollout.handle.traced or self.position.validate:
                     continue
-                if rollout.handle.id not in kept:
+                if rollout.handle.id not in rewarded:
                     _filter(rollout.handle, _why_failed(rollout, self.failure))
                 elif filters and result is None:
                     _filter(rollout.handle, CONSTANT)
@@ -93,7 +93,7 @@ class Group:
     def _reward(self, group: Any) -> set[str]:
         """Give each trajectory its reward, as the trainer has it. Returns those that have one."""
         handles = {rollout.handle.id: rollout.handle for rollout in self.rollouts if rollout.handle.traced}
-        kept = set()
+        rewarded = set()
         rows = zip(group.trajectories_G, group.get_total_rewards(), group.final_rewards_G, group.metrics_G)
         for index, (trajectory, total, final, metrics) in enumerate(rows):
             handle = handles.get(trajectory.__dict__.get(MARK, {}).get("id", ""))
@@ -101,14 +101,14 @@ class Group:
                 handle = record_afterwards(trajectory, self.position, self.tags, self.version)
             if handle is None or not handle.traced:
                 continue
-            kept.add(handle.id)
+            rewarded.add(handle.id)
             handle.reward(total, terms={"steps": total - final, "group": final})
             if trajectory.__dict__[MARK]["rollout_n"] != index:  # some strategies have them in the order of completion
                 rolltrace.score(handle, "traj_idx", index)
             if final or metrics:
-                known = rolltrace.RolloutTrace(reward_data={**metrics, "group_reward": final})
-                rolltrace.backfill([handle], {handle.id: known})
-        return kept
+                reward_trace = rolltrace.RolloutTrace(reward_data={**metrics, "group_reward": final})
+                rolltrace.backfill([handle], {handle.id: reward_trace})
+        return rewarded
 
 
 def _add_response(rollout: Rollout, parsed: Parsed) -> None:
@@ -166,9 +166,9 @@ def _begun(builder: Any, policy: Any) -> Group | None:
         sent = pool.received.get()
         if sent is not None:
             return Group(builder, sent.position, sent.version)
-        known = positions.get()
-        position = None if known is None else known.draw(builder)
-        return Group(builder, position or Position(), version_of(policy))
+        loop_positions = positions.get()
+        position = None if loop_positions is None else loop_positions.draw(builder)
+        return Group(builder, position or GroupPosition(), version_of(policy))
     except Exception:
         caught("tinker group")
         return None
@@ -218,7 +218,7 @@ def _noticed(theirs: Any) -> Any:
         theirs(self, *args, **kwargs)
         group = group_of.get()
         if group is not None:
-            group.made = self
+            group.trajectory_group = self
 
     return init
 

@@ -62,17 +62,17 @@ class Listener:
 
     def take(self, observation: Any) -> Rendered | None:
         """The messages of this very observation, which is now shown to the policy."""
-        found = self._rendered.get(id(observation))
+        rendered = self._rendered.get(id(observation))
         self._rendered.clear()
-        if found is None or found.observation is not observation:
+        if rendered is None or rendered.observation is not observation:
             return None
-        self.shown = found.length
-        return found
+        self.shown = rendered.length
+        return rendered
 
     def find(self, observation: Any) -> Rendered | None:
         """As `take`, for an observation that was made before the rollout began."""
-        found = self._rendered.get(id(observation))
-        return found if found is not None and found.observation is observation else None
+        rendered = self._rendered.get(id(observation))
+        return rendered if rendered is not None and rendered.observation is observation else None
 
     def begin_step(self) -> None:
         self.last = None
@@ -90,9 +90,9 @@ class Listener:
                 return each
         return None
 
-    def parsed(self, tokens: Any, found: Parsed) -> None:
+    def parsed(self, tokens: Any, result: Parsed) -> None:
         self._awaited = [each for each in self._awaited if each is not tokens]
-        self._on_parsed(tokens, found)
+        self._on_parsed(tokens, result)
 
 
 listening: ContextVar[Listener | None] = ContextVar("rolltrace_tinker_listener", default=None)
@@ -153,7 +153,7 @@ def _heard_rendering(theirs: Any) -> Any:
         if listener is None or recorder is None or getattr(_thread, "inside", False):
             return theirs(self, messages, *args, **kwargs)
         try:
-            taken = Raw(recorder.snapshot(messages))
+            snapshot = Raw(recorder.snapshot(messages))
             length = len(messages)
             added = Raw(recorder.snapshot(messages[listener.shown + 1 :])) if listener.shown else None
         except Exception:
@@ -164,7 +164,7 @@ def _heard_rendering(theirs: Any) -> Any:
             observation = theirs(self, messages, *args, **kwargs)
         finally:
             _thread.inside = False
-        listener.rendered(observation, taken, length, added)
+        listener.rendered(observation, snapshot, length, added)
         return observation
 
     return build_generation_prompt

@@ -38,14 +38,14 @@ class _Named:
         self._function = function
         self._kind = kind
         self._selected = selected
-        self._made: dict[str, Any] = {}
+        self._traced: dict[str, Any] = {}
 
     def of(self, name: str) -> Any:
-        made = self._made.get(name)
-        if made is None:
+        traced = self._traced.get(name)
+        if traced is None:
             trace = rolltrace.rollout_trace_op(name=name, kind=self._kind, **self._selected)
-            made = self._made[name] = trace(self._function)
-        return made
+            traced = self._traced[name] = trace(self._function)
+        return traced
 
 
 def _is_inside(kind: str) -> bool:
@@ -107,8 +107,8 @@ def _tool_name(tool_call: Any) -> str:
     return name if isinstance(name, str) and name else "tool"
 
 
-def _arguments(given: dict[str, Any]) -> Any:
-    call = given["tool_call"]
+def _arguments(arguments: dict[str, Any]) -> Any:
+    call = arguments["tool_call"]
     return {"arguments": call.function.arguments, "tool_call_id": call.id}
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import rolltrace
 from rolltrace._guard import caught
 from rolltrace.capture import scope
-from rolltrace.integrations.tinker.coordinates import Position, positions, version_of
+from rolltrace.integrations.tinker.coordinates import GroupPosition, positions, version_of
 from rolltrace.integrations.tinker.seams import replace
 
 
@@ -21,7 +21,7 @@ class Sent(NamedTuple):
 
     context: str
     """How tracing is turned on there."""
-    position: Position
+    position: GroupPosition
     version: int | None
 
 
@@ -54,9 +54,9 @@ def _addressed(theirs: Any) -> Any:
 
 
 def _sent(task: Any) -> Sent:
-    known = positions.get()
-    position = None if known is None else known.draw(task.env_group_builder)
-    return Sent(rolltrace.current_context(), position or Position(), version_of(task.sampling_client))
+    loop_positions = positions.get()
+    position = None if loop_positions is None else loop_positions.draw(task.env_group_builder)
+    return Sent(rolltrace.current_context(), position or GroupPosition(), version_of(task.sampling_client))
 
 
 def run(task: Any) -> Any:

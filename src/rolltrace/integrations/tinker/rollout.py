@@ -103,7 +103,7 @@ class Rollout:
     @rolltrace.rollout_trace_op(
         name="policy",
         kind="llm",
-        inputs=lambda given: _asked(given["run"], given["budget"]),
+        inputs=lambda arguments: _asked(arguments["run"], arguments["budget"]),
         outputs=lambda output: _answer(output),
     )
     async def sample(self, call_policy: Any, run: Any, budget: Any) -> Any:
@@ -113,7 +113,7 @@ class Rollout:
         try:
             rendered = self.listener.take(observation)
             if rendered is None and self.group is not None:
-                rendered = self.group.found(observation)
+                rendered = self.group.rendered_before(observation)
             self._step = _Step(None if rendered is None else rendered.messages)
         except Exception:
             caught("tinker observation")
@@ -143,8 +143,9 @@ class Rollout:
             if step is None or scope.recorder is None:
                 return
             stop_reason = _stop_reason(result.metrics) if result.episode_done else None
-            said = _Recorded(result.reward, result.episode_done, dict(result.metrics), dict(result.logs), stop_reason)
-            self._write(self._parts(step, result), said)
+            metrics, logs = dict(result.metrics), dict(result.logs)
+            recorded = _Recorded(result.reward, result.episode_done, metrics, logs, stop_reason)
+            self._write(self._parts(step, result), recorded)
         except Exception:
             caught("tinker step")
 
@@ -152,8 +153,8 @@ class Rollout:
         """The first observation is too long: there is no step at all."""
         try:
             metrics, logs = dict(first.metrics), dict(first.logs)
-            said = _Recorded(first.reward, True, metrics, logs, _stop_reason(metrics))
-            self._write(self._parts_of_no_turn(), said)
+            recorded = _Recorded(first.reward, True, metrics, logs, _stop_reason(metrics))
+            self._write(self._parts_of_no_turn(), recorded)
         except Exception:
             caught("tinker step")
 
@@ -245,25 +246,25 @@ class Rollout:
         value, recorder = self._called(what, function, *args), scope.recorder
         return None if value is None or recorder is None else Raw(recorder.snapshot(value))
 
-    def _write(self, parts: dict[str, Raw], said: _Recorded) -> None:
+    def _write(self, parts: dict[str, Raw], recorded: _Recorded) -> None:
         self.handle.transition(
             encoded_trace(parts),
-            reward=said.reward,
-            episode_done=said.episode_done,
-            metrics=said.metrics,
-            logs=said.logs,
-            stop_reason=said.stop_reason,
+            reward=recorded.reward,
+            episode_done=recorded.episode_done,
+            metrics=recorded.metrics,
+            logs=recorded.logs,
+            stop_reason=recorded.stop_reason,
         )
-        self._recorded.append(said)
+        self._recorded.append(recorded)
 
-    def _amend(self, turn: int, said: _Recorded, final: _Recorded) -> None:
+    def _amend(self, turn: int, recorded: _Recorded, final: _Recorded) -> None:
         changed: dict[str, Any] = {
             name: getattr(final, name)
             for name in ("reward", "episode_done", "stop_reason")
-            if not _same(getattr(said, name), getattr(final, name))
+            if not _same(getattr(recorded, name), getattr(final, name))
         }
         for name in ("metrics", "logs"):
-            before, after = getattr(said, name), getattr(final, name)
+            before, after = getattr(recorded, name), getattr(final, name)
             different = {
                 key: after.get(key)  # None for one that was taken away
                 for key in {**before, **after}
@@ -286,8 +287,8 @@ def _stop_reason(metrics: Any) -> str | None:
 
 def _asked(run: Any, budget: Any) -> dict[str, Any]:
     temperature = getattr(run.policy, "temperature", None)
-    known = {"max_tokens": budget or getattr(run.policy, "max_tokens", None), "temperature": temperature}
-    return {**prompt_of(run.ob), **{name: value for name, value in known.items() if value is not None}}
+    sampling = {"max_tokens": budget or getattr(run.policy, "max_tokens", None), "temperature": temperature}
+    return {**prompt_of(run.ob), **{name: value for name, value in sampling.items() if value is not None}}
 
 
 def prompt_of(observation: Any) -> dict[str, Any]:

@@ -12,7 +12,7 @@ TESTED = ("0.5.8",)
 installed = False
 """Whether `install` was called in this process."""
 changes = Changes("tinker-cookbook", "--tinker")
-changed = changes.made
+changed = changes.changed
 problems = changes.problems
 
 

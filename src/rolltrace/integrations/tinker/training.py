@@ -17,7 +17,7 @@ import rolltrace
 from rolltrace._guard import caught
 from rolltrace.capture import scope
 from rolltrace.integrations.tinker.coordinates import (
-    Position,
+    GroupPosition,
     Positions,
     batch_positions,
     first_version,
@@ -33,7 +33,7 @@ turns_on = False
 """Whether a training loop turns tracing on if nobody has decided; set by `install`."""
 
 
-class Run(Positions):
+class TrainingRun(Positions):
     """One training loop."""
 
     def __init__(self, start: int, most_steps_off_policy: int | None) -> None:
@@ -45,7 +45,7 @@ class Run(Positions):
         self._waiting: dict[int, Any] = {}
         """Groups that are there and not yet trained, in modes with a queue: by id, as tinker-cookbook wraps them."""
 
-    def draw(self, builder: Any) -> Position | None:
+    def draw(self, builder: Any) -> GroupPosition | None:
         position = super().draw(builder)
         if position is not None and position.draws > 1:  # only what was too old is put back into the queue
             old = [each for each in self._waiting.values() if each.env_group_builder is builder]
@@ -98,7 +98,7 @@ def _numbers_used(group: Any) -> int:
     return max(numbers, default=-1) + 1 + len(group.rollout_errors)
 
 
-current_run: ContextVar[Run | None] = ContextVar("rolltrace_tinker_run", default=None)
+current_run: ContextVar[TrainingRun | None] = ContextVar("rolltrace_tinker_run", default=None)
 _owners: ContextVar[dict[int, tuple[Any, str]] | None] = ContextVar("rolltrace_tinker_owners", default=None)
 """Of the minibatch that is being prepared: by the id of a datum, the datum and whose it is."""
 
@@ -106,7 +106,7 @@ _owners: ContextVar[dict[int, tuple[Any, str]] | None] = ContextVar("rolltrace_t
 class WatchedDataset:
     """A dataset, as the training loop sees it: which builders stand where in a batch is noted."""
 
-    def __init__(self, dataset: Any, run: Run) -> None:
+    def __init__(self, dataset: Any, run: TrainingRun) -> None:
         self._dataset = dataset
         self._run = run
 
@@ -163,7 +163,7 @@ def turn_on(config: Any) -> None:
 
 
 @contextmanager
-def _inside(run: Run, start: int) -> Iterator[None]:
+def _inside(run: TrainingRun, start: int) -> Iterator[None]:
     tokens = current_run.set(run), positions.set(run), first_version.set(start)
     try:
         yield
@@ -179,14 +179,14 @@ def _followed(theirs: Any) -> Any:
     @functools.wraps(theirs)
     async def training(*args: Any, **kwargs: Any) -> Any:
         bound = order.bind(*args, **kwargs)
-        given = bound.arguments
-        turn_on(given["config"])
+        arguments = bound.arguments
+        turn_on(arguments["config"])
         if scope.recorder is None:
             return await theirs(*args, **kwargs)
-        mode = getattr(given["config"], "async_config", None)
-        run = Run(given["start_batch"], None if mode is None else mode.max_steps_off_policy)
-        given["dataset"] = WatchedDataset(given["dataset"], run)
-        with _inside(run, given["start_batch"]):
+        mode = getattr(arguments["config"], "async_config", None)
+        run = TrainingRun(arguments["start_batch"], None if mode is None else mode.max_steps_off_policy)
+        arguments["dataset"] = WatchedDataset(arguments["dataset"], run)
+        with _inside(run, arguments["start_batch"]):
             try:
                 return await theirs(*bound.args, **bound.kwargs)
             finally:
@@ -227,8 +227,8 @@ def _trained(theirs: Any) -> Any:
         result = await theirs(*args, **kwargs)
         run = current_run.get()
         if run is not None and scope.recorder is not None:
-            given = order.bind(*args, **kwargs).arguments
-            _guarded(lambda: run.trained(given["i_batch"], given["trajectory_groups_P"]))
+            arguments = order.bind(*args, **kwargs).arguments
+            _guarded(lambda: run.trained(arguments["i_batch"], arguments["trajectory_groups_P"]))
         return result
 
     return train_step
@@ -255,7 +255,7 @@ def _trained_streaming(theirs: Any) -> Any:
     return train_step
 
 
-def _filter(run: Run, is_wanted: Any, wrapped: Any) -> Any:
+def _filter(run: TrainingRun, is_wanted: Any, wrapped: Any) -> Any:
     answer = is_wanted(wrapped)
     if not answer and wrapped is not None:
         _guarded(lambda: run.discard_if_stale(wrapped))
@@ -265,16 +265,16 @@ def _filter(run: Run, is_wanted: Any, wrapped: Any) -> Any:
 def _removed(theirs: Any) -> Any:
     @functools.wraps(theirs)
     def remove_constant_reward_groups(trajectory_groups_P: Any) -> Any:
-        kept = theirs(trajectory_groups_P)
+        remaining = theirs(trajectory_groups_P)
         if scope.recorder is not None:
-            _guarded(lambda: _filter_missing(trajectory_groups_P, kept))
-        return kept
+            _guarded(lambda: _filter_missing(trajectory_groups_P, remaining))
+        return remaining
 
     return remove_constant_reward_groups
 
 
-def _filter_missing(groups: Iterable[Any], kept: Iterable[Any]) -> None:
-    ids = {id(group) for group in kept}
+def _filter_missing(groups: Iterable[Any], remaining: Iterable[Any]) -> None:
+    ids = {id(group) for group in remaining}
     for group in groups:
         if id(group) not in ids:
             for trajectory in marked(group):

@@ -27,7 +27,7 @@ class Coordinates(NamedTuple):
     rollout_n: int
 
 
-class Position(NamedTuple):
+class BatchPosition(NamedTuple):
     """Where a batch of this process stands among those of all ranks."""
 
     step: int
@@ -36,11 +36,11 @@ class Position(NamedTuple):
     group_size: int
 
 
-def coordinates_of(rows: Sequence[Mapping[str, Any]], position: Position) -> list[Coordinates]:
+def coordinates_of(rows: Sequence[Mapping[str, Any]], position: BatchPosition) -> list[Coordinates]:
     """The coordinates of each row. A sample that is drawn again in the same step gets further numbers."""
     first_row = position.rank * len(rows)
     first_numbers: dict[int, int] = {}
-    found = []
+    coordinates = []
     for at, row in enumerate(rows, first_row):
         group, number = divmod(at, position.group_size)
         sample = sample_of(row)
@@ -48,8 +48,8 @@ def coordinates_of(rows: Sequence[Mapping[str, Any]], position: Position) -> lis
             first_numbers[group] = rolltrace.next_rollout_n(
                 sample, position.step, validate=position.validate, count=position.group_size
             )
-        found.append(Coordinates(sample, first_numbers[group] + number))
-    return found
+        coordinates.append(Coordinates(sample, first_numbers[group] + number))
+    return coordinates
 
 
 def sample_of(row: Mapping[str, Any]) -> SampleIndex:

@@ -12,20 +12,20 @@ from typing import Any, NamedTuple
 
 import rolltrace
 from rolltrace.capture import BatchRow, RowSpan
-from rolltrace.integrations.trl.coordinates import Position, coordinates_of
+from rolltrace.integrations.trl.coordinates import BatchPosition, coordinates_of
 
 _NOT_COLUMNS = frozenset({"prompt", "completion", "completion_ids"})
 """What TRL does not pass on to reward functions as a column."""
 
 
-class Policy:
+class TrlPolicy:
     """Whose ops the turns are: tokens are decoded with its tokenizer."""
 
     def __init__(self, processing_class: Any) -> None:
         self.tokenizer = getattr(processing_class, "tokenizer", processing_class)  # that of a processor of images
 
 
-class Turn(NamedTuple):
+class EndedTurn(NamedTuple):
     """A turn of one row that is over, before it is known as a message."""
 
     span: RowSpan
@@ -48,22 +48,22 @@ class Generation:
         self._updates = int(trainer.state.global_step)
         step = self._updates if self.validate else self._updates + 1  # as TRL's log counts, which is written afterwards
         size = getattr(trainer, "num_generations_eval", 0) if self.validate else 0
-        position = Position(step, self.validate, _rank(trainer), size or trainer.num_generations)
+        position = BatchPosition(step, self.validate, _rank(trainer), size or trainer.num_generations)
         self._first = position.rank * len(inputs)
         tags: dict[str, Any] = {"rank": position.rank} if trainer.accelerator.num_processes > 1 else {}
         self.rows = [
             BatchRow(rolltrace.rollout_trace_attr(sample, step, number, "rollout", self.validate, **tags))
             for sample, number in coordinates_of(inputs, position)
         ]
-        self._policy = Policy(trainer.processing_class)
+        self._policy = TrlPolicy(trainer.processing_class)
         self._prompts: Sequence[Any] = [row.get("prompt") for row in inputs]
-        self._said: Sequence[Any] | None = None
+        self._completions: Sequence[Any] | None = None
         """What TRL has of each row's completion, growing while tools are called."""
-        self._turns: dict[int, Turn] = {}
+        self._turns: dict[int, EndedTurn] = {}
         """Turns that are over and not yet known as messages, by row."""
         self._called: dict[int, list[Any]] = {}
         """The results of the tools that were called after the last turn, by row."""
-        self._seen: dict[int, Counter[str]] = {}
+        self._ran: dict[int, Counter[str]] = {}
         """The names of the tools that really ran for these."""
 
     def prompted(self, prompts: Sequence[Any]) -> None:
@@ -74,7 +74,7 @@ class Generation:
         """All rows, or those with results of tools, are about to be continued."""
         self.settle()
         rows: Iterable[int] = range(len(self.rows))
-        if self._said is not None:
+        if self._completions is not None:
             rows = self._continued()
         begun = []
         for row, ids in zip(rows, prompt_ids):
@@ -86,7 +86,7 @@ class Generation:
             span.stop()
         ids, logprobs = result if isinstance(result, tuple) else (result, None)  # RLOO has no logprobs
         for at, (row, span) in enumerate(begun):
-            self._turns[row] = Turn(span, at, ids, logprobs, None, len(ids[at]), {})
+            self._turns[row] = EndedTurn(span, at, ids, logprobs, None, len(ids[at]), {})
 
     def begin_rollouts(self, prompts: Sequence[Any]) -> list[tuple[int, RowSpan]]:
         """A rollout function of the user's is about to do all of it."""
@@ -99,22 +99,24 @@ class Generation:
         ids, prompt_ids = output["completion_ids"], output["prompt_ids"]
         for row, span in begun:
             more = {"prompt_ids": prompt_ids[row]}
-            self._turns[row] = Turn(span, row, ids, output["logprobs"], output.get("env_mask"), len(ids[row]), more)
+            self._turns[row] = EndedTurn(
+                span, row, ids, output["logprobs"], output.get("env_mask"), len(ids[row]), more
+            )
 
     def begin_tools(self, completions: Sequence[Any]) -> None:
-        self._said = completions
+        self._completions = completions
         self.settle()
 
     def tool_called(self, row: int, name: str) -> None:
         self.settle()
-        self._seen.setdefault(row, Counter())[name] += 1
+        self._ran.setdefault(row, Counter())[name] += 1
 
     def tools_answered(self, messages: Sequence[Mapping[str, Any]]) -> None:
         """TRL has written down the results of a row's tools. Those that never ran are recorded as what they are."""
         self.settle()
-        row = next(at for at, said in enumerate(self._said or ()) if said and said[-1] is messages[-1])
+        row = next(at for at in range(len(self._completions or ())) if self._has(at, messages))
         self._called[row] = list(messages)
-        ran = self._seen.pop(row, Counter())
+        ran = self._ran.pop(row, Counter())
         for message in messages:
             name = str(message.get("name"))
             if ran[name]:
@@ -126,12 +128,12 @@ class Generation:
     def end_tools(self) -> None:
         self._drop_unused()
         self.settle()
-        self._said = None
+        self._completions = None
 
     def settle(self, completions: Sequence[Any] | None = None) -> None:
         """Record the turns that are over: by now TRL knows what was said in them."""
         if completions is None:
-            completions = self._said
+            completions = self._completions
         if completions is None:
             return
         turns, self._turns = self._turns, {}
@@ -183,20 +185,20 @@ class Generation:
         prompt = self._prompts[row]
         if isinstance(prompt, str):
             return {"prompt": prompt}
-        said = self._said[row] if self._said is not None else []
-        return {"messages": [*prompt, *said]}
+        completion = self._completions[row] if self._completions is not None else []
+        return {"messages": [*prompt, *completion]}
 
     def _continued(self) -> list[int]:
         """The rows whose tool results TRL has kept: it goes on with these, in this order."""
-        kept = [row for row, messages in self._called.items() if self._has(row, messages)]
-        for row in kept:
+        continued = [row for row, messages in self._called.items() if self._has(row, messages)]
+        for row in continued:
             del self._called[row]
         self._drop_unused()
-        return kept
+        return continued
 
     def _has(self, row: int, messages: Sequence[Any]) -> bool:
-        said = self._said[row] if self._said is not None else []
-        return bool(said) and said[-1] is messages[-1]
+        completion = self._completions[row] if self._completions is not None else []
+        return bool(completion) and completion[-1] is messages[-1]
 
     def _drop_unused(self) -> None:
         dropped, self._called = self._called, {}
@@ -209,12 +211,12 @@ class Generation:
 
     def _calls(self, row: int, name: str) -> list[Any]:
         """The calls of a tool that the model asked for in its last turn."""
-        said = self._said[row] if self._said is not None else []
-        asked: Mapping[str, Any] = next((each for each in reversed(said) if each.get("role") != "tool"), {})
-        calls = asked.get("tool_calls") or []
+        completion = self._completions[row] if self._completions is not None else []
+        last_turn: Mapping[str, Any] = next((each for each in reversed(completion) if each.get("role") != "tool"), {})
+        calls = last_turn.get("tool_calls") or []
         return [each for each in calls if _name_of(each) == name]
 
-    def _outputs(self, turn: Turn, said: Any) -> dict[str, Any]:
+    def _outputs(self, turn: EndedTurn, completion: Any) -> dict[str, Any]:
         ids = turn.ids[turn.at]
         outputs: dict[str, Any] = {
             **turn.more,
@@ -227,10 +229,10 @@ class Generation:
             outputs["logprobs"] = turn.logprobs[turn.at]
         if turn.generated > len(ids):
             outputs["tokens_cut_off"] = turn.generated - len(ids)
-        if isinstance(said, str):
-            outputs["text"] = said
-        elif said and said[-1].get("role") != "tool":  # nothing of its last turn may be left
-            outputs["message"] = said[-1]
+        if isinstance(completion, str):
+            outputs["text"] = completion
+        elif completion and completion[-1].get("role") != "tool":  # nothing of its last turn may be left
+            outputs["message"] = completion[-1]
         return outputs
 
     def _end_ids(self) -> set[int]:

@@ -81,7 +81,7 @@ def _traced_async(generation: Generation, row: int, name: str, function: Callabl
 
 
 async def _awaited(inside: BatchRow, name: str, arguments: Mapping[str, Any], coroutine: Any) -> Any:
-    @rolltrace.rollout_trace_op(name=name, kind="tool", inputs=lambda given: given["arguments"])
+    @rolltrace.rollout_trace_op(name=name, kind="tool", inputs=lambda bound: bound["arguments"])
     async def run(arguments: Mapping[str, Any], coroutine: Any) -> Any:
         return await coroutine
 

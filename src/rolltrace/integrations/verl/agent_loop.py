@@ -73,20 +73,20 @@ def _describe(
 ) -> tuple[Rollout, Any, dict[str, bool]]:
     about, trace = Rollout(), {}
     try:
-        given = dict(trajectory)
+        coordinates = dict(trajectory)
         about.tags = {tag: str(kwargs[name]) for name, tag in _TAGS.items() if kwargs.get(name) is not None}
         if of_queue and "session_id" in kwargs and "uid" in kwargs:
             about.trajectory_id = session_id(kwargs["uid"], kwargs["session_id"])
-            given["rollout_n"] = kwargs["session_id"]
-            about.left_out_if_failed = None if given.get("validate") else "the rollout failed"
+            coordinates["rollout_n"] = kwargs["session_id"]
+            about.left_out_if_failed = None if coordinates.get("validate") else "the rollout failed"
             trace = {"trace": True}  # the v1 trainer of verl 0.9.1 has no tracing of its own, and always says False
         else:
             if row is not None and decision.get().numbers:
-                given["rollout_n"] = decision.get().numbers[int(row)]
+                coordinates["rollout_n"] = decision.get().numbers[int(row)]
                 about.left_out = decision.get().left_out.get(int(row))
             if "index" not in kwargs and kwargs.get("uid") is not None:
-                given["sample_index"] = str(kwargs["uid"])
-        return about, given, trace
+                coordinates["sample_index"] = str(kwargs["uid"])
+        return about, coordinates, trace
     except Exception:
         caught("verl rollout")
         return about, trajectory, trace
@@ -94,12 +94,13 @@ def _describe(
 
 def _rewarded(compute_score: Any) -> Any:
     @functools.wraps(compute_score)
-    async def rewarded(self: Any, given: Any, *args: Any, **kwargs: Any) -> None:
-        scoring = compute_score(self, given, *args, **kwargs)
+    async def rewarded(self: Any, one_or_many: Any, *args: Any, **kwargs: Any) -> None:
+        scoring = compute_score(self, one_or_many, *args, **kwargs)
         if not is_on():
             await scoring
             return
-        outputs = given if isinstance(given, list) else [given]  # verl 0.7.1 gives one, not a list of them
+        # verl 0.7.1 gives one, not a list of them.
+        outputs = one_or_many if isinstance(one_or_many, list) else [one_or_many]
         if getattr(self, "reward_loop_worker_handles", None) is None:
             await scoring
         else:
@@ -116,8 +117,8 @@ async def _score(scoring: Any, output: Any) -> dict[str, Any]:
 
 
 def _terms(output: Any) -> dict[str, Any]:
-    found = output.extra_fields.get("reward_extra_info")
-    return found if isinstance(found, dict) else {}
+    reward_info = output.extra_fields.get("reward_extra_info")
+    return reward_info if isinstance(reward_info, dict) else {}
 
 
 def _keep_reward(outputs: Any) -> None:

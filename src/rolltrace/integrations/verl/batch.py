@@ -34,7 +34,7 @@ def telling(generate_sequences: Any) -> Any:
 
     @functools.wraps(generate_sequences)
     async def tell(self: Any, prompts: Any) -> Any:
-        return _without_ours(await generate_sequences(self, _told(self, prompts)), prompts)
+        return _without_ours(await generate_sequences(self, _annotated(self, prompts)), prompts)
 
     return tell
 
@@ -67,16 +67,16 @@ def whole_groups(samples: Sequence[Any], workers: int, limit: int, seed: int) ->
     for row, sample in enumerate(samples):
         held_by.setdefault(sample, set()).add(row // rows_each)
     room = [limit] * workers
-    taken = set()
+    chosen = set()
     for sample in sorted(held_by, key=lambda each: rank_of(sample_text(each), seed)):
         if all(room[worker] for worker in held_by[sample]):
-            taken.add(sample)
+            chosen.add(sample)
             for worker in held_by[sample]:
                 room[worker] -= 1
-    return taken
+    return chosen
 
 
-def _told(manager: Any, prompts: Any) -> Any:
+def _annotated(manager: Any, prompts: Any) -> Any:
     try:
         columns, rollout = prompts.non_tensor_batch, manager.config.actor_rollout_ref.rollout
         column = group_column(columns)
@@ -84,11 +84,11 @@ def _told(manager: Any, prompts: Any) -> Any:
             return prompts
         import numpy
 
-        told = copy.copy(prompts)
+        annotated = copy.copy(prompts)
         whole = [len(manager.agent_loop_workers), columns[column].tolist(), _thrown_away(prompts, rollout)]
-        told.meta_info = {**prompts.meta_info, WHOLE: whole}
-        told.non_tensor_batch = {**columns, ROW: numpy.arange(len(prompts))}
-        return told
+        annotated.meta_info = {**prompts.meta_info, WHOLE: whole}
+        annotated.non_tensor_batch = {**columns, ROW: numpy.arange(len(prompts))}
+        return annotated
     except Exception:
         caught("verl batch")
         return prompts
@@ -101,12 +101,12 @@ def _thrown_away(prompts: Any, config: Any) -> dict[int, str]:
         return dict.fromkeys(range(len(prompts)), BASELINE)
     if not prompts.meta_info.get("validate"):
         return {row: BASELINE for row, is_sampled in enumerate(columns.get("__do_sample__", ())) if not is_sampled}
-    found, seen = {}, Counter[Any]()
+    thrown_away, rows_of = {}, Counter[Any]()
     for row, uid in enumerate(columns.get("uid", ())):
-        seen[uid] += 1
-        if seen[uid] > config.val_kwargs.n:
-            found[row] = "padding of the batch"
-    return found
+        rows_of[uid] += 1
+        if rows_of[uid] > config.val_kwargs.n:
+            thrown_away[row] = "padding of the batch"
+    return thrown_away
 
 
 def _without_ours(output: Any, prompts: Any) -> Any:
@@ -133,8 +133,8 @@ def _decide(batch: Any) -> Decision:
         limit = None if recorder is None else recorder.settings.max_samples_per_step_per_worker
         if whole is not None and recorder is not None:
             workers, samples, left_out = whole
-            kept = None if limit is None else whole_groups(samples, workers, limit, recorder.settings.sample_seed)
-            return Decision(kept, _numbered(samples), left_out)
+            chosen = None if limit is None else whole_groups(samples, workers, limit, recorder.settings.sample_seed)
+            return Decision(chosen, _numbered(samples), left_out)
         if limit is None or column is None:
             return NOTHING
         return Decision(rolltrace.choose_samples(batch.non_tensor_batch[column]))
@@ -145,9 +145,9 @@ def _decide(batch: Any) -> Decision:
 
 def _numbered(samples: Sequence[Any]) -> list[int]:
     """verl counts in each worker, and so would give a number twice in a group that is split."""
-    seen: dict[Any, int] = {}
-    found = []
+    counts: dict[Any, int] = {}
+    numbers = []
     for sample in samples:
-        found.append(seen.get(sample, 0))
-        seen[sample] = found[-1] + 1
-    return found
+        numbers.append(counts.get(sample, 0))
+        counts[sample] = numbers[-1] + 1
+    return numbers

@@ -97,13 +97,13 @@ def _change_config(config: Any) -> None:
     def init(cls: Any, *args: Any, **kwargs: Any) -> None:
         bound = order.bind(cls, *args, **kwargs)
         bound.apply_defaults()
-        given = bound.arguments
-        if given["backend"] is None and is_below_run():
-            given["backend"] = BACKEND
-        names = names_of(given["backend"])
+        arguments = bound.arguments
+        if arguments["backend"] is None and is_below_run():
+            arguments["backend"] = BACKEND
+        names = names_of(arguments["backend"])
         if names is not None and not cls.get_instance()._initialized:
-            limit = given.get("max_samples_per_step_per_worker")
-            turn_on(names, given["project_name"], given["experiment_name"], given["token2text"], limit)
+            limit = arguments.get("max_samples_per_step_per_worker")
+            turn_on(names, arguments["project_name"], arguments["experiment_name"], arguments["token2text"], limit)
             # verl would choose samples at random, and move the global random state by that.
             bound.arguments["max_samples_per_step_per_worker"] = None
         args, kwargs = bound.args[1:], bound.kwargs
@@ -155,8 +155,8 @@ def _attr(verls_attr: Any) -> Any:
     @functools.wraps(inspect.unwrap(verls_attr))
     def rollout_trace_attr(*args: Any, **kwargs: Any) -> Iterator[Any]:
         if not is_on():
-            with verls_attr(*args, **kwargs) as given:
-                yield given
+            with verls_attr(*args, **kwargs) as theirs:
+                yield theirs
             return
         bound = order.bind(*args, **kwargs)
         about = rollout.get()
@@ -170,21 +170,21 @@ def _attr(verls_attr: Any) -> Any:
     return rollout_trace_attr
 
 
-def _trajectory(given: dict[str, Any], about: Rollout | None) -> rolltrace.rollout_trace_attr:
-    given["trace"] = given.get("trace", True) and _is_chosen(given)
-    made = rolltrace.rollout_trace_attr(**given, **({} if about is None else about.tags))
+def _trajectory(arguments: dict[str, Any], about: Rollout | None) -> rolltrace.rollout_trace_attr:
+    arguments["trace"] = arguments.get("trace", True) and _is_chosen(arguments)
+    entry = rolltrace.rollout_trace_attr(**arguments, **({} if about is None else about.tags))
     if about is not None:
-        made.trajectory_id = about.trajectory_id
-    return made
+        entry.trajectory_id = about.trajectory_id
+    return entry
 
 
-def _is_chosen(given: dict[str, Any]) -> bool:
+def _is_chosen(arguments: dict[str, Any]) -> bool:
     """Whether the sample is one of those that are traced of its batch. One that is not is counted."""
     try:
         of_batch, recorder = decision.get().chosen, scope.recorder
-        if of_batch is None or recorder is None or coordinate(given.get("sample_index")) in of_batch:
+        if of_batch is None or recorder is None or coordinate(arguments.get("sample_index")) in of_batch:
             return True
-        recorder.sink.lose(SAMPLE_LIMIT, given.get("step"))
+        recorder.sink.lose(SAMPLE_LIMIT, arguments.get("step"))
         return False
     except Exception:
         caught("verl sample")

@@ -16,7 +16,7 @@ loaded = False
 too_early: list[str] = []
 """The modules that were there before the plug-in."""
 changes = Changes("verl", "--verl")
-changed = changes.made
+changed = changes.changed
 problems = changes.problems
 
 
@@ -30,13 +30,13 @@ def complaints() -> list[str]:
     version = verl_version()
     if version is not None and is_older(version, TESTED[0]):
         return [f"version {version} is too old, so rewards and more are not traced; needed: {TESTED[0]} or newer"]
-    found = [
+    lines = [
         f"{name} is not as in verl {TESTED[-1]}, so part of it is not traced ({why})" for name, why in problems.items()
     ]
-    found += [f"{name} was imported before the plug-in, so part of it may not be traced" for name in too_early]
+    lines += [f"{name} was imported before the plug-in, so part of it may not be traced" for name in too_early]
     if version is not None and version not in TESTED:
-        found.append(f"version {version} was not tested with this rolltrace; tested: {', '.join(TESTED)}")
-    return found
+        lines.append(f"version {version} was not tested with this rolltrace; tested: {', '.join(TESTED)}")
+    return lines
 
 
 def verl_version() -> str | None:

@@ -105,16 +105,16 @@ def ids_of(keys: list[str], partition: str) -> Ids:
     recorder = scope.recorder
     if recorder is None or recorder.settings.max_samples_per_step_per_worker is None:
         return [None if key is None else session_id(key.uid, key.session).hex() for key in parsed]
-    known = _carried([name for name, key in zip(keys, parsed) if key is not None], partition)
-    return [known.get(name) for name in keys]
+    carried_ids = _carried([name for name, key in zip(keys, parsed) if key is not None], partition)
+    return [carried_ids.get(name) for name in keys]
 
 
 def _carried(keys: list[str], partition: str) -> dict[str, str | None]:
     if not keys:
         return {}
     queue = importlib.import_module("transfer_queue")  # verl has it
-    found = queue.kv_batch_get(keys=keys, partition_id=partition, select_fields=["extra_fields"])
-    fields = [getattr(each, "data", each) for each in found["extra_fields"]]
+    columns = queue.kv_batch_get(keys=keys, partition_id=partition, select_fields=["extra_fields"])
+    fields = [getattr(each, "data", each) for each in columns["extra_fields"]]
     return {key: (each.get(CARRIED) or {}).get("id") for key, each in zip(keys, fields)}
 
 
@@ -127,8 +127,8 @@ def _of_last_rows(batch: Any) -> Ids | None:
         last: dict[tuple[str, str], str] = {}
         for name, key in sorted(zip(keys, map(parse, keys)), key=lambda pair: pair[1].number):
             last[key.uid, key.session] = name
-        kept = set(last.values())
-        return [each if name in kept else None for name, each in zip(keys, ids_of(keys, batch.partition_id))]
+        last_rows = set(last.values())
+        return [each if name in last_rows else None for name, each in zip(keys, ids_of(keys, batch.partition_id))]
     except Exception:
         caught("verl reward")
         return None

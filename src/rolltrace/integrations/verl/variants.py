@@ -25,7 +25,7 @@ class Variants:
         self._func = func
         self._kind = kind_of(func)
         self._qualname: str = getattr(func, "__qualname__", repr(func))
-        self._made: dict[tuple[str, OpKind], Any] = {}
+        self._variants: dict[tuple[str, OpKind], Any] = {}
 
     def of(self, args: tuple[Any, ...]) -> Any:
         """The one for this call. Never raises: at worst it is the function itself."""
@@ -35,10 +35,10 @@ class Variants:
                 name = tool
             if kind != "other" and _is_within(kind, name):
                 name, kind = self._qualname, "other"
-            made = self._made.get((name, kind))
-            if made is None:
-                made = self._made[name, kind] = self._make(name, kind)
-            return made
+            variant = self._variants.get((name, kind))
+            if variant is None:
+                variant = self._variants[name, kind] = self._make(name, kind)
+            return variant
         except Exception:
             caught("verl op")
             return self._func
@@ -53,12 +53,14 @@ def kind_of(func: Any) -> OpKind:
     """What a function of verl, or one with the same name and arguments, does."""
     name = getattr(func, "__name__", "")
     try:
-        given = set(inspect.signature(func).parameters)
+        parameters = set(inspect.signature(func).parameters)
     except (TypeError, ValueError):
-        given = set()
-    if name == "generate" and "prompt_ids" in given:
+        parameters = set()
+    if name == "generate" and "prompt_ids" in parameters:
         return "llm"
-    if (name == "execute" and {"instance_id", "parameters"} <= given) or (name == "call" and "parameters" in given):
+    if (name == "execute" and {"instance_id", "parameters"} <= parameters) or (
+        name == "call" and "parameters" in parameters
+    ):
         return "tool"
     if name == "generate_response":  # an interaction: the user's turn
         return "env"
