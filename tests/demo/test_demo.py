@@ -95,7 +95,9 @@ def drawn(store: Store, steps: int) -> dict[tuple[Any, ...], Any]:
         "SELECT step, sample_index, rollout_n, response_ids, logprobs FROM spans "
         f"WHERE name = 'agent_loop' AND NOT validate AND step <= {steps} AND response_ids IS NOT NULL"
     )
-    return {(row["step"], row["sample_index"], row["rollout_n"]): (row["response_ids"], row["logprobs"]) for row in rows}
+    return {
+        (row["step"], row["sample_index"], row["rollout_n"]): (row["response_ids"], row["logprobs"]) for row in rows
+    }
 
 
 def test_the_same_seed_makes_the_same_tokens_and_rewards(store: Store, tmp_path: Path) -> None:

@@ -32,8 +32,9 @@ CODES = "\x1b]0;owned\x07\x1b[2J\x9b31m\r\nrolltrace: all is well\u202e"
 EVERY_TABLE = "from spans join trajectories using (trajectory_id) left join scores using (trajectory_id)"
 READING = (
     ("ls",), ("ls", "--where", "text ~ 'a'"), ("show", "{id}"), ("show", "{id}", "--full"), ("groups",), ("plot",),
-    ("diff", "{id}", "{other}"), ("live",), ("sql", EVERY_TABLE), ("stats",), ("journal", "status"), ("journal", "dump"), ("sync", "--to", "otlp", "--dry-run"), ("retain",),
-    ("doctor",), ("export", "jsonl", "--output", "{out}/a.jsonl"), ("export", "csv", "--output", "{out}/a.csv"),
+    ("diff", "{id}", "{other}"), ("live",), ("sql", EVERY_TABLE), ("stats",), ("journal", "status"),
+    ("journal", "dump"), ("sync", "--to", "otlp", "--dry-run"), ("retain",), ("doctor",),
+    ("export", "jsonl", "--output", "{out}/a.jsonl"), ("export", "csv", "--output", "{out}/a.csv"),
     ("export", "sft", "--output", "{out}/a.sft"),
 )  # fmt: skip
 
@@ -136,7 +137,9 @@ def lying_footers(store: Path, outside: Path) -> str:
     (folder / "spans--none.parquet").write_bytes(b"PAR1PAR1")
     (folder / "spans--empty.parquet").write_bytes(b"")
     footer = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
-    for at in range(footer, len(data) - 8, max(1, (len(data) - footer) // FLIPPED)):  # counts, offsets, sizes that are wrong
+    for at in range(
+        footer, len(data) - 8, max(1, (len(data) - footer) // FLIPPED)
+    ):  # counts, offsets, sizes that are wrong
         changed = bytearray(data)
         changed[at] ^= 0x3F
         (folder / f"spans--flipped{at}.parquet").write_bytes(changed)
@@ -159,7 +162,7 @@ def huge_sparse_part(store: Path, outside: Path) -> str:
     return "spans--sparse.parquet"
 
 
-def expanding_part(store: Path, outside: Path, times: int = 3000) -> str:
+def expanding_part(store: Path, outside: Path, times: int = nightly(3000, 1600)) -> str:
     """A part of some kilobytes whose payloads are gigabytes: one value of 1 MB, so many times, in a dictionary."""
     part = _parts(store, "spans")[0]
     table = pq.read_table(part, partitioning=None)

@@ -25,7 +25,7 @@ from tests.flow.hostile_store import CRAFTED, SECRET, TOGETHER
 from tests.nightly import NIGHTLY
 
 MOST_MB = 1500
-"""Loaded libraries take some 300 of it; a bomb of 3 GB or a sparse file of 16 GB does not fit."""
+"""Loaded libraries take some 300 of it; a bomb of 1.6 GB or a sparse file of 16 GB does not fit."""
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]")
 
 
