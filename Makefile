@@ -63,16 +63,17 @@ WITHOUT_PLUGINS = -p no:schemathesis
 # Stores that live for a second need no disk; where memory is scarce, or its folder small, they are on one.
 TEST_FOLDER = $(shell test "$$(df --output=avail /dev/shm 2>/dev/null | tail -1)" -gt 8000000 2>/dev/null && echo /dev/shm || echo $${TMPDIR:-/tmp})
 
+IN_TEST_FOLDER = @folder=$$(mktemp -d $(TEST_FOLDER)/rolltrace-test.XXXXXX) && trap 'rm -rf "$$folder"' EXIT INT TERM && PYTEST_DEBUG_TEMPROOT=$$folder
+
 test: $(READY) ## run the tests (a few minutes)
-	@folder=$$(mktemp -d $(TEST_FOLDER)/rolltrace-test.XXXXXX) && trap 'rm -rf "$$folder"' EXIT INT TERM && \
-	PYTEST_DEBUG_TEMPROOT=$$folder $(BIN)/python -m pytest -n auto --dist worksteal $(WITHOUT_PLUGINS) $(TRY_AGAIN)
+	$(IN_TEST_FOLDER) $(BIN)/python -m pytest -n auto --dist worksteal $(WITHOUT_PLUGINS) $(TRY_AGAIN)
 
 test-matrix: ## run the tests on other Pythons and with the oldest dependencies (each takes as long as `make test`)
-	$(PYTHON) tools/matrix.py $(MATRIX)
+	$(IN_TEST_FOLDER) $(PYTHON) tools/matrix.py $(MATRIX)
 
 nightly: export ROLLTRACE_NIGHTLY = 1
 nightly: $(READY) $(LONG_SUITES:%=test-with-%) ## the same with long series: more kills, more examples, more engines (hours)
-	$(BIN)/python -m pytest -n auto --dist worksteal --timeout 3600
+	$(IN_TEST_FOLDER) $(BIN)/python -m pytest -n auto --dist worksteal --timeout 3600
 	$(BIN)/python -m pip install --quiet --group browser
 	$(BIN)/python -m pytest -n auto --timeout 3600 tests/browser/test_api_fuzz.py
 

@@ -18,7 +18,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 import rolltrace
 from rolltrace import _announce, _guard
 from rolltrace.testing import Recording, recording
-from tests.nightly import nightly
+from tests.nightly import NIGHTLY, nightly
 from tests.power_cut import power  # noqa: F401 - a fixture, with its own file
 
 settings.register_profile("rolltrace", max_examples=nightly(2000, 100), deadline=None)
@@ -42,6 +42,8 @@ def _environment() -> Iterator[None]:
         environment.setenv("ROLLTRACE_DRAIN", "off")  # most tests read what is in the journal
         environment.setenv("ROLLTRACE_RUN", "test")  # all processes of a test are one training job
         environment.setenv("ROLLTRACE_QUIET", "1")
+        if not NIGHTLY:
+            environment.setenv("OMP_NUM_THREADS", "1")  # the other cores run other tests
         yield
 
 

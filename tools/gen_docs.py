@@ -33,6 +33,7 @@ counting them: for tests, not for training. `ROLLTRACE_VIEW_URL` says where the 
 [links in other tools' pages](../howto/view.md#in-other-tools-pages), `ROLLTRACE_PROXY` where
 [`rolltrace proxy`](../howto/proxy.md) does, for `rolltrace.proxied_env`. `ROLLTRACE_LAKE`,
 `ROLLTRACE_LAKE_TIMEOUT`, `ROLLTRACE_CACHE` and `ROLLTRACE_CACHE_BYTES` are about [a lake](../howto/lake.md).
+`OMP_NUM_THREADS` says how many threads a question may use, as for Arrow and PyTorch; all cores if it is not set.
 
 | setting | environment variable | default | meaning |
 |---|---|---|---|

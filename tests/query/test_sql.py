@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pyarrow as pa
@@ -151,3 +152,12 @@ def test_a_part_without_the_newest_columns_reads_as_null(tmp_path: Path) -> None
     store = open_store(tmp_path)
     assert len(store.trajectories()) == 2
     assert [row["thread"] for row in store.sql("SELECT thread FROM spans")] == [None, None]
+
+
+@pytest.mark.parametrize(("wanted", "threads"), [("1", 1), ("3,2", 3), ("none", os.cpu_count()), ("0", os.cpu_count())])
+def test_a_question_has_as_many_threads_as_omp_num_threads_says(
+    wanted: str, threads: int, store_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", wanted)
+    with open_store(store_path) as store:
+        assert store.sql("SELECT current_setting('threads') AS threads").rows() == [{"threads": threads}]

@@ -8,6 +8,7 @@ Invariants:
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count
@@ -113,7 +114,7 @@ class Cursors:
         for setting in (
             "temp_directory = ''",
             *([] if self._most_bytes is None else [f"memory_limit = '{self._most_bytes}B'"]),
-            *([] if self._threads is None else [f"threads = {self._threads}"]),
+            *([] if (threads := self._threads or _wanted_threads()) is None else [f"threads = {threads}"]),
             "parquet_metadata_cache = true",
             "autoinstall_known_extensions = false",
             "autoload_known_extensions = false",
@@ -283,6 +284,12 @@ class Cursors:
         """Remove tables that `list_parts` made."""
         for table in tables:
             self.connected().execute(f"DROP TABLE IF EXISTS {table}")
+
+
+def _wanted_threads() -> int | None:
+    """`OMP_NUM_THREADS`, which Arrow follows too: torchrun and Slurm set it where many processes share a machine."""
+    wanted = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()  # later items are for nested regions
+    return int(wanted) if wanted.isdecimal() and int(wanted) > 0 else None
 
 
 def _quoted(path: Path) -> str:
