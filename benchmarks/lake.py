@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 
 import rolltrace
 from benchmarks.stand_in import object_storage
-from rolltrace.lake import Place
+from rolltrace.lake import LakeAddress
 from rolltrace.lake.objects import Objects
 from rolltrace.lake.tables import LakeTable
 from tests.background import kill_keepers
@@ -96,7 +96,7 @@ class _Watch:
     """A reader: when each trajectory could first be read."""
 
     def __init__(self) -> None:
-        place = Place.of(os.environ["ROLLTRACE_LAKE"])
+        place = LakeAddress.of(os.environ["ROLLTRACE_LAKE"])
         self._objects = Objects(place, "trajectories")
         self._table = LakeTable(place, "trajectories")
         self._seen: set[str] = set()
@@ -162,7 +162,7 @@ def _report(
 
 
 def _version(name: str) -> int:
-    table = LakeTable(Place.of(os.environ["ROLLTRACE_LAKE"]), name)
+    table = LakeTable(LakeAddress.of(os.environ["ROLLTRACE_LAKE"]), name)
     table.refresh()
     return table.version
 

@@ -15,11 +15,11 @@ from rolltrace.errors import ConfigError
 from rolltrace.settings import Settings
 
 TOY = """
-from rolltrace._frameworks import Answer, ConfigKeys, Framework
+from rolltrace._frameworks import Verdict, ConfigKeys, Framework
 
 def examine():
-    yield Answer(True, "toy 1.0")
-    yield Answer(False, "toy has no wheels", "pip install wheels")
+    yield Verdict(True, "toy 1.0")
+    yield Verdict(False, "toy has no wheels", "pip install wheels")
 
 FRAMEWORK = Framework(
     "toy", examine, config_keys=ConfigKeys(("toy", "trace"), ("job",)), warning=lambda: "toy is too old"

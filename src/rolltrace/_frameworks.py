@@ -16,7 +16,7 @@ from typing import NamedTuple
 _INTEGRATIONS = "rolltrace.integrations"
 
 
-class Answer(NamedTuple):
+class Verdict(NamedTuple):
     """One thing that was checked about a framework."""
 
     ok: bool
@@ -40,7 +40,7 @@ class Framework:
 
     name: str
     """As in `rolltrace doctor --NAME`."""
-    examine: Callable[[], Iterator[Answer]]
+    examine: Callable[[], Iterator[Verdict]]
     """Whether it can be traced in this environment."""
     config_keys: ConfigKeys | None = None
     warning: Callable[[], str | None] = lambda: None

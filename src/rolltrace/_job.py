@@ -22,9 +22,9 @@ _LOCAL = frozenset({"", "localhost", "127.0.0.1", "::1"})
 _made: str | None = None
 
 
-def run_of_this_job(given: str | None) -> str:
+def run_of_this_job(run: str | None) -> str:
     """The id of the run, made if nothing says what it is."""
-    return (given or _of_ray() or of_launcher(os.environ) or _make())[:LONGEST]
+    return (run or _of_ray() or of_launcher(os.environ) or _make())[:LONGEST]
 
 
 def end_run() -> None:
@@ -70,9 +70,9 @@ def _of_ray() -> str | None:
 def of_launcher(environ: Mapping[str, str]) -> str | None:
     """The job of torchrun or Slurm; None where neither started this process as one of several."""
     if "RANK" in environ and "WORLD_SIZE" in environ:
-        found = _of_torchrun(environ)
-        if found is not None:
-            return found
+        job = _of_torchrun(environ)
+        if job is not None:
+            return job
     if _is_task_of_srun(environ):
         step = environ.get("SLURM_STEP_ID", "0")
         return _attempt(f"slurm-{environ.get('SLURM_JOB_ID', '0')}.{step}", environ.get("SLURM_RESTART_COUNT"))

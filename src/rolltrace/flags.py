@@ -183,25 +183,25 @@ def _words(label: str, value: Any) -> list[str]:
         return [ALL if value else OFF]
     words = value.split(",") if isinstance(value, str) else value
     if isinstance(words, Iterable) and not isinstance(words, Mapping | bytes):
-        found = list(words)
-        if all(isinstance(word, str) and word.strip(" -") for word in found):
-            return [word.strip() for word in found]
+        names = list(words)
+        if all(isinstance(word, str) and word.strip(" -") for word in names):
+            return [word.strip() for word in names]
     raise ConfigError(
         f"{label} must be 'all', 'off', names of checks to keep or, each with a leading '-', to drop; not {value!r}"
     )
 
 
 def _refuse_unknown(label: str, names: list[str]) -> None:
-    known = [flag.name for flag in FLAGS]
-    unknown = [name for name in names if name not in known]
+    check_names = [flag.name for flag in FLAGS]
+    unknown = [name for name in names if name not in check_names]
     if not unknown:
         return
     import difflib  # needed only for a mistake, or for other people's checks
     from importlib.metadata import entry_points
 
-    known += sorted(point.name for point in entry_points(group=PLUGIN_GROUP))
+    check_names += sorted(point.name for point in entry_points(group=PLUGIN_GROUP))
     for name in unknown:
-        if name not in known:
-            near = difflib.get_close_matches(name, known, 1)
-            hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(known)}"
+        if name not in check_names:
+            near = difflib.get_close_matches(name, check_names, 1)
+            hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(check_names)}"
             raise ConfigError(f"{label} names no check {name!r}; {hint}")

@@ -22,23 +22,30 @@ def search(query: str) -> str:
     return f"\x1b[31mfound {query}"
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Path:
-    rolltrace.init("p", "e", "rolltrace", store=tmp_path)
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
+    """A store, not to be changed, and the ids of its trajectories."""
+    store, ids = tmp_path_factory.mktemp("compared"), []
+    rolltrace.init("p", "e", "rolltrace", store=store)
     for n, queries in enumerate((["a", "b"], ["a", "c"], ["a"], ["a", "b"])):
         with rolltrace.rollout_trace_attr(1, step=1, rollout_n=n) as trajectory:
             for query in queries:
                 generate("p", f"I look for {query}")
                 search(query)
             trajectory.reward(float(n % 3))
+        ids.append(trajectory.id)
     rolltrace.shutdown()
-    return tmp_path
+    return store, ids
 
 
 @pytest.fixture
-def ids(store: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:
-    main(["ls", str(store), "--json", "--order", "rollout_n"])
-    return [json.loads(line)["trajectory_id"] for line in capsys.readouterr().out.splitlines()]
+def store(written: tuple[Path, list[str]]) -> Path:
+    return written[0]
+
+
+@pytest.fixture
+def ids(written: tuple[Path, list[str]]) -> list[str]:
+    return written[1]
 
 
 def test_the_first_difference_is_named(store: Path, ids: list[str], capsys: pytest.CaptureFixture[str]) -> None:

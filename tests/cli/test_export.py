@@ -11,9 +11,11 @@ import rolltrace
 from rolltrace.cli import main
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Path:
-    rolltrace.init("p", "e", "rolltrace", store=tmp_path / "store", drain="off")
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Not to be changed."""
+    folder = tmp_path_factory.mktemp("exported") / "store"
+    rolltrace.init("p", "e", "rolltrace", store=folder, drain="off")
 
     @rolltrace.rollout_trace_op(kind="llm")
     def generate(messages: list[dict[str, str]], reply: str) -> dict[str, str]:
@@ -24,7 +26,7 @@ def store(tmp_path: Path) -> Path:
             generate([{"role": "user", "content": "天气? \x1b[31m"}], f"answer {n}")
             trajectory.reward(n)
     rolltrace.shutdown()
-    return tmp_path / "store"
+    return folder
 
 
 def test_export_writes_a_file(store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -33,7 +35,7 @@ def test_export_writes_a_file(store: Path, tmp_path: Path, capsys: pytest.Captur
     assert len(out.read_text().splitlines()) == 3
     assert "天气" in out.read_text() or "\\u5929" in out.read_text()
     assert capsys.readouterr().out == ""
-    assert [path.name for path in tmp_path.iterdir()] == ["store", "out.jsonl"] or not list(tmp_path.glob(".*"))
+    assert list(tmp_path.iterdir()) == [out]
 
 
 def test_export_writes_to_standard_output(store: Path, capsys: pytest.CaptureFixture[str]) -> None:

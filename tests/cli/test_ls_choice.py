@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -31,9 +30,12 @@ def write(store: Path) -> None:
     drain(store)
 
 
-@pytest.fixture
-def store(tmp_path: Path, copied: Callable[..., Path]) -> Path:
-    return copied(tmp_path / "store", write)
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Not to be changed."""
+    path = tmp_path_factory.mktemp("chosen") / "store"
+    write(path)
+    return path
 
 
 @pytest.fixture(autouse=True)

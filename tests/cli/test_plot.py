@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -41,9 +40,12 @@ def write(store: Path) -> None:
     drain(store)
 
 
-@pytest.fixture
-def store(tmp_path: Path, copied: Callable[..., Path]) -> Path:
-    return copied(tmp_path / "store", write)
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Not to be changed."""
+    path = tmp_path_factory.mktemp("plotted") / "store"
+    write(path)
+    return path
 
 
 @pytest.fixture(autouse=True)

@@ -79,12 +79,22 @@ def test_where_nobody_can_be_asked_it_says_what_would_go_and_needs_yes(
     assert not (store / "retention.json").exists()
 
 
-def on_a_terminal(answer: str, *words: object) -> tuple[int, str]:
-    """The exit code of a command, and what it wrote to its terminal, on which somebody types an answer."""
+# One process for all of them: most of a command's time is Python's start.
+COMMANDS = """
+import json, sys
+from rolltrace.cli import main
+for words in json.loads(sys.argv[1]):
+    print("[exit code", main(words), end="]\\n", flush=True)
+"""
+
+
+def on_a_terminal(*commands: tuple[str, list[str]]) -> list[tuple[int, str]]:
+    """The exit code of each command, and what it wrote to its terminal, on which somebody types an answer."""
     ours, theirs = pty.openpty()
-    command = [sys.executable, "-m", "rolltrace.cli", *map(str, words)]
-    process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, close_fds=True)
+    words = [sys.executable, "-c", COMMANDS, json.dumps([each for _, each in commands])]
+    process = subprocess.Popen(words, stdin=theirs, stdout=theirs, stderr=theirs, close_fds=True)
     os.close(theirs)
+    answers = iter([answer for answer, _ in commands])
     shown = b""
     while True:
         try:
@@ -95,23 +105,24 @@ def on_a_terminal(answer: str, *words: object) -> tuple[int, str]:
             break
         shown += some
         if shown.endswith(b"[y/N] "):
-            os.write(ours, answer.encode() + b"\n")
+            os.write(ours, next(answers).encode() + b"\n")
     os.close(ours)
-    return process.wait(), shown.decode()
+    assert process.wait() == 0
+    return [(int(code), text) for text, code in re.findall(r"(.*?)\[exit code (\d)\]\r\n", shown.decode(), re.DOTALL)]
 
 
 def test_a_person_is_asked(store: Path) -> None:
-    for answer in ("", "n"):
-        code, shown = on_a_terminal(answer, "prune", store, "--where", "step = 1")
+    prune = ["prune", str(store), "--where", "step = 1"]
+    *refused, retained = on_a_terminal(("", prune), ("n", prune), ("n", ["retain", str(store), "--keep", "none"]))
+    for code, shown in refused:
         assert code == 1
         assert "This will remove the payloads of 4 trajectories (2 whole groups, about" in shown
         assert "nothing was removed" in shown
+    assert (retained[0], (store / "retention.json").exists()) == (1, False)
     assert pruned(store) == set()
-    code, shown = on_a_terminal("y", "prune", store, "--where", "step = 1")
+    ((code, shown),) = on_a_terminal(("y", prune))
     assert (code, "pruned 4 trajectories" in shown) == (0, True)
     assert pruned(store) == {(1, 0), (1, 1)}
-    code, shown = on_a_terminal("n", "retain", store, "--keep", "none")
-    assert (code, (store / "retention.json").exists()) == (1, False)
 
 
 def test_nothing_to_remove_needs_no_question(store: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -135,20 +136,34 @@ def test_what_cannot_be_run_is_said_as_python_or_a_shell_says_it(tmp_path: Path)
     assert run(tmp_path, "--", str(tmp_path)).returncode == 126
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "message"),
-    [
+# One process for all of them: most of a command's time is Python's start.
+MISTAKES = """
+import contextlib, io, json, sys
+from rolltrace.cli import main
+for words in json.loads(sys.argv[1]):
+    with contextlib.redirect_stderr(io.StringIO()) as told:
+        try:
+            code = main(["run", *words])
+        except SystemExit as stopped:
+            code = stopped.code
+    print(json.dumps([code, told.getvalue()]))
+"""
+
+
+def test_a_mistake_is_told_before_anything_runs(tmp_path: Path) -> None:
+    mistakes: list[tuple[list[str], int, str]] = [
         ([], 2, "name a script, a module with -m, or a command after --"),
         (["-m"], 2, "-m needs the name of a module"),
         (["--"], 2, "-- needs a command after it"),
         (["ls", "-l"], 1, "write: rolltrace run -- ls -l"),
         (["--project", "", "who.py"], 1, "project_name must be"),
-    ],
-)
-def test_a_mistake_is_told_before_anything_runs(tmp_path: Path, words: list[str], code: int, message: str) -> None:
-    told = run(tmp_path, *words)
-    assert (told.returncode, told.stdout) == (code, "")
-    assert message in told.stderr
+    ]
+    command = [sys.executable, "-c", MISTAKES, json.dumps([words for words, _, _ in mistakes])]
+    environment = {**os.environ, "ROLLTRACE_STORE": str(tmp_path / "store")}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+    for (_, code, message), line in zip(mistakes, done.stdout.splitlines(), strict=True):
+        found, told = json.loads(line)
+        assert (found, message in told) == (code, True), told
     assert not (tmp_path / "store").exists()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import shutil
 from pathlib import Path
 
 import pytest
@@ -41,7 +41,19 @@ def _wide(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
 
 
-def write(store: Path, state: str) -> None:
+@pytest.fixture(scope="module", params=["undrained", "drained"])
+def in_each_state(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A store of one trajectory, waiting in the journal or drained, and its id. Not to be changed."""
+    return _written(tmp_path_factory.mktemp(request.param), drained=request.param == "drained")
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """The same, drained, for what does not depend on where it is read from."""
+    return _written(tmp_path_factory.mktemp("written"), drained=True)
+
+
+def _written(store: Path, *, drained: bool) -> tuple[Path, str]:
     rolltrace.init("p", "e", "rolltrace", store=store)
     with rolltrace.rollout_trace_attr(7, step=3, rollout_n=2, validate=True, level=HOSTILE) as trajectory:
         agent("天气 " + HOSTILE)
@@ -49,19 +61,9 @@ def write(store: Path, state: str) -> None:
         trajectory.reward(0.5, terms={"format": 0.25, "answer": 0.25})
         trajectory.note("halfway")
     rolltrace.shutdown()
-    if state == "drained":
+    if drained:
         drain(store)
-
-
-@pytest.fixture(params=["undrained", "drained"])
-def store(request: pytest.FixtureRequest, tmp_path: Path, copied: Callable[..., Path]) -> Path:
-    return copied(tmp_path, write, request.param)
-
-
-@pytest.fixture
-def name(store: Path, capsys: pytest.CaptureFixture[str]) -> str:
-    main(["ls", str(store), "--json"])
-    return str(json.loads(capsys.readouterr().out)["trajectory_id"])
+    return store, trajectory.id
 
 
 def shown(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
@@ -70,10 +72,12 @@ def shown(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
 
 
 def test_the_header_says_where_it_stands_and_what_it_got(
-    store: Path, name: str, capsys: pytest.CaptureFixture[str]
+    in_each_state: tuple[Path, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
+    store, name = in_each_state
     said = shown(capsys, name[:8], store)
     assert said.startswith(name)
+    assert said.replace("\n", "").isprintable(), "traced text is not obeyed"
     for part in (
         "p / e  step 3  sample 7  rollout 2  validation",
         "1 turn, 1 tool call (1 failed), 40 response tokens",
@@ -85,8 +89,10 @@ def test_the_header_says_where_it_stands_and_what_it_got(
 
 
 def test_scores_are_shown_with_their_history_and_reason(
-    store: Path, name: str, capsys: pytest.CaptureFixture[str]
+    in_each_state: tuple[Path, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    original, name = in_each_state
+    store = shutil.copytree(original, tmp_path / "store")
     rolltrace.init("p", "e", "rolltrace", store=store)
     rolltrace.score((3, 7, 2, True), "fate", "filtered", reason=f"too long {HOSTILE}")
     rolltrace.score(name, "reward", None)
@@ -100,7 +106,8 @@ def test_scores_are_shown_with_their_history_and_reason(
     assert fate.startswith("  fate filtered  because: too long \\x1b]0")
 
 
-def test_ops_are_a_tree_with_errors(store: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ops_are_a_tree_with_errors(written: tuple[Path, str], capsys: pytest.CaptureFixture[str]) -> None:
+    store, name = written
     tree = shown(capsys, name, store, "--ops").partition("\nops\n")[2].splitlines()
     assert [line[:16].rstrip() for line in tree][1:] == ["  ├─ generate ll", "  └─ search tool"]
     assert tree[0].startswith("  agent ")
@@ -109,7 +116,8 @@ def test_ops_are_a_tree_with_errors(store: Path, name: str, capsys: pytest.Captu
     assert "✗ ValueError: no page" in tree[2]
 
 
-def test_the_conversation_is_cut_unless_full(store: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_conversation_is_cut_unless_full(written: tuple[Path, str], capsys: pytest.CaptureFixture[str]) -> None:
+    store, name = written
     short = shown(capsys, name, store, "--conversation")
     assert "[user]\n  天气" in short
     assert "\n  second " in short, "its lines are kept"
@@ -118,12 +126,16 @@ def test_the_conversation_is_cut_unless_full(store: Path, name: str, capsys: pyt
     assert shown(capsys, name, store, "--conversation", "--full").count("  line\n") == 30
 
 
-def test_tokens_are_counted_and_cut(store: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_tokens_are_counted_and_cut(written: tuple[Path, str], capsys: pytest.CaptureFixture[str]) -> None:
+    store, name = written
     assert "  response_ids       40  0 1 2 3 4 5 6 7 8 9 10 11 …\n" in shown(capsys, name, store, "--tokens")
     assert " 38 39\n" in shown(capsys, name, store, "--tokens", "--full")
 
 
-def test_json_is_everything_or_a_line_per_item(store: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_is_everything_or_a_line_per_item(
+    in_each_state: tuple[Path, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    store, name = in_each_state
     whole = json.loads(shown(capsys, name, store, "--json"))
     assert (whole["trajectory_id"], whole["reward"], len(whole["scores"])) == (name, 0.5, 2)
     assert [child["name"] for child in whole["ops"][0]["children"]] == ["generate", "search"]
@@ -136,46 +148,50 @@ def test_json_is_everything_or_a_line_per_item(store: Path, name: str, capsys: p
     assert tokens["response_ids"] == list(range(40))
 
 
-@pytest.mark.parametrize("options", [[], ["--full"], ["--tokens"], ["--json"], ["--json", "--ops"]])
+@pytest.mark.parametrize("options", [["--full"], ["--tokens"], ["--json"], ["--json", "--ops"]])
 def test_traced_text_is_not_obeyed(
-    store: Path, name: str, options: list[str], capsys: pytest.CaptureFixture[str]
+    written: tuple[Path, str], options: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
+    store, name = written
     assert shown(capsys, name, store, *options).replace("\n", "").isprintable()
 
 
-def test_an_id_that_is_none_is_one_line(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_id_that_is_none_is_one_line(written: tuple[Path, str], capsys: pytest.CaptureFixture[str]) -> None:
     for wrong in ("ffffffffff", "xyz", "a", "\x1b[2J"):
-        assert main(["show", wrong, str(store)]) == 1
+        assert main(["show", wrong, str(written[0])]) == 1
         said = capsys.readouterr()
         assert said.out == ""
         assert said.err.startswith("rolltrace: ")
         assert said.err[:-1].isprintable()
 
 
-def test_store_before_id_is_explained(store: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_store_before_id_is_explained(written: tuple[Path, str], capsys: pytest.CaptureFixture[str]) -> None:
+    store, name = written
     assert main(["show", str(store), name]) == 1
     assert f"the id comes first: rolltrace show {name} {store}" in capsys.readouterr().err
 
 
-@pytest.fixture
-def stepped(tmp_path: Path) -> tuple[str, str]:
-    """A store with a trajectory of four steps, and its id."""
-    rolltrace.init("p", "e", "rolltrace", store=tmp_path)
+@pytest.fixture(scope="module")
+def stepped(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A store with a trajectory of four steps, and its id. Not to be changed."""
+    store = tmp_path_factory.mktemp("stepped")
+    rolltrace.init("p", "e", "rolltrace", store=store)
     with rolltrace.rollout_trace_attr(7, step=3) as trajectory:
         terms = {"format": 1.0, "answer": 0.123456789}
         trajectory.transition(rolltrace.RolloutTrace("p", "left", terms), reward=0.123456789, metrics={"turns": 2})
         trajectory.transition({}, reward=float("nan"), episode_done=True, stop_reason=f"cut {HOSTILE}")
         trajectory.transition(None, error={"message": "it broke"}, stop_reason="ValueError")
         trajectory.transition(rolltrace.RolloutTrace("p", "x" * 1000))
+        trajectory.note("halfway", author="me")
     rolltrace.shutdown()
-    return str(tmp_path), trajectory.id
+    return store, trajectory.id
 
 
 def test_transitions_are_one_line_each_with_raw_numbers(
-    stepped: tuple[str, str], capsys: pytest.CaptureFixture[str]
+    stepped: tuple[Path, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     store, name = stepped
-    main(["show", name, store, "--transitions"])
+    main(["show", name, str(store), "--transitions"])
     section = capsys.readouterr().out.partition("transitions\n")[2]
     first, second, third, fourth = section.splitlines()[-4:]
     assert first == "  0 reward 0.123456789 (format 1.0, answer 0.123456789) [turns 2] → left"
@@ -186,32 +202,29 @@ def test_transitions_are_one_line_each_with_raw_numbers(
 
 
 def test_transitions_are_shown_with_everything_else(
-    stepped: tuple[str, str], capsys: pytest.CaptureFixture[str]
+    stepped: tuple[Path, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     store, name = stepped
-    main(["show", name, store, "--full"])
+    main(["show", name, str(store), "--full"])
     out = capsys.readouterr().out
     assert "\ntransitions\n  0 reward" in out
     assert "x" * 1000 in out
 
 
 def test_the_header_names_the_option_for_what_is_not_shown(
-    stepped: tuple[str, str], capsys: pytest.CaptureFixture[str]
+    stepped: tuple[Path, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     store, name = stepped
     for options in ([], ["--transitions"]):
         assert "  4 transitions\n" in shown(capsys, name, store, *options)
-    assert "  4 transitions (see --transitions)\n" in shown(capsys, name, store, "--ops")
-    rolltrace.init("p", "e", "rolltrace", store=store)
-    with rolltrace.rollout_trace_attr(8, step=3) as noted:
-        noted.note("halfway", author="me")
-    rolltrace.shutdown()
-    assert "  note halfway  (author me)\n" in shown(capsys, noted.id, store, "--ops")
+    without_either = shown(capsys, name, store, "--ops")
+    assert "  4 transitions (see --transitions)\n" in without_either
+    assert "  note halfway  (author me)\n" in without_either
 
 
-def test_transitions_as_json(stepped: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_transitions_as_json(stepped: tuple[Path, str], capsys: pytest.CaptureFixture[str]) -> None:
     store, name = stepped
-    main(["show", name, store, "--transitions", "--json"])
+    main(["show", name, str(store), "--transitions", "--json"])
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [row["reward"] for row in rows] == [0.123456789, {"$float": "nan"}, None, None]
     assert rows[0]["trace"]["reward_data"] == {"format": 1.0, "answer": 0.123456789}

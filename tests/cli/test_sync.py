@@ -26,7 +26,8 @@ def write(path: Path) -> None:
     for experiment in ("e", "other"):
         rolltrace.init("p", experiment, "rolltrace", store=path)
         for number in range(6):
-            with rolltrace.rollout_trace_attr(step=number // 2, sample_index=number) as trajectory:
+            step = 1 if experiment == "other" else number // 3
+            with rolltrace.rollout_trace_attr(step=step, sample_index=number) as trajectory:
                 op(number)
                 trajectory.reward(number)
         rolltrace.shutdown()
@@ -34,7 +35,7 @@ def write(path: Path) -> None:
 
 @pytest.fixture
 def store(tmp_path: Path, copied: Callable[..., Path]) -> Path:
-    """Two experiments of six trajectories each, in three steps, that were traced for the store alone."""
+    """Two experiments of six trajectories each, one of two steps, that were traced for the store alone."""
     return copied(tmp_path / "store", write)
 
 
@@ -57,13 +58,13 @@ def test_everything_is_sent_once(store: Path, harbour: Any, capsys: pytest.Captu
         (["--experiment", "other"], 6),
         (["--project", "nothing"], 0),
         (["--where", "reward >= 4"], 4),
-        (["--since", "1"], 8),
+        (["--since", "1"], 9),
         (["--since", "1h"], 12),
         (["--since", "0s"], 0),
-        (["--where", "reward >= 4", "--since", "2", "--experiment", "e"], 2),
+        (["--where", "reward >= 2", "--since", "1", "--experiment", "e"], 3),
     ],
 )
-def test_what_is_chosen_is_sent(
+def test_a_dry_run_says_what_is_chosen(
     store: Path, harbour: Any, capsys: pytest.CaptureFixture[str], options: list[str], count: int
 ) -> None:
     assert run(store, *options, "--dry-run", "--json") == 0
@@ -71,8 +72,17 @@ def test_what_is_chosen_is_sent(
     assert (told["send"], told["update"]) == (count, 0)
     assert (told["bytes"] > 0) == (count > 0)
     assert harbour.sent() == {}, "a dry run sends nothing"
-    assert run(store, *options) == 0
-    assert len(harbour.sent()) == count
+
+
+def test_what_is_chosen_is_sent(store: Path, harbour: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(store, "--where", "reward >= 2", "--since", "1", "--experiment", "e", "--project", "p") == 0
+    assert len(harbour.sent()) == 3
+    assert run(store, "--since", "0s") == 0
+    assert len(harbour.sent()) == 3
+    assert capsys.readouterr().err == ""
+    for options in ([], ["--dry-run"]):
+        assert run(store, "--experiment", "nothing", *options) == 0
+        assert capsys.readouterr().err.startswith("rolltrace: no trajectories in the store")
 
 
 def test_a_dry_run_says_how_much(store: Path, harbour: Any, capsys: pytest.CaptureFixture[str]) -> None:
@@ -84,7 +94,7 @@ def test_a_dry_run_says_how_much(store: Path, harbour: Any, capsys: pytest.Captu
 def test_again_sends_what_is_there_already(store: Path, harbour: Any) -> None:
     run(store)
     assert run(store, "--again", "--where", "step = 1 and experiment = 'e'") == 0
-    assert sorted(harbour.sent().values()) == [1] * 10 + [2] * 2
+    assert sorted(harbour.sent().values()) == [1] * 9 + [2] * 3
 
 
 def test_newer_scores_are_sent_as_updates(store: Path, harbour: Any, capsys: pytest.CaptureFixture[str]) -> None:
@@ -247,7 +257,7 @@ def test_it_says_what_the_backend_has_when_the_sender_in_the_background_was_fast
     store: Path, harbour: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     note_routes(store, {"project": "p", "experiment": "e", "backends": ["shipping"]})
-    assert SenderLoop(store, "shipping").run(idle_sec=1.0) == 0
+    assert SenderLoop(store, "shipping").run(idle_sec=0.0) == 0
     own = Outbox(store, "shipping").own_folder
     assert run(store, "--experiment", "e") == 0
     has = "shipping has 6 of this store, sent 6 in the background\n"

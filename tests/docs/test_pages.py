@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import functools
 import re
 import shlex
@@ -48,11 +49,16 @@ def test_the_commands_in_the_blocks_of_a_page_are_understood(page: Path, capsys:
     for line in shell_lines_of(page):
         for words in commands_in(line):
             try:
-                parser_of().parse_args(_with_dashes(words))
+                whole_parser().parse_args(_with_dashes(words))
             except SystemExit as exit:
                 if exit.code:
                     wrong.append((line, capsys.readouterr().err.splitlines()[-1]))
     assert wrong == []
+
+
+@functools.cache
+def whole_parser() -> argparse.ArgumentParser:
+    return parser_of()
 
 
 def commands_in(line: str) -> list[list[str]]:

@@ -25,7 +25,10 @@ WITHOUT_TEXT = {
 
 def warnings_in(path: Path) -> Iterator[str]:
     """The text of each warning or error that a file logs or gives, with ... for what changes."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    source = path.read_text(encoding="utf-8")
+    if "logger" not in source and "warnings" not in source:
+        return
+    for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             owner = ast.unparse(node.func.value)
             logs = node.func.attr in ("warning", "error", "exception", "critical") and owner.endswith("logger")

@@ -94,9 +94,31 @@ def run(tmp_path: Path, copied: Callable[..., Path]) -> Path:
     return copied(tmp_path / "store", write_run)
 
 
-def export(store: Path, name: str = "jsonl") -> str:
+_readers: list[Store] = []
+
+
+@pytest.fixture
+def reader(tmp_path_factory: pytest.TempPathFactory, copied: Callable[..., Path]) -> Store:
+    """What is in `run` at first, opened once for all tests that only ask."""
+    if not _readers:
+        _readers.append(open_store(copied(tmp_path_factory.mktemp("read") / "store", write_run)))
+    return _readers[0]
+
+
+_exported: dict[str, str] = {}
+
+
+@pytest.fixture
+def exported(reader: Store) -> str:
+    """The same as lines of JSON."""
+    if "jsonl" not in _exported:
+        _exported["jsonl"] = export(reader)
+    return _exported["jsonl"]
+
+
+def export(store: Path | Store, name: str = "jsonl") -> str:
     out = io.StringIO()
-    EXPORTS[name].write(select(open_store(store)), out)
+    EXPORTS[name].write(select(store if isinstance(store, Store) else open_store(store)), out)
     return out.getvalue()
 
 

@@ -7,7 +7,7 @@ import io
 from pathlib import Path
 
 import rolltrace
-from rolltrace.query import open_store
+from rolltrace.query import Store
 
 from .conftest import export, start
 
@@ -16,9 +16,9 @@ def rows_of(text: str) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(text)))
 
 
-def test_a_line_is_a_trajectory_with_its_scores_terms_and_tags(run: Path) -> None:
-    rows = rows_of(export(run, "csv"))
-    listed = open_store(run).trajectories().rows()
+def test_a_line_is_a_trajectory_with_its_scores_terms_and_tags(reader: Store) -> None:
+    rows = rows_of(export(reader, "csv"))
+    listed = reader.trajectories().rows()
     assert [row["trajectory_id"] for row in rows] == [row["trajectory_id"] for row in listed]
     first = next(row for row in rows if row["sample_index"] == "7" and row["rollout_n"] == "1" and row["step"] == "1")
     assert (first["reward"], first["term.format"], first["validate"]) == ("1.0", "1.0", "false")

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-import pytest
-
 from rolltrace.exchange.importer import ImportReport
+from rolltrace.query import Store
 
 from .conftest import CHAT, Importer, export, write
 
@@ -35,26 +34,27 @@ def test_what_follows_the_last_reply_is_kept(tmp_path: Path, into: Importer) -> 
         assert into.store.trajectory(row["trajectory_id"]).ops[-1].outputs == {"messages": said}
 
 
-def test_sft_lines_come_back_as_the_same_trajectories(run: Path, tmp_path: Path, into: Importer) -> None:
-    lines = export(run, "sft")
+def test_sft_lines_come_back_as_the_same_trajectories(reader: Store, tmp_path: Path, into: Importer) -> None:
+    lines = export(reader, "sft")
     file = tmp_path / "sft.jsonl"
     file.write_text(lines)
     assert into("chat", file, project=None).imported == 8
-    assert export(into.path, "sft") == lines
+    assert export(into.store, "sft") == lines
 
 
-@pytest.mark.parametrize(
-    "line",
-    ['{"messages": []}', '{"messages": "hi"}', '{"messages": [{"content": "x"}]}', '{"messages": [1]}', "[1]", "7",
-     "null", '{"messages": [{"role": "user"}], "reward": "1"}', "{", "\x00", "[" * 100_000, '{"a": ' * 100_000,
-     '{"messages": [{"role": "user"}], "name": 5}', '{"messages": [{"role": "user"}], "validate": 5}', "\ufeffno"],
+MALFORMED = (
+    '{"messages": []}', '{"messages": "hi"}', '{"messages": [{"content": "x"}]}', '{"messages": [1]}', "[1]", "7",
+    "null", '{"messages": [{"role": "user"}], "reward": "1"}', "{", "\x00", "[" * 100_000, '{"a": ' * 100_000,
+    '{"messages": [{"role": "user"}], "name": 5}', '{"messages": [{"role": "user"}], "validate": 5}', "\ufeffno",
 )  # fmt: skip
-def test_a_malformed_line_is_named_and_the_rest_imported(line: str, tmp_path: Path, into: Importer) -> None:
+
+
+def test_a_malformed_line_is_named_and_the_rest_imported(tmp_path: Path, into: Importer) -> None:
     good = {"messages": CHAT}
-    file = write(tmp_path / "x.jsonl", [good, "", line, good])
-    assert into("chat", file) == ImportReport(2, 0, 1)
-    assert (into.bad[0].path, into.bad[0].number) == (file, 3)
-    assert len(into.store.trajectories().rows()) == 2
+    file = write(tmp_path / "x.jsonl", [good, "", *(each for line in MALFORMED for each in (line, good))])
+    assert into("chat", file) == ImportReport(1 + len(MALFORMED), 0, len(MALFORMED))
+    assert [(bad.path, bad.number) for bad in into.bad] == [(file, 3 + 2 * at) for at in range(len(MALFORMED))]
+    assert len(into.store.trajectories().rows()) == 1 + len(MALFORMED)
 
 
 def test_odd_but_valid_text_is_imported(tmp_path: Path, into: Importer) -> None:
@@ -71,5 +71,6 @@ def test_secrets_are_taken_out(tmp_path: Path, into: Importer) -> None:
     secret = "sk-proj-" + "a1" * 20
     file = write(tmp_path / "x.jsonl", [{"messages": [{"role": "assistant", "content": secret}], "api_key": secret}])
     into("chat", file)
-    assert secret not in export(into.path)
-    assert "[redacted: openai key, 48 chars]" in export(into.path)
+    text = export(into.path)
+    assert secret not in text
+    assert "[redacted: openai key, 48 chars]" in text

@@ -10,19 +10,21 @@ from tokenizers import Tokenizer
 
 import rolltrace
 from rolltrace.exchange.importer import ImportReport
-from rolltrace.query import open_store
+from rolltrace.query import Store, open_store
 
 from .conftest import Importer, export, start, write
 
 
-def test_own_records_survive_the_round_trip(run: Path, tmp_path: Path, into: Importer) -> None:
-    first = export(run)
+def test_own_records_survive_the_round_trip(reader: Store, exported: str, tmp_path: Path, into: Importer) -> None:
     file = tmp_path / "run.jsonl"
-    file.write_text(first)
+    file.write_text(exported)
     assert into("jsonl", file, project=None) == ImportReport(12, 0, 0)
-    assert export(into.path) == first
+    assert export(into.store) == exported
     for table in ("spans", "scores", "notes", "transitions"):
-        assert into.count(table) == open_store(run).sql(f"SELECT count(*) AS n FROM {table}").rows()[0]["n"]
+        assert into.count(table) == reader.sql(f"SELECT count(*) AS n FROM {table}").rows()[0]["n"]
+    # Token columns; as repr, because NaN is not NaN.
+    question = "SELECT op_id, prompt_tokens, response_tokens, response_ids, logprobs, outputs FROM spans ORDER BY op_id"
+    assert repr(into.store.sql(question).rows()) == repr(reader.sql(question).rows())
 
 
 def test_a_last_word_and_a_trained_step_survive_the_round_trip(tmp_path: Path, into: Importer) -> None:
@@ -40,30 +42,20 @@ def test_a_last_word_and_a_trained_step_survive_the_round_trip(tmp_path: Path, i
     file = tmp_path / "run.jsonl"
     file.write_text(export(tmp_path / "run"))
     assert into("jsonl", file, project=None) == ImportReport(1, 0, 0)
-    assert export(into.path) == file.read_text()
+    assert export(into.store) == file.read_text()
     assert len(into.store.trajectories(where="trained_step = 3")) == 1
 
 
-def test_token_columns_survive_the_round_trip(run: Path, tmp_path: Path, into: Importer) -> None:
+def test_records_come_back_into_the_store_they_are_from_only_once(run: Path, exported: str, tmp_path: Path) -> None:
     file = tmp_path / "run.jsonl"
-    file.write_text(export(run))
-    into("jsonl", file, project=None)
-    question = "SELECT op_id, prompt_tokens, response_tokens, response_ids, logprobs, outputs FROM spans ORDER BY op_id"
-    before, after = open_store(run).sql(question).rows(), into.store.sql(question).rows()
-    assert repr(after) == repr(before)  # repr, because NaN is not NaN
-
-
-def test_records_come_back_into_the_store_they_are_from_only_once(run: Path, tmp_path: Path) -> None:
-    before = export(run)
-    file = tmp_path / "run.jsonl"
-    file.write_text(before)
+    file.write_text(exported)
     assert Importer(run)("jsonl", file, project=None) == ImportReport(0, 12, 0)
-    assert export(run) == before
+    assert export(run) == exported
 
 
-def test_records_in_another_experiment_are_other_trajectories(run: Path, tmp_path: Path) -> None:
+def test_records_in_another_experiment_are_other_trajectories(run: Path, exported: str, tmp_path: Path) -> None:
     file = tmp_path / "run.jsonl"
-    file.write_text(export(run))
+    file.write_text(exported)
     again = Importer(run)
     assert again("jsonl", file, project="p", experiment="copy") == ImportReport(12, 0, 0)
     rows = again.store.experiments().rows()
@@ -74,14 +66,14 @@ def test_records_in_another_experiment_are_other_trajectories(run: Path, tmp_pat
 
 
 def test_the_parts_of_a_large_file_are_cut_the_same_way_each_time(
-    run: Path, tmp_path: Path, into: Importer, monkeypatch: pytest.MonkeyPatch
+    exported: str, tmp_path: Path, into: Importer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rolltrace.exchange.importer._CHUNK_BYTES", 1000)
     file = tmp_path / "run.jsonl"
-    file.write_text(export(run))
+    file.write_text(exported)
     for _ in range(2):
         into("jsonl", file, project=None)
-        assert export(into.path) == export(run)
+        assert export(into.store) == exported
     assert len(list(into.path.rglob("trajectories--*.parquet"))) > 2
 
 
@@ -91,44 +83,42 @@ OWN = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        ({"rolltrace": None}, "not a record of"),
-        ({"rolltrace": 2}, "newer rolltrace"),
-        ({"trajectory_id": "../../etc"}, "32 hexadecimal"),
-        ({"parent_trajectory_id": 5}, "32 hexadecimal"),
-        ({"project": None}, "project and experiment"),
-        ({"step": "three"}, "step must be a whole number"),
-        ({"step": True}, "step must be a whole number"),
-        ({"step": 1 << 70}, "step must be a whole number"),
-        ({"rollout_n": 0.5}, "rollout_n must be a whole number"),
-        ({"sample_index": [1]}, "sample_index must be"),
-        ({"validate": "no"}, "validate must be"),
-        ({"start_ns": 1 << 64}, "start_ns does not fit"),
-        ({"name": 5}, "name and start_ns"),
-        ({"ops": {}}, None),
-        ({"ops": 5}, "ops must be a list"),
-        ({"ops": [1]}, "ops must be a list"),
-        ({"ops": [{"name": "o"}]}, "no op_id"),
-        ({"ops": [{"op_id": 1 << 64, "name": "o", "start_ns": 1}]}, "op_id does not fit"),
-        ({"ops": [{"op_id": 1, "name": "o", "start_ns": 1, "prompt_tokens": 1 << 40}]}, "prompt_tokens does not fit"),
-        ({"ops": [{"op_id": 1, "name": "o", "start_ns": 1, "children": 7}]}, "children must be"),
-        ({"scores": [{"name": "reward", "value": "high"}]}, "value must be a number"),
-        ({"scores": [{"name": "reward", "value": 10**400}]}, "value is too large"),
-        ({"notes": [{"event": 4}]}, "event must be text"),
-    ],
-)
-def test_a_damaged_record_is_refused_and_the_rest_imported(
-    change: dict[str, Any], reason: str | None, tmp_path: Path, into: Importer
-) -> None:
-    good = {**OWN, "trajectory_id": "f" * 32}
-    file = write(tmp_path / "x.jsonl", [{**OWN, **change}, good])
-    done = into("jsonl", file, project=None)
-    assert (done.imported, done.malformed) == ((2, 0) if reason is None else (1, 1))
-    if reason is not None:
-        assert reason in str(into.bad[0])
-        assert str(into.bad[0]).startswith(f"{file}:1: ")
+DAMAGED: list[tuple[dict[str, Any], str]] = [
+    ({"rolltrace": None}, "not a record of"),
+    ({"rolltrace": 2}, "newer rolltrace"),
+    ({"trajectory_id": "../../etc"}, "32 hexadecimal"),
+    ({"parent_trajectory_id": 5}, "32 hexadecimal"),
+    ({"project": None}, "project and experiment"),
+    ({"step": "three"}, "step must be a whole number"),
+    ({"step": True}, "step must be a whole number"),
+    ({"step": 1 << 70}, "step must be a whole number"),
+    ({"rollout_n": 0.5}, "rollout_n must be a whole number"),
+    ({"sample_index": [1]}, "sample_index must be"),
+    ({"validate": "no"}, "validate must be"),
+    ({"start_ns": 1 << 64}, "start_ns does not fit"),
+    ({"name": 5}, "name and start_ns"),
+    ({"ops": 5}, "ops must be a list"),
+    ({"ops": [1]}, "ops must be a list"),
+    ({"ops": [{"name": "o"}]}, "no op_id"),
+    ({"ops": [{"op_id": 1 << 64, "name": "o", "start_ns": 1}]}, "op_id does not fit"),
+    ({"ops": [{"op_id": 1, "name": "o", "start_ns": 1, "prompt_tokens": 1 << 40}]}, "prompt_tokens does not fit"),
+    ({"ops": [{"op_id": 1, "name": "o", "start_ns": 1, "children": 7}]}, "children must be"),
+    ({"scores": [{"name": "reward", "value": "high"}]}, "value must be a number"),
+    ({"scores": [{"name": "reward", "value": 10**400}]}, "value is too large"),
+    ({"notes": [{"event": 4}]}, "event must be text"),
+]
+"""What is wrong in a record -> what is said of it."""
+
+
+def test_a_damaged_record_is_refused_and_the_rest_imported(tmp_path: Path, into: Importer) -> None:
+    good = [{**OWN, "trajectory_id": letter * 32} for letter in "ef"]
+    no_ops = {**OWN, "ops": {}}  # as some write an empty list
+    records = [good[0], *({**OWN, **change} for change, _ in DAMAGED), no_ops, good[1]]
+    file = write(tmp_path / "x.jsonl", records)
+    assert into("jsonl", file, project=None) == ImportReport(3, 0, len(DAMAGED))
+    for number, (bad, (_, reason)) in enumerate(zip(into.bad, DAMAGED, strict=True), start=2):
+        assert reason in str(bad)
+        assert str(bad).startswith(f"{file}:{number}: ")
 
 
 def test_an_id_that_is_twice_in_a_file_is_refused(tmp_path: Path, into: Importer) -> None:
@@ -161,14 +151,15 @@ def test_text_survives_the_round_trip(tmp_path: Path, byte_level: Tokenizer, int
         Agent(byte_level).generate(byte_level.encode("你好 🚀 \x1b").ids)
         Agent(Letters()).generate(list(map(ord, "你好 🚀")))
     rolltrace.shutdown()
-    first = export(run)
+    recorded = open_store(run)
+    first = export(recorded)
     file = tmp_path / "run.jsonl"
     file.write_text(first)
     assert into("jsonl", file, project=None) == ImportReport(1, 0, 0)
-    assert export(into.path) == first
+    assert export(into.store) == first
     question = "SELECT prompt_text, response_text, piece_chars, tokenizer FROM spans ORDER BY start_ns"
     after = into.store.sql(question).rows()
-    assert after == open_store(run).sql(question).rows()
+    assert after == recorded.sql(question).rows()
     assert [row["prompt_text"] for row in after] == ["你好 🚀 \x1b", "你好 🚀"]
 
 

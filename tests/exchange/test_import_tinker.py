@@ -67,12 +67,12 @@ def run_folder(folder: Path, *, iterations: int = 2) -> Path:
 
 
 def test_a_run_folder_is_imported_as_it_is(tmp_path: Path, into: Importer) -> None:
-    folder = run_folder(tmp_path / "run", iterations=11)
-    assert into("tinker", folder) == ImportReport(45, 0, 0)
+    folder = run_folder(tmp_path / "run", iterations=3)
+    assert into("tinker", folder) == ImportReport(13, 0, 0)
     assert into.bad == []
-    assert [row["size"] for row in into.store.groups(validate=False)] == [2] * 22
-    assert into("tinker", folder) == ImportReport(0, 45, 0)
-    assert into("tinker", folder / "iteration_000003") == ImportReport(0, 4, 0)
+    assert [row["size"] for row in into.store.groups(validate=False)] == [2] * 6
+    assert into("tinker", folder) == ImportReport(0, 13, 0)
+    assert into("tinker", folder / "iteration_000002") == ImportReport(0, 4, 0)
 
 
 def test_a_step_says_whether_and_why_the_episode_ended(tmp_path: Path, into: Importer) -> None:

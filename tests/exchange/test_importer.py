@@ -18,19 +18,19 @@ from .conftest import CHAT, Importer, export, write
 def test_importing_again_changes_nothing(tmp_path: Path, into: Importer) -> None:
     file = write(tmp_path / "x.jsonl", [{"messages": CHAT, "reward": 1}] * 3)
     into("chat", file)
-    before = export(into.path)
+    before = export(into.store)
     assert into("chat", file) == ImportReport(0, 3, 0)
-    assert export(into.path) == before
+    assert export(into.store) == before
     assert into.count("spans") == 9
 
 
 def test_importing_again_after_compaction_changes_nothing(tmp_path: Path, into: Importer) -> None:
     files = [write(tmp_path / f"{n}.jsonl", [{"messages": CHAT, "n": n}]) for n in range(3)]
     into("chat", *files)
-    before = export(into.path)
+    before = export(into.store)
     assert compact(into.path).fewer > 0
     into("chat", *files)
-    assert (export(into.path), into.count("spans")) == (before, 9)
+    assert (export(into.store), into.count("spans")) == (before, 9)
 
 
 def test_a_file_that_has_grown_adds_only_what_is_new(tmp_path: Path, into: Importer) -> None:
@@ -55,9 +55,10 @@ def test_imports_stand_beside_what_was_traced(run: Path, tmp_path: Path) -> None
     into = Importer(run)
     into("chat", write(tmp_path / "x.jsonl", [{"messages": CHAT, "step": 1}]))
     drain(run)
-    shown = into.store.trajectories()
+    store = into.store
+    shown = store.trajectories()
     assert (len(shown), shown.older_runs) == (12, (1, 1)), "what has no run does not hide what was traced"
-    assert len(into.store.trajectories(all_runs=True)) == 13
+    assert len(store.trajectories(all_runs=True)) == 13
 
 
 def test_a_file_that_is_not_there_is_reported(tmp_path: Path, into: Importer) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from rolltrace.keeper import follow_loop, process, sender_loop
+from rolltrace.query import Store, open_store
 from tests.background import kill_keepers
 
 
@@ -24,3 +26,15 @@ def _looking_often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "_LOOK_EVERY_SEC", 0.05)
     monkeypatch.setattr(follow_loop, "_LOOK_EVERY_SEC", 0.02)
     monkeypatch.setattr(sender_loop, "_LOOK_SHARE", 1.0)
+
+
+@functools.lru_cache(maxsize=1)
+def _opened(store: Path) -> Store:
+    return open_store(store)
+
+
+def asked(store: Path) -> Store:
+    """What there is now in a store; it is opened once in a test, as that takes longest."""
+    opened = _opened(store)
+    opened.refresh()
+    return opened

@@ -10,8 +10,8 @@ import rolltrace
 from rolltrace.keeper.outbox import Outbox, SendingPolicy
 from rolltrace.keeper.pending import Item, Pending, asked_for, routed
 from rolltrace.keeper.position import HELD, REFUSED, SENT, Entry
-from rolltrace.query import open_store
 from rolltrace.store import note_routes
+from tests.keeper.conftest import asked
 
 BACKENDS = ["rolltrace", "shipping"]
 
@@ -39,7 +39,7 @@ def trace(number: int, reward: float | None = None) -> rolltrace.TrajectoryHandl
 
 def look(outbox: Outbox, quiet_sec: float = 0.0) -> Pending:
     outbox.position.load()
-    return routed(open_store(outbox.store), outbox, quiet_sec=quiet_sec)
+    return routed(asked(outbox.store), outbox, quiet_sec=quiet_sec)
 
 
 def ids(items: list[Item]) -> set[str]:
@@ -108,8 +108,8 @@ def test_an_experiment_that_was_not_routed_is_not_pending_unless_asked_for(outbo
     rolltrace.init("p", "other", "rolltrace", store=outbox.store)
     trajectory = trace(1)
     assert look(outbox).total == 0
-    assert ids(asked_for(open_store(outbox.store), outbox).send) == {trajectory.id}
-    assert ids(asked_for(open_store(outbox.store), outbox, experiment="e").send) == set()
+    assert ids(asked_for(asked(outbox.store), outbox).send) == {trajectory.id}
+    assert ids(asked_for(asked(outbox.store), outbox, experiment="e").send) == set()
 
 
 def test_a_filter_holds_back_until_it_is_met(outbox: Outbox) -> None:
@@ -120,7 +120,7 @@ def test_a_filter_holds_back_until_it_is_met(outbox: Outbox) -> None:
     unknown.reward(0.1)
     found = look(outbox)
     assert (ids(found.send), found.held_back) == ({bad.id, unknown.id}, 1)
-    assert ids(asked_for(open_store(outbox.store), outbox).send) == {good.id, bad.id, unknown.id}
+    assert ids(asked_for(asked(outbox.store), outbox).send) == {good.id, bad.id, unknown.id}
 
 
 def test_scores_of_what_was_sent_are_updated_whatever_the_filter_says(outbox: Outbox) -> None:
@@ -138,13 +138,13 @@ def test_what_was_held_back_or_refused_is_sent_only_when_asked_for(outbox: Outbo
     trajectory.reward(1.0)
     found = look(outbox)
     assert (found.total, found.held_back) == (0, held_back)
-    assert ids(asked_for(open_store(outbox.store), outbox).send) == {trajectory.id}
+    assert ids(asked_for(asked(outbox.store), outbox).send) == {trajectory.id}
 
 
 def test_again_means_all(outbox: Outbox) -> None:
     trajectory = trace(1)
     note(outbox, look(outbox).send[0])
-    store = open_store(outbox.store)
+    store = asked(outbox.store)
     assert asked_for(store, outbox).total == 0
     assert ids(asked_for(store, outbox, again=True).send) == {trajectory.id}
     assert asked_for(store, outbox, again=True, where="reward > 5").total == 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import functools
+import itertools
 import os
 import random
 import shutil
@@ -22,13 +22,13 @@ from rolltrace.keeper.policy import RetentionPolicy, write_policy
 from rolltrace.keeper.process import follow
 from rolltrace.keeper.retention import Retained, decide, retain
 from rolltrace.keeper.sender_loop import SenderLoop
-from rolltrace.query import Store, open_store
 from rolltrace.store import compact, list_parts, note_routes
 from tests.background import eventually
 from tests.draining import drain
+from tests.keeper.conftest import asked
 from tests.nightly import nightly
 
-STEPS, SAMPLES, GROUP = range(1, 5), range(5), 3
+STEPS, SAMPLES, GROUP = range(1, 4), range(4), 2
 SPREAD, FAILING = 1, 2
 """The sample of which the rollouts have different rewards, and the one of which one fails."""
 ERRORS_AND_EXTREMES = RetentionPolicy(keep=("errors", "extremes"))
@@ -64,20 +64,20 @@ def rollout(step: int | None, sample: Any, n: int, *, reward: float | None = Non
     return trajectory.id
 
 
-def write_run(store: Path, steps: range = STEPS) -> None:
-    # Also before the tests are made one run: what they add belongs to the same groups.
-    rolltrace.init("p", "e", "rolltrace", store=store, drain="off", segment_bytes="64KiB", run="test")
-    for step in steps:
-        for sample in SAMPLES:
-            for n in range(GROUP):
-                reward = float(n) if sample == SPREAD else 1.0
-                rollout(step, sample, n, reward=reward, fail=sample == FAILING and n == 0)
-    rolltrace.shutdown()
+def write_run(store: Path) -> None:
+    """The first step has a journal file of its own, the others share one."""
+    for steps in (STEPS[:1], STEPS[1:]):
+        # Also before the tests are made one run: what they add belongs to the same groups.
+        rolltrace.init("p", "e", "rolltrace", store=store, drain="off", run="test")
+        for step, sample, n in itertools.product(steps, SAMPLES, range(GROUP)):
+            reward = float(n) if sample == SPREAD else 1.0
+            rollout(step, sample, n, reward=reward, fail=sample == FAILING and n == 0)
+        rolltrace.shutdown()
 
 
 @pytest.fixture(scope="session")
 def finished_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Steps 1 to 4, five groups of three rollouts each, drained. To be copied."""
+    """All steps, samples and rollouts, drained. To be copied."""
     store = tmp_path_factory.mktemp("run") / "store"
     write_run(store)
     drain(store)
@@ -93,18 +93,6 @@ def apply(store: Path, policy: RetentionPolicy = ERRORS_AND_EXTREMES) -> Retaine
     with drainer_lock(journal_folder(store)) as alone:
         assert alone
         return retain(store, policy)
-
-
-@functools.lru_cache(maxsize=1)
-def _opened(store: Path) -> Store:
-    return open_store(store)
-
-
-def asked(store: Path) -> Store:
-    """What there is now; opened once, as that takes longest."""
-    found = _opened(store)
-    found.refresh()
-    return found
 
 
 def without_payload(store: Path) -> set[Place]:
@@ -130,15 +118,18 @@ def size(store: Path) -> int:
     return sum(part.stat().st_size for part in list_parts(store, "spans"))
 
 
-DROPPED = {(step, sample) for step in STEPS[:-1] for sample in SAMPLES if sample not in (SPREAD, FAILING)}
+FINISHED = STEPS[:-1]
+PLAIN = len(SAMPLES) - 2
+"""How many samples of a step have one reward and no failure."""
+DROPPED = {(step, sample) for step in FINISHED for sample in SAMPLES if sample not in (SPREAD, FAILING)}
 """What `ERRORS_AND_EXTREMES` does not keep of the finished steps."""
-COUNTED = dict.fromkeys(STEPS[:-1], GROUP * 3)
+COUNTED = dict.fromkeys(FINISHED, GROUP * PLAIN)
 
 
 def test_what_the_policy_does_not_keep_loses_its_payloads(store: Path) -> None:
     before, size_before = summary(store), size(store)
     done = apply(store)
-    assert (done.pruned.trajectories, done.steps) == (len(DROPPED) * GROUP, 3)
+    assert (done.pruned.trajectories, done.steps) == (len(DROPPED) * GROUP, len(FINISHED))
     assert without_payload(store) == DROPPED
     assert losses(store) == COUNTED
     assert summary(store) == before
@@ -151,7 +142,7 @@ def test_with_whole_the_ops_go_too_and_the_summary_stays(store: Path) -> None:
     rows = asked(store).sql("SELECT step, sample_index, kind FROM spans").rows()
     dropped = [row["kind"] for row in rows if (row["step"], int(row["sample_index"])) in DROPPED]
     assert dropped == ["llm"] * (len(DROPPED) * GROUP)
-    assert len(asked(store).sql("SELECT * FROM transitions")) == (4 * 5 - len(DROPPED)) * GROUP
+    assert len(asked(store).sql("SELECT * FROM transitions")) == (len(STEPS) * len(SAMPLES) - len(DROPPED)) * GROUP
     assert summary(store) == before
     assert losses(store) == COUNTED
 
@@ -162,7 +153,7 @@ def test_applying_it_again_changes_nothing(store: Path) -> None:
     assert apply(store).steps == 0
     (journal_folder(store) / "retention.done").unlink()
     again = apply(store)
-    assert (again.steps, again.pruned.trajectories) == (3, 0)
+    assert (again.steps, again.pruned.trajectories) == (len(FINISHED), 0)
     assert list_parts(store) == parts
 
 
@@ -177,32 +168,32 @@ def test_compaction_is_no_reason_to_look_again(store: Path) -> None:
 def test_another_policy_is_applied_to_the_same_steps(store: Path) -> None:
     apply(store)
     done = apply(store, RetentionPolicy(keep=("errors",)))
-    assert (done.steps, done.pruned.trajectories) == (3, 3 * GROUP)
-    assert losses(store) == dict.fromkeys(STEPS[:-1], GROUP * 4)
+    assert (done.steps, done.pruned.trajectories) == (len(FINISHED), len(FINISHED) * GROUP)
+    assert losses(store) == dict.fromkeys(FINISHED, GROUP * (PLAIN + 1))
 
 
 def test_more_steps_can_be_waited_for(store: Path) -> None:
-    apply(store, RetentionPolicy(keep=("errors", "extremes"), after_steps=3))
+    apply(store, RetentionPolicy(keep=("errors", "extremes"), after_steps=2))
     assert set(losses(store)) == {1}
 
 
 def test_a_share_of_the_rest_is_kept_the_same_samples_in_every_step(store: Path) -> None:
     apply(store, RetentionPolicy(keep=(), share=0.5))
-    gone = {step: {sample for each, sample in without_payload(store) if each == step} for step in STEPS[:-1]}
-    assert gone[1] == gone[2] == gone[3]
+    gone = {step: {sample for each, sample in without_payload(store) if each == step} for step in FINISHED}
+    assert gone[1] == gone[2]
     assert 0 < len(gone[1]) < len(SAMPLES)
 
 
 def test_other_experiments_are_left_alone_when_some_are_named(store: Path) -> None:
     assert apply(store, RetentionPolicy(experiments=("other",))).steps == 0
-    assert apply(store, RetentionPolicy(experiments=("other", "e"))).steps == 3
+    assert apply(store, RetentionPolicy(experiments=("other", "e"))).steps == len(FINISHED)
 
 
 def test_looking_changes_nothing(store: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in sorted(store.rglob("*"))}
     decision = decide(store, ERRORS_AND_EXTREMES)
     assert len(decision.drop) == len(DROPPED) * GROUP
-    assert decision.keep == {"extremes": 3 * GROUP, "errors": 3 * GROUP}
+    assert decision.keep == dict.fromkeys(("extremes", "errors"), len(FINISHED) * GROUP)
     assert {path: path.stat().st_mtime_ns for path in sorted(store.rglob("*"))} == before
 
 
@@ -260,7 +251,7 @@ def test_live_data_is_never_touched(store: Path) -> None:
     drain(store)
     apply(store)
     assert without_payload(store) == DROPPED - {(2, 0)}, "the one that ran has no reward"
-    assert losses(store) == {**COUNTED, 1: GROUP * 3 + 1, 2: GROUP * 2}
+    assert losses(store) == {1: GROUP * PLAIN + 1, 2: GROUP * (PLAIN - 1)}
     assert asked(store).trajectory(still_there).reward == 1.0
 
 
@@ -283,7 +274,8 @@ def test_a_part_whose_segment_still_exists_makes_its_step_wait(store: Path) -> N
         part.name.partition("--")[2]
     )}  # fmt: skip
     apply(store)
-    assert set(losses(store)) == {1, 2, 3} - touched
+    assert touched < {*STEPS}, "else this would not tell"
+    assert set(losses(store)) == {*FINISHED} - touched
     segment.unlink()
     apply(store)
     assert losses(store) == COUNTED
@@ -326,7 +318,9 @@ def test_a_real_drainer_process_applies_it_to_finished_steps(tmp_path: Path) -> 
     write_policy_file(tmp_path, '{"keep": ["errors", "extremes"]}')
     write_run(tmp_path)
     with subprocess.Popen([sys.executable, "-m", "rolltrace.keeper", str(tmp_path)]) as keeper:
-        eventually(lambda: losses(tmp_path) == COUNTED)  # counted last, when all parts of a group are pruned
+        remembered = journal_folder(tmp_path) / "retention.done"
+        # Counted last, when all parts of a group are pruned.
+        eventually(lambda: remembered.exists() and losses(tmp_path) == COUNTED)
         keeper.kill()
     assert without_payload(tmp_path) == DROPPED
 
@@ -348,14 +342,14 @@ def test_a_policy_that_cannot_be_used_keeps_everything_and_nobody_from_draining(
     with drainer_lock(journal_folder(tmp_path)):
         follow(tmp_path, idle_sec=0.0, grace_sec=0.0)
     assert without_payload(tmp_path) == set()
-    assert len(summary(tmp_path)) == 4 * 5 * 3
+    assert len(summary(tmp_path)) == len(STEPS) * len(SAMPLES) * GROUP
     assert "did you mean 'extremes'?" in caplog.text
 
 
 def test_killed_for_real_and_done_again_gives_the_same(store: Path) -> None:
     write_policy(store, ERRORS_AND_EXTREMES)
     chance = random.Random(1)
-    for _ in range(nightly(20, 3)):
+    for _ in range(nightly(20, 2)):
         process = subprocess.Popen([sys.executable, "-m", "rolltrace.keeper", str(store)])
         time.sleep(0.5 + chance.random())  # when it is killed is the point; nothing is asserted about time
         os.kill(process.pid, signal.SIGKILL)
@@ -365,7 +359,7 @@ def test_killed_for_real_and_done_again_gives_the_same(store: Path) -> None:
     assert losses(store) == COUNTED
     assert without_payload(store) == DROPPED
     rows = [pq.read_metadata(part).num_rows for part in list_parts(store, "trajectories")]
-    assert sum(rows) == 4 * 5 * 3
+    assert sum(rows) == len(STEPS) * len(SAMPLES) * GROUP
 
 
 def write_policy_file(store: Path, text: str) -> None:

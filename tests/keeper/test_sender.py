@@ -17,7 +17,8 @@ from rolltrace.keeper.outbox import Outbox
 from rolltrace.keeper.pending import Pending, asked_for
 from rolltrace.keeper.position import HELD, REFUSED, SENT
 from rolltrace.keeper.sender import Sender
-from rolltrace.query import Trajectory, open_store
+from rolltrace.query import Trajectory
+from tests.keeper.conftest import asked
 
 
 @rolltrace.rollout_trace_op
@@ -72,11 +73,11 @@ def trace(count: int, name: str = "rollout", size: int = 1, step: int = 1) -> li
 
 def pending(outbox: Outbox) -> Pending:
     outbox.position.load()
-    return asked_for(open_store(outbox.store), outbox)
+    return asked_for(asked(outbox.store), outbox)
 
 
 def sender_of(outbox: Outbox, backend: Recorder) -> Sender:
-    return Sender(open_store(outbox.store), outbox, backend)
+    return Sender(asked(outbox.store), outbox, backend)
 
 
 def test_batches_are_bounded_in_count(outbox: Outbox) -> None:
@@ -149,7 +150,7 @@ def test_an_outage_leaves_what_went_through_before_it(outbox: Outbox) -> None:
 def test_one_that_the_backend_chokes_on_does_not_stop_the_others(outbox: Outbox) -> None:
     (poison,) = trace(1, name="poison")
     backend = Recorder()
-    store = open_store(outbox.store)
+    store = asked(outbox.store)
     working = Sender(store, outbox, backend)
     for _ in range(20):
         made = trace(2)
@@ -181,7 +182,7 @@ def test_during_an_outage_nothing_counts_as_refused(outbox: Outbox) -> None:
 
 
 def test_after_an_outage_batches_grow_again(outbox: Outbox) -> None:
-    trace(100)
+    trace(40)
     backend = Recorder()
     backend.down = True
     working = sender_of(outbox, backend)

@@ -37,8 +37,26 @@ for number in range(count):
         op(number, "x" * 500)
     trajectory.reward(number)
     print(trajectory.id, flush=True)
-loaded = [name for name in sys.modules if "_backend" in name or name in ("pyarrow", "duckdb")]
-assert not loaded, f"the rollout's process loads {loaded}"
+"""
+
+# A process of its own in both modes: the threads that drain and send end with their process only.
+ROLLOUTS = """
+import sys, rolltrace
+store, drain = sys.argv[1:]
+rolltrace.init("p", "e", ["rolltrace", "shipping"], store=store, drain=drain)
+
+@rolltrace.rollout_trace_op
+def op(number):
+    return number
+
+for number in range(5):
+    with rolltrace.rollout_trace_attr(step=1, sample_index=number) as trajectory:
+        op(number)
+    print(trajectory.id, flush=True)
+sys.stdin.readline()
+trajectory.reward(1.0)
+sys.stdin.readline()
+print(*[name for name in sys.modules if "_backend" in name or name in ("pyarrow", "duckdb")])
 """
 
 
@@ -95,17 +113,19 @@ def send_all(store: Path) -> int:
 
 @pytest.mark.parametrize("drain", ["process", "thread"])
 def test_finished_trajectories_are_sent_by_themselves(harbour: Any, store: Path, drain: str) -> None:
-    start(store, drain=drain)
-    made = trace(5)
-    eventually(lambda: len(harbour.sent()) == 5)
-    assert harbour.sent() == {each.id: 1 for each in made}
-    made[0].reward(1.0)
-    eventually(lambda: [line["scores"] for line in harbour.arrived() if line["call"] == "update"] == [[1.0]])
-
-
-def test_the_rollouts_process_loads_no_vendor(harbour: Any, store: Path) -> None:
-    ids = ids_of(work(store, 1, 3))  # the worker looks for itself
-    eventually(lambda: set(harbour.sent()) == ids)
+    command = [sys.executable, "-c", ROLLOUTS, str(store), drain]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as rollouts:
+        assert rollouts.stdin is not None
+        assert rollouts.stdout is not None
+        ids = [rollouts.stdout.readline().strip() for _ in range(5)]
+        eventually(lambda: len(harbour.sent()) == 5)
+        assert harbour.sent() == dict.fromkeys(ids, 1)
+        rollouts.stdin.write("\n")
+        rollouts.stdin.flush()
+        eventually(lambda: [line["scores"] for line in harbour.arrived() if line["call"] == "update"] == [[1.0]])
+        loaded, _ = rollouts.communicate("\n")
+    assert rollouts.returncode == 0
+    assert bool(loaded.strip()) == (drain == "thread"), "the process of the rollouts loads no vendor unless it must"
 
 
 def test_an_outage_delays_and_loses_nothing(harbour: Any, store: Path) -> None:
@@ -134,10 +154,9 @@ def test_one_backends_outage_does_not_delay_another(harbour: Any, store: Path) -
 
 
 def test_a_wrong_key_is_a_message_and_no_retry(harbour: Any, store: Path) -> None:
+    written(store, 1)
     harbour.let("wrong-key")
-    start(store)
-    trace(1)
-    eventually(lambda: state(store).stopped)
+    assert send_all(store) == STOPPED
     assert state(store).stopped == "the key is wrong: set SHIPPING_KEY"
     assert state(store).next_try_ns is None
 

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from rolltrace.lake import Place, Position, kinds
+from rolltrace.lake import LakeAddress, LakePosition, kinds
 from rolltrace.lake.position import lake_path
 from rolltrace.record import NOTES
 from rolltrace.store import Partition, compact, list_parts, merged_into, prepare, write_part
 
 STEP = Partition("p", "e", 1)
-LAKE = Place("/lake")
+LAKE = LakeAddress("/lake")
 
 
 @pytest.fixture
@@ -22,8 +22,8 @@ def store(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def position_of(store: Path) -> Position:
-    position = Position(store, LAKE)
+def position_of(store: Path) -> LakePosition:
+    position = LakePosition(store, LAKE)
     state = position.state
     state.url = LAKE.url
     position.state = state
@@ -41,7 +41,7 @@ def test_what_was_claimed_and_shipped_is_known_after_a_kill_in_the_middle_of_a_l
     position.ship(["x"])
     with (position.folder / "parts.jsonl").open("ab") as file:
         file.write(b'[3, "shipped", ["y')
-    again = Position(store, LAKE)
+    again = LakePosition(store, LAKE)
     again.load()
     assert (again.claimed, again.shipped) == ({"y", "z"}, {"x"})
     again.ship(["y"])
@@ -54,7 +54,7 @@ def test_what_another_host_has_done_since_counts(store: Path) -> None:
     position = position_of(store)
     position.ship(["x"])
     for name in ("0-host", "zz-host"):
-        other = Position(store, LAKE)
+        other = LakePosition(store, LAKE)
         other.load()
         other.folder = other.folder.parent.parent / name / LAKE.name
         other.ship([f"y-{name}"], instead_of=["x"])

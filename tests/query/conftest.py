@@ -123,15 +123,28 @@ def run(request: pytest.FixtureRequest, tmp_path: Path, copied: Callable[..., Pa
 _readers: dict[str, Store] = {}
 
 
+@pytest.fixture
+def reader_of(tmp_path_factory: pytest.TempPathFactory, copied: Callable[..., Path]) -> Callable[[str], Store]:
+    """Call it with a state: a store with `write_run` in it, opened once for all tests that only ask."""
+
+    def opened(state: str) -> Store:
+        if state not in _readers:
+            _readers[state] = open_store(copied(tmp_path_factory.mktemp("read") / "store", write_run_in, state))
+        return _readers[state]
+
+    return opened
+
+
 @pytest.fixture(params=STATES)
-def reader(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, copied: Callable[..., Path]
-) -> Store:
-    """A store with `write_run` in it, opened once for all tests that only ask."""
-    state = request.param
-    if state not in _readers:
-        _readers[state] = open_store(copied(tmp_path_factory.mktemp("read") / "store", write_run_in, state))
-    return _readers[state]
+def reader(request: pytest.FixtureRequest, reader_of: Callable[[str], Store]) -> Store:
+    """The same in every state."""
+    return reader_of(request.param)
+
+
+@pytest.fixture
+def drained_reader(reader_of: Callable[[str], Store]) -> Store:
+    """The same where all is drained: what a copy of that store, before somebody changed it, has in it."""
+    return reader_of("drained")
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ import pytest
 import rolltrace
 from rolltrace.query import Store, ahead, open_store
 from tests.background import eventually
+from tests.nightly import nightly
 
 from .conftest import agent
 
@@ -100,9 +101,10 @@ def test_what_moves_and_what_was_drained_stay_right_while_questions_are_asked(st
     threads = [threading.Thread(target=ask, args=(step,)) for step in (1, None, 1)]
     for thread in threads:
         thread.start()
-    for sample in range(1, 40):
+    last = nightly(40, 20)
+    for sample in range(1, last):
         record(sample)
-        if sample % 10 == 0:
+        if sample % (last // 4) == 0:
             store.refresh()
     rolltrace.shutdown()
     store.refresh()
@@ -110,4 +112,4 @@ def test_what_moves_and_what_was_drained_stay_right_while_questions_are_asked(st
     for thread in threads:
         thread.join()
     assert problems == []
-    assert count(store) == 40
+    assert count(store) == last

@@ -65,6 +65,11 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return store
 
 
+@pytest.fixture(scope="module")
+def store(path: Path) -> Store:
+    return open_store(path)
+
+
 def questions_of(store: Store, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Every statement that the store is asked from now on."""
     asked: list[str] = []
@@ -78,8 +83,7 @@ def questions_of(store: Store, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return asked
 
 
-def test_opening_a_trajectory_reads_no_payload_and_no_tokens(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = open_store(path)
+def test_opening_a_trajectory_reads_no_payload_and_no_tokens(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = questions_of(store, monkeypatch)
     trajectory = store.trajectory(ID)
     assert [(op.name, op.prompt_tokens, op.response_tokens) for op in trajectory.ops[:2]] == [
@@ -89,8 +93,8 @@ def test_opening_a_trajectory_reads_no_payload_and_no_tokens(path: Path, monkeyp
     assert not any("payload" in sql or "logprobs" in sql for sql in asked)
 
 
-def test_every_op_has_what_was_written_in_whatever_order_they_are_asked(path: Path) -> None:
-    trajectory = open_store(path).trajectory(ID)
+def test_every_op_has_what_was_written_in_whatever_order_they_are_asked(store: Store) -> None:
+    trajectory = store.trajectory(ID)
     wanted = growing()
     for number in (89, 0, 50, 1, 88, *range(TURNS)):
         op, span = trajectory.ops[number], wanted[number]
@@ -105,8 +109,7 @@ def test_every_op_has_what_was_written_in_whatever_order_they_are_asked(path: Pa
     assert trajectory.tokens[3] == trajectory.ops[3].tokens
 
 
-def test_a_walk_through_all_ops_makes_few_reads(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = open_store(path)
+def test_a_walk_through_all_ops_makes_few_reads(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     trajectory = store.trajectory(ID)
     asked = questions_of(store, monkeypatch)
     assert sum(len(op.inputs["messages"]) for op in trajectory.walk()) == TURNS * (TURNS + 1) // 2
@@ -123,9 +126,8 @@ def test_so_many_ops_are_read_at_once_as_fit() -> None:
 
 
 def test_a_conversation_is_the_same_from_its_last_telling_as_from_all_ops(
-    path: Path, monkeypatch: pytest.MonkeyPatch
+    store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = open_store(path)
     trajectory = store.trajectory(ID)
     asked = questions_of(store, monkeypatch)
     conversation = trajectory.conversation
@@ -157,8 +159,8 @@ def test_large_rows_are_written_in_several_row_groups(tmp_path: Path, monkeypatc
     assert len(open_store(tmp_path).trajectory(ID).ops[89].inputs["messages"]) == TURNS
 
 
-def test_the_tokens_of_all_turns_are_one_sequence(path: Path) -> None:
-    sequence = open_store(path).trajectory(ID).token_sequence()
+def test_the_tokens_of_all_turns_are_one_sequence(store: Store) -> None:
+    sequence = store.trajectory(ID).token_sequence()
     assert sequence.ids == growing()[-1]["tokens"].to_pylist()
     assert sequence.breaks == []
     assert [(each.start, each.end, each.kind) for each in sequence.segments[:3]] == [

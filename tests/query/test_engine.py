@@ -15,14 +15,13 @@ import pytest
 
 import rolltrace
 from rolltrace.drain import Drainer
-from rolltrace.query import open_store
+from rolltrace.query import Store, open_store
 from rolltrace.record.tables import SPANS
 from rolltrace.store import Partition, list_parts
 from rolltrace.store.merge import replace_parts
-from tests.draining import drain
 from tests.nightly import nightly
 
-from .conftest import agent, start, write_run, write_run_in
+from .conftest import agent, start, write_run_in
 
 
 @pytest.fixture
@@ -48,16 +47,31 @@ def foreign(part: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore::rolltrace.query.IncompleteWarning")
 @pytest.mark.parametrize("damage", [cut, empty, garbage, foreign])
-@pytest.mark.parametrize("table", ["spans", "trajectories", "scores"])
-def test_a_damaged_part_is_left_out_and_named(store_path: Path, damage: Callable[[Path], None], table: str) -> None:
-    victim = next(part for part in list_parts(store_path, table) if part.parent.name == "step=10")
-    damage(victim)
+def test_a_damaged_part_is_left_out_and_named(store_path: Path, damage: Callable[[Path], None]) -> None:
+    victims = {
+        next(part for part in list_parts(store_path, table) if part.parent.name == step)
+        for table, step in (("spans", "step=10"), ("trajectories", "step=-1"), ("scores", "step=10"))
+    }
+    for victim in victims:
+        damage(victim)
     store = open_store(store_path)
     assert len(store.trajectories(step=0)) == 8
     assert len(store.trajectories()) >= 13
-    ((path, reason),) = store.damaged()
-    assert path == victim
-    assert reason
+    damaged = store.damaged()
+    assert {path for path, _ in damaged} == victims
+    assert all(reason for _, reason in damaged)
+
+
+def test_a_question_about_the_only_step_there_is_reads_nothing_that_was_read_for_all(tmp_path: Path) -> None:
+    start(tmp_path)
+    store = open_store(tmp_path)
+    for step in (1, 2):
+        with rolltrace.rollout_trace_attr(step, step=step):
+            agent("x")
+        store.refresh()
+        assert len(store.trajectories()) == step
+        assert [row["step"] for row in store.trajectories(step=1)] == [1]
+        assert len(store._engine._snapshot.cursors) == step
 
 
 def test_a_flipped_bit_is_found_by_its_checksum(store_path: Path) -> None:
@@ -80,8 +94,8 @@ def test_a_part_that_goes_while_we_ask_is_no_fault(store_path: Path) -> None:
     assert store.damaged() == []
 
 
-def test_a_compacted_part_stands_for_those_it_names(store_path: Path, tmp_path: Path) -> None:
-    expected = open_store(store_path).trajectories().rows()
+def test_a_compacted_part_stands_for_those_it_names(store_path: Path, drained_reader: Store) -> None:
+    expected = drained_reader.trajectories().rows()
     folder = Partition("p", "e", 0).folder(store_path)
     parts = [part for part in list_parts(store_path, "spans") if part.parent == folder]
     rows = pa.concat_tables([pq.ParquetFile(part).read() for part in parts])
@@ -92,14 +106,11 @@ def test_a_compacted_part_stands_for_those_it_names(store_path: Path, tmp_path: 
     assert open_store(store_path).trajectories().rows() == expected
 
 
-def test_journals_of_compacted_parts_are_not_counted_twice(tmp_path: Path) -> None:
-    import shutil
-
-    store = tmp_path / "store"
-    write_run(store)
-    shutil.copytree(store / "journal", tmp_path / "kept")
-    drain(store)
-    expected = open_store(store).trajectories().rows()
+def test_journals_of_compacted_parts_are_not_counted_twice(
+    tmp_path: Path, copied: Callable[..., Path], reader_of: Callable[[str], Store]
+) -> None:
+    store = copied(tmp_path / "store", write_run_in, "drainer killed before it removed journals")
+    expected = reader_of("drainer killed before it removed journals").trajectories().rows()
     for table in ("spans", "trajectories", "scores"):
         for step in (-1, 0, 10, None):
             place = Partition("p", "e", step)
@@ -110,14 +121,12 @@ def test_journals_of_compacted_parts_are_not_counted_twice(tmp_path: Path) -> No
                 replace_parts(store, place, spec, parts, rows)
                 for part in parts:
                     part.unlink()
-    shutil.rmtree(store / "journal")
-    (tmp_path / "kept").rename(store / "journal")
     assert open_store(store).trajectories().rows() == expected
 
 
 @pytest.mark.filterwarnings("ignore::rolltrace.query.IncompleteWarning")
-def test_an_unreadable_journal_is_reported(tmp_path: Path) -> None:
-    write_run(tmp_path)
+def test_an_unreadable_journal_is_reported(tmp_path: Path, copied: Callable[..., Path]) -> None:
+    copied(tmp_path, write_run_in, "undrained")
     first = sorted(tmp_path.glob("journal/*/*.seg"))[0]
     first.write_bytes(b"no journal")
     store = open_store(tmp_path)
@@ -147,7 +156,7 @@ def test_readers_see_every_op_once_while_it_is_drained(tmp_path: Path, fresh: Ca
     thread = threading.Thread(target=drain_on)
     thread.start()
     try:
-        while written < nightly(48, 24) and not failures:
+        while written < nightly(48, 16) and not failures:
             for _ in range(4):
                 with rolltrace.rollout_trace_attr(written, step=written % 3) as trajectory:
                     agent("x" * 3000)
@@ -170,8 +179,8 @@ def test_a_damaged_part_is_left_out_for_all_who_ask_at_once(store_path: Path) ->
     cut(victim)
     store = open_store(store_path)
     with ThreadPoolExecutor(8) as pool:
-        asked = [pool.submit(store.trajectories, step=step) for step in (0, 10, None) * 6]
+        asked = [pool.submit(store.trajectories, step=step) for step in (0, 10, None) * nightly(6, 3)]
         counts = [len(each.result()) for each in asked]
-    assert counts[::3] == [8] * 6
+    assert counts[::3] == [8] * nightly(6, 3)
     assert len(store.trajectories()) == counts[-1]
     assert [path for path, _ in store.damaged(thorough=True)] == [victim]

@@ -9,7 +9,7 @@ import pytest
 
 import rolltrace
 from rolltrace.errors import NotFoundError
-from rolltrace.query import Scope, group_record_list, open_store, outline_of
+from rolltrace.query import Scope, Store, group_record_list, open_store, outline_of
 from rolltrace.query.finished import survey
 from rolltrace.query.summarise import summarise_steps
 from tests.draining import drain
@@ -50,8 +50,15 @@ def groups(request: pytest.FixtureRequest, tmp_path: Path, copied: Callable[...,
     return copied(tmp_path / "store", write_groups, request.param)
 
 
-def test_they_are_no_rollouts(groups: Path) -> None:
-    store = open_store(groups)
+@pytest.fixture(params=STATES, scope="module")
+def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Store:
+    """The same, for tests that only ask."""
+    path = tmp_path_factory.mktemp("groups") / "store"
+    write_groups(path, request.param)
+    return open_store(path)
+
+
+def test_they_are_no_rollouts(store: Store) -> None:
     assert len(store.trajectories()) == 4
     assert [row["size"] for row in store.groups()] == [2, 2]
     (step,) = store.steps().rows()
@@ -62,8 +69,7 @@ def test_they_are_no_rollouts(groups: Path) -> None:
     assert len(store.unmatched_scores()) == 0
 
 
-def test_they_are_shown_with_their_group(groups: Path) -> None:
-    store = open_store(groups)
+def test_they_are_shown_with_their_group(store: Store) -> None:
     (record,) = store.group_records(1, 8)
     assert (record.name, record.sample_index, record.step, record.rollout_n) == ("preferences", 8, 1, None)
     assert [op.inputs for op in record.ops] == [{"messages": [{"role": "user", "content": "which of 8?"}]}]
@@ -93,16 +99,15 @@ def test_a_group_has_the_records_of_its_newest_run(tmp_path: Path) -> None:
     assert len(group_record_list(store, Scope(all_runs=True))) == 2
 
 
-def test_they_are_listed_with_their_number_of_ops(groups: Path) -> None:
-    listed = group_record_list(open_store(groups), Scope(step=1))
+def test_they_are_listed_with_their_number_of_ops(store: Store) -> None:
+    listed = group_record_list(store, Scope(step=1))
     assert [(each["name"], each["sample_index"], each["ops"], each["errors"]) for each in listed] == [
         ("preferences", 7, 1, 0),
         ("preferences", 8, 1, 0),
     ]
 
 
-def test_the_outline_of_a_rollout_has_them_and_they_have_one_too(groups: Path) -> None:
-    store = open_store(groups)
+def test_the_outline_of_a_rollout_has_them_and_they_have_one_too(store: Store) -> None:
     (row,) = store.trajectories(sample_index=7, rollout_n=0).rows()
     (record,) = outline_of(store, row["trajectory_id"]).group_records
     outline = outline_of(store, record["trajectory_id"][:12])
@@ -112,8 +117,7 @@ def test_the_outline_of_a_rollout_has_them_and_they_have_one_too(groups: Path) -
     assert outline.group_records == [record]
 
 
-def test_calls_of_other_models_are_no_turns_of_the_policy(groups: Path) -> None:
-    store = open_store(groups)
+def test_calls_of_other_models_are_no_turns_of_the_policy(store: Store) -> None:
     (row,) = store.trajectories(sample_index=7, rollout_n=0).rows()
     assert (row["turns"], row["response_tokens"], row["policy_version_max"]) == (1, 4, 2)
     assert row["flags"] == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shutil
 import statistics
 from itertools import combinations
 from pathlib import Path
@@ -14,7 +15,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import rolltrace
-from rolltrace.query import FilterError, QueryError, open_store
+from rolltrace.query import FilterError, QueryError, Store, open_store
 from rolltrace.query.group_views import GROUP_COLUMNS, groups_select, pass_at
 from tests.draining import drain
 from tests.nightly import nightly
@@ -51,7 +52,7 @@ def group(database: duckdb.DuckDBPyConnection, rewards: list[float | None], thre
     return dict(zip(names, values))
 
 
-@settings(max_examples=nightly(1000, 60), deadline=None)
+@settings(max_examples=nightly(1000, 30), deadline=None)
 @given(rewards=REWARDS.filter(bool), threshold=st.sampled_from([0.0, 0.5, -1.0]))
 @example(rewards=[None, None], threshold=0.0)
 @example(rewards=[NAN, NAN], threshold=0.0)
@@ -88,10 +89,11 @@ def test_pass_at_k_is_the_share_of_all_choices_of_k_in_which_one_passes(n: int) 
             assert duckdb.sql(sql).fetchall() == [(expected,)], (n, passed, k)
 
 
-@pytest.fixture(params=[False, True], ids=["undrained", "drained"])
-def store_path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+@pytest.fixture(params=[False, True], ids=["undrained", "drained"], scope="module")
+def store_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two steps; in each, sample 2 has rewards 0 and 1, sample 10 twice 0.5, and sample x none."""
-    start(tmp_path)
+    path = tmp_path_factory.mktemp("groups")
+    start(path)
     for step in (1, 2):
         for sample, rewards in ((2, (0.0, 1.0)), (10, (0.5, 0.5)), ("x", (None, None))):
             for n, reward in enumerate(rewards):
@@ -104,12 +106,17 @@ def store_path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
         raise RuntimeError("kaputt")
     rolltrace.shutdown()
     if request.param:
-        drain(tmp_path)
-    return tmp_path
+        drain(path)
+    return path
 
 
-def test_groups_are_listed_in_the_order_of_the_run(store_path: Path) -> None:
-    rows = open_store(store_path).groups().rows()
+@pytest.fixture(scope="module")
+def store(store_path: Path) -> Store:
+    return open_store(store_path)
+
+
+def test_groups_are_listed_in_the_order_of_the_run(store: Store) -> None:
+    rows = store.groups().rows()
     assert [(row["step"], row["validate"], row["sample_index"]) for row in rows] == [
         (1, False, 2), (1, False, 10), (1, False, "x"), (1, True, 2), (2, False, 2), (2, False, 10), (2, False, "x"),
     ]  # fmt: skip
@@ -123,32 +130,29 @@ def test_groups_are_listed_in_the_order_of_the_run(store_path: Path) -> None:
     assert (failed["errors"], failed["best"]) == (1, None)
 
 
-def test_best_and_worst_are_trajectories(store_path: Path) -> None:
-    store = open_store(store_path)
+def test_best_and_worst_are_trajectories(store: Store) -> None:
     (row,) = store.groups(step=1, sample_index=2, validate=False).rows()
     assert [store.trajectory(row[name]).reward for name in ("best", "worst")] == [1.0, 0.0]
 
 
-def test_the_threshold_says_what_passes_in_filters_too(store_path: Path) -> None:
-    store = open_store(store_path)
+def test_the_threshold_says_what_passes_in_filters_too(store: Store) -> None:
     assert [row["passed"] for row in store.groups(step=2, threshold=0.5)] == [1, 0, 0]
     assert [row["sample_index"] for row in store.groups(step=2, where="group.pass_rate = 1")] == [10]
     assert [row["sample_index"] for row in store.groups(step=2, where="group.pass_rate = 0", threshold=0.5)] == [10]
 
 
-def test_pass_at_k_is_missing_where_there_are_too_few(store_path: Path) -> None:
-    result = open_store(store_path).groups(step=1, validate=False, k=[1, 2, 3])
+def test_pass_at_k_is_missing_where_there_are_too_few(store: Store) -> None:
+    result = store.groups(step=1, validate=False, k=[1, 2, 3])
     assert result.columns[-3:] == ["pass@1", "pass@2", "pass@3"]
     assert [(row["pass@1"], row["pass@2"], row["pass@3"]) for row in result] == [
         (0.5, 1.0, None),
         (1.0, 1.0, None),
         (None, None, None),
     ]
-    assert open_store(store_path).groups(step=1, k=1, order="-pass@1").rows()[0]["sample_index"] == 10
+    assert store.groups(step=1, k=1, order="-pass@1").rows()[0]["sample_index"] == 10
 
 
-def test_a_filter_finds_groups_that_hold_such_a_trajectory(store_path: Path) -> None:
-    store = open_store(store_path)
+def test_a_filter_finds_groups_that_hold_such_a_trajectory(store: Store) -> None:
 
     def samples(where: str) -> list[Any]:
         return [(row["step"], row["sample_index"]) for row in store.groups(where=where, validate=False)]
@@ -162,20 +166,19 @@ def test_a_filter_finds_groups_that_hold_such_a_trajectory(store_path: Path) -> 
     assert len(store.trajectories(where="group.zero_variance = true")) == 4
 
 
-def test_groups_are_sorted_and_limited(store_path: Path) -> None:
-    rows = open_store(store_path).groups(order="-std,step", limit=2).rows()
+def test_groups_are_sorted_and_limited(store: Store) -> None:
+    rows = store.groups(order="-std,step", limit=2).rows()
     assert [(row["step"], row["sample_index"]) for row in rows] == [(1, 2), (2, 2)]
 
 
-def test_steps_tell_how_many_passed_and_how_many_groups_are_flat(store_path: Path) -> None:
-    rows = open_store(store_path).steps().rows()
+def test_steps_tell_how_many_passed_and_how_many_groups_are_flat(store: Store) -> None:
+    rows = store.steps().rows()
     assert [(row["step"], row["validate"]) for row in rows] == [(1, False), (1, True), (2, False)]
     assert [row["pass_rate"] for row in rows] == [0.75, None, 0.75]
     assert [row["zero_variance_share"] for row in rows] == [0.5, None, 0.5]
 
 
-def test_wrong_arguments_are_explained(store_path: Path) -> None:
-    store = open_store(store_path)
+def test_wrong_arguments_are_explained(store: Store) -> None:
     with pytest.raises(QueryError, match="groups cannot be sorted by 'rewrad'"):
         store.groups(order="rewrad")
     with pytest.raises(QueryError, match=r"k must be a number of rollouts, or several such as \[1, 4, 8\]; not 0"):
@@ -186,15 +189,14 @@ def test_wrong_arguments_are_explained(store_path: Path) -> None:
         store.groups(where="group.sd = 0")
 
 
-def test_a_group_is_compared_as_a_whole(store_path: Path) -> None:
-    found = open_store(store_path).compare_group(1, 2, validate=False)
+def test_a_group_is_compared_as_a_whole(store: Store) -> None:
+    found = store.compare_group(1, 2, validate=False)
     assert [each.rollout_n for each in found.trajectories] == [0, 1]
     assert (found.best, found.first_diverging_turn) == (1, 0)
     assert [parting.turn for parting in found.partings] == [0, None]
 
 
-def test_a_group_that_cannot_be_compared_is_explained(store_path: Path) -> None:
-    store = open_store(store_path)
+def test_a_group_that_cannot_be_compared_is_explained(store: Store, tmp_path: Path) -> None:
     with pytest.raises(
         QueryError, match="several groups with step 1, sample 2; choose one with validate=: False, True"
     ):
@@ -203,12 +205,13 @@ def test_a_group_that_cannot_be_compared_is_explained(store_path: Path) -> None:
         store.compare_group(1, 2, validate=True)
     with pytest.raises(QueryError, match="step 7, sample 2 has none"):
         store.compare_group(7, 2)
-    start(store_path, experiment_name="other")
+    copy = Path(shutil.copytree(store.path, tmp_path / "copy"))
+    start(copy, experiment_name="other")
     for n in range(2):
         with rolltrace.rollout_trace_attr(10, step=1, rollout_n=n):
             pass
     rolltrace.shutdown()
-    store.refresh()
+    two_experiments = open_store(copy)
     with pytest.raises(QueryError, match="choose one with experiment=: 'e', 'other'"):
-        store.compare_group(1, 10)
-    assert len(store.compare_group(1, 10, experiment="other").trajectories) == 2
+        two_experiments.compare_group(1, 10)
+    assert len(two_experiments.compare_group(1, 10, experiment="other").trajectories) == 2

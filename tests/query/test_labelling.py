@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import shutil
 from pathlib import Path
 
@@ -56,24 +55,25 @@ def ids(store: Store, where: str | None = None) -> list[tuple[int, int]]:
     return [(row["sample_index"], row["rollout_n"]) for row in store.trajectories(where=where)]
 
 
-def some_id(store: Store) -> str:
-    return str(store.trajectories().rows()[0]["trajectory_id"])
+@pytest.fixture(scope="module")
+def some_id(labelled: Store) -> str:
+    """The id of a trajectory, the same in every copy."""
+    return str(labelled.trajectories().rows()[0]["trajectory_id"])
 
 
-def test_each_author_has_the_last_word_of_their_own(store: Store) -> None:
-    trajectory_id = some_id(store)
-    store.label(trajectory_id, "hack", author="ann")
-    store.label(trajectory_id, "hack", "severe", author="bob")
-    store.label(trajectory_id, "hack", None, author="ann")
-    trajectory = store.trajectory(trajectory_id)
+def test_each_author_has_the_last_word_of_their_own(store: Store, some_id: str) -> None:
+    store.label(some_id, "hack", author="ann")
+    store.label(some_id, "hack", "severe", author="bob")
+    store.label(some_id, "hack", None, author="ann")
+    trajectory = store.trajectory(some_id)
     assert trajectory.labels == ["hack"]
     assert [(each.author, each.label) for each in trajectory.given_labels] == [("bob", "severe")]
     assert [(each.author, each.label) for each in trajectory.scores if each.name == "hack"] == [
         ("ann", "yes"), ("bob", "severe"), ("ann", None),
     ]  # fmt: skip
-    store.label(trajectory_id, "hack", None, author="bob")
-    assert store.trajectory(trajectory_id).labels == []
-    assert "hack" not in store.trajectory(trajectory_id).newest_scores
+    store.label(some_id, "hack", None, author="bob")
+    assert store.trajectory(some_id).labels == []
+    assert "hack" not in store.trajectory(some_id).newest_scores
 
 
 def test_a_label_given_by_coordinates_is_that_of_the_trajectory(store: Store) -> None:
@@ -108,8 +108,8 @@ def test_filters_ask_for_labels_values_and_authors(
     assert ids(labelled, where) == expected
 
 
-def test_a_label_on_a_turn_is_about_its_op(store: Store) -> None:
-    trajectory = store.trajectory(some_id(store))
+def test_a_label_on_a_turn_is_about_its_op(store: Store, some_id: str) -> None:
+    trajectory = store.trajectory(some_id)
     op = trajectory.ops[1]
     store.label(trajectory, "good", author="ann", turn=1)
     store.label(trajectory, "good", author="ann")
@@ -120,31 +120,32 @@ def test_a_label_on_a_turn_is_about_its_op(store: Store) -> None:
     assert [(row["name"], row["op_id"]) for row in store.labels(step=3)] == [("good", op.op_id)]
 
 
-def test_a_note_of_the_same_author_takes_the_place_of_the_one_before(store: Store) -> None:
-    trajectory_id = some_id(store)
-    store.score(trajectory_id, "note", "by a program")
+def test_a_note_of_the_same_author_takes_the_place_of_the_one_before(store: Store, some_id: str) -> None:
+    store.score(some_id, "note", "by a program")
     for author, text in (("ann", "first"), ("bob", "mine"), ("ann", "second")):
-        store.label(trajectory_id, "note", text, author=author)
-    notes = store.trajectory(trajectory_id).human_notes
+        store.label(some_id, "note", text, author=author)
+    notes = store.trajectory(some_id).human_notes
     assert [(note.text, note.fields.get("author")) for note in notes] == [
         ("by a program", None), ("mine", "bob"), ("second", "ann"),
     ]  # fmt: skip
 
 
 def test_what_is_said_survives_draining_compaction_and_another_reader(store: Store) -> None:
-    random.seed(1)
-    expected: dict[tuple[int, int], set[str]] = {}
-    for _ in range(12):
-        place, name = (random.choice((1, 2)), random.choice((0, 1))), random.choice(("good", "bad"))
-        held = expected.setdefault(place, set())
-        store.label((3, *place), name, None if name in held else "yes", author="ann")
-        held ^= {name}
+    kept, taken_back, given_again = (1, 0), (1, 1), (2, 0)
+    for place, value in (
+        (kept, "yes"), (taken_back, "yes"), (given_again, "yes"), (taken_back, None), (given_again, None),
+        (given_again, "yes"),
+    ):  # fmt: skip
+        store.label((3, *place), "good", value, author="ann")
+    store.label((3, *kept), "bad", author="ann")
+    expected = {kept: ["bad", "good"], taken_back: [], given_again: ["good"], (2, 1): []}
     for compacted in (False, True):
         drain(store.path, compacted=compacted)
-        read = open_store(store.path)
-        for row in read.trajectories():
-            assert set(row["labels"]) == expected.get((row["sample_index"], row["rollout_n"]), set())
-            assert set(read.trajectory(row["trajectory_id"]).labels) == set(row["labels"])
+        with open_store(store.path) as read:
+            rows = read.trajectories().rows()
+            assert {(row["sample_index"], row["rollout_n"]): row["labels"] for row in rows} == expected
+            for row in rows:
+                assert read.trajectory(row["trajectory_id"]).labels == row["labels"]
 
 
 @pytest.mark.parametrize(
@@ -166,19 +167,18 @@ def test_what_makes_no_sense_is_refused(labelled: Store, name: str, value: str, 
         labelled.label((3, 1, 0), name, value, author=author)
 
 
-def test_what_is_not_there_is_named(store: Store) -> None:
-    trajectory_id = some_id(store)
+def test_what_is_not_there_is_named(store: Store, some_id: str) -> None:
     with pytest.raises(NotFoundError, match="has no turn 2; turns are model calls, counted from 0"):
-        store.label(trajectory_id, "hack", turn=2)
+        store.label(some_id, "hack", turn=2)
     with pytest.raises(NotFoundError, match="has no op 7"):
-        store.label(trajectory_id, "hack", op_id=7)
+        store.label(some_id, "hack", op_id=7)
     with pytest.raises(NotFoundError, match="step 3, sample 9, rollout 0 in p / e"):
         store.label((3, 9, 0), "hack")
     with pytest.raises(QueryError):
         store.label("ffffffffffff", "hack", project="p", experiment="e")
-    store.label(trajectory_id, "hack", author="ann")
+    store.label(some_id, "hack", author="ann")
     with pytest.raises(NotFoundError, match=r"bob gave .* no label 'hack'; it was given by ann: name the author"):
-        store.label(trajectory_id, "hack", None, author="bob")
+        store.label(some_id, "hack", None, author="bob")
 
 
 def test_the_filter_bar_offers_labels_and_their_authors(store: Store) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -29,10 +30,20 @@ def python(code: str) -> str:
 
 def told(tmp_path: Any, play: Any) -> list[ShownMessage]:
     """The messages of what a function plays."""
+    (messages,) = all_told(tmp_path, [play])
+    return messages
+
+
+def all_told(tmp_path: Any, plays: list[Any]) -> list[list[ShownMessage]]:
+    """The same of several functions, each in a trajectory of its own."""
     rolltrace.init("p", "e", "rolltrace", store=tmp_path, drain="off")
-    with rolltrace.rollout_trace_attr(1, 1, 0) as trajectory:
-        play()
-    return messages_of_trajectory(rolltrace.open(tmp_path).trajectory(trajectory.id))
+    ids = []
+    for n, play in enumerate(plays):
+        with rolltrace.rollout_trace_attr(1, 1, n) as trajectory:
+            play()
+        ids.append(trajectory.id)
+    store = rolltrace.open(tmp_path)
+    return [messages_of_trajectory(store.trajectory(each)) for each in ids]
 
 
 def shown(message: ShownMessage) -> list[tuple[str, str]]:
@@ -108,22 +119,22 @@ def test_a_call_in_the_text_that_is_no_json_stays_there(tmp_path: Any) -> None:
     assert shown(told(tmp_path, lambda: generate([USER], text))[1]) == [("text", text)]
 
 
-@pytest.mark.parametrize(
-    ("reply", "parts"),
-    [
-        ({"content": "<think>\nhm\n</think>\nyes"}, [("reasoning", "hm"), ("text", "yes")]),
-        ({"content": "<think>never ends"}, [("reasoning", "never ends")]),
-        ({"content": "yes", "reasoning_content": "hm"}, [("reasoning", "hm"), ("text", "yes")]),
-        ({"content": '{"a": [1]}'}, [("json", '{"a": [1]}')]),
-        ({"content": "{not json}"}, [("text", "{not json}")]),
-        ({"content": [{"type": "text", "text": "a"}, {"type": "thinking", "thinking": "b"}, {"type": "x", "y": 1}]},
-         [("reasoning", "b"), ("text", "a"), ("json", '{"type": "x", "y": 1}')]),
-        ({"content": "<b>&amp;</b>\x1b[31m"}, [("text", "<b>&amp;</b>\x1b[31m")]),
-    ],
-)  # fmt: skip
-def test_content_is_taken_apart(tmp_path: Any, reply: dict[str, Any], parts: list[tuple[str, str]]) -> None:
-    message = told(tmp_path, lambda: generate([USER], {"role": "assistant", **reply}))[1]
-    assert shown(message) == parts
+REPLIES: list[tuple[dict[str, Any], list[tuple[str, str]]]] = [
+    ({"content": "<think>\nhm\n</think>\nyes"}, [("reasoning", "hm"), ("text", "yes")]),
+    ({"content": "<think>never ends"}, [("reasoning", "never ends")]),
+    ({"content": "yes", "reasoning_content": "hm"}, [("reasoning", "hm"), ("text", "yes")]),
+    ({"content": '{"a": [1]}'}, [("json", '{"a": [1]}')]),
+    ({"content": "{not json}"}, [("text", "{not json}")]),
+    ({"content": [{"type": "text", "text": "a"}, {"type": "thinking", "thinking": "b"}, {"type": "x", "y": 1}]},
+     [("reasoning", "b"), ("text", "a"), ("json", '{"type": "x", "y": 1}')]),
+    ({"content": "<b>&amp;</b>\x1b[31m"}, [("text", "<b>&amp;</b>\x1b[31m")]),
+]  # fmt: skip
+"""Replies, and the parts of the messages that they are shown as."""
+
+
+def test_content_is_taken_apart(tmp_path: Any) -> None:
+    plays = [partial(generate, [USER], {"role": "assistant", **reply}) for reply, _ in REPLIES]
+    assert [shown(messages[1]) for messages in all_told(tmp_path, plays)] == [parts for _, parts in REPLIES]
 
 
 def test_a_result_that_nobody_asked_for_is_a_message_of_its_own(tmp_path: Any) -> None:

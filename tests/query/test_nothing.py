@@ -8,6 +8,7 @@ import pytest
 
 import rolltrace
 from rolltrace.cli import main
+from rolltrace.query import Store
 from rolltrace.store import prepare
 
 
@@ -22,12 +23,17 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for experiment in ("grpo-a", "grpo-b"):
         rolltrace.init("p", experiment, "rolltrace", store=store, drain="off", quiet=True, run=f"run of {experiment}")
         for step in (1, 2, 3):
-            for sample in range(12):
+            for sample in range(12 if step == 1 else 1):
                 with rolltrace.rollout_trace_attr(step=step, sample_index=sample, level="hard") as trajectory:
                     search("x")
                     trajectory.reward(0.5)
         rolltrace.shutdown()
     return store
+
+
+@pytest.fixture(scope="module")
+def opened(store: Path) -> Store:
+    return rolltrace.open(store)
 
 
 @pytest.mark.parametrize(
@@ -53,29 +59,29 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ],
 )
 def test_a_value_that_does_not_exist_is_told_with_what_there_is(
-    store: Path, conditions: dict[str, object], reason: str
+    opened: Store, conditions: dict[str, object], reason: str
 ) -> None:
-    answer = rolltrace.open(store).trajectories(**conditions)  # type: ignore[arg-type]
+    answer = opened.trajectories(**conditions)  # type: ignore[arg-type]
     why = answer.why_empty()
-    assert why.startswith(f"no trajectories in the store '{store}' meet the filter; {reason}")
+    assert why.startswith(f"no trajectories in the store '{opened.path}' meet the filter; {reason}")
     assert why in repr(answer)
 
 
 @pytest.mark.parametrize(
     "where", ["reward > 7", "not status = 'ok'", "status != 'ok'", "step = 1 and reward = 0.5 and step = 2"]
 )
-def test_values_that_exist_but_not_together_are_no_mistake(store: Path, where: str) -> None:
-    answer = rolltrace.open(store).trajectories(where=where)
-    assert answer.why_empty() == f"no trajectories in the store '{store}' meet the filter"
+def test_values_that_exist_but_not_together_are_no_mistake(opened: Store, where: str) -> None:
+    answer = opened.trajectories(where=where)
+    assert answer.why_empty() == f"no trajectories in the store '{opened.path}' meet the filter"
 
 
-def test_an_answer_with_rows_explains_nothing(store: Path) -> None:
-    assert rolltrace.open(store).trajectories(step=1).why_empty() == ""
+def test_an_answer_with_rows_explains_nothing(opened: Store) -> None:
+    assert opened.trajectories(step=1).why_empty() == ""
 
 
-def test_paging_is_blamed_for_what_it_leaves_out(store: Path) -> None:
-    answer = rolltrace.open(store).trajectories(limit=10, offset=1000)
-    assert answer.why_empty() == f"no rows of the store '{store}' with limit 10 and offset 1000"
+def test_paging_is_blamed_for_what_it_leaves_out(opened: Store) -> None:
+    answer = opened.trajectories(limit=10, offset=1000)
+    assert answer.why_empty() == f"no rows of the store '{opened.path}' with limit 10 and offset 1000"
 
 
 def test_an_empty_store_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

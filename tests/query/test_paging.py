@@ -15,10 +15,10 @@ MATHS = Scope(project="maths", experiment="grpo-7b")
 @pytest.mark.parametrize("order", ["reward", "-reward", "sample,-rollout_n", "-flags", "tags", "-end_ns"])
 def test_every_order_has_every_row_once(demo: Store, order: str) -> None:
     seen: list[str] = []
-    page = trajectory_page(demo, MATHS, order=order, limit=10)
+    page = trajectory_page(demo, MATHS, order=order, limit=20)
     seen += [row["trajectory_id"] for row in page.rows]
     while page.next is not None:
-        page = trajectory_page(demo, MATHS, order=order, limit=10, after=page.next)
+        page = trajectory_page(demo, MATHS, order=order, limit=20, after=page.next)
         seen += [row["trajectory_id"] for row in page.rows]
     assert len(seen) == len(set(seen)) == page.total == len(demo.trajectories(project="maths", experiment="grpo-7b"))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -21,14 +21,14 @@ DRAINED = ("nothing", "rollouts", "all", "all, compacted")
 
 
 class Run:
-    """Rollouts of two steps, and then a trainer that scores them: two writers, and a drainer where it is asked for."""
+    """Rollouts of four steps, and then a trainer that scores them: two writers, and a drainer where it is asked for."""
 
     def __init__(self, store: Path, drained: str) -> None:
         self.store = store
         self._drained = drained
         self.ids: dict[tuple[int, int, int], str] = {}
         start(store)
-        for step in (1, 2):
+        for step in (1, 2, 3, 4):
             for sample in (3, 4):
                 for n in range(2):
                     with rolltrace.rollout_trace_attr(sample, step=step, rollout_n=n) as trajectory:
@@ -47,42 +47,66 @@ class Run:
         return open_store(self.store)
 
 
-@pytest.fixture(params=DRAINED)
-def run(request: pytest.FixtureRequest, tmp_path: Path) -> Run:
-    return Run(tmp_path, request.param)
+class Scored(NamedTuple):
+    """A run whose trainer has ended."""
+
+    ids: dict[tuple[int, int, int], str]
+    store: Store
+
+
+@pytest.fixture(params=DRAINED, scope="module")
+def scored(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Scored:
+    """A run with scores of all kinds, for tests that only ask."""
+    run = Run(tmp_path_factory.mktemp("scored"), request.param)
+    _score_rewards(run)
+    _correct_a_reward(run)
+    _tell_fates(run)
+    _give_advantages(run)
+    _score_the_unknown(run)
+    return Scored(run.ids, run.read())
 
 
 def rewards(store: Store, step: int | None = None) -> list[float | None]:
     return [row["reward"] for row in store.trajectories(step=step)]
 
 
-def test_all_ways_to_ask_give_the_same_newest_score(run: Run) -> None:
+def _score_rewards(run: Run) -> None:
     rolltrace.score(run.ids[1, 3, 0], "reward", 1.0, terms={"late": 1.0})
     rolltrace.score((1, 3, 1), "reward", 2.0)
     rolltrace.score((1, 4, 0), "reward", 7.0)
     rolltrace.score(run.ids[1, 4, 0], "reward", 3.0)
     rolltrace.score(run.ids[1, 4, 1], "reward", 7.0)
     rolltrace.score((1, 4, 1), "reward", 4.0)
-    store = run.read()
+
+
+def test_all_ways_to_ask_give_the_same_newest_score(scored: Scored) -> None:
+    ids, store = scored
     assert rewards(store, 1) == [1.0, 2.0, 3.0, 4.0]
-    assert rewards(store) == [1.0, 2.0, 3.0, 4.0, 0.25, 0.25, 0.25, 0.25]
-    latest = "SELECT value FROM latest_scores JOIN trajectories USING (trajectory_id) WHERE step = 1 ORDER BY ALL"
+    assert rewards(store) == [1.0, 2.0, 3.0, 4.0, None, *[0.25] * 11]
+    latest = (
+        "SELECT value FROM latest_scores s JOIN trajectories USING (trajectory_id) "
+        "WHERE step = 1 AND s.name = 'reward' ORDER BY ALL"
+    )
     assert [row["value"] for row in store.sql(latest)] == [1.0, 2.0, 3.0, 4.0]
     found = store.trajectories(where="score.reward >= 3").rows()
     assert [(row["sample_index"], row["rollout_n"]) for row in found] == [(4, 0), (4, 1)]
     assert [row["mean"] for row in store.groups(step=1)] == [1.5, 3.5]
-    assert [row["reward_mean"] for row in store.steps()] == [2.5, 0.25]
-    assert [row["mean"] for row in store.history(4)] == [3.5, 0.25]
-    for (_, sample, n), expected in zip(list(run.ids)[:4], (1.0, 2.0, 3.0, 4.0)):
-        trajectory = store.trajectory(run.ids[1, sample, n])
+    assert [row["reward_mean"] for row in store.steps()] == [2.5, 0.25, 0.25, 0.25]
+    assert [row["mean"] for row in store.history(4)] == [3.5, 0.25, 0.25, 0.25]
+    for (_, sample, n), expected in zip(list(ids)[:4], (1.0, 2.0, 3.0, 4.0)):
+        trajectory = store.trajectory(ids[1, sample, n])
         assert (trajectory.reward, trajectory.scores[-1]["value"]) == (expected, expected)
 
 
-def test_the_history_is_kept_in_order(run: Run) -> None:
+def _correct_a_reward(run: Run) -> None:
     rolltrace.score(run.ids[2, 3, 0], "reward", 1, terms={"judge": 1})
     rolltrace.score((2, 3, 0), "reward", None, reason="the judge was wrong")
     rolltrace.score(run.ids[2, 3, 0], "note", "looked at twice")
-    trajectory = run.read().trajectory(run.ids[2, 3, 0])
+
+
+def test_the_history_is_kept_in_order(scored: Scored) -> None:
+    ids, store = scored
+    trajectory = store.trajectory(ids[2, 3, 0])
     said = [(row["name"], row["value"], row["label"], row["terms"], row["reason"]) for row in trajectory.scores]
     assert said == [
         ("reward", 0.25, None, {}, None),
@@ -93,44 +117,60 @@ def test_the_history_is_kept_in_order(run: Run) -> None:
     assert trajectory.reward is None
 
 
-def test_advantage_and_fate_are_columns_and_filters(run: Run) -> None:
-    rolltrace.score((1, 3, 0), "advantage", -0.5)
-    rolltrace.score(run.ids[1, 3, 0], "fate", "trained")
-    rolltrace.score(run.ids[1, 3, 0], "fate", "filtered", reason="too long")
-    rolltrace.score((1, 3, 1), "fate", "trained")
-    store = run.read()
-    first, second, *_ = store.trajectories(step=1).rows()
+def _tell_fates(run: Run) -> None:
+    rolltrace.score((3, 3, 0), "advantage", -0.5)
+    rolltrace.score(run.ids[3, 3, 0], "fate", "trained")
+    rolltrace.score(run.ids[3, 3, 0], "fate", "filtered", reason="too long")
+    rolltrace.score((3, 3, 1), "fate", "trained")
+
+
+def test_advantage_and_fate_are_columns_and_filters(scored: Scored) -> None:
+    store = scored.store
+    first, second, *_ = store.trajectories(step=3).rows()
     assert (first["advantage"], first["fate"], first["fate_reason"]) == (-0.5, "filtered", "too long")
     assert (second["advantage"], second["fate"], second["fate_reason"]) == (None, "trained", None)
     assert len(store.trajectories(where="fate = 'filtered' and fate_reason ~ 'LONG' and advantage < 0")) == 1
     assert len(store.trajectories(where="label.fate = 'trained' and score.fate is null")) == 1
 
 
-def test_scores_have_the_place_of_their_trajectory_however_they_were_given(run: Run) -> None:
-    rolltrace.score(run.ids[2, 4, 1], "advantage", 1.0)
-    rolltrace.score((2, 4, 0), "advantage", 2.0)
-    store = run.read()
-    rows = store.sql("SELECT * FROM scores WHERE name = 'advantage' ORDER BY value").rows()
-    assert [row["trajectory_id"] for row in rows] == [run.ids[2, 4, 1], run.ids[2, 4, 0]]
-    assert [(row["step"], row["sample_index"], row["rollout_n"]) for row in rows] == [(2, "4", 1), (2, "4", 0)]
-    assert store.sql("SELECT count(*) AS n FROM scores").rows() == [{"n": 10}]
-    assert len(store.unmatched_scores()) == 0
+def _give_advantages(run: Run) -> None:
+    rolltrace.score(run.ids[4, 4, 1], "advantage", 1.0)
+    rolltrace.score((4, 4, 0), "advantage", 2.0)
 
 
-def test_a_score_of_an_unknown_trajectory_is_kept_and_shown_as_such(run: Run) -> None:
-    rolltrace.score("ab" * 16, "reward", 1.0)
+def test_scores_have_the_place_of_their_trajectory_however_they_were_given(scored: Scored) -> None:
+    ids, store = scored
+    rows = store.sql("SELECT * FROM scores WHERE name = 'advantage' AND step = 4 ORDER BY value").rows()
+    assert [row["trajectory_id"] for row in rows] == [ids[4, 4, 1], ids[4, 4, 0]]
+    assert [(row["step"], row["sample_index"], row["rollout_n"]) for row in rows] == [(4, "4", 1), (4, "4", 0)]
+    of_rollouts = "FROM scores WHERE trajectory_id IS NOT NULL AND step IS NOT NULL"
+    counts = store.sql(f"SELECT step, count(*) AS n {of_rollouts} GROUP BY step ORDER BY step").rows()
+    assert [(row["step"], row["n"]) for row in counts] == [(1, 10), (2, 7), (3, 8), (4, 6)]
+
+
+UNKNOWN = "ab" * 16
+
+
+def _score_the_unknown(run: Run) -> None:
+    rolltrace.score(UNKNOWN, "reward", 1.0)
     rolltrace.score((9, "uuid", 0, True), "fate", "trained", reason="why")
     rolltrace.score((1, 3, 0, True), "reward", 5.0)  # there is a training rollout, not a validation one
-    store = run.read()
+
+
+def test_a_score_of_an_unknown_trajectory_is_kept_and_shown_as_such(scored: Scored) -> None:
+    store = scored.store
     rows = store.unmatched_scores().rows()
     assert [(row["trajectory_id"], row["step"], row["sample_index"]) for row in rows] == [
-        ("ab" * 16, None, None),
+        (UNKNOWN, None, None),
         (None, 9, "uuid"),
         (None, 1, 3),
     ]
     assert (rows[1]["label"], rows[1]["reason"], rows[1]["validate"]) == ("trained", "why", True)
-    assert set(rewards(store)) == {0.25}
-    assert store.sql("SELECT count(*) AS n FROM latest_scores").rows() == [{"n": 8}]
+    assert 5.0 not in rewards(store)
+    # A reward of each rollout; what was said of other names; nothing of what nobody traced.
+    assert store.sql("SELECT name, count(*) AS n FROM latest_scores GROUP BY 1 ORDER BY 1").rows() == [
+        {"name": "advantage", "n": 3}, {"name": "fate", "n": 2}, {"name": "note", "n": 1}, {"name": "reward", "n": 16},
+    ]  # fmt: skip
 
 
 def test_a_score_before_its_trajectory_is_known_waits_for_it(tmp_path: Path) -> None:
@@ -177,9 +217,10 @@ def test_nan_and_infinity_are_scores_like_others(tmp_path: Path, drained: bool) 
     rolltrace.shutdown()
     if drained:
         drain(tmp_path)
-    (row,) = open_store(tmp_path).trajectories(where="reward = nan and score.advantage = nan")
+    store = open_store(tmp_path)
+    (row,) = store.trajectories(where="reward = nan and score.advantage = nan")
     assert math.isnan(row["reward"])
-    assert len(open_store(tmp_path).trajectories(where="reward > 0 or reward < 0")) == 0
+    assert len(store.trajectories(where="reward > 0 or reward < 0")) == 0
 
 
 @pytest.mark.parametrize("drained", [False, True])
@@ -213,11 +254,13 @@ def test_by_coordinates_only_the_own_run_is_meant(tmp_path: Path) -> None:
     assert [(row["reward"], row["advantage"]) for row in store.trajectories()] == [(1.0, None), (2.0, 3.0)]
 
 
-def test_a_step_that_is_settled_still_gets_late_scores(run: Run) -> None:
+@pytest.mark.parametrize(("drained", "values"), [("nothing", [1.0]), ("rollouts", [1.0, 2.0])])
+def test_a_step_that_is_settled_still_gets_late_scores(tmp_path: Path, drained: str, values: list[float]) -> None:
     """The listing of such a step is kept from question to question."""
+    run = Run(tmp_path, drained)
     store = open_store(run.store)
     assert rewards(store, 1) == rewards(store, 2) == [0.25] * 4
-    for value in (1.0, 2.0):
+    for value in values:
         rolltrace.score(run.ids[1, 3, 0], "reward", value)
         rolltrace.score((1, 3, 1), "reward", value)
         store.refresh()
@@ -244,11 +287,12 @@ def test_staleness_is_how_far_the_weights_are_behind_the_step(tmp_path: Path) ->
     assert store.trajectory(store.trajectories().rows()[0]["trajectory_id"]).staleness == 2
 
 
-def test_pruning_keeps_every_score(run: Run) -> None:
+@pytest.mark.parametrize("drained", ["all", "all, compacted"])
+def test_pruning_keeps_every_score(tmp_path: Path, drained: str) -> None:
+    run = Run(tmp_path, drained)
     rolltrace.score(run.ids[1, 3, 0], "reward", 1.0)
     rolltrace.score((1, 3, 1), "fate", "filtered", reason="why")
     store = run.read()
-    drain(run.store)
     before: list[dict[str, Any]] = store.sql("SELECT * FROM scores ORDER BY ALL").rows()
     prune(run.store, set(run.ids.values()), whole=True)
     store.refresh()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,17 +18,25 @@ from tests.draining import drain
 from .conftest import start
 
 
-@pytest.fixture(params=[False, True], ids=["undrained", "drained"])
-def store_path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+def write_runs(store: Path, drained: bool) -> None:
     for experiment in ("one", "two"):
-        start(tmp_path, experiment_name=experiment)
+        start(store, experiment_name=experiment)
         for sample in (7, experiment):
             with rolltrace.rollout_trace_attr(sample, step=3, rollout_n=0) as trajectory:
                 trajectory.reward(0.0)
         rolltrace.shutdown()
-    if request.param:
-        drain(tmp_path)
-    return tmp_path
+    if drained:
+        drain(store)
+
+
+@pytest.fixture(params=[False, True], ids=["undrained", "drained"])
+def store_path(request: pytest.FixtureRequest, tmp_path: Path, copied: Callable[..., Path]) -> Path:
+    return copied(tmp_path, write_runs, request.param)
+
+
+@pytest.fixture
+def drained_path(tmp_path: Path, copied: Callable[..., Path]) -> Path:
+    return copied(tmp_path, write_runs, True)
 
 
 def test_a_score_is_seen_at_once_by_whoever_looks(store_path: Path) -> None:
@@ -43,13 +52,12 @@ def test_a_score_is_seen_at_once_by_whoever_looks(store_path: Path) -> None:
         assert (note["label"], note["value"]) == ("guesses", None)
 
 
-def test_nothing_is_left_to_drain_and_it_lies_with_its_trajectory(store_path: Path) -> None:
-    drain(store_path)
-    store = open_store(store_path)
+def test_nothing_is_left_to_drain_and_it_lies_with_its_trajectory(drained_path: Path) -> None:
+    store = open_store(drained_path)
     (row,) = store.trajectories(experiment="two", sample_index="two")
     store.score(row["trajectory_id"], "note", "fine")
-    assert journal_files(store_path) == []
-    (part,) = (part for part in store_path.rglob("scores--*.parquet") if "note" in part.read_bytes().decode("latin1"))
+    assert journal_files(drained_path) == []
+    (part,) = (part for part in drained_path.rglob("scores--*.parquet") if "note" in part.read_bytes().decode("latin1"))
     assert part.parent.match("experiment=two/step=3")
 
 
@@ -106,9 +114,8 @@ def test_secrets_in_a_note_are_taken_out(store_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::rolltrace.query.IncompleteWarning")
-def test_a_store_that_cannot_be_written_is_an_error(store_path: Path) -> None:
-    drain(store_path)
-    shutil.rmtree(store_path / "journal")
-    (store_path / "journal").write_text("in the way")
+def test_a_store_that_cannot_be_written_is_an_error(drained_path: Path) -> None:
+    shutil.rmtree(drained_path / "journal")
+    (drained_path / "journal").write_text("in the way")
     with pytest.raises(StoreError, match="cannot write to the store"):
-        open_store(store_path).score((3, "one", 0), "note", "fine")
+        open_store(drained_path).score((3, "one", 0), "note", "fine")

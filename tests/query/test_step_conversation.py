@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ import rolltrace
 from rolltrace import RolloutTrace
 from rolltrace.exchange.formats import EXPORTS
 from rolltrace.exchange.selection import select
-from rolltrace.query import messages_of_trajectory, open_store, search_text
+from rolltrace.query import Store, messages_of_trajectory, open_store, search_text
 from tests.draining import drain
 
 from .conftest import start
@@ -46,19 +45,20 @@ def write_steps(store: Path) -> None:
     drain(store)
 
 
-@pytest.fixture
-def steps(tmp_path: Path, copied: Callable[..., Path]) -> Path:
-    return copied(tmp_path / "store", write_steps)
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    path = tmp_path_factory.mktemp("steps")
+    write_steps(path)
+    return open_store(path)
 
 
-def exported(store: Path, name: str) -> list[dict[str, Any]]:
+def exported(store: Store, name: str) -> list[dict[str, Any]]:
     out = StringIO()
-    EXPORTS[name].write(select(open_store(store)), out)
+    EXPORTS[name].write(select(store), out)
     return [json.loads(line) for line in out.getvalue().splitlines()]
 
 
-def test_the_conversation_is_that_of_the_steps(steps: Path) -> None:
-    store = open_store(steps)
+def test_the_conversation_is_that_of_the_steps(store: Store) -> None:
     trajectory = store.trajectory(store.trajectories(rollout_n=0).rows()[0]["trajectory_id"])
     assert trajectory.conversation == [
         SYSTEM,
@@ -74,15 +74,14 @@ def test_the_conversation_is_that_of_the_steps(steps: Path) -> None:
     assert [each.op.name for each in shown if each.op is not None] == ["sample", "sample"]
 
 
-def test_it_is_found_and_exported(steps: Path) -> None:
-    store = open_store(steps)
+def test_it_is_found_and_exported(store: Store) -> None:
     assert [row["rollout_n"] for row in store.trajectories(where="text ~ 'SEVEN'")] == [1]
     assert len(store.trajectories(where="text !~ 'two more'")) == 0
     (hit,) = search_text(store, "seven").hits
     assert [(each["where"], each["match"], each["turn"]) for each in hit["matches"]] == [("transition", "seven", 1)]
-    lines = exported(steps, "sft")
+    lines = exported(store, "sft")
     assert [line["messages"][-1]["content"] for line in lines] == ["six", "seven"]
-    (pair,) = exported(steps, "dpo")
+    (pair,) = exported(store, "dpo")
     assert (pair["prompt"], pair["chosen"][-1]["content"], pair["rejected"][-1]["content"]) == (
         [SYSTEM, ASKED],
         "six",
@@ -90,23 +89,27 @@ def test_it_is_found_and_exported(steps: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("prompts", "told"),
-    [
-        (["Q", "QA and?"], ["Q", "A", " and?", "A"]),
-        (["one", "two"], ["one", "A", "two", "A"]),
-        ([{"messages": [ASKED]}, [ASKED]], [ASKED["content"], "A"]),
-        ([[1, 2], None], ["A", "A"]),
-    ],
-)
-def test_prompts_of_any_form(tmp_path: Path, prompts: list[Any], told: list[str]) -> None:
+PROMPTS: list[tuple[list[Any], list[str]]] = [
+    (["Q", "QA and?"], ["Q", "A", " and?", "A"]),
+    (["one", "two"], ["one", "A", "two", "A"]),
+    ([{"messages": [ASKED]}, [ASKED]], [ASKED["content"], "A"]),
+    ([[1, 2], None], ["A", "A"]),
+]
+"""The prompts of two turns, and what is told of them and of the replies."""
+
+
+def test_prompts_of_any_form(tmp_path: Path) -> None:
+    ids = []
     start(tmp_path)
-    with rolltrace.rollout_trace_attr(7) as handle:
-        for prompt in prompts:
-            handle.transition(RolloutTrace(prompt=prompt, policy_response="A"))
+    for prompts, _ in PROMPTS:
+        with rolltrace.rollout_trace_attr(7) as handle:
+            for prompt in prompts:
+                handle.transition(RolloutTrace(prompt=prompt, policy_response="A"))
+        ids.append(handle.id)
     rolltrace.shutdown()
-    found = open_store(tmp_path).trajectory(handle.id).conversation
-    assert [message["content"] for message in found] == told
+    store = open_store(tmp_path)
+    for trajectory_id, (_, told) in zip(ids, PROMPTS):
+        assert [message["content"] for message in store.trajectory(trajectory_id).conversation] == told
 
 
 def test_ops_that_tell_the_conversation_come_first(tmp_path: Path) -> None:

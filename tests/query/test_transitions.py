@@ -43,33 +43,38 @@ def state(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
+OF_ONE = "SELECT * FROM transitions WHERE trajectory_id = ? ORDER BY time_ns"
+
+
 def read(store: Path, name: str) -> list[dict[str, Any]]:
     return open_store(store).trajectory(name).transitions
 
 
-@pytest.mark.parametrize("step", [1, None])
-def test_a_judgement_by_id_fills_the_last_step(tmp_path: Path, state: str, step: int | None) -> None:
+def test_a_judgement_by_id_fills_the_last_step(tmp_path: Path, state: str) -> None:
     def say(handle: Any) -> None:
         handle.transition(RolloutTrace(prompt="first"), reward=0.0)
         handle.transition(RolloutTrace(prompt=MESSAGES, policy_response="r"), episode_done=True)
 
-    name = rollout(tmp_path, say, step=step)
+    names = {step: rollout(tmp_path, say, step=step) for step in (1, None)}
     if state == "drained in between":
         drain(tmp_path)
-    later(tmp_path, name, RolloutTrace(reward_data={"wins": 2}), rewards={name: 0.5})
+    for name in names.values():
+        later(tmp_path, name, RolloutTrace(reward_data={"wins": 2}), rewards={name: 0.5})
     if state != "undrained":
         drain(tmp_path)
-    first, second = read(tmp_path, name)
-    assert (first["trace"], first["reward"]) == ({"prompt": "first"}, 0.0)
-    assert second["trace"] == {"prompt": MESSAGES, "policy_response": "r", "reward_data": {"wins": 2}}
-    assert (second["reward"], second["episode_done"], second["backfill"]) == (0.5, True, False)
-    assert second["fields"] == {"episode_done": True, "reward": 0.5}
-    rows = open_store(tmp_path).sql("SELECT step, reward, backfill FROM transitions ORDER BY time_ns").rows()
-    assert [(row["step"], row["reward"], row["backfill"]) for row in rows] == [
-        (step, 0.0, False),
-        (step, None, False),
-        (None, 0.5, True),
-    ]
+    store = open_store(tmp_path)
+    for step, name in names.items():
+        first, second = store.trajectory(name).transitions
+        assert (first["trace"], first["reward"]) == ({"prompt": "first"}, 0.0)
+        assert second["trace"] == {"prompt": MESSAGES, "policy_response": "r", "reward_data": {"wins": 2}}
+        assert (second["reward"], second["episode_done"], second["backfill"]) == (0.5, True, False)
+        assert second["fields"] == {"episode_done": True, "reward": 0.5}
+        rows = store.sql(OF_ONE, [name]).rows()
+        assert [(row["step"], row["reward"], row["backfill"]) for row in rows] == [
+            (step, 0.0, False),
+            (step, None, False),
+            (None, 0.5, True),
+        ]
 
 
 def test_what_is_there_already_is_not_changed(tmp_path: Path) -> None:
@@ -102,8 +107,12 @@ def test_a_judgement_of_the_handle_lies_beside_the_trajectory(tmp_path: Path) ->
 
     name = rollout(tmp_path, say)
     drain(tmp_path)
-    assert [step["trace"] for step in read(tmp_path, name)] == [{"prompt": "p", "extra": "judged"}, {"prompt": "q"}]
-    assert {row["step"] for row in open_store(tmp_path).sql("SELECT step FROM transitions").rows()} == {1}
+    store = open_store(tmp_path)
+    assert [step["trace"] for step in store.trajectory(name).transitions] == [
+        {"prompt": "p", "extra": "judged"},
+        {"prompt": "q"},
+    ]
+    assert {row["step"] for row in store.sql("SELECT step FROM transitions").rows()} == {1}
 
 
 def test_a_judgement_may_point_to_an_op(tmp_path: Path, state: str) -> None:
@@ -119,11 +128,13 @@ def test_a_judgement_may_point_to_an_op(tmp_path: Path, state: str) -> None:
 def test_a_pointer_to_what_was_pruned_stays_visible(tmp_path: Path) -> None:
     name = rollout(tmp_path, lambda handle: handle.transition(RolloutTrace(prompt=MESSAGES)))
     drain(tmp_path)
-    found = open_store(tmp_path).trajectory(name)
+    store = open_store(tmp_path)
+    found = store.trajectory(name)
     assert found.transitions[0]["trace"] == {"prompt": MESSAGES}
     for part in sorted((tmp_path / "data").rglob("spans--*.parquet")):
         part.unlink()
-    (step,) = read(tmp_path, name)
+    store.refresh()
+    (step,) = store.trajectory(name).transitions
     assert step["trace"]["prompt"]["$op"] == {"op_id": found.ops[0].op_id, "path": ["inputs", "messages"]}
 
 
@@ -158,45 +169,45 @@ def amended(store: Path, name: str, **given: Any) -> None:
     rolltrace.shutdown()
 
 
-@pytest.mark.parametrize("step", [1, None])
-def test_the_last_word_on_a_step_counts_and_what_was_there_is_its_history(
-    tmp_path: Path, state: str, step: int | None
-) -> None:
+def test_the_last_word_on_a_step_counts_and_what_was_there_is_its_history(tmp_path: Path, state: str) -> None:
     def say(handle: Any) -> None:
         handle.transition(RolloutTrace(prompt="first"), reward=0.25)
         handle.transition(RolloutTrace(prompt="second"), reward=0.5, episode_done=False, metrics={"a": 1, "b": 1})
         handle.amend_transition(episode_done=True, metrics={"b": 2, "c": 3}, stop_reason="max_turns")
 
-    name = rollout(tmp_path, say, step=step)
+    ids = [rollout(tmp_path, say, step=step) for step in (1, None)]
     if state == "drained in between":
         drain(tmp_path)
-    amended(tmp_path, name, reward=math.nan, logs={"why": "clamped"})
-    amended(tmp_path, name, turn=0, reward=None, own="x")
+    for trajectory_id in ids:
+        amended(tmp_path, trajectory_id, reward=math.nan, logs={"why": "clamped"})
+        amended(tmp_path, trajectory_id, turn=0, reward=None, own="x")
     if state != "undrained":
         drain(tmp_path)
-    first, second = read(tmp_path, name)
-    assert (first["reward"], first["fields"]) == (None, {"own": "x"})
-    assert [{**each, "time_ns": 0} for each in first["earlier"]] == [{"time_ns": 0, "reward": 0.25, "own": None}]
-    assert math.isnan(second["reward"])
-    assert (second["episode_done"], second["stop_reason"]) == (True, "max_turns")
-    assert second["fields"]["metrics"] == {"a": 1, "b": 2, "c": 3}
-    assert second["fields"]["logs"] == {"why": "clamped"}
-    assert second["trace"] == {"prompt": "second"}
-    ended, clamped = second["earlier"]
-    assert {name: ended[name] for name in ended if name != "time_ns"} == {
-        "episode_done": False,
-        "metrics": {"a": 1, "b": 1},
-        "stop_reason": None,
-    }
-    assert {name: clamped[name] for name in clamped if name != "time_ns"} == {"reward": 0.5, "logs": None}
-    assert second["time_ns"] < ended["time_ns"] < clamped["time_ns"]
-    rows = open_store(tmp_path).sql("SELECT * FROM transitions ORDER BY time_ns").rows()
-    for row, step_read in zip(rows, (first, second), strict=True):
-        assert [str(row[name]) for name in ("reward", "episode_done", "stop_reason")] == [
-            str(step_read[name]) for name in ("reward", "episode_done", "stop_reason")
-        ]
-        assert as_value(row["fields"]).keys() == step_read["fields"].keys()
-    assert as_value(rows[1]["fields"])["metrics"] == {"a": 1, "b": 2, "c": 3}
+    store = open_store(tmp_path)
+    for trajectory_id in ids:
+        first, second = store.trajectory(trajectory_id).transitions
+        assert (first["reward"], first["fields"]) == (None, {"own": "x"})
+        assert [{**each, "time_ns": 0} for each in first["earlier"]] == [{"time_ns": 0, "reward": 0.25, "own": None}]
+        assert math.isnan(second["reward"])
+        assert (second["episode_done"], second["stop_reason"]) == (True, "max_turns")
+        assert second["fields"]["metrics"] == {"a": 1, "b": 2, "c": 3}
+        assert second["fields"]["logs"] == {"why": "clamped"}
+        assert second["trace"] == {"prompt": "second"}
+        ended, clamped = second["earlier"]
+        assert {name: ended[name] for name in ended if name != "time_ns"} == {
+            "episode_done": False,
+            "metrics": {"a": 1, "b": 1},
+            "stop_reason": None,
+        }
+        assert {name: clamped[name] for name in clamped if name != "time_ns"} == {"reward": 0.5, "logs": None}
+        assert second["time_ns"] < ended["time_ns"] < clamped["time_ns"]
+        rows = store.sql(OF_ONE, [trajectory_id]).rows()
+        for row, step_read in zip(rows, (first, second), strict=True):
+            assert [str(row[name]) for name in ("reward", "episode_done", "stop_reason")] == [
+                str(step_read[name]) for name in ("reward", "episode_done", "stop_reason")
+            ]
+            assert as_value(row["fields"]).keys() == step_read["fields"].keys()
+        assert as_value(rows[1]["fields"])["metrics"] == {"a": 1, "b": 2, "c": 3}
 
 
 def test_what_says_the_same_again_leaves_no_history(tmp_path: Path) -> None:
@@ -213,10 +224,12 @@ def test_a_metric_given_as_none_is_taken_away(tmp_path: Path) -> None:
         handle.transition(reward=0.5, metrics={"a": 1, "stop/completed": 1.0})
         handle.amend_transition(metrics={"stop/completed": None})
 
-    (step,) = read(tmp_path, rollout(tmp_path, say))
+    name = rollout(tmp_path, say)
+    store = open_store(tmp_path)
+    (step,) = store.trajectory(name).transitions
     assert step["fields"]["metrics"] == {"a": 1}
     assert step["earlier"][0]["metrics"] == {"a": 1, "stop/completed": 1.0}
-    (row,) = open_store(tmp_path).sql("SELECT fields FROM transitions").rows()
+    (row,) = store.sql("SELECT fields FROM transitions").rows()
     assert as_value(row["fields"])["metrics"] == {"a": 1}
 
 

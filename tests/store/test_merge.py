@@ -31,7 +31,7 @@ from rolltrace.store import (
     write_table,
 )
 from rolltrace.store.merge import Superseded, replace_parts
-from rolltrace.store.parts import Replaced, Standing
+from rolltrace.store.parts import PartOrigins, Replaced
 
 PLACE = Partition("p", "e", 1)
 
@@ -61,7 +61,7 @@ def crafted(store: Path, source: str, claims: list[Replaced], merged: int, remov
     """A part of one row whose footer says that it stands for others."""
     rows = pq.read_table(add(store, "tmp", 99), partitioning=None)
     (PLACE.folder(store) / "spans--tmp.parquet").unlink()
-    return write_table(store, PLACE, SPANS, source, rows, replaces=claims, standing=Standing([], merged, removed))
+    return write_table(store, PLACE, SPANS, source, rows, replaces=claims, origins=PartOrigins([], merged, removed))
 
 
 class TestFootersThatLie:

@@ -30,7 +30,7 @@ def test_no_more_is_kept_than_fits(demo: Store, monkeypatch: pytest.MonkeyPatch)
         loaded.messages(each)
         loaded.tokens(each)
         loaded.ops(each)
-    assert loaded._bytes == sum(entry.size_bytes for entry in loaded._known.values()) <= 20_000
+    assert loaded._bytes == sum(entry.size_bytes for entry in loaded._entries.values()) <= 20_000
     assert loaded.messages(first) is not messages
     assert loaded.messages(first) == messages
 

@@ -16,6 +16,7 @@ import httpx
 import pytest
 
 import rolltrace
+from rolltrace.cli import main
 from rolltrace.record.tables import LOSSES
 from rolltrace.store import Partition, prune, write_part
 from rolltrace.view.openapi import document
@@ -200,9 +201,9 @@ def test_the_command_prints_where_it_listens_and_ends_with_ctrl_c(demo_store: Pa
         (["/no/such/store"], "there is no store at"),
     ],
 )
-def test_the_command_says_what_is_wrong(demo_store: Path, arguments: list[str], message: str) -> None:
+def test_the_command_says_what_is_wrong(
+    demo_store: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     store = [] if arguments[0].startswith("/") else [str(demo_store)]
-    command = [sys.executable, "-m", "rolltrace.cli", "view", "--no-browser", *store, *arguments]
-    ended = subprocess.run(command, capture_output=True, text=True)
-    assert ended.returncode == 1
-    assert message in ended.stderr
+    assert main(["view", "--no-browser", *store, *arguments]) == 1
+    assert message in capsys.readouterr().err

@@ -15,11 +15,13 @@ from rolltrace.cli import main
 from rolltrace.errors import ConfigError
 from rolltrace.query import Store
 from rolltrace.view.archive import Archive
+from rolltrace.view.notebook import Page
 from tests.shared_pages import SharedPage
 from tests.view.stores import EXPERIMENT, PROJECT
 
 Ask = Callable[..., Any]
 GROUP = {"project": PROJECT, "experiment": EXPERIMENT, "step": 3, "sample_index": 0, "validate": False}
+PAIR = {"project": PROJECT, "experiment": EXPERIMENT, "step": 2, "sample_index": 0, "validate": True}
 
 
 @pytest.fixture(scope="module")
@@ -28,15 +30,32 @@ def group(demo: Store) -> list[str]:
     return [row["trajectory_id"] for row in demo.trajectories(**GROUP)]
 
 
+@pytest.fixture(scope="module")
+def pair(demo: Store) -> list[str]:
+    """The ids of a group of two, where its size does not matter: each rollout makes a page dearer."""
+    return [row["trajectory_id"] for row in demo.trajectories(**PAIR)]
+
+
+@pytest.fixture(scope="module")
+def page_of_one(demo_store: Path, group: list[str], tmp_path_factory: pytest.TempPathFactory) -> SharedPage:
+    return shared(demo_store, tmp_path_factory.mktemp("shared") / "one.html", "--trajectory", group[0])
+
+
+@pytest.fixture(scope="module")
+def viewed(demo: Store, group: list[str]) -> Page:
+    """As a cell of a notebook has it."""
+    return rolltrace.view(demo.trajectory(group[0]), height=300)
+
+
 def shared(demo_store: Path, out: Path, *arguments: str) -> SharedPage:
     assert main(["export", "html", str(demo_store), "-o", str(out), *arguments]) == 0
     return SharedPage(out.read_text())
 
 
 def test_a_trajectory_has_the_answers_that_the_server_gives(
-    ask: Ask, demo_store: Path, group: list[str], tmp_path: Path
+    ask: Ask, group: list[str], page_of_one: SharedPage
 ) -> None:
-    page = shared(demo_store, tmp_path / "one.html", "--trajectory", group[0])
+    page = page_of_one
     assert (page.about["kind"], page.about["trajectories"]) == ("trajectory", group[:1])
     base = f"trajectory/{group[0]}"
     for path in ("", "/conversation", "/raw"):
@@ -47,9 +66,9 @@ def test_a_trajectory_has_the_answers_that_the_server_gives(
 
 
 def test_a_file_tells_nothing_about_the_machine_or_other_steps(
-    demo_store: Path, group: list[str], tmp_path: Path
+    demo_store: Path, group: list[str], page_of_one: SharedPage
 ) -> None:
-    page = shared(demo_store, tmp_path / "one.html", "--trajectory", group[0])
+    page = page_of_one
     assert page.answers["/api/status"]["store_path"] == demo_store.name
     assert page.answers[f"/api/experiment {PROJECT} {EXPERIMENT}"]["training"]["step"] == [3]
     assert {question.split("/")[3] for question in page.answers if "/trajectory/" in question} == {group[0]}
@@ -100,11 +119,11 @@ def test_what_was_cut_is_there_for_whoever_asks_for_more(tmp_path: Path) -> None
 
 def test_prompts_that_repeat_what_came_before_are_kept_once() -> None:
     archive, messages = Archive(), []
-    for turn in range(300):
+    for turn in range(100):
         messages.append({"role": "user", "content": f"message {turn} " + "x" * 1_000})
         archive.add(f"op {turn}", httpx.Response(200, json={"messages": messages}).content)
-    assert archive.size_bytes > 40_000_000
-    assert len(archive.encoded()) < 1_000_000
+    assert archive.size_bytes > 5_000_000
+    assert len(archive.encoded()) < 200_000
 
 
 def test_values_that_are_equal_to_python_stay_apart() -> None:
@@ -115,41 +134,43 @@ def test_values_that_are_equal_to_python_stay_apart() -> None:
     assert len(archive._values) == len(values) + 2
 
 
-def test_the_server_gives_the_same_file_to_download(client: httpx.Client, group: list[str]) -> None:
-    answer = client.get("/api/share", params={"ids": ",".join(group)})
+def test_the_server_gives_the_same_file_to_download(client: httpx.Client, pair: list[str]) -> None:
+    answer = client.get("/api/share", params={"ids": ",".join(pair)})
     assert answer.status_code == 200
     assert re.fullmatch(
         r'attachment; filename="rolltrace-comparison-\w{8}\.html"', answer.headers["content-disposition"]
     )
     assert "script-src 'self'" in answer.headers["content-security-policy"]
-    assert SharedPage(answer.text).about["trajectories"] == group
-    by_place = {**GROUP, "validate": "false"}
+    assert SharedPage(answer.text).about["trajectories"] == pair
+    by_place = {**PAIR, "validate": "true"}
     assert SharedPage(client.get("/api/share", params=by_place).text).about["kind"] == "group"
     refused = client.get("/api/share")
     assert (refused.status_code, "trajectories were chosen" in refused.json()["detail"]) == (400, True)
 
 
 def test_view_takes_a_trajectory_several_a_comparison_rows_and_a_store(
-    demo: Store, demo_store: Path, group: list[str], tmp_path: Path
+    demo: Store, demo_store: Path, group: list[str], pair: list[str], viewed: Page
 ) -> None:
-    trajectories = [demo.trajectory(each) for each in group]
     kinds = {
-        "trajectory": (trajectories[0], demo.trajectories(where=f"trajectory_id = '{group[0]}'")),
-        "comparison": (trajectories, demo.compare(group[:2])),
-        "group": (demo.trajectories(**GROUP), demo.group(3, 0, experiment=EXPERIMENT, validate=False)),
+        "trajectory": (demo.trajectories(where=f"trajectory_id = '{group[0]}'"),),
+        "comparison": ([demo.trajectory(each) for each in pair], demo.compare(group[:2])),
+        "group": (demo.trajectories(**PAIR), demo.group(2, 0, experiment=EXPERIMENT, validate=True)),
         "store": (demo, demo_store, str(demo_store)),
     }
+    assert SharedPage(viewed.html).about["kind"] == "trajectory"
     for kind, values in kinds.items():
         for value in values:
             assert SharedPage(rolltrace.view(value).html).about["kind"] == kind
-    page = rolltrace.view(trajectories[0])
-    page.save(tmp_path / "page.html")
-    assert (tmp_path / "page.html").read_text() == page.html
-    assert f"{group[0][:8]}: a page of " in repr(page)
 
 
-def test_a_notebook_gets_a_frame_that_reaches_nothing_around_it(demo: Store, group: list[str]) -> None:
-    output = rolltrace.view(demo.trajectory(group[0]), height=300)._repr_html_()
+def test_what_is_viewed_can_be_saved(viewed: Page, group: list[str], tmp_path: Path) -> None:
+    viewed.save(tmp_path / "page.html")
+    assert (tmp_path / "page.html").read_text() == viewed.html
+    assert f"{group[0][:8]}: a page of " in repr(viewed)
+
+
+def test_a_notebook_gets_a_frame_that_reaches_nothing_around_it(viewed: Page) -> None:
+    output = viewed._repr_html_()
     assert output.startswith("<iframe ")
     assert 'sandbox="allow-scripts allow-downloads"' in output
     assert 'height="300"' in output

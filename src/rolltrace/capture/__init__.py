@@ -3,6 +3,7 @@
 from rolltrace.capture import scope
 from rolltrace.capture.amend import amend_transition
 from rolltrace.capture.backfill import backfill
+from rolltrace.capture.batch_row import BatchRow, RowSpan
 from rolltrace.capture.context import context_of, current_context, place_of_context, use_context
 from rolltrace.capture.environment import TracedEnv, trace_env
 from rolltrace.capture.failure import describe_failure, status_of
@@ -11,7 +12,6 @@ from rolltrace.capture.numbering import next_rollout_n
 from rolltrace.capture.op import rollout_trace_op
 from rolltrace.capture.propagate import follow_threads
 from rolltrace.capture.recorder import SAMPLE_LIMIT, Recorder, Sink
-from rolltrace.capture.row import Row, RowSpan
 from rolltrace.capture.sampling import choose_samples, rank_of, sample_text
 from rolltrace.capture.score import score
 from rolltrace.capture.signature import Call
@@ -23,11 +23,11 @@ from rolltrace.capture.watch import Converters
 
 __all__ = [
     "SAMPLE_LIMIT",
+    "BatchRow",
     "Call",
     "Converters",
     "Recorder",
     "RolloutTrace",
-    "Row",
     "RowSpan",
     "Sink",
     "StreamSpan",

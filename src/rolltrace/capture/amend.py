@@ -42,7 +42,7 @@ def amend_transition(
     recorder = scope.recorder
     if recorder is None:
         return
-    given = {
+    changes = {
         "reward": reward, "episode_done": episode_done, "metrics": metrics, "logs": logs, "stop_reason": stop_reason,
         **more,
     }  # fmt: skip
@@ -51,7 +51,7 @@ def amend_transition(
         handle = target if isinstance(target, TrajectoryHandle) else TrajectoryHandle(recorder, trace_id=_id(target))
         step = handle.step
         if handle.traced:
-            body = amendment_body(recorder, _LAST if turn is None else turn, given)
+            body = amendment_body(recorder, _LAST if turn is None else turn, changes)
             handle._write(recorder, "amend", body)
             recorder.trajectory_ended()  # as good a moment to hand over: here, no trajectory may ever end
     except ConfigError:

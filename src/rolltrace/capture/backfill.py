@@ -52,19 +52,19 @@ def backfill(
         return
     if isinstance(trajectories, TrajectoryHandle | str | Mapping):
         raise ConfigError(f"backfill needs a list of trajectories, not {type(trajectories).__name__}")
-    given = [(_id_of(each), each) for each in trajectories]
-    targets = {name: each for name, each in given if name}
-    if given and not targets:
+    keyed = [(_id_of(each), each) for each in trajectories]
+    targets = {name: each for name, each in keyed if name}
+    if keyed and not targets:
         return
     ids = list(targets)
-    _check("trajectories", ids, [name for name, _ in given if name])
+    _check("trajectories", ids, [name for name, _ in keyed if name])
     chosen = _in_order("traces", ids, traces)
     numbers = [None] * len(ids) if rewards is None else _in_order("rewards", ids, rewards)
-    made = [_made(name, value) for name, value in zip(ids, chosen)]
+    built_traces = [_trace_of(name, value) for name, value in zip(ids, chosen)]
     numbers = [_number(name, value) for name, value in zip(ids, numbers)]
     try:
         bodies: list[tuple[TrajectoryHandle, Raw]] = []
-        for (name, target), trace, reward in zip(targets.items(), made, numbers):
+        for (name, target), trace, reward in zip(targets.items(), built_traces, numbers):
             if isinstance(target, TrajectoryHandle):
                 handle = target
             else:
@@ -88,14 +88,14 @@ def _id_of(which: Any) -> str:
     return text
 
 
-def _in_order(what: str, ids: list[str], given: Any) -> list[Any]:
+def _in_order(what: str, ids: list[str], by_id: Any) -> list[Any]:
     """The values in the order of the ids, once it is sure that each has exactly one."""
-    ordered = not isinstance(given, Mapping)
-    pairs = [_pair(f"{what}[{at}]", item) for at, item in enumerate(given)] if ordered else list(given.items())
+    ordered = not isinstance(by_id, Mapping)
+    pairs = [_pair(f"{what}[{at}]", item) for at, item in enumerate(by_id)] if ordered else list(by_id.items())
     keyed = [(name, value) for name, value in ((_id_of(key), value) for key, value in pairs) if name]
-    found = [name for name, _ in keyed]
-    _check(what, ids, found)
-    for at, (one, other) in enumerate(zip(found, ids)):
+    named_ids = [name for name, _ in keyed]
+    _check(what, ids, named_ids)
+    for at, (one, other) in enumerate(zip(named_ids, ids)):
         if ordered and one != other:
             raise ConfigError(
                 f"{what} are in another order than trajectories: {what}[{at}] is of {one}, trajectories[{at}] is "
@@ -105,17 +105,19 @@ def _in_order(what: str, ids: list[str], given: Any) -> list[Any]:
     return [values[name] for name in ids]
 
 
-def _check(what: str, ids: list[str], found: list[str]) -> None:
+def _check(what: str, ids: list[str], named_ids: list[str]) -> None:
     """Whether these are the ids, each once."""
-    counts = Counter(found)
+    counts = Counter(named_ids)
     problems = {
         f"{what} name twice": [name for name, count in counts.items() if count > 1],
         f"{what} are missing for": [name for name in ids if name not in counts],
         f"{what} are too many, there is no trajectory": [name for name in counts if name not in set(ids)],
     }
-    said = [f"{problem} {_listed(names)}" for problem, names in problems.items() if names]
-    if said:
-        raise ConfigError(f"{'; '.join(said)} ({len(found)} {what}, {len(ids)} trajectories). Nothing was written")
+    complaints = [f"{problem} {_listed(names)}" for problem, names in problems.items() if names]
+    if complaints:
+        raise ConfigError(
+            f"{'; '.join(complaints)} ({len(named_ids)} {what}, {len(ids)} trajectories). Nothing was written"
+        )
 
 
 def _listed(names: list[str]) -> str:
@@ -132,7 +134,7 @@ def _pair(place: str, item: Any) -> tuple[Any, Any]:
     )
 
 
-def _made(name: str, value: Any) -> Trace:
+def _trace_of(name: str, value: Any) -> Trace:
     trace = value() if callable(value) else value
     if not isinstance(trace, RolloutTrace | Mapping):
         raise ConfigError(

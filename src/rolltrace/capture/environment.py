@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from msgspec import Raw
 
 from rolltrace.capture import scope
-from rolltrace.capture.watch import FIRST, Call, Converters, Watch
+from rolltrace.capture.watch import FIRST, Converters, EnvCall, Watch
 from rolltrace.errors import ConfigError
 
 E = TypeVar("E")
@@ -71,15 +71,17 @@ def trace_env(
             "trace_env needs an environment with `step` and with `reset` or `initial_observation`, "
             f"which {type(env).__name__} has not; record its steps with trajectory.transition(...)"
         )
-    given = Converters(state, prompt, response, reward_data, extra)
-    for name, function in given._asdict().items():
+    converters = Converters(state, prompt, response, reward_data, extra)
+    for name, function in converters._asdict().items():
         if function is not None and not callable(function):
             raise ConfigError(f"{name} must be a function such as `{_EXAMPLES[name]}`, not {function!r:.100}")
     if isinstance(env, TracedEnv):
         watch = _watch_of(env)
         env = watch.env
-        given = watch.convert._replace(**{name: new for name, new in given._asdict().items() if new is not None})
-    wrapped: E = _wrapped(Watch(env, given))
+        converters = watch.convert._replace(
+            **{name: new for name, new in converters._asdict().items() if new is not None}
+        )
+    wrapped: E = _wrapped(Watch(env, converters))
     return wrapped
 
 
@@ -189,7 +191,7 @@ def _plain_shell(watch: Watch, name: str) -> Any:
         method = getattr(env, name)  # at each call: it may be replaced
         if scope.recorder is None or scope.current.get() is scope.MUTED:
             return method(*args, **kwargs)
-        call = Call(watch, name, args, kwargs)
+        call = EnvCall(watch, name, args, kwargs)
         try:
             result = method(*args, **kwargs)
             if inspect.isawaitable(result):
@@ -210,7 +212,7 @@ def _async_shell(watch: Watch, name: str) -> Any:
         method = getattr(env, name)
         if scope.recorder is None or scope.current.get() is scope.MUTED:
             return await method(*args, **kwargs)
-        call = Call(watch, name, args, kwargs)
+        call = EnvCall(watch, name, args, kwargs)
         try:
             result = await method(*args, **kwargs)
             call.returned(result)

@@ -130,22 +130,22 @@ def _generator_shell(fn: Any, call: Call) -> Any:
         span = StreamSpan(call, args, kwargs)
         try:
             source = fn(*args, **kwargs)
-            resume, given = source.send, None
+            resume, value = source.send, None
             while True:
                 before = span.resume()
                 try:
-                    item = resume(given)
+                    item = resume(value)
                 except StopIteration as stop:
                     span.returned(stop.value)
                     return stop.value
                 finally:
                     span.pause(before)
-                    given = None  # an exception held here would hold this frame, through its traceback
+                    value = None  # an exception held here would hold this frame, through its traceback
                 try:
-                    resume, given = source.send, (yield span.yielded(item))
+                    resume, value = source.send, (yield span.yielded(item))
                 except BaseException as thrown:  # GeneratorExit too: `close` is nothing else
                     span.thrown(thrown)
-                    resume, given = source.throw, thrown
+                    resume, value = source.throw, thrown
         except BaseException as failure:
             span.failed(failure)
             raise

@@ -29,7 +29,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "stop_condition": ("next_stop_condition", "stop_condition"),
 }
 """Our word -> the names that results have for it, the best first."""
-_KNOWN = tuple(name for names in _NAMES.values() for name in names)
+_ALL_NAMES = tuple(name for names in _NAMES.values() for name in names)
 _ABSENT = object()
 _MOST_FIELDS = 10_000
 _OF_A_STEP = ("reward", "episode_done", "terminated", "truncated", "stop_reason")
@@ -68,10 +68,10 @@ def of_step(result: Any) -> Outcome:
     """What `step` said."""
     if type(result) is tuple and len(result) in _TUPLES:
         return _understood(dict(zip(_TUPLES[len(result)], result)))
-    found = _fields(result)
-    if not any(name in found for name in _KNOWN):
+    fields = _fields(result)
+    if not any(name in fields for name in _ALL_NAMES):
         return Outcome(rest=result)
-    return _understood(found)
+    return _understood(fields)
 
 
 def of_first(result: Any, *, has_info: bool) -> Outcome:
@@ -80,63 +80,63 @@ def of_first(result: Any, *, has_info: bool) -> Outcome:
         observation, other = result
         if not has_info:
             return Outcome(observation, {"stop_condition": other})
-        found = {"observation": observation, "info": other}
+        fields = {"observation": observation, "info": other}
     else:
-        found = _fields(result)
-        if not any(name in found for word in _OF_A_STEP for name in _NAMES[word]):
+        fields = _fields(result)
+        if not any(name in fields for word in _OF_A_STEP for name in _NAMES[word]):
             return Outcome(result)
-    outcome = _understood(found)
+    outcome = _understood(fields)
     if outcome.observation is None or outcome.over:  # given in the place of an observation, or the last one
         outcome.fields.setdefault("episode_done", True)
     else:
-        said = {**outcome.fields, "reward_data": outcome.reward_data, "rest": outcome.rest}
-        outcome.beside["reset"] = {word: value for word, value in said.items() if value is not None} or None
+        step_values = {**outcome.fields, "reward_data": outcome.reward_data, "rest": outcome.rest}
+        outcome.beside["reset"] = {word: value for word, value in step_values.items() if value is not None} or None
     return outcome
 
 
-def _understood(found: dict[str, Any]) -> Outcome:
-    has_logs = "logs" in found
-    said = {word: _take(found, word) for word in _NAMES}
-    info = said["logs"]
+def _understood(fields: dict[str, Any]) -> Outcome:
+    has_logs = "logs" in fields
+    values = {word: _take(fields, word) for word in _NAMES}
+    info = values["logs"]
     if isinstance(info, Mapping) and info and not has_logs:  # gymnasium has one place for all that is no number
-        info = said["logs"] = dict(islice(info.items(), _MOST_FIELDS))
+        info = values["logs"] = dict(islice(info.items(), _MOST_FIELDS))
         for word in ("stop_reason", "metrics", "reward_data"):
-            if said[word] is None:
-                said[word] = _take(info, word)
-    if isinstance(said["reward"], Mapping) and said["reward_data"] is None:  # a number for each term
-        said["reward_data"] = said.pop("reward")
-    ends = [plain_number(said[word]) for word in ("terminated", "truncated") if said[word] is not None]
-    if ends and said["episode_done"] is None and all(isinstance(end, bool) for end in ends):
-        said["episode_done"] = any(ends)
-    if said["stop_reason"] is None:
-        said["stop_reason"] = _stop_reason(said)
+            if values[word] is None:
+                values[word] = _take(info, word)
+    if isinstance(values["reward"], Mapping) and values["reward_data"] is None:  # a number for each term
+        values["reward_data"] = values.pop("reward")
+    ends = [plain_number(values[word]) for word in ("terminated", "truncated") if values[word] is not None]
+    if ends and values["episode_done"] is None and all(isinstance(end, bool) for end in ends):
+        values["episode_done"] = any(ends)
+    if values["stop_reason"] is None:
+        values["stop_reason"] = _stop_reason(values)
     return Outcome(
-        observation=said.pop("observation"),
-        beside={"stop_condition": said.pop("stop_condition")},
-        reward_data=said.pop("reward_data"),
-        rest=found or None,
-        fields={word: value for word, value in said.items() if value is not None and not _is_empty(value)},
+        observation=values.pop("observation"),
+        beside={"stop_condition": values.pop("stop_condition")},
+        reward_data=values.pop("reward_data"),
+        rest=fields or None,
+        fields={word: value for word, value in values.items() if value is not None and not _is_empty(value)},
     )
 
 
-def _take(found: dict[str, Any], word: str) -> Any:
+def _take(fields: dict[str, Any], word: str) -> Any:
     for name in _NAMES[word]:
-        if name in found:
-            return found.pop(name)
+        if name in fields:
+            return fields.pop(name)
     return None
 
 
-def _stop_reason(said: dict[str, Any]) -> str | None:
-    metrics = said["metrics"]
+def _stop_reason(values: dict[str, Any]) -> str | None:
+    metrics = values["metrics"]
     if isinstance(metrics, Mapping):
         for name, value in islice(metrics.items(), _MOST_FIELDS):
             if isinstance(name, str) and name.startswith(_STOP_METRIC) and _true(value):
                 return name[len(_STOP_METRIC) :]
-        if said["episode_done"] is None or _true(said["episode_done"]):
+        if values["episode_done"] is None or _true(values["episode_done"]):
             for name in _STOP_METRICS:
                 if _true(metrics.get(name)):
                     return name
-    return "truncated" if _true(said["truncated"]) else None
+    return "truncated" if _true(values["truncated"]) else None
 
 
 def _true(value: Any) -> bool:
@@ -162,8 +162,8 @@ def _fields(result: Any) -> dict[str, Any]:
         names = getattr(kind, "_fields", ())
     elif hasattr(result, "__dict__"):
         names = [name for name in vars(result) if not name.startswith("_")]
-    found = {name: _get(result, name) for name in dict.fromkeys([*names, *_KNOWN])}
-    return {name: value for name, value in found.items() if value is not _ABSENT}
+    values = {name: _get(result, name) for name in dict.fromkeys([*names, *_ALL_NAMES])}
+    return {name: value for name, value in values.items() if value is not _ABSENT}
 
 
 def _get(result: Any, name: str) -> Any:

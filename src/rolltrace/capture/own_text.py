@@ -142,20 +142,20 @@ class OwnTexts:
         ids = [*(prompt or ()), *(response or ())]
         pieces = self._pieces_of(job.decode)
         try:
-            found = self._growing.grow((pieces, job.trajectory.trace_id), ids, pieces.rest)
+            decoded = self._growing.grow((pieces, job.trajectory.trace_id), ids, pieces.rest)
         except Exception as fault:  # of the user's own code
             self._give_up(job, FAILED, f"{type(fault).__name__}: {fault}")
             return
-        prompt_chars = sum(found.piece_chars[: len(prompt or ())])
-        self._say(job, text=found.text, prompt_chars=prompt_chars, piece_chars=found.piece_chars.tolist())
+        prompt_chars = sum(decoded.piece_chars[: len(prompt or ())])
+        self._say(job, text=decoded.text, prompt_chars=prompt_chars, piece_chars=decoded.piece_chars.tolist())
 
     def _pieces_of(self, decode: Decode) -> Pieces:
-        known = self._pieces.get(id(decode))
-        if known is None or known[0] is not decode:
+        entry = self._pieces.get(id(decode))
+        if entry is None or entry[0] is not decode:
             if len(self._pieces) >= _MOST_TOKENIZERS:
                 self._pieces.clear()
-            known = self._pieces[id(decode)] = (decode, Pieces(_checked(decode)))
-        return known[1]
+            entry = self._pieces[id(decode)] = (decode, Pieces(_checked(decode)))
+        return entry[1]
 
     def _give_up(self, job: Job, reason: str, why: str) -> None:
         if reason not in self._warned:

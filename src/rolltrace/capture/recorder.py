@@ -150,8 +150,8 @@ class Recorder:
         """Say that what was recorded of a sample is not to be kept, nor what its open trajectories will yet record."""
         for where, begun in sample.begun.items():
             names, groups = _names(begun.trajectories), _names(begun.groups)
-            said = {"reason": SAMPLE_LIMIT, "count": len(names), "trajectories": names, "groups": groups}
-            body = msgspec.Raw(encode_record(said))
+            loss = {"reason": SAMPLE_LIMIT, "count": len(names), "trajectories": names, "groups": groups}
+            body = msgspec.Raw(encode_record(loss))
             self.write(Event(b"", msgspec.Raw(encode_record(where)), "drop", self.wall_ns(), 0, body), where.step)
 
     def trajectory_ended(self) -> None:

@@ -53,15 +53,15 @@ def choose_samples(sample_indices: Iterable[T], *, limit: int | None = None) -> 
     recorder = scope.recorder
     if limit is None and recorder is not None:
         limit = recorder.settings.max_samples_per_step_per_worker
-    given: dict[Any, str | None] = {}
+    texts: dict[Any, str | None] = {}
     for each in sample_indices:
         plain: Any = coordinate(each) if hasattr(each, "item") else each
-        given[plain] = sample_text(plain)
+        texts[plain] = sample_text(plain)
     if limit is None:
-        return set(given)
+        return set(texts)
     seed = 0 if recorder is None else recorder.settings.sample_seed
-    chosen = set(sorted({rank_of(text, seed) for text in given.values()})[:limit])
-    return {each for each, text in given.items() if rank_of(text, seed) in chosen}
+    chosen = set(sorted({rank_of(text, seed) for text in texts.values()})[:limit])
+    return {each for each, text in texts.items() if rank_of(text, seed) in chosen}
 
 
 def sample_text(sample_index: Any) -> str | None:
@@ -86,17 +86,17 @@ class Begun(NamedTuple):
 class Sample:
     """A sample of one step of which trajectories are kept."""
 
-    __slots__ = ("begun", "kept", "rank")
+    __slots__ = ("begun", "is_kept", "rank")
 
     def __init__(self, rank: Rank) -> None:
         self.rank = rank
-        self.kept = True
+        self.is_kept = True
         """False once another one has taken its place."""
         self.begun: dict[Coordinates, Begun] = {}
         """Its trajectories and group records by where they stand: those begun inside may stand elsewhere."""
 
 
-class Answer(NamedTuple):
+class SamplingDecision(NamedTuple):
     """What becomes of a trajectory that begins."""
 
     sample: Sample | None
@@ -117,26 +117,26 @@ class Sampling:
 
     def admit(
         self, trajectory_id: bytes, where: Coordinates, inside: Sample | None, *, is_group: bool = False
-    ) -> Answer:
+    ) -> SamplingDecision:
         """Whether a trajectory is kept. One without a sample goes with the sample `inside` which it begins."""
         with self._lock:
             if where.sample_index is None and inside is not None:
-                answer = Answer(inside if inside.kept else None)
+                decision = SamplingDecision(inside if inside.is_kept else None)
             else:
-                answer = self._take(where, rank_of(sample_text(where.sample_index), self._seed))
-            if answer.sample is not None:
+                decision = self._take(where, rank_of(sample_text(where.sample_index), self._seed))
+            if decision.sample is not None:
                 place = where._replace(rollout_n=None)
-                begun = answer.sample.begun.get(place)
+                begun = decision.sample.begun.get(place)
                 if begun is None:
-                    begun = answer.sample.begun[place] = Begun(bytearray(), bytearray())
+                    begun = decision.sample.begun[place] = Begun(bytearray(), bytearray())
                 (begun.groups if is_group else begun.trajectories).extend(trajectory_id)
-            return answer
+            return decision
 
-    def _take(self, where: Coordinates, rank: Rank) -> Answer:
+    def _take(self, where: Coordinates, rank: Rank) -> SamplingDecision:
         key = (where.step, where.validate)
         closed = self._closed.get(key)
         if closed is not None:  # it came back after many others: its samples go on, and there are no new ones
-            return Answer(Sample(rank) if rank in closed else None)
+            return SamplingDecision(Sample(rank) if rank in closed else None)
         step = self._open.setdefault(key, _Step())
         self._open.move_to_end(key)
         if len(self._open) > _STEPS_OPEN:
@@ -157,16 +157,16 @@ class _Step:
         self.ranks: list[Rank] = []
         """Of the samples, in order."""
 
-    def take(self, rank: Rank, limit: int) -> Answer:
-        known = self.samples.get(rank)
-        if known is not None:
-            return Answer(known)
+    def take(self, rank: Rank, limit: int) -> SamplingDecision:
+        sample = self.samples.get(rank)
+        if sample is not None:
+            return SamplingDecision(sample)
         displaced = None
         if len(self.ranks) >= limit:
             if not self.ranks or rank > self.ranks[-1]:
-                return Answer(None)
+                return SamplingDecision(None)
             displaced = self.samples.pop(self.ranks.pop())
-            displaced.kept = False
+            displaced.is_kept = False
         fresh = self.samples[rank] = Sample(rank)
         insort(self.ranks, rank)
-        return Answer(fresh, displaced)
+        return SamplingDecision(fresh, displaced)

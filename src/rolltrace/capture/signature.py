@@ -27,7 +27,7 @@ class Call:
     """A traced function, described once. Pickles as the function and its options."""
 
     __slots__ = (
-        "_arity", "_extra_keywords", "_extra_positional", "_fn", "_known", "_options", "_positional", "_template",
+        "_arity", "_extra_keywords", "_extra_positional", "_fn", "_keywords", "_options", "_positional", "_template",
         "has_receiver", "kind", "name", "select_inputs", "select_outputs",
     )  # fmt: skip
 
@@ -78,7 +78,7 @@ class Call:
         )
         named = [p for p in parameters if p.kind not in (kinds.VAR_POSITIONAL, kinds.VAR_KEYWORD)]
         self._template = {p.name: _MISSING if p.default is p.empty else p.default for p in named}
-        self._known = frozenset(p.name for p in named if p.kind is not kinds.POSITIONAL_ONLY)
+        self._keywords = frozenset(p.name for p in named if p.kind is not kinds.POSITIONAL_ONLY)
         self._extra_positional = next((p.name for p in parameters if p.kind is kinds.VAR_POSITIONAL), "args")
         self._extra_keywords = next((p.name for p in parameters if p.kind is kinds.VAR_KEYWORD), "kwargs")
         self._arity = len(self._positional) if len(self._positional) == len(self._template) else -1
@@ -103,11 +103,11 @@ class Call:
         if len(args) > len(self._positional):
             inputs[self._extra_positional] = args[len(self._positional) :]
         if kwargs:
-            if self._known.issuperset(kwargs):
+            if self._keywords.issuperset(kwargs):
                 inputs.update(kwargs)
             else:
-                inputs.update((key, value) for key, value in kwargs.items() if key in self._known)
-                inputs[self._extra_keywords] = {k: v for k, v in kwargs.items() if k not in self._known}
+                inputs.update((key, value) for key, value in kwargs.items() if key in self._keywords)
+                inputs[self._extra_keywords] = {k: v for k, v in kwargs.items() if k not in self._keywords}
         return inputs
 
 
@@ -115,7 +115,7 @@ def _rebuild(fn: Callable[..., Any], options: dict[str, Any]) -> Call:
     return Call(fn, **options)
 
 
-def selector(chosen: Selection, what: str, known: set[str] | None) -> Callable[[Any], Any] | None:
+def selector(chosen: Selection, what: str, parameters: set[str] | None) -> Callable[[Any], Any] | None:
     """A function from a value to the part of it to record; None for the whole."""
     if chosen is True or chosen is None:
         return None
@@ -130,17 +130,17 @@ def selector(chosen: Selection, what: str, known: set[str] | None) -> Callable[[
     kept = {name for name in names if not name.startswith("-")}
     if dropped and kept:
         raise ConfigError(f"{what} mix names to keep and names to drop ({chosen!r}); give one or the other")
-    unknown = sorted((dropped | kept) - known) if known else []
+    unknown = sorted((dropped | kept) - parameters) if parameters else []
     if unknown:
-        hint = _did_you_mean(unknown[0], known or ()) or f"; there are: {', '.join(sorted(known or ()))}"
+        hint = _did_you_mean(unknown[0], parameters or ()) or f"; there are: {', '.join(sorted(parameters or ()))}"
         raise ConfigError(f"{what} name no parameter {unknown[0]!r}{hint}")
     return lambda value: _choose(value, kept, dropped)
 
 
-def _did_you_mean(word: str, known: Collection[str]) -> str:
+def _did_you_mean(word: str, candidates: Collection[str]) -> str:
     import difflib  # needed only for a mistake
 
-    near = difflib.get_close_matches(word, known, 1)
+    near = difflib.get_close_matches(word, candidates, 1)
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
@@ -149,10 +149,10 @@ def _nothing(value: Any) -> None:
 
 
 def _choose(value: Any, kept: set[str], dropped: set[str]) -> Any:
-    found = _fields_of(value)
-    if found is None:
+    fields = _fields_of(value)
+    if fields is None:
         return value
-    first = islice(found.items(), _MOST_FIELDS)  # a mapping of the user's own may never end
+    first = islice(fields.items(), _MOST_FIELDS)  # a mapping of the user's own may never end
     return {name: field for name, field in first if (name in kept if kept else name not in dropped)}
 
 

@@ -22,7 +22,7 @@ from rolltrace.record import NOTHING, PAYLOAD_AT, PAYLOAD_AT_HEAD, Error, Status
 if TYPE_CHECKING:
     from rolltrace.capture.recorder import Recorder
     from rolltrace.capture.signature import Call
-    from rolltrace.capture.tokenizers import Known
+    from rolltrace.capture.tokenizers import KnownTokenizer
     from rolltrace.capture.trajectory import TrajectoryHandle
 
 _MOST_INPUT_BYTES_AT_START = 4096
@@ -50,7 +50,7 @@ class Span:
     _recorder: Recorder | None
     """None when this call is not recorded, and once it has ended."""
     _token: Token[scope.Place | None] | None
-    tokenizer: Known | None
+    tokenizer: KnownTokenizer | None
     """Not set at all while tokens are not decoded."""
 
     def __init__(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

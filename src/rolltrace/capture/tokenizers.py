@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from rolltrace.capture.signature import Call
     from rolltrace.capture.trajectory import TrajectoryHandle
 
-_MOST_KNOWN = 64
+_MOST_TOKENIZERS = 64
 _LOOK_EVERY_SEC = 0.2
 _JOIN_SEC = 10.0
 
 
-class Known(NamedTuple):
+class KnownTokenizer(NamedTuple):
     """A tokenizer that was looked at."""
 
     tokenizer: Any
@@ -43,9 +43,9 @@ class Known(NamedTuple):
     decode: Decode | None = None
 
 
-class _Seen(NamedTuple):
+class _SeenReceiver(NamedTuple):
     receiver: weakref.ref[Any]
-    known: Known | None
+    tokenizer: KnownTokenizer | None
 
 
 class Tokenizers:
@@ -56,65 +56,67 @@ class Tokenizers:
         self._store = store
         self.texts = OwnTexts(recorder)
         self._begin()
-        self._given = self._of_given(recorder.settings.tokenizer)
+        self._configured = self._of_setting(recorder.settings.tokenizer)
 
     def _begin(self) -> None:
-        self._known: dict[int, Known] = {}
-        self._seen: dict[int, _Seen] = {}
+        self._tokenizers: dict[int, KnownTokenizer] = {}
+        self._receivers: dict[int, _SeenReceiver] = {}
         self._saving: list[threading.Thread] = []
         self._closing = threading.Event()
 
-    def of(self, call: Call, args: tuple[Any, ...], place: scope.Place | None) -> Known | None:
+    def of(self, call: Call, args: tuple[Any, ...], place: scope.Place | None) -> KnownTokenizer | None:
         """The tokenizer of an op that begins. Never raises."""
         try:
-            found = None
+            identified = None
             if call.has_receiver and args:
                 try:  # as usual, without a call: the code of calls is cold after an op with a long prompt
                     tokenizer = args[0].__dict__["tokenizer"]
-                    found = self._known[id(tokenizer)]
-                    if found.tokenizer is not tokenizer or not found.mark:
-                        found = self._of_receiver(args[0])
+                    identified = self._tokenizers[id(tokenizer)]
+                    if identified.tokenizer is not tokenizer or not identified.mark:
+                        identified = self._of_receiver(args[0])
                 except Exception:
                     pass_on_signals()
-                    found = self._of_receiver(args[0])
+                    identified = self._of_receiver(args[0])
             # A place made before tokens were decoded has no tokenizer.
-            return found or getattr(place, "tokenizer", None) or self._given
+            return identified or getattr(place, "tokenizer", None) or self._configured
         except Exception:
             caught("tokenizer")
             return None
 
-    def _of_receiver(self, receiver: Any) -> Known | None:
+    def _of_receiver(self, receiver: Any) -> KnownTokenizer | None:
         own = _attribute(receiver, "__dict__")
         if type(own) is dict and own.get("tokenizer") is not None:  # no code of the user's runs for this
-            known = self._of(own["tokenizer"])
-            if known is not None:
-                return known
-        seen = self._seen.get(id(receiver))
-        if seen is not None and seen.receiver() is receiver:
-            return seen.known
-        known = None
+            identified = self._of(own["tokenizer"])
+            if identified is not None:
+                return identified
+        entry = self._receivers.get(id(receiver))
+        if entry is not None and entry.receiver() is receiver:
+            return entry.tokenizer
+        identified = None
         for tokenizer in (_attribute(receiver, "tokenizer"), _attribute(receiver, "processor", "tokenizer")):
-            known = known or (None if tokenizer is None else self._of(tokenizer))
-        self._remember(receiver, known)
-        return known
+            identified = identified or (None if tokenizer is None else self._of(tokenizer))
+        self._remember(receiver, identified)
+        return identified
 
-    def _remember(self, receiver: Any, known: Known | None) -> None:
+    def _remember(self, receiver: Any, identified: KnownTokenizer | None) -> None:
         key = id(receiver)
         try:
-            self._seen[key] = _Seen(weakref.ref(receiver, lambda _: self._seen.pop(key, None)), known)
+            self._receivers[key] = _SeenReceiver(
+                weakref.ref(receiver, lambda _: self._receivers.pop(key, None)), identified
+            )
         except TypeError:
             pass  # some objects cannot be referred to weakly; these are looked at each time
 
-    def _of(self, tokenizer: Any) -> Known | None:
-        known = self._known.get(id(tokenizer))
-        if known is None or known.tokenizer is not tokenizer:
-            known = self._look_at(tokenizer)
-            if len(self._known) >= _MOST_KNOWN:
-                self._known.clear()
-            self._known[id(tokenizer)] = known
-        return known if known.mark else None
+    def _of(self, tokenizer: Any) -> KnownTokenizer | None:
+        identified = self._tokenizers.get(id(tokenizer))
+        if identified is None or identified.tokenizer is not tokenizer:
+            identified = self._look_at(tokenizer)
+            if len(self._tokenizers) >= _MOST_TOKENIZERS:
+                self._tokenizers.clear()
+            self._tokenizers[id(tokenizer)] = identified
+        return identified if identified.mark else None
 
-    def _look_at(self, tokenizer: Any) -> Known:
+    def _look_at(self, tokenizer: Any) -> KnownTokenizer:
         try:
             backend = backend_of(tokenizer)
             mark = "" if backend is None else fingerprint(backend)
@@ -123,11 +125,11 @@ class Tokenizers:
             mark = ""  # it has no tokenizer.json form after all
         if mark:
             self._save(mark, pages(backend))
-            return Known(tokenizer, mark)
+            return KnownTokenizer(tokenizer, mark)
         decode = _attribute(tokenizer, "decode")
-        return Known(tokenizer, OWN_PROCESS, decode) if callable(decode) else Known(tokenizer, "")
+        return KnownTokenizer(tokenizer, OWN_PROCESS, decode) if callable(decode) else KnownTokenizer(tokenizer, "")
 
-    def _of_given(self, tokenizer: Any) -> Known | None:
+    def _of_setting(self, tokenizer: Any) -> KnownTokenizer | None:
         if not isinstance(tokenizer, Path):
             return None if tokenizer is None else self._of(tokenizer)
         content = tokenizer.read_bytes()
@@ -135,7 +137,7 @@ class Tokenizers:
             raise ConfigError(f"tokenizer: {str(tokenizer)!r} is no tokenizer.json: it has no vocab")
         mark = xxh3_64_hexdigest(content)
         self._save(mark, [content])
-        return Known(tokenizer, mark)
+        return KnownTokenizer(tokenizer, mark)
 
     def _save(self, mark: str, content: Iterable[bytes]) -> None:
         """See to it that the tokenizer is in the store soon. The marker is there before any record names it."""

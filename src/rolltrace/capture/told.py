@@ -73,7 +73,9 @@ class ToldTrajectory:
         if recorder is None or not self.handle.traced:
             return
         try:
-            given, result = (NOTHING if value is None else Raw(recorder.snapshot(value)) for value in (inputs, outputs))
+            raw_inputs, raw_outputs = (
+                NOTHING if value is None else Raw(recorder.snapshot(value)) for value in (inputs, outputs)
+            )
             body = OpEnd(
                 self.handle.trace_id,
                 self.handle.coordinates,
@@ -85,8 +87,8 @@ class ToldTrajectory:
                 end_ns,
                 status,
                 error,
-                given,
-                result,
+                raw_inputs,
+                raw_outputs,
             )
             recorder.append(encode_record(body), self.handle.step)
         except Exception:

@@ -30,7 +30,7 @@ from rolltrace.record import (
 if TYPE_CHECKING:
     from rolltrace.capture.recorder import Recorder
     from rolltrace.capture.sampling import Sample
-    from rolltrace.capture.tokenizers import Known
+    from rolltrace.capture.tokenizers import KnownTokenizer
 
 T = TypeVar("T")
 _LONGEST = 1000
@@ -84,7 +84,7 @@ class TrajectoryHandle:
         """Which chosen sample it counts for; None when all are kept."""
         self.tags: dict[str, Raw] = {}
         """Encoded, each as it was when it was given."""
-        self.tokenizer: Known | None = None
+        self.tokenizer: KnownTokenizer | None = None
         """That of the op it was begun in."""
 
     @property
@@ -111,9 +111,9 @@ class TrajectoryHandle:
         if self._recorder is None:
             return
         try:
-            given = {clean_text(name): Raw(self._recorder.snapshot(value)) for name, value in tags.items()}
-            self.tags.update(given)
-            self._say("tag", given)
+            raw_tags = {clean_text(name): Raw(self._recorder.snapshot(value)) for name, value in tags.items()}
+            self.tags.update(raw_tags)
+            self._say("tag", raw_tags)
         except Exception:
             caught("tag")
 
@@ -162,9 +162,9 @@ class TrajectoryHandle:
             return
         try:
             try:
-                made = trace() if callable(trace) else trace
+                built_trace = trace() if callable(trace) else trace
             except Exception:
-                made = None
+                built_trace = None
                 caught("transition")
             fields = {
                 "reward": plain_number(reward),
@@ -174,7 +174,7 @@ class TrajectoryHandle:
                 "stop_reason": clean_text(stop_reason) if isinstance(stop_reason, str) else stop_reason,
                 **more,
             }
-            self._write(recorder, "transition", transition_body(recorder, made, fields))
+            self._write(recorder, "transition", transition_body(recorder, built_trace, fields))
         except Exception:
             caught("transition")
 
@@ -202,12 +202,12 @@ class TrajectoryHandle:
         recorder = self._recorder
         if recorder is None:
             return
-        given = {
+        changes = {
             "reward": reward, "episode_done": episode_done, "metrics": metrics, "logs": logs,
             "stop_reason": stop_reason, **more,
         }  # fmt: skip
         try:
-            self._write(recorder, "amend", amendment_body(recorder, turn, given))
+            self._write(recorder, "amend", amendment_body(recorder, turn, changes))
         except ConfigError:
             recorder.refuse_score(self.step)
         except Exception:

@@ -27,8 +27,8 @@ _NUMBERS = frozenset({"reward", "episode_done"})
 
 def _field(name: str, meaning: str) -> Any:
     def read(trace: RolloutTrace) -> Any:
-        taken = trace._taken.get(name)
-        return trace._live.get(name) if taken is None else decode_value(taken)
+        snapshot = trace._taken.get(name)
+        return trace._live.get(name) if snapshot is None else decode_value(snapshot)
 
     return property(read, doc=meaning)
 
@@ -58,14 +58,14 @@ class RolloutTrace:
         env_state: Any = None,
         extra: Any = None,
     ) -> None:
-        given = {
+        fields = {
             "prompt": prompt,
             "policy_response": policy_response,
             "reward_data": reward_data,
             "env_state": env_state,
             "extra": extra,
         }
-        self._live: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+        self._live: dict[str, Any] = {name: value for name, value in fields.items() if value is not None}
         """What has not been encoded yet, because tracing was off when it was given."""
         self._taken: dict[str, Raw] = {}
         recorder = scope.recorder
@@ -112,12 +112,12 @@ def amendment_body(recorder: Recorder, turn: Any, fields: Mapping[str, Any]) -> 
     """
     if turn is not None and not isinstance(turn, int):
         raise ConfigError(f"turn must be the number of a step, from 0 or from the end as -1, not {turn!r:.80}")
-    given = {
+    changes = {
         clean_text(name): Raw(recorder.snapshot(plain_number(value) if name in _NUMBERS else value))
         for name, value in fields.items()
         if value is not ...
     }
-    return Raw(encode_record({"turn": None if turn is None else int(turn), "fields": given}))
+    return Raw(encode_record({"turn": None if turn is None else int(turn), "fields": changes}))
 
 
 def plain_number(value: Any) -> Any:

@@ -60,8 +60,8 @@ class Watch:
     def observe(self, recorder: Recorder, outcome: Outcome) -> None:
         observation = outcome.observation
         self.observed = None if observation is None else Raw(recorder.snapshot(observation))
-        given = {name: value for name, value in outcome.beside.items() if value is not None}
-        self.beside = {name: Raw(recorder.snapshot(value)) for name, value in given.items()}
+        beside = {name: value for name, value in outcome.beside.items() if value is not None}
+        self.beside = {name: Raw(recorder.snapshot(value)) for name, value in beside.items()}
 
     def end_episode(self, failure: BaseException | None) -> None:
         own, self._own = self._own, None
@@ -89,7 +89,7 @@ def _leave(entry: rollout_trace_attr, recorder: Recorder, failure: BaseException
         entry.__exit__(type(failure) if failure else None, failure, None)
 
 
-class Call:
+class EnvCall:
     """One call of `reset`, `initial_observation` or `step` that is going on."""
 
     def __init__(self, watch: Watch, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -195,8 +195,8 @@ class Call:
         try:
             error = describe_failure(failure)
             cancelled = status_of(failure) == "cancelled"
-            said = getattr(failure, "stop_reason", None)
-            reason = said if isinstance(said, str) else "cancelled" if cancelled else type(failure).__name__
+            own_reason = getattr(failure, "stop_reason", None)
+            reason = own_reason if isinstance(own_reason, str) else "cancelled" if cancelled else type(failure).__name__
             fields = {"type": error.type, "message": error.message, "traceback": error.traceback}
             self._write(recorder, {"stop_reason": reason, "error": fields})
             self._watch.end_episode(failure)

@@ -171,9 +171,9 @@ if [[ $zsh_eval_context[-1] == loadautofunc ]]; then _rolltrace "$@"; else compd
 def _fish(commands: list[_Command]) -> str:
     lines = ["# fish completion of rolltrace, made by: rolltrace completion fish"]
     for command in commands:
-        seen = [f"__fish_seen_subcommand_from {word}" for word in command.path.split()]
+        conditions = [f"__fish_seen_subcommand_from {word}" for word in command.path.split()]
         names = " ".join(command.subcommands)
-        here = seen or (["__fish_use_subcommand"] if not command.path else [])
+        here = conditions or (["__fish_use_subcommand"] if not command.path else [])
         if command.subcommands:
             condition = "; and ".join([*here, *([f"not __fish_seen_subcommand_from {names}"] if command.path else [])])
             for name, text in command.subcommands.items():

@@ -89,7 +89,7 @@ def run(options: argparse.Namespace) -> int:
     if not rows:
         print_footer(f"0 of {counted(len(groups), 'group')}")
         return 0
-    hidden = print_table(_kept(_columns(rows), options))
+    hidden = print_table(_marked(_columns(rows), options))
     total, cut_short = counted(len(groups), "group"), len(rows) < len(groups)
     print_footer(
         f"{'the last ' * newest}{len(rows)} of {total}" if cut_short else total,
@@ -141,7 +141,7 @@ def _columns(rows: list[Row]) -> list[Column]:
     return columns
 
 
-def _kept(columns: list[Column], options: argparse.Namespace) -> list[Column]:
+def _marked(columns: list[Column], options: argparse.Namespace) -> list[Column]:
     """The columns, those that were filtered or sorted by marked to stay on any screen."""
     from rolltrace.query import GROUP_FILTER_HEADERS, GROUP_HEADERS, compile_where, sorted_by
 

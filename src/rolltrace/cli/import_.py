@@ -37,8 +37,8 @@ def add(commands: Any) -> None:
         AUTO: "any of these: says which one it takes it for",
         **{name: each.help for name, each in IMPORTS.items()},
     }
-    for name, told in helps.items():
-        one = formats.add_parser(name, help=told, description=f"Read {told}.")
+    for name, help_text in helps.items():
+        one = formats.add_parser(name, help=help_text, description=f"Read {help_text}.")
         one.add_argument(
             "paths", metavar="FILE... [STORE]", nargs="+",
             help="files, or folders of them; without --store, of several the last is the store if it is a folder or a "

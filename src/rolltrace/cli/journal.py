@@ -41,12 +41,12 @@ def add(commands: Any) -> None:
 
 def run_dump(options: argparse.Namespace) -> int:
     damaged = False
-    seen: Path | None = None
+    last_path: Path | None = None
     store = store_of(options)
     _tell_of_hidden(store)
     for segment, item in read_journals(store):
-        if segment.path != seen:
-            seen = segment.path
+        if segment.path != last_path:
+            last_path = segment.path
             if segment.losses:
                 print(json_line({"record": "losses", **_origin(segment), "losses": segment.losses}))
         damaged |= isinstance(item, Damage)

@@ -54,27 +54,27 @@ def _add_lake(parser: argparse.ArgumentParser) -> None:
 
 
 def _lake_of(options: argparse.Namespace) -> Any:
-    from rolltrace.lake import VARIABLE, Place
+    from rolltrace.lake import VARIABLE, LakeAddress
 
     address = options.lake or os.environ.get(VARIABLE)
     if not address:
         raise ConfigError(f"name the lake, such as s3://bucket/prefix, or set {VARIABLE}")
-    return Place.of(address)
+    return LakeAddress.of(address)
 
 
 def run_compact(options: argparse.Namespace) -> int:
     from rolltrace.lake import compact_lake, mirror_of, open_mirror, upload_summaries
 
-    place = _lake_of(options)
-    done = compact_lake(place, unfinished=options.all, progress=progress("merging"))
+    address = _lake_of(options)
+    done = compact_lake(address, unfinished=options.all, progress=progress("merging"))
     from rolltrace.query import summarise_steps
     from rolltrace.store import finished_steps
 
     with working("making summaries"):
-        mirror = mirror_of(place.url)
+        mirror = mirror_of(address.url)
         open_mirror(mirror).refresh()
         summarise_steps(mirror, steps=None if options.all else finished_steps(mirror))
-        summaries = upload_summaries(place, mirror)
+        summaries = upload_summaries(address, mirror)
     if options.json:
         print(json_line({**done._asdict(), "summaries": summaries}))
         return 0
@@ -87,13 +87,13 @@ def run_compact(options: argparse.Namespace) -> int:
 def run_vacuum(options: argparse.Namespace) -> int:
     from rolltrace.lake import vacuum_lake
 
-    place, age = _lake_of(options), age_sec("--older-than", options.older_than)
+    address, age = _lake_of(options), age_sec("--older-than", options.older_than)
     if age < _SHORTEST_SEC and not options.force:
         raise ConfigError(
             f"--older-than {options.older_than} is less than an hour: files that somebody is about to commit or "
             "read would be removed; add --force while nobody uses the lake"
         )
-    removed = vacuum_lake(place, age / 3600, dry_run=options.dry_run)
+    removed = vacuum_lake(address, age / 3600, dry_run=options.dry_run)
     if options.json:
         print(json_line({"removed": removed, "dry_run": options.dry_run}))
         return 0

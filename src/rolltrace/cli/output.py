@@ -95,13 +95,13 @@ def cut(text: str, width: int) -> str:
 
 def wrapped(text: str, width: int) -> list[str]:
     """The text in lines of at most so many terminal columns; at least one line."""
-    lines, line, taken = list[str](), "", 0
+    lines, line, line_width = list[str](), "", 0
     for letter in text:
         needed = text_width(letter)
-        if taken + needed > width:
+        if line_width + needed > width:
             lines.append(line)
-            line, taken = "", 0
-        line, taken = line + letter, taken + needed
+            line, line_width = "", 0
+        line, line_width = line + letter, line_width + needed
     return [*lines, line]
 
 

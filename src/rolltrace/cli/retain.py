@@ -195,9 +195,9 @@ def _show(policy: RetentionPolicy, decision: Decision, foreseen: Foreseen, optio
         if isinstance(value, list | tuple):
             value = ", ".join(value) or ("nothing" if name == "keep" else "all")
         print(f"  {name:<16} {plain(value)}")
-    kept = "".join(f", keep {count} ({reason})" for reason, count in decision.keep.most_common())
+    keeps = "".join(f", keep {count} ({reason})" for reason, count in decision.keep.most_common())
     steps = counted(len(decision.steps), "finished step")
-    print(f"{steps} to look at: would drop {amount(foreseen)}{kept}")
+    print(f"{steps} to look at: would drop {amount(foreseen)}{keeps}")
 
 
 def _what(policy: RetentionPolicy, foreseen: Foreseen, options: argparse.Namespace) -> str:

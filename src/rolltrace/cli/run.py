@@ -100,8 +100,8 @@ def _environment(options: argparse.Namespace, program: _Program) -> dict[str, st
     from rolltrace.settings import Settings, variable_of
 
     environment = dict(os.environ)
-    given = {"project_name": options.project, "experiment_name": options.experiment, "store": options.store}
-    environment.update({variable_of(name): value for name, value in given.items() if value is not None})
+    settings = {"project_name": options.project, "experiment_name": options.experiment, "store": options.store}
+    environment.update({variable_of(name): value for name, value in settings.items() if value is not None})
     if program.name:
         environment.setdefault(variable_of("experiment_name"), program.name)
     if not environment.get(variable_of("backend")):
@@ -110,7 +110,7 @@ def _environment(options: argparse.Namespace, program: _Program) -> dict[str, st
     environment.update(variables_of_integrations())
     behind = environment.get("PYTHONPATH")
     environment["PYTHONPATH"] = os.pathsep.join([str(_SITE), *([behind] if behind else [])])
-    checked = Settings.gather({**given, "backend": environment[variable_of("backend")]})
+    checked = Settings.gather({**settings, "backend": environment[variable_of("backend")]})
     if checked.backend is None:
         raise ConfigError(f"tracing is turned off by {variable_of('backend')}=off; unset it to use rolltrace run")
     backends.check(checked.backend)

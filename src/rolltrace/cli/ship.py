@@ -40,15 +40,15 @@ def add(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     from rolltrace.keeper import run_once
-    from rolltrace.lake import VARIABLE, Place, Shipper
+    from rolltrace.lake import VARIABLE, LakeAddress, Shipper
 
     to = options.to or os.environ.get(VARIABLE)
     if not to:
         raise ConfigError(f"name the lake: rolltrace ship --to s3://bucket/prefix, or set {VARIABLE}")
-    store, place = store_of(options, to_write=not options.dry_run), Place.of(to)
-    if place.folder is not None and place.folder == store:
+    store, address = store_of(options, to_write=not options.dry_run), LakeAddress.of(to)
+    if address.folder is not None and address.folder == store:
         raise ConfigError(f"{to!r} is the store itself; a lake is another folder")
-    shipper = Shipper(store, place)
+    shipper = Shipper(store, address)
     if options.dry_run:
         count = shipper.pending()
         print(json_line({"pending": count}) if options.json else f"{counted(count, 'part')} to ship to {plain(to)}")

@@ -111,7 +111,7 @@ def _print_views(options: argparse.Namespace) -> int:
     check_version(store)
     dialect, lake = options.dialect or "duckdb", mirror_in(store)
     if lake is not None:
-        print(view_statements(dialect, options.path or lake.place.url, lake.filled_tables(), is_lake=True))
+        print(view_statements(dialect, options.path or lake.address.url, lake.filled_tables(), is_lake=True))
         return 0
     stored = {table_of(part) for part in list_parts(store)}
     print(view_statements(dialect, options.path or str(store.absolute()), stored))

@@ -39,11 +39,11 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print(json_line(facts))
         return 0
-    rows, taken, losses = facts["rows"], facts["bytes"], facts["losses"]
+    rows, sizes, losses = facts["rows"], facts["bytes"], facts["losses"]
     print(facts["store"])
     _line("trajectories", f"{facts['trajectories']}, {facts['running']} running")
     _line("experiments", facts["experiments"])
-    _line("on disk", ", ".join(f"{name} {size(count)}" for name, count in taken.items()))
+    _line("on disk", ", ".join(f"{name} {size(count)}" for name, count in sizes.items()))
     _line("parts", f"{facts['parts']} ({', '.join(f'{name} {count}' for name, count in rows.items()) or 'no'} rows)")
     unread = f"; {facts['unreadable_journals']} cannot be read" if facts["unreadable_journals"] else ""
     _line("undrained", f"{size(facts['undrained_bytes'])} in {counted(facts['journal_files'], 'journal file')}{unread}")

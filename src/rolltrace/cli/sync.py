@@ -123,7 +123,8 @@ def _dry_run(path: Path, outbox: Outbox, options: argparse.Namespace) -> int:
     pending = _pending(store, outbox, options)
     ids = [item.trajectory_id for item in pending.send]
     total = sum(sum(sizes(store, ids[at : at + 1000]).values()) for at in range(0, len(ids), 1000))
-    _tell_of_nothing(store, options)
+    if not pending.total:
+        _tell_of_nothing(store, options)
     if options.json:
         print(json_line({"send": len(ids), "update": len(pending.update), "bytes": total}))
     else:
@@ -166,7 +167,8 @@ def _send_alone(store: Store, outbox: Outbox, options: argparse.Namespace) -> in
                 left = sender.left
             if problem is None:
                 outbox.works_again()
-                _tell_of_nothing(store, options)
+                if not total:
+                    _tell_of_nothing(store, options)
                 return _report(sender, outbox, options)
             if attempt == _TRIES or isinstance(problem, STOPS):
                 break

@@ -49,28 +49,28 @@ def run(options: argparse.Namespace) -> int:
     from rolltrace.query import open_store
 
     store, wanted = open_store(store_of(options)), filters_of(options)
-    seen: set[str] = set()
+    printed_ids: set[str] = set()
     with working(f"reading {store.path}"):
-        past = _finished(store, wanted, seen)
+        past = _finished(store, wanted, printed_ids)
     if not past and not len(everything := store.trajectories(**wanted)):
         tell_of_nothing(everything, as_json=True)  # and not among the trajectories
     _print(past[len(past) - min(options.n, len(past)) :], options.json)
     while options.follow:
         begun = time.monotonic()
-        _print(_finished(store, wanted, seen), options.json)
+        _print(_finished(store, wanted, printed_ids), options.json)
         # A store that answers slowly is asked less often.
         time.sleep(max(_EVERY_SEC, 4 * (time.monotonic() - begun)))
     return 0
 
 
-def _finished(store: Store, wanted: dict[str, Any], seen: set[str]) -> list[dict[str, Any]]:
+def _finished(store: Store, wanted: dict[str, Any], printed_ids: set[str]) -> list[dict[str, Any]]:
     """Those that have ended and were not seen before, in the order in which they ended."""
     finished = store.trajectories(**wanted)
     ids, states = (finished.arrow()[name].to_pylist() for name in ("trajectory_id", "status"))
-    if not any(state != "running" and name not in seen for name, state in zip(ids, states)):
+    if not any(state != "running" and name not in printed_ids for name, state in zip(ids, states)):
         return []
-    fresh = [row for row in finished.rows() if row["status"] != "running" and row["trajectory_id"] not in seen]
-    seen.update(row["trajectory_id"] for row in fresh)
+    fresh = [row for row in finished.rows() if row["status"] != "running" and row["trajectory_id"] not in printed_ids]
+    printed_ids.update(row["trajectory_id"] for row in fresh)
     return sorted(fresh, key=lambda row: row["end_ns"] or row["start_ns"])
 
 

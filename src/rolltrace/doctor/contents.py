@@ -151,12 +151,12 @@ def check_losses(store: Path) -> Iterator[Finding]:
 
 
 def check_scores(store: Path) -> Iterator[Finding]:
-    found = opened(store).unmatched_scores().rows()
-    if not found:
+    unmatched = opened(store).unmatched_scores().rows()
+    if not unmatched:
         yield Finding("ok", "scores", "every score has its trajectory")
         return
-    few = [f"{row['name']} for {_target(row)}" for row in found[:_FEW]] + ["..."] * (len(found) > _FEW)
-    what = f"{counted(len(found), 'score')} for trajectories that this store does not have (not traced, or not yet)"
+    few = [f"{row['name']} for {_target(row)}" for row in unmatched[:_FEW]] + ["..."] * (len(unmatched) > _FEW)
+    what = f"{counted(len(unmatched), 'score')} for trajectories that this store does not have (not traced, or not yet)"
     do = command("sql 'select * from unmatched_scores'", store)
     yield Finding("note", "scores", what, ", ".join(few), do)
 

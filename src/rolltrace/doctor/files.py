@@ -62,7 +62,7 @@ def check_access(store: Path) -> Iterator[Finding]:
 
 
 def check_permissions(store: Path) -> Iterator[Finding]:
-    found = False
+    has_problem = False
     shared = is_shared(store)
     wider = store.stat().st_mode & (0o007 if shared else 0o077)
     if wider:
@@ -71,7 +71,7 @@ def check_permissions(store: Path) -> Iterator[Finding]:
         yield Finding("note", "permissions", what, str(store), do)
     journals = store / "journal"
     if journals.is_dir() and not is_readable(journals):
-        found = True
+        has_problem = True
         yield unreadable("permissions", journals)
     folders = journal_folders(store)
     for path in [*folders, *(path for kind in ("*.seg", "*.open") for folder in folders for path in folder.glob(kind))]:
@@ -81,13 +81,13 @@ def check_permissions(store: Path) -> Iterator[Finding]:
             continue
         right = (0o770 if path.is_dir() else 0o660) if shared else (0o700 if path.is_dir() else 0o600)
         if mode & ~right:
-            found = True
+            has_problem = True
             what = f"other users can access traced data (mode {mode:03o})"
             yield Finding("problem", "permissions", what, str(path), f"chmod {right:o} {shlex.quote(str(path))}")
         if not is_readable(path):
-            found = True
+            has_problem = True
             yield unreadable("permissions", path)
-    if not found:
+    if not has_problem:
         yield Finding("ok", "permissions", "journals are the group's" if shared else "journals are private")
 
 
@@ -155,19 +155,19 @@ def check_strange(store: Path) -> Iterator[Finding]:
 def check_leftovers(store: Path) -> Iterator[Finding]:
     from rolltrace.store import is_abandoned, unfinished_files
 
-    found = False
+    has_problem = False
     folders = journal_folders(store)
     aside = (path.with_suffix("") for folder in folders for path in folder.glob("*.seg.aside"))
     journals = {path.stem.rpartition("-")[0] for path in (*journal_files(store), *aside)}
     for path in unfinished_files(store):
         if is_abandoned(path, youngest_sec=0.0):
-            found = True
+            has_problem = True
             do = f"rm {shlex.quote(str(path))}"
             yield Finding("problem", "leftovers", "an unfinished file of a process that was killed", str(path), do)
     for path in (path for folder in folders for path in sorted(folder.glob("*.open"))):
         if path.stem.rpartition("-")[0] not in journals:
-            found = True
+            has_problem = True
             do = f"rm {shlex.quote(str(path))}"
             yield Finding("problem", "leftovers", "open ops of a writer that is gone", str(path), do)
-    if not found:
+    if not has_problem:
         yield Finding("ok", "leftovers", "none")

@@ -46,20 +46,20 @@ class CleanTexts:
         self, trajectory_id: bytes, text: str, prompt_chars: int, piece_chars: array[int], redactor: Redactor
     ) -> CleanText:
         """What may be kept of a text."""
-        given = CleanText(text, prompt_chars, piece_chars)
+        original = CleanText(text, prompt_chars, piece_chars)
         secrets = self._secrets(trajectory_id, text, redactor)
-        return without(secrets, given) if secrets else given
+        return without(secrets, original) if secrets else original
 
     def _secrets(self, trajectory_id: bytes, text: str, redactor: Redactor) -> list[Secret]:
-        known = self._searched.pop(trajectory_id, [])
-        self._chars -= sum(len(each.text) for each in known)
+        searched = self._searched.pop(trajectory_id, [])
+        self._chars -= sum(len(each.text) for each in searched)
         before = max(
-            (each for each in known if text.startswith(each.text)), key=lambda each: len(each.text), default=None
+            (each for each in searched if text.startswith(each.text)), key=lambda each: len(each.text), default=None
         )
         secrets = self._search(text, before, redactor)
-        known = [each for each in known if each is not before]
-        self._searched[trajectory_id] = known = [*known, _Searched(text, secrets)][-_MOST_TEXTS:]
-        self._chars += sum(len(each.text) for each in known)
+        searched = [each for each in searched if each is not before]
+        self._searched[trajectory_id] = searched = [*searched, _Searched(text, secrets)][-_MOST_TEXTS:]
+        self._chars += sum(len(each.text) for each in searched)
         while self._chars > _MOST_CHARS:
             _, gone = self._searched.popitem(last=False)
             self._chars -= sum(len(each.text) for each in gone)
@@ -80,15 +80,15 @@ class CleanTexts:
         return redactor.secrets(text, start, over)
 
 
-def without(secrets: list[Secret], given: CleanText) -> CleanText:
+def without(secrets: list[Secret], original: CleanText) -> CleanText:
     """The text with the secrets replaced. What stands for a secret counts for the token in which it began."""
-    ends = list(accumulate(given.piece_chars))
-    counts = given.piece_chars[:]
-    prompt_chars = given.prompt_chars
+    ends = list(accumulate(original.piece_chars))
+    counts = original.piece_chars[:]
+    prompt_chars = original.prompt_chars
     parts, kept_to = [], 0
     for secret in secrets:
         (start, end, _), word = secret, secret.mark
-        parts += [given.text[kept_to:start], word]
+        parts += [original.text[kept_to:start], word]
         kept_to = end
         first, last = bisect_right(ends, start), bisect_left(ends, end)
         if first == last:
@@ -97,6 +97,6 @@ def without(secrets: list[Secret], given: CleanText) -> CleanText:
             counts[first] -= ends[first] - start - len(word)
             counts[first + 1 : last] = array("i", bytes(4 * (last - first - 1)))
             counts[last] = ends[last] - end
-        if start < given.prompt_chars:
-            prompt_chars += len(word) - (min(end, given.prompt_chars) - start)
-    return CleanText("".join([*parts, given.text[kept_to:]]), prompt_chars, counts)
+        if start < original.prompt_chars:
+            prompt_chars += len(word) - (min(end, original.prompt_chars) - start)
+    return CleanText("".join([*parts, original.text[kept_to:]]), prompt_chars, counts)

@@ -205,12 +205,12 @@ class Drainer:
         damaged = unreadable = 0
         source = path.stem
         for item in segment:
-            taken = take(item, maker, still_open, source, self._keep_blob)
-            if taken is None:
+            shaped_item = take(item, maker, still_open, source, self._keep_blob)
+            if shaped_item is None:
                 damaged += 1
                 continue
-            rows += taken.shaped.rows
-            if not taken.shaped.is_whole:
+            rows += shaped_item.shaped.rows
+            if not shaped_item.shaped.is_whole:
                 unreadable += 1
                 body = item.body if isinstance(item, Unread) else segment.data[item.offset + FRAME.size : item.end]
                 self._aside.keep(f"{source}-{item.offset}.msgpack", body)
@@ -256,10 +256,10 @@ class Drainer:
             return Carried({}, Past())
 
     def _write(self, segment: SegmentReader, maker: RowMaker, rows: list[Row]) -> None:
-        told = [row for row in rows if row.table is FLAGS or row.table is LOSSES]
+        reports = [row for row in rows if row.table is FLAGS or row.table is LOSSES]
         for group in grouped(row for row in rows if row.table is not FLAGS and row.table is not LOSSES):
-            told += self._write_group(segment, maker, group)
-        for group in grouped(told):
+            reports += self._write_group(segment, maker, group)
+        for group in grouped(reports):
             self._write_group(segment, maker, group)
 
     def _write_group(self, segment: SegmentReader, maker: RowMaker, group: list[Row]) -> list[Row]:
@@ -303,7 +303,7 @@ def _sort(rows: list[Row]) -> None:
         rows.sort(key=lambda row: (row.values[whose] or "", row.values[when] or 0))
 
 
-class Taken(NamedTuple):
+class ShapedItem(NamedTuple):
     """What an item of a segment became."""
 
     shaped: Shaped
@@ -317,7 +317,7 @@ def take(
     still_open: OpenRecords,
     source: str,
     keep_blob: Callable[[Blob], bool],
-) -> Taken | None:
+) -> ShapedItem | None:
     """The rows of an item of a segment, for whoever drains it or reads it while it is written; None if it is damaged.
 
     Args:
@@ -330,14 +330,14 @@ def take(
     place = f"{source}-{item.offset}"
     if isinstance(item, Unread):
         ended = note_unread(item.body, still_open)
-        return Taken(maker.shape_unread(item.body, place, item.reason.partition(":")[0]), ended)
+        return ShapedItem(maker.shape_unread(item.body, place, item.reason.partition(":")[0]), ended)
     if isinstance(item, Damage):
         return None
     if isinstance(item.record, Blob):
         is_kept = keep_blob(item.record)
-        return Taken(Shaped([], is_whole=True) if is_kept else maker.shape_unread(b"", place, _NO_BLOB), None)
+        return ShapedItem(Shaped([], is_whole=True) if is_kept else maker.shape_unread(b"", place, _NO_BLOB), None)
     ended = note_open(item.record, still_open)
-    return Taken(maker.shape(item.record, place), ended)
+    return ShapedItem(maker.shape(item.record, place), ended)
 
 
 def note_open(record: object, still_open: OpenRecords) -> OpenKey | None:
@@ -418,8 +418,8 @@ def read_carried(path: Path) -> Carried:
 
 def _bytes_of(path: Path) -> bytes:
     with open_private(path) as file:
-        found: bytes = file.read()
-        return found
+        contents: bytes = file.read()
+        return contents
 
 
 class _Saved(msgspec.Struct, array_like=True):

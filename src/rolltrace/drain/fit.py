@@ -46,12 +46,12 @@ def fit_row(table: Table, fields: dict[str, Any]) -> list[str]:
             continue
         if fitting is _text and type(value) is str and value.isascii():
             continue  # nearly all texts are
-        kept = fitting(value)
-        if kept is None:
+        fitted = fitting(value)
+        if fitted is None:
             unfit.append(name)
             fields[name] = INSTEAD.get(name)
-        elif kept is not value:
-            fields[name] = kept
+        elif fitted is not value:
+            fields[name] = fitted
     return unfit
 
 
@@ -132,13 +132,13 @@ def partial_of(record: Record) -> Partial:
     )
 
 
-def columns_told(known: Partial, status: str | None = None) -> ToldColumns:
+def columns_told(partial: Partial, status: str | None = None) -> ToldColumns:
     """What can be shown of it, without error, payload, tags or body.
 
     A start is shown only if its end will never come, which its status says: `running` or `interrupted`.
     """
-    has = known.fields
-    tag = known.tag if status is None else _STARTS.get(known.tag, known.tag)
+    has = partial.fields
+    tag = partial.tag if status is None else _STARTS.get(partial.tag, partial.tag)
     if tag == "event":
         table = TRANSITIONS if has.get("event") == "transition" else NOTES
         own = {"backfill": False} if table is TRANSITIONS else {"event": has.get("event")}

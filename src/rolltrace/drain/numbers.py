@@ -56,7 +56,7 @@ class _Ids(NamedTuple):
 _NONE = _Ids(0, b"", pa.nulls(0, pa.int32()))
 
 
-class _Seen:
+class _RecentIds:
     """What is remembered of a trajectory."""
 
     __slots__ = ("ends", "prompt", "response", "rest")
@@ -81,38 +81,38 @@ class NumberLists:
     """Reads lists of numbers, and remembers what may come again."""
 
     def __init__(self) -> None:
-        self._trajectories: OrderedDict[bytes, _Seen] = OrderedDict()
+        self._trajectories: OrderedDict[bytes, _RecentIds] = OrderedDict()
 
     def fields(self, trajectory_id: bytes, raw: bytes | msgspec.Raw) -> dict[str, Field] | None:
         """The fields of a payload; None if it is no dict with names."""
         body = bytes(raw)
-        seen = self._seen(trajectory_id)
+        recent = self._recent_ids(trajectory_id)
         try:
-            return _fields(seen, body)
+            return _fields(recent, body)
         except _NOT_AS_EXPECTED:
             pass
         try:
             parts = _fields_decoder.decode(body)
         except (ValueError, msgspec.MsgspecError, RecursionError):
             return None
-        return {name: _field(seen, name, part) for name, part in parts.items()}
+        return {name: _field(recent, name, part) for name, part in parts.items()}
 
     def read(self, column: str, trajectory_id: bytes, raw: bytes) -> pa.Array | None:
         """The values of a token column in a whole msgpack item; None if it is short or anything else than expected."""
-        return _read(self._seen(trajectory_id), column, raw)
+        return _read(self._recent_ids(trajectory_id), column, raw)
 
-    def _seen(self, trajectory_id: bytes) -> _Seen:
-        seen = self._trajectories.get(trajectory_id)
-        if seen is None:
-            seen = self._trajectories[trajectory_id] = _Seen()
+    def _recent_ids(self, trajectory_id: bytes) -> _RecentIds:
+        recent = self._trajectories.get(trajectory_id)
+        if recent is None:
+            recent = self._trajectories[trajectory_id] = _RecentIds()
             if len(self._trajectories) > _MOST_TRAJECTORIES:
                 self._trajectories.popitem(last=False)
         else:
             self._trajectories.move_to_end(trajectory_id)
-        return seen
+        return recent
 
 
-def _fields(seen: _Seen, body: bytes) -> dict[str, Field]:
+def _fields(recent: _RecentIds, body: bytes) -> dict[str, Field]:
     """As `NumberLists.fields`, by hand as far as that goes.
 
     Raises:
@@ -132,9 +132,9 @@ def _fields(seen: _Seen, body: bytes) -> dict[str, Field]:
             if column in _ITEM_BYTES:
                 end = start + length * _ITEM_BYTES[column]
             else:
-                begin = _known_begin(seen, column, length, body, start)
+                begin = _known_begin(recent, column, length, body, start)
                 end = begin.end if begin.length == length else 0
-        field = _field(seen, name, body[value_at:end]) if end else None
+        field = _field(recent, name, body[value_at:end]) if end else None
         if field is None or (column is not None and not isinstance(field, pa.Array)):
             break
         fields[name] = field
@@ -150,19 +150,19 @@ def _fields(seen: _Seen, body: bytes) -> dict[str, Field]:
         parts = _fields_decoder.decode(b"".join((_map(left), body[at:value_at], head, body[begin.end :])))
         rest = bytes(parts[name])[len(head) :]
         ids = pa.concat_arrays([*begin.arrays, _decode(length - begin.length, rest)])
-        fields[name] = _remembered(seen, column, _Ids(length, body[start : begin.end + len(rest)], ids), begin)
+        fields[name] = _remembered(recent, column, _Ids(length, body[start : begin.end + len(rest)], ids), begin)
         del parts[name]
-    fields.update((name, _field(seen, name, part)) for name, part in parts.items())
+    fields.update((name, _field(recent, name, part)) for name, part in parts.items())
     return fields
 
 
-def _field(seen: _Seen, name: str, part: bytes | msgspec.Raw) -> Field:
+def _field(recent: _RecentIds, name: str, part: bytes | msgspec.Raw) -> Field:
     column = COLUMN_OF.get(name)
-    numbers = None if column is None else _read(seen, column, bytes(part))
+    numbers = None if column is None else _read(recent, column, bytes(part))
     return part if numbers is None else numbers
 
 
-def _read(seen: _Seen, column: str, raw: bytes) -> pa.Array | None:
+def _read(recent: _RecentIds, column: str, raw: bytes) -> pa.Array | None:
     """As `NumberLists.read`."""
     if len(raw) < _SHORTEST_BYTES or raw[0] not in _LIST_WIDTHS:
         return None
@@ -171,26 +171,26 @@ def _read(seen: _Seen, column: str, raw: bytes) -> pa.Array | None:
         return _floats(count, raw[start:])
     if column == "response_mask":
         return _small(count, raw[start:])
-    begin = _known_begin(seen, column, count, raw, start)
+    begin = _known_begin(recent, column, count, raw, start)
     try:
         rest = _decode(count - begin.length, raw[begin.end :]) if begin.length < count or begin.end < len(raw) else None
     except _NOT_AS_EXPECTED:
         return None
     arrays = begin.arrays if rest is None else (*begin.arrays, rest)
     ids = arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
-    return _remembered(seen, column, _Ids(count, raw[start:], ids), begin)
+    return _remembered(recent, column, _Ids(count, raw[start:], ids), begin)
 
 
-def _known_begin(seen: _Seen, column: str, count: int, body: bytes, at: int) -> _Begin:
+def _known_begin(recent: _RecentIds, column: str, count: int, body: bytes, at: int) -> _Begin:
     """As much of a list of `count` ids, whose items begin here, as was seen before."""
-    before = seen.prompt
+    before = recent.prompt
     if column == "prompt_ids" and count < before.length:
-        size = seen.ends.get(count)
+        size = recent.ends.get(count)
         if size is None or not body.startswith(before.body[:size], at):
             return _Begin(0, at, ())
         return _Begin(count, at + size, (before.ids.slice(0, count),))
     length, arrays = 0, []
-    for each in (before if column == "prompt_ids" else seen.rest, seen.response):
+    for each in (before if column == "prompt_ids" else recent.rest, recent.response):
         if each.length and length + each.length <= count and body.startswith(each.body, at):
             length += each.length
             at += len(each.body)
@@ -198,19 +198,19 @@ def _known_begin(seen: _Seen, column: str, count: int, body: bytes, at: int) -> 
     return _Begin(length, at, tuple(arrays))
 
 
-def _remembered(seen: _Seen, column: str | None, read: _Ids, begin: _Begin) -> pa.Array:
+def _remembered(recent: _RecentIds, column: str | None, read: _Ids, begin: _Begin) -> pa.Array:
     """The ids that were read, which may come again."""
-    before = seen.prompt
+    before = recent.prompt
     if column != "prompt_ids":
-        seen.response = read
+        recent.response = read
     elif read.length < before.length and before.body.startswith(read.body):
-        seen.rest = _Ids(before.length - read.length, before.body[len(read.body) :], before.ids.slice(read.length))
+        recent.rest = _Ids(before.length - read.length, before.body[len(read.body) :], before.ids.slice(read.length))
         return before.ids.slice(0, read.length)
     else:
         if not begin.length:
-            seen.ends.clear()
-        seen.ends[read.length] = len(read.body)
-        seen.prompt, seen.rest = read, _NONE
+            recent.ends.clear()
+        recent.ends[read.length] = len(read.body)
+        recent.prompt, recent.rest = read, _NONE
     return read.ids
 
 

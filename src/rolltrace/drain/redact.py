@@ -191,7 +191,7 @@ class Redactor(TextRedactor):
             if how_strong is Strength.PASSWORD and not _USER_KEYS.isdisjoint(value):
                 how_strong = Strength.STRONG
             if how_strong is None:
-                yield key, self._taken(name, item)
+                yield key, self._mark(name, item)
             elif how_strong:
                 yield key, self._judged(name, how_strong, item)
             else:
@@ -223,9 +223,9 @@ class Redactor(TextRedactor):
             return clean
         if item in self._allowed or not is_secret(how_strong, item):
             return clean
-        return self._taken(name, item)
+        return self._mark(name, item)
 
-    def _taken(self, name: str, item: Any) -> Any:
+    def _mark(self, name: str, item: Any) -> Any:
         """The mark for the value of a name, if there is any value."""
         if not item or not isinstance(item, str | bytes | list | tuple | dict):
             return item
@@ -273,7 +273,7 @@ class Redactor(TextRedactor):
         looks_so = is_secret(Strength.WEAK, rest or scheme) or (
             how_strong is not Strength.WEAK and is_secret(Strength.PASSWORD, rest or scheme)
         )
-        return self._taken(name, item) if looks_so else None
+        return self._mark(name, item) if looks_so else None
 
     def _unspread(self, items: list[Any]) -> list[Any]:
         """A list in whose items, put together, no secret stands either: they may be the pieces of a stream."""

@@ -54,11 +54,11 @@ class TextRedactor:
         self._shapes = [(kind, re.compile(shape)) for kind, shape in (shapes or {}).items()]
         self._allowed, self._allowed_keys = frozenset(allowed), frozenset(map(_plain, allowed))
         self._usual = usual
-        self._seen: dict[str, str] = {}
+        self._long: dict[str, str] = {}
         """What became of long texts: a conversation says the same again at each turn."""
         self._short: dict[str, str] = {}
         """What became of short ones: names, roles, statuses."""
-        self._seen_chars = 0
+        self._long_chars = 0
         self._strengths: dict[str, Strength | None] = {}
         self._plain_keys: set[str] = set()
         """Names that are no secrets and belong to none."""
@@ -85,18 +85,18 @@ class TextRedactor:
 
     def text(self, text: str) -> str:
         """The text with a mark in the place of every secret."""
-        kept = self._short if len(text) < _SHORTEST_KEPT else self._seen
-        clean = kept.get(text)
+        cleaned_texts = self._short if len(text) < _SHORTEST_KEPT else self._long
+        clean = cleaned_texts.get(text)
         if clean is None:
-            if kept is self._short:
-                if len(kept) >= MOST_SHORT:
-                    kept.clear()
+            if cleaned_texts is self._short:
+                if len(cleaned_texts) >= MOST_SHORT:
+                    cleaned_texts.clear()
             else:
-                self._seen_chars += len(text)
-                if self._seen_chars > _MOST_KEPT_CHARS:
-                    kept.clear()
-                    self._seen_chars = len(text)
-            clean = kept[text] = self._cleaned(text)
+                self._long_chars += len(text)
+                if self._long_chars > _MOST_KEPT_CHARS:
+                    cleaned_texts.clear()
+                    self._long_chars = len(text)
+            clean = cleaned_texts[text] = self._cleaned(text)
         return clean
 
     def _cleaned(self, text: str) -> str:
@@ -110,32 +110,32 @@ class TextRedactor:
             kept_to = secret.end
         return "".join([*parts, text[kept_to:]])
 
-    def secrets(self, text: str, start: int = 0, known: Iterable[Secret] = ()) -> list[Secret]:
+    def secrets(self, text: str, start: int = 0, earlier: Iterable[Secret] = ()) -> list[Secret]:
         """Where secrets stand in a text, in order; those that overlap are one.
 
         Args:
             text: The text.
             start: From where on the usual rules look; those of a store's own look at all of it.
-            known: The secrets found before.
+            earlier: The secrets found before.
         """
-        before = list(known)
-        found = merged([*before, *self._find(text, start)])
-        self.count += max(0, len(found) - len(before))
-        return found
+        before = list(earlier)
+        secrets = merged([*before, *self._find(text, start)])
+        self.count += max(0, len(secrets) - len(before))
+        return secrets
 
     def _find(self, text: str, start: int = 0) -> list[Secret]:
-        found: list[Secret] = []
+        secrets: list[Secret] = []
         if self._usual:
-            found = find_secrets(text[start:] if start else text)
+            secrets = find_secrets(text[start:] if start else text)
             if start:
-                found = [Secret(each.start + start, each.end + start, each.kind) for each in found]
+                secrets = [Secret(each.start + start, each.end + start, each.kind) for each in secrets]
         if self._shapes:
             for kind, shape in self._shapes:
-                found += [Secret(*match.span(), kind) for match in shape.finditer(text) if match[0]]
-            found = merged(found)
+                secrets += [Secret(*match.span(), kind) for match in shape.finditer(text) if match[0]]
+            secrets = merged(secrets)
         if self._allowed:
-            found = [each for each in found if text[each.start : each.end] not in self._allowed]
-        return found
+            secrets = [each for each in secrets if text[each.start : each.end] not in self._allowed]
+        return secrets
 
     def _strength(self, key: str) -> Strength | None:
         """How much a name says by the usual rules; None if the store's own rules name it."""
@@ -144,15 +144,15 @@ class TextRedactor:
         except KeyError:
             pass
         plain = _plain(key)
-        found: Strength | None = Strength.NONE
+        level: Strength | None = Strength.NONE
         if plain in self._keys:
-            found = None
+            level = None
         elif self._usual and plain not in self._allowed_keys:
-            found = strength(key)
+            level = strength(key)
         if len(self._strengths) >= MOST_SHORT:
             self._strengths.clear()
-        self._strengths[key] = found
-        return found
+        self._strengths[key] = level
+        return level
 
 
 def _plain(key: str) -> str:

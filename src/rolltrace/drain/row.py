@@ -47,13 +47,13 @@ class Shaped(NamedTuple):
     """Not, if some of the record is in no row: its bytes are worth keeping."""
 
 
-def columns_of_step(given: Mapping[str, Any]) -> dict[str, Any]:
+def columns_of_step(fields: Mapping[str, Any]) -> dict[str, Any]:
     """What was given of a step that has a column of its own."""
-    done = given.get("episode_done")
+    done = fields.get("episode_done")
     return {
-        "reward": number_or_none(given.get("reward")),
+        "reward": number_or_none(fields.get("reward")),
         "episode_done": done if isinstance(done, bool) else None,
-        "stop_reason": optional_text(given.get("stop_reason")),
+        "stop_reason": optional_text(fields.get("stop_reason")),
     }
 
 

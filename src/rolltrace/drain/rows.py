@@ -65,7 +65,7 @@ _SHORTEST_TAKEN_APART = 512
 _NO_ROWS = Shaped([], is_whole=True)
 
 
-class _Place(NamedTuple):
+class _PlaceColumns(NamedTuple):
     """The columns of some coordinates and of their writer, and those of them that did not fit."""
 
     fields: dict[str, Any]
@@ -91,7 +91,7 @@ class RowMaker:
         self._checks = checks
         self._numbers = NumberLists()
         self._quick = QuickSpans(self._template, redactor, memory, checks) if shortcuts else None
-        self._places: dict[bytes, _Place] = {}
+        self._places: dict[bytes, _PlaceColumns] = {}
         """By the bytes of their coordinates: all records of a trajectory have the same."""
         self._names: dict[tuple[str, str, str | None], dict[str, Any]] = {}
         self._unfit: list[str] = []
@@ -134,8 +134,8 @@ class RowMaker:
     def replaced(self, row: Row) -> list[Row]:
         """What stands for a row that its table does not take, which `fit` should have seen."""
         fields = row.fields
-        kept = {column.name: fields.get(column.name) for column in WHERE}
-        return self._flagged(kept, fields, {"error": f"a row of {row.table.name} that cannot be written"})
+        where = {column.name: fields.get(column.name) for column in WHERE}
+        return self._flagged(where, fields, {"error": f"a row of {row.table.name} that cannot be written"})
 
     def _shaped(
         self, record: Record, place: str, make: Callable[[Record], list[Row]], status: str | None = None
@@ -151,15 +151,15 @@ class RowMaker:
         if not self._unfit:
             return Shaped(rows, is_whole=True)
         detail = {"columns": sorted(set(self._unfit)), "file": place}
-        known = partial_of(record).fields
-        return Shaped([*rows, *self._flagged(self._known_place(known), known, detail)], is_whole=False)
+        fields = partial_of(record).fields
+        return Shaped([*rows, *self._flagged(self._known_place(fields), fields, detail)], is_whole=False)
 
     def _row(self, table: Table, where: dict[str, Any], fields: dict[str, Any]) -> list[Row]:
         """The row of these fields, if enough of them fits to be of use, without secrets."""
-        made = self._made(table, where, fields)
-        return [Row.of(table, made)] if is_needed(table, made) else []
+        columns = self._row_columns(table, where, fields)
+        return [Row.of(table, columns)] if is_needed(table, columns) else []
 
-    def _made(self, table: Table, shared: dict[str, Any], fields: dict[str, Any]) -> dict[str, Any]:
+    def _row_columns(self, table: Table, shared: dict[str, Any], fields: dict[str, Any]) -> dict[str, Any]:
         """The columns of a row. What it shares with others is without secrets and fits already."""
         clean = self._redactor.row(table, fields)
         if unfit := fit_row(table, clean):
@@ -172,18 +172,18 @@ class RowMaker:
         self._unfit += fit_row(table, fields)
         return [Row.of(table, fields)] if is_needed(table, fields) else []
 
-    def _known_rows(self, known: Partial, place: str, why: dict[str, Any], status: str | None = None) -> list[Row]:
+    def _known_rows(self, partial: Partial, place: str, why: dict[str, Any], status: str | None = None) -> list[Row]:
         """What is known of a record that cannot be shaped, and the flag and count that say so."""
-        where = self._known_place(known.fields)
-        table, own = columns_told(known, status)
+        where = self._known_place(partial.fields)
+        table, own = columns_told(partial, status)
         rows = []
         if table is not None:
             own = {name: self._known_text(value) if type(value) is str else value for name, value in own.items()}
             rows = self._fitted(table, {**where, **own})
-        return [*rows, *self._flagged(where, known.fields, {**why, "file": place})]
+        return [*rows, *self._flagged(where, partial.fields, {**why, "file": place})]
 
-    def _known_place(self, known: Mapping[str, Any]) -> dict[str, Any]:
-        raw, trajectory_id = known.get("coordinates"), known.get("trajectory_id")
+    def _known_place(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+        raw, trajectory_id = fields.get("coordinates"), fields.get("trajectory_id")
         at = read_coordinates(raw).coordinates if isinstance(raw, msgspec.Raw) else Coordinates()
         if isinstance(at.sample_index, str):
             at = at._replace(sample_index=self._known_text(at.sample_index))
@@ -203,8 +203,8 @@ class RowMaker:
         except Exception:
             return str(INSTEAD["name"])
 
-    def _flagged(self, where: dict[str, Any], known: Mapping[str, Any], detail: dict[str, Any]) -> list[Row]:
-        time_ns, op_id = known.get("start_ns") or known.get("time_ns"), known.get("op_id") or None
+    def _flagged(self, where: dict[str, Any], fields: Mapping[str, Any], detail: dict[str, Any]) -> list[Row]:
+        time_ns, op_id = fields.get("start_ns") or fields.get("time_ns"), fields.get("op_id") or None
         flag = {"flag": UNREADABLE.name, "op_id": op_id, "time_ns": time_ns, "detail": _encode_json(detail).decode()}
         lost = {name: where[name] for name in (*self._origin, "step")}
         return [
@@ -230,20 +230,20 @@ class RowMaker:
     def _where(self, record: Any) -> dict[str, Any]:
         """The columns that say where a record stands: without secrets, and such that they fit."""
         raw = bytes(record.coordinates)
-        known = self._places.get(raw)
-        if known is None:
+        place = self._places.get(raw)
+        if place is None:
             if len(self._places) >= _MOST_PLACES:
                 self._places.clear()
-            known = self._places[raw] = self._place(record.coordinates)
-        if known.unfit:
-            self._unfit += known.unfit
+            place = self._places[raw] = self._place(record.coordinates)
+        if place.unfit:
+            self._unfit += place.unfit
         trajectory_id = record.trajectory_id.hex() or None
         if trajectory_id is not None and len(trajectory_id) != 32:
             self._unfit.append("trajectory_id")
             trajectory_id = None
-        return {**known.fields, "trajectory_id": trajectory_id}
+        return {**place.fields, "trajectory_id": trajectory_id}
 
-    def _place(self, raw: msgspec.Raw) -> _Place:
+    def _place(self, raw: msgspec.Raw) -> _PlaceColumns:
         at, are_whole = read_coordinates(raw)
         fields = {
             **self._origin,
@@ -253,7 +253,7 @@ class RowMaker:
             "validate": at.validate,
         }
         clean = self._redactor.row(SPANS, fields)  # as in every table
-        return _Place(clean, [*fit_row(SPANS, clean), *([] if are_whole else ["coordinates"])])
+        return _PlaceColumns(clean, [*fit_row(SPANS, clean), *([] if are_whole else ["coordinates"])])
 
     def _template(self, record: OpEnd) -> Template | None:
         """What ops of one name in one trajectory have in common, if nothing about that is odd."""
@@ -266,35 +266,35 @@ class RowMaker:
     def _called(self, name: str, status: str, kind: str | None) -> dict[str, str]:
         """The columns that few values are in, without secrets, and such that they fit."""
         key = name, status, kind
-        known = self._names.get(key)
-        if known is None:
+        columns = self._names.get(key)
+        if columns is None:
             if len(self._names) >= _MOST_PLACES:
                 self._names.clear()
             fields = (
                 {"name": name, "status": status} if kind is None else {"name": name, "status": status, "kind": kind}
             )
-            known = self._redactor.row(SPANS, fields)
-            if fit_row(SPANS, known):
+            columns = self._redactor.row(SPANS, fields)
+            if fit_row(SPANS, columns):
                 raise ValueError("a name, status or kind that is no text")
-            self._names[key] = known
-        return known
+            self._names[key] = columns
+        return columns
 
     def _span(
         self, record: OpStart | OpEnd, status: str, end_ns: int | None, error: Error | None, outputs: Any
     ) -> list[Row]:
         shared = self._where(record)
         shared.update(self._called(record.name, status, record.kind))
-        given = self._opened(record.trajectory_id, record.inputs)
+        inputs = self._opened(record.trajectory_id, record.inputs)
         result = None if outputs is None else self._opened(record.trajectory_id, outputs)
-        columns = take_columns(given, result)
-        _put_back(given, record.inputs)
+        columns = take_columns(inputs, result)
+        _put_back(inputs, record.inputs)
         _put_back(result, outputs)
         fields: dict[str, Any] = {
             "start_ns": record.start_ns,
             "end_ns": end_ns,
             "op_id": record.op_id,
             "parent_id": record.parent_id or None,
-            "payload": {"inputs": given, "outputs": result},
+            "payload": {"inputs": inputs, "outputs": result},
             **failure_columns(error),
             **columns,
         }
@@ -305,9 +305,9 @@ class RowMaker:
                 fields["tokenizer"] = tokenizer
                 fields.update(self._memory.texts.columns(tokenizer, record.trajectory_id, fields, self._redactor))
             self._memory.shared.remember(record)
-        made = self._made(SPANS, shared, fields)
-        rows = [Row.of(SPANS, made)] if is_needed(SPANS, made) else []
-        findings = self._checks.of_op(OpFacts(made, given, result))
+        span = self._row_columns(SPANS, shared, fields)
+        rows = [Row.of(SPANS, span)] if is_needed(SPANS, span) else []
+        findings = self._checks.of_op(OpFacts(span, inputs, result))
         return rows + self._flags(shared, record.start_ns or None, findings, record.op_id) if findings else rows
 
     def _flags(
@@ -351,9 +351,9 @@ class RowMaker:
             "is_group": record.is_group or None,
             **failure_columns(error),
         }
-        made = self._made(TRAJECTORIES, shared, fields)
-        rows = [Row.of(TRAJECTORIES, made)] if is_needed(TRAJECTORIES, made) else []
-        return rows + self._flags(shared, record.start_ns or None, self._checks.of_trajectory(made), None)
+        trajectory = self._row_columns(TRAJECTORIES, shared, fields)
+        rows = [Row.of(TRAJECTORIES, trajectory)] if is_needed(TRAJECTORIES, trajectory) else []
+        return rows + self._flags(shared, record.start_ns or None, self._checks.of_trajectory(trajectory), None)
 
     def _event(self, record: Event) -> Iterator[Row]:
         where = self._where(record)
@@ -368,9 +368,9 @@ class RowMaker:
             return
         body = decode_value(record.body)
         if record.event == "amend" and isinstance(body, dict):
-            given, turn = body.get("fields"), body.get("turn")
-            fields.update(columns_of_step(given if isinstance(given, dict) else {}))
-            fields.update(amends=True, turn=turn, fields=given, backfill=False)
+            changes, turn = body.get("fields"), body.get("turn")
+            fields.update(columns_of_step(changes if isinstance(changes, dict) else {}))
+            fields.update(amends=True, turn=turn, fields=changes, backfill=False)
             yield from self._row(TRANSITIONS, where, fields)
         elif record.event in ("reward", "score") and isinstance(body, dict):
             value = body.get("value")

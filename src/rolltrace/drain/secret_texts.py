@@ -84,13 +84,13 @@ def find_secrets(text: str) -> list[Secret]:
 
 def merged(secrets: list[Secret]) -> list[Secret]:
     """In order, those that overlap as one: what was found first says what it is."""
-    kept: list[Secret] = []
+    separate: list[Secret] = []
     for each in sorted(secrets, key=lambda secret: secret.start):
-        if kept and each.start < kept[-1].end:
-            kept[-1] = kept[-1]._replace(end=max(kept[-1].end, each.end))
+        if separate and each.start < separate[-1].end:
+            separate[-1] = separate[-1]._replace(end=max(separate[-1].end, each.end))
         else:
-            kept.append(each)
-    return kept
+            separate.append(each)
+    return separate
 
 
 _BEARER = re.compile(r"[A-Za-z0-9._~+/-]{16,4096}={0,2}")

@@ -36,11 +36,11 @@ _map_decoder = msgspec.msgpack.Decoder(dict[str, Raw])
 _list_decoder = msgspec.msgpack.Decoder(list[Raw])
 
 
-class Shared:
+class SharedParts:
     """Where the parts of recent ops are, by the hash of their bytes."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[bytes, dict[bytes, tuple[int, Path]]] = OrderedDict()
+        self._places: OrderedDict[bytes, dict[bytes, tuple[int, Path]]] = OrderedDict()
         """Trajectory -> hash -> op and place in it."""
         self._count = 0
         self._waiting: deque[OpEnd] | None = deque(maxlen=_MOST_WAITING)
@@ -55,14 +55,14 @@ class Shared:
 
     def _note(self, record: OpEnd) -> None:
         parts = list(_parts(record))
-        known = self._known.setdefault(record.trajectory_id, {})
-        self._known.move_to_end(record.trajectory_id)
-        before = len(known)
+        places = self._places.setdefault(record.trajectory_id, {})
+        self._places.move_to_end(record.trajectory_id)
+        before = len(places)
         for path, raw in parts:
-            known.setdefault(xxhash.xxh3_128_digest(raw), (record.op_id, path))
-        self._count += len(known) - before
+            places.setdefault(xxhash.xxh3_128_digest(raw), (record.op_id, path))
+        self._count += len(places) - before
         while self._count > _MOST_PARTS:
-            self._count -= len(self._known.popitem(last=False)[1])
+            self._count -= len(self._places.popitem(last=False)[1])
 
     def transition(self, record: Event) -> dict[str, Any]:
         """The decoded body of a transition, pointers in the place of what an op holds."""
@@ -77,16 +77,16 @@ class Shared:
         body = {name: decode_value(raw) for name, raw in parts.items()}
         if trace is not None:
             fields = _map(trace)
-            known = self._known.get(record.trajectory_id, {})
-            body["trace"] = _fields_escaped(trace, 2) if fields is None else _Trace(known).fields(fields)
+            places = self._places.get(record.trajectory_id, {})
+            body["trace"] = _fields_escaped(trace, 2) if fields is None else _Trace(places).fields(fields)
         return body
 
 
 class _Trace:
     """One trace, on its way into the store."""
 
-    def __init__(self, known: dict[bytes, tuple[int, Path]]) -> None:
-        self._known = known
+    def __init__(self, places: dict[bytes, tuple[int, Path]]) -> None:
+        self._places = places
         self._own: dict[bytes, Path] = {}
 
     def fields(self, fields: dict[str, Raw], path: Path = ()) -> dict[str, Any]:
@@ -95,8 +95,8 @@ class _Trace:
     def _field(self, raw: Raw, path: Path) -> Any:
         if len(raw) >= _SHORTEST_BYTES and path[0] not in _WHOLE:
             digest = xxhash.xxh3_128_digest(raw)
-            if digest in self._known:
-                op_id, place = self._known[digest]
+            if digest in self._places:
+                op_id, place = self._places[digest]
                 return {POINTER: {"op_id": op_id, "path": list(place)}}
             if digest in self._own:
                 return {POINTER: {"path": list(self._own[digest])}}

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from rolltrace._guard import logger
 from rolltrace.drain.clean import CleanTexts
 from rolltrace.drain.redact import Redactor
-from rolltrace.drain.shared import Shared
+from rolltrace.drain.shared import SharedParts
 from rolltrace.record import Growing
 from rolltrace.text import Detokenizer, load_detokenizer, tokenizer_file
 
@@ -58,13 +58,13 @@ class Texts:
         if detokenizer is None:
             return {}
         try:
-            found = self._growing.grow((tokenizer, trajectory_id), ids, detokenizer.rest)
+            decoded = self._growing.grow((tokenizer, trajectory_id), ids, detokenizer.rest)
         except Exception as fault:  # ids are numbers, and what a tokenizer makes of them is the tokenizer's affair
             self._warn(tokenizer, fault)
             return {}
-        of_prompt = _arrow(found.piece_chars).slice(0, fields.get("prompt_tokens") or 0)
+        of_prompt = _arrow(decoded.piece_chars).slice(0, fields.get("prompt_tokens") or 0)
         prompt_chars = pc.sum(of_prompt).as_py() or 0
-        return self._cleaned(trajectory_id, found.text, prompt_chars, found.piece_chars, redactor)
+        return self._cleaned(trajectory_id, decoded.text, prompt_chars, decoded.piece_chars, redactor)
 
     def late(self, trajectory_id: bytes, body: Mapping[str, Any], redactor: Redactor) -> dict[str, Any]:
         """The same, for a text that the op's own process decoded.
@@ -136,4 +136,4 @@ class Memory:
 
     def __init__(self, store: Path) -> None:
         self.texts = Texts(store)
-        self.shared = Shared()
+        self.shared = SharedParts()

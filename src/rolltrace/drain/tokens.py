@@ -33,9 +33,9 @@ _TYPES = {
 
 def take_columns(inputs: Any, outputs: Any) -> dict[str, Any]:
     """The token columns and scalars of an op. Replaces what it takes in `inputs` and `outputs`."""
-    found: dict[str, Any] = {}
+    columns: dict[str, Any] = {}
     if not may_tell(inputs) and not may_tell(outputs):
-        return found
+        return columns
     whole = put_together(outputs)
     answered = places(whole)
     standing = [*answered, *places(inputs)]
@@ -45,23 +45,23 @@ def take_columns(inputs: Any, outputs: Any) -> dict[str, Any]:
             name = next((name for name in names if name in place), "")
             values = _typed(place[name], column) if name else None
             if values is not None:
-                found[column] = values
+                columns[column] = values
                 place[name] = {"$column": column}
                 break
     for column, numbers in spelt.items():
-        values = None if column in found else _typed(numbers, column)
+        values = None if column in columns else _typed(numbers, column)
         if values is not None:
-            found[column] = values
+            columns[column] = values
     for column, names in TOKEN_SCALARS.items():
         read = _version if column == "policy_version" else _reason
         for place in (*standing, *sides(standing)):
             scalar = next((value for name in names if (value := read(place.get(name))) is not None), None)
             if scalar is not None:
-                found[column] = scalar
+                columns[column] = scalar
                 break
-    if "finish_reason" not in found and answered:
-        _responses_end(answered[0], found)
-    return _counted(join_tokens(found), whole)
+    if "finish_reason" not in columns and answered:
+        _responses_end(answered[0], columns)
+    return _counted(join_tokens(columns), whole)
 
 
 def _reason(value: Any) -> str | None:
@@ -71,21 +71,21 @@ def _reason(value: Any) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _responses_end(place: dict[str, Any], found: dict[str, Any]) -> None:
+def _responses_end(place: dict[str, Any], columns: dict[str, Any]) -> None:
     """How a response of OpenAI ended."""
     if place.get("object") == "response" and isinstance(place.get("status"), str):
         why = place.get("incomplete_details")
         reason = why.get("reason") if isinstance(why, dict) else None
-        found["finish_reason"] = reason if isinstance(reason, str) else place["status"]
+        columns["finish_reason"] = reason if isinstance(reason, str) else place["status"]
 
 
-def _counted(found: dict[str, Any], outputs: Any) -> dict[str, Any]:
+def _counted(columns: dict[str, Any], outputs: Any) -> dict[str, Any]:
     """With the numbers of tokens that the server tells, where there are no token ids to count."""
     usage = {name: count for name, count in usage_of(outputs)._asdict().items() if count is not None}
-    if found.get("tokens") is not None:
+    if columns.get("tokens") is not None:
         usage.pop("prompt_tokens", None)
         usage.pop("response_tokens", None)
-    return {**usage, **found}
+    return {**usage, **columns}
 
 
 def _version(value: Any) -> int | None:
@@ -99,18 +99,18 @@ def _version(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 63 else None
 
 
-def join_tokens(found: dict[str, Any]) -> dict[str, Any]:
+def join_tokens(columns: dict[str, Any]) -> dict[str, Any]:
     """Prompt and response as one column: what an agent loop returns as its response is what its last model call saw
     as its prompt, and only within a column can the compression see that."""
     halves = []
     for column, count in (("prompt_ids", "prompt_tokens"), ("response_ids", "response_tokens")):
-        ids = found.pop(column, None)
+        ids = columns.pop(column, None)
         if ids is not None:
             halves.append(ids)
-            found[count] = len(ids)
+            columns[count] = len(ids)
     if halves:
-        found["tokens"] = halves[0] if len(halves) == 1 else pa.concat_arrays(halves)
-    return found
+        columns["tokens"] = halves[0] if len(halves) == 1 else pa.concat_arrays(halves)
+    return columns
 
 
 def _typed(value: Any, column: str) -> pa.Array | None:

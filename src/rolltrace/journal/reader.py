@@ -151,16 +151,16 @@ class SegmentReader:
                 # Of a large record, which is an end and soon done with, the payload is not copied.
                 body = data[start:end] if length < _LARGE_BYTES else view[start:end]
             if not body or xxh3_64_intdigest(body, salt + offset) != checksum:
-                found = self._next_frame(offset + 8, budget)
-                if found is None:
+                next_frame = self._next_frame(offset + 8, budget)
+                if next_frame is None:
                     yield from self._tail(offset)
                     return
                 if self.state == "live" and offset != read_again_at:
                     # A file is not read in one instant: what was read first may have been written since.
                     yield from self._read_again().read_from(offset, read_again_at=offset)
                     return
-                yield Damage(offset, found - offset, "checksum mismatch")
-                offset = found
+                yield Damage(offset, next_frame - offset, "checksum mismatch")
+                offset = next_frame
                 continue
             item: Entry | Damage
             try:
@@ -189,14 +189,14 @@ class SegmentReader:
 
     def _next_frame(self, offset: int, budget: list[int]) -> int | None:
         """Where the next good frame is. `budget` is how many bytes may still be hashed on the search in this file."""
-        found = self.data.find(_MAGIC_BYTES, offset)
-        while found != -1 and budget[0] > 0:
-            if found % 8 == 0 and found + FRAME.size <= len(self.data):
-                _, _, length = FRAME.unpack_from(self.data, found)
-                budget[0] -= min(length, len(self.data) - found)
-                if self._frame_end(found) is not None:
-                    return found
-            found = self.data.find(_MAGIC_BYTES, found + 1)
+        candidate = self.data.find(_MAGIC_BYTES, offset)
+        while candidate != -1 and budget[0] > 0:
+            if candidate % 8 == 0 and candidate + FRAME.size <= len(self.data):
+                _, _, length = FRAME.unpack_from(self.data, candidate)
+                budget[0] -= min(length, len(self.data) - candidate)
+                if self._frame_end(candidate) is not None:
+                    return candidate
+            candidate = self.data.find(_MAGIC_BYTES, candidate + 1)
         return None
 
     def _tail(self, offset: int) -> Iterator[Damage]:

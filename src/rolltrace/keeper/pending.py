@@ -65,16 +65,16 @@ class Quiet:
     other hosts are of other clocks."""
 
     def __init__(self) -> None:
-        self._seen: dict[str, tuple[int, float]] = {}
+        self._first_seen: dict[str, tuple[int, float]] = {}
 
     def since_sec(self, rows: pa.Table) -> list[float]:
         """For each of these rows of a survey, how long ago it was first seen with so many records."""
         now = time.monotonic()
-        before, self._seen = self._seen, {}
+        before, self._first_seen = self._first_seen, {}
         for trajectory_id, records in zip(rows["trajectory_id"].to_pylist(), rows["records"].to_pylist()):
-            known = before.get(trajectory_id)
-            self._seen[trajectory_id] = known if known and known[0] == records else (records, now)
-        return [now - since for _, since in self._seen.values()]
+            earlier = before.get(trajectory_id)
+            self._first_seen[trajectory_id] = earlier if earlier and earlier[0] == records else (records, now)
+        return [now - since for _, since in self._first_seen.values()]
 
 
 def routed(store: Store, outbox: Outbox, *, quiet_sec: float = QUIET_SEC, quiet: Quiet | None = None) -> Pending:

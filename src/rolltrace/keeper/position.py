@@ -95,18 +95,18 @@ class Position:
         self._recent: dict[str, Entry] = {}
         self._bytes: Counter[int] = Counter()
         """Day since 1970 -> how much was sent."""
-        self._seen: object = None
+        self._last_look: object = None
         self._untidy = False
 
     def load(self) -> None:
         """Read the files, if they are not as we know them."""
         self._load_others()
-        if self._seen is not None and self._seen == _look(self.path):
+        if self._last_look is not None and self._last_look == _look(self.path):
             return
         contents = _read(self.path)
         self._settled, self._recent = _table(contents.entries.values()), {}
         self._bytes, self._reasons = contents.bytes, self._reasons_in(contents)
-        self._seen = _look(self.path)
+        self._last_look = _look(self.path)
         self._untidy = contents.unreadable > 0 or contents.lines > 2 * len(contents.entries) + _MOST_RECENT
 
     def _load_others(self) -> None:
@@ -164,7 +164,7 @@ class Position:
             self._bytes[now_s // _DAY_SEC] += entry.bytes
             if entry.state == REFUSED:
                 self._reasons[entry.reason] += 1
-        self._seen = _look(self.path)
+        self._last_look = _look(self.path)
         if len(self._recent) > _MOST_RECENT:
             self._settle()
 
@@ -215,7 +215,7 @@ class Position:
 
     def _replace(self, lines: Iterable[bytes]) -> None:
         replace_file(self.path, lines, durable=True)
-        self._seen, self._untidy = _look(self.path), False
+        self._last_look, self._untidy = _look(self.path), False
 
 
 def _lines(path: Path) -> Iterator[bytes]:
@@ -233,9 +233,9 @@ def _says_more(table: pa.Table, entries: pa.Table) -> Any:
     more = pc.is_null(at)
     same: Any = pa.scalar(True)
     for name in ("records", "scored_ns"):
-        known = entries[name].take(at)
-        more = pc.or_(more, pc.fill_null(pc.and_(same, pc.greater(table[name], known)), False))
-        same = pc.and_(same, pc.equal(table[name], known))
+        current = entries[name].take(at)
+        more = pc.or_(more, pc.fill_null(pc.and_(same, pc.greater(table[name], current)), False))
+        same = pc.and_(same, pc.equal(table[name], current))
     sent = pc.and_(pc.equal(table["state"], SENT), pc.not_equal(entries["state"].take(at), SENT))
     return pc.or_(more, pc.fill_null(pc.and_(same, sent), False))
 

@@ -16,7 +16,7 @@ from rolltrace.keeper.clean_output import Cleaner
 from rolltrace.keeper.outbox import Outbox
 from rolltrace.keeper.pending import routed
 from rolltrace.keeper.position import REFUSED, SENT
-from rolltrace.lake import BACKEND, Position
+from rolltrace.lake import BACKEND, LakePosition
 from rolltrace.query import Store
 from rolltrace.store import holders, outbox_folder, outboxes, sending_duty
 
@@ -91,10 +91,10 @@ class ShippingReport(NamedTuple):
         return ", ".join(facts)
 
 
-def _shipping_report(position: Position) -> ShippingReport:
+def _shipping_report(position: LakePosition) -> ShippingReport:
     state, cleaner = position.state, Cleaner(position.store)
     return ShippingReport(
-        position.place.url,
+        position.address.url,
         len(position.shipped),
         state.pending + len(position.claimed),
         len(state.stuck),

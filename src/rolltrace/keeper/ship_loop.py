@@ -17,7 +17,7 @@ from pathlib import Path
 from rolltrace.errors import BackendError, ConfigError, FormatError, MissingExtraError
 from rolltrace.keeper.follow_loop import FaultState, FollowLoop, follow_in_thread, run_process
 from rolltrace.keeper.outbox import Outbox
-from rolltrace.lake import BACKEND, VARIABLE, Place, Shipper
+from rolltrace.lake import BACKEND, VARIABLE, LakeAddress, Shipper
 from rolltrace.store import routes
 
 _LOOK_SHARE = 0.1
@@ -59,7 +59,7 @@ class ShipLoop(FollowLoop):
                 raise BackendError(f"the backend {BACKEND!r} needs an address; set {VARIABLE}=s3://bucket/prefix")
             self._shipper = Shipper(
                 self._path,
-                Place.of(url),
+                LakeAddress.of(url),
                 routes=lambda: routes(self._path, BACKEND),
             )
         return self._shipper
@@ -68,7 +68,7 @@ class ShipLoop(FollowLoop):
         if self._shipper is not None:
             position = self._shipper.position
             state = position.state
-            state.url = position.place.url
+            state.url = position.address.url
             change(state)
             position.state = state
 

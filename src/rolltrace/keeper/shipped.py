@@ -18,7 +18,7 @@ import msgspec
 
 from rolltrace.errors import ConfigError
 from rolltrace.files import make_folder, read_page, replace_file
-from rolltrace.lake import BACKEND, Position, choosing, lake_path, names_in, partition_of, positions
+from rolltrace.lake import BACKEND, LakePosition, choosing, lake_path, names_in, partition_of, positions
 from rolltrace.record import TABLES
 from rolltrace.store import (
     SCHEMAS,
@@ -79,8 +79,8 @@ def set_shipped_policy(store: Path, after_steps: int | None) -> None:
 def remove_shipped(store: Path, after_steps: int, *, dry_run: bool = False, epoch: int = 0) -> Removed:
     """Remove the finished steps that a lake has all of. The caller holds the lease of upkeep, in this epoch."""
     with choosing(store, patience_sec=1.0) as alone:
-        known = positions(store) if alone else []
-        if not known:
+        lake_positions = positions(store) if alone else []
+        if not lake_positions:
             return Removed(0, 0, 0)
         finished, undrained = finished_steps(store, later=after_steps), undrained_sources(store)
         is_shared = bool(other_hosts(store))
@@ -89,20 +89,20 @@ def remove_shipped(store: Path, after_steps: int, *, dry_run: bool = False, epoc
             listed = visible_parts(folder)
             parts = [part for part in listed if not is_emptied(part)]
             if not dry_run:  # whoever has emptied them was perhaps killed before it noted that
-                _forget(store, [part for part in listed if part not in parts], known)
+                _forget(store, [part for part in listed if part not in parts], lake_positions)
             if not finished(folder) or not parts:
                 continue
             if any(source_of(part) in undrained for part in parts_in(folder)):
                 continue
-            if not any(_has_all(store, each, parts) for each in known):
+            if not any(_has_all(store, each, parts) for each in lake_positions):
                 continue
             steps, count, size = steps + 1, count + len(parts), size + sum(map(_size, parts))
             if dry_run:
                 continue
             if is_shared:
-                _empty(store, folder, parts, known, epoch)
+                _empty(store, folder, parts, lake_positions, epoch)
             else:
-                _remove(store, folder, parts, known)
+                _remove(store, folder, parts, lake_positions)
         return Removed(steps, count, size)
 
 
@@ -113,14 +113,14 @@ def _size(part: Path) -> int:
         return 0
 
 
-def _has_all(store: Path, position: Position, parts: list[Path]) -> bool:
+def _has_all(store: Path, position: LakePosition, parts: list[Path]) -> bool:
     try:
         return all(lake_path(store, part) in position.shipped for part in parts)
     except OSError:  # one is damaged, or gone
         return False
 
 
-def _remove(store: Path, folder: Path, parts: list[Path], known: list[Position]) -> None:
+def _remove(store: Path, folder: Path, parts: list[Path], lake_positions: list[LakePosition]) -> None:
     paths = [lake_path(store, part) for part in parts]
     # Those that others stand for go first: a kill must not bring them back.
     for part in sorted(parts_in(folder), key=set(parts).__contains__):
@@ -129,11 +129,11 @@ def _remove(store: Path, folder: Path, parts: list[Path], known: list[Position])
         folder.rmdir()
     except OSError:  # something else is in it
         pass
-    for position in known:  # nothing here stands for these any more
+    for position in lake_positions:  # nothing here stands for these any more
         position.forget(path for path in paths if path in position.shipped)
 
 
-def _empty(store: Path, folder: Path, parts: list[Path], known: list[Position], epoch: int) -> None:
+def _empty(store: Path, folder: Path, parts: list[Path], lake_positions: list[LakePosition], epoch: int) -> None:
     """Put an empty part in the place of those of each table; they themselves go as all parts that were replaced."""
     for table in TABLES:
         own = [part for part in parts if table_of(part) == table.name]
@@ -144,11 +144,11 @@ def _empty(store: Path, folder: Path, parts: list[Path], known: list[Position], 
             emptied = replace_parts(store, partition, table, own, rows, epoch=epoch, shipped=True)
         except (Superseded, FileNotFoundError):  # by a host that was suspended while it merged them: the next time
             continue
-        _forget(store, [emptied], known)
+        _forget(store, [emptied], lake_positions)
 
 
-def _forget(store: Path, emptied: list[Path], known: list[Position]) -> None:
+def _forget(store: Path, emptied: list[Path], lake_positions: list[LakePosition]) -> None:
     """Nothing here stands any more for what is in the lake."""
     names = [name for part in emptied for name in names_in(store, part)]
-    for position in known:
+    for position in lake_positions:
         position.forget(path for name in names if (path := position.path_of(name)) is not None)

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING
 from rolltrace._later import load_later
 
 if TYPE_CHECKING:
+    from rolltrace.lake.address import VARIABLE, LakeAddress, folder_of, mirror_in
     from rolltrace.lake.compact import LakeCompacted, compact_lake, upload_summaries, vacuum_lake
     from rolltrace.lake.mirror import Mirror, mirror_of, open_mirror
-    from rolltrace.lake.place import VARIABLE, Place, folder_of, mirror_in
     from rolltrace.lake.position import (
         BACKEND,
-        Position,
+        LakePosition,
         ShipState,
         choosing,
         kinds,
@@ -26,8 +26,8 @@ _LATER, __getattr__ = load_later(
     {
         "compact": "LakeCompacted compact_lake upload_summaries vacuum_lake",
         "mirror": "Mirror mirror_of open_mirror",
-        "place": "VARIABLE Place folder_of mirror_in",
-        "position": "BACKEND Position ShipState choosing kinds lake_path names_in partition_of positions",
+        "address": "VARIABLE LakeAddress folder_of mirror_in",
+        "position": "BACKEND LakePosition ShipState choosing kinds lake_path names_in partition_of positions",
         "ship": "Shipped Shipper",
     },
 )
@@ -36,10 +36,10 @@ _LATER, __getattr__ = load_later(
 __all__ = [
     "BACKEND",
     "VARIABLE",
+    "LakeAddress",
     "LakeCompacted",
+    "LakePosition",
     "Mirror",
-    "Place",
-    "Position",
     "ShipState",
     "Shipped",
     "Shipper",

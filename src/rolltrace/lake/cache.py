@@ -82,11 +82,11 @@ def make_room(keep: Collection[Path]) -> int:
     total, limit = sum(size for _, size, _ in files), most_bytes()
     if total <= limit:
         return total
-    kept = set(keep)
+    protected = set(keep)
     for _, size, path in sorted(files):
         if total <= limit * _LEFT_SHARE:
             break
-        if path not in kept:
+        if path not in protected:
             if path.suffix == ".parquet":
                 make_hollow(path, size)
             else:

@@ -18,10 +18,10 @@ from typing import NamedTuple
 from rolltrace._guard import logger
 from rolltrace.errors import StoreError
 from rolltrace.files import file_mode, make_folder
+from rolltrace.lake.address import LakeAddress
 from rolltrace.lake.cache import cache_folder
 from rolltrace.lake.faults import PartGone
 from rolltrace.lake.objects import Objects, check_lake
-from rolltrace.lake.place import Place
 from rolltrace.lake.position import lake_path
 from rolltrace.lake.tables import TABLE_NAMES, Conflict, LakePart, LakeTable
 from rolltrace.record import NOTES, SPANS, TEXTS, TRANSITIONS
@@ -56,17 +56,17 @@ class LakeCompacted(NamedTuple):
 
 
 def compact_lake(
-    place: Place, *, unfinished: bool = False, progress: Progress = lambda done, total: None
+    address: LakeAddress, *, unfinished: bool = False, progress: Progress = lambda done, total: None
 ) -> LakeCompacted:
     """Merge the parts of finished steps, and those of no step; with `unfinished`, of all.
 
     Raises:
         StoreError: there is no lake.
     """
-    objects = Objects(place)
-    if not check_lake(place, objects):
-        raise StoreError(f"there is no lake at {place.url!r}")
-    tables = {name: LakeTable(place, name) for name in TABLE_NAMES}
+    objects = Objects(address)
+    if not check_lake(address, objects):
+        raise StoreError(f"there is no lake at {address.url!r}")
+    tables = {name: LakeTable(address, name) for name in TABLE_NAMES}
     steps: dict[str, list[LakePart]] = defaultdict(list)
     for table in tables.values():
         table.refresh()
@@ -82,7 +82,7 @@ def compact_lake(
     for done, folder in enumerate(due):
         progress(done, len(due))
         with tempfile.TemporaryDirectory(dir=cache_folder(), prefix=".compact-") as workplace:
-            step = _Step(place, objects, Path(workplace), folder, steps[folder])
+            step = _Step(address, objects, Path(workplace), folder, steps[folder])
             for name in step.merge():
                 try:
                     fewer += step.commit(tables[name])
@@ -118,8 +118,8 @@ def _finished(folders: set[str]) -> Callable[[str], bool]:
 class _Step:
     """A step of the lake, in a store of its own."""
 
-    def __init__(self, place: Place, objects: Objects, store: Path, folder: str, parts: list[LakePart]) -> None:
-        self._place = place
+    def __init__(self, address: LakeAddress, objects: Objects, store: Path, folder: str, parts: list[LakePart]) -> None:
+        self._address = address
         self._objects = objects
         self._store = store
         self._folder = data_folder(store) / folder
@@ -147,7 +147,7 @@ class _Step:
         except (PartGone, OSError) as fault:
             problem = str(fault)
         if problem is not None:
-            logger.warning("left as it is in %s, because it cannot be read: %s (%s)", self._place.url, path, problem)
+            logger.warning("left as it is in %s, because it cannot be read: %s (%s)", self._address.url, path, problem)
             file.unlink(missing_ok=True)
         return problem is None
 
@@ -169,12 +169,12 @@ class _Step:
         return len(removes) - len(adds)
 
 
-def upload_summaries(place: Place, mirror: Path) -> int:
+def upload_summaries(address: LakeAddress, mirror: Path) -> int:
     """Put the summaries of settled steps that were made in the mirror into the lake; how many there are now.
 
     Those that are of no use any more are removed. Readers do without, so nothing is lost by a race.
     """
-    objects = Objects(place)
+    objects = Objects(address)
     there = objects.list(_SUMMARY)
     files = {str(file.relative_to(mirror)): file for file in (mirror / _SUMMARY).rglob("step=*") if file.is_file()}
     # The listing before the numbers: whoever finds these expects both.
@@ -186,11 +186,11 @@ def upload_summaries(place: Place, mirror: Path) -> int:
     return len(files) // 2
 
 
-def vacuum_lake(place: Place, hours: float, *, dry_run: bool = False) -> list[str]:
+def vacuum_lake(address: LakeAddress, hours: float, *, dry_run: bool = False) -> list[str]:
     """Remove files that no table names and that nobody needs any more: older than so many hours. Their paths."""
-    if not check_lake(place, Objects(place)):
-        raise StoreError(f"there is no lake at {place.url!r}")
+    if not check_lake(address, Objects(address)):
+        raise StoreError(f"there is no lake at {address.url!r}")
     removed = []
     for name in TABLE_NAMES:
-        removed += [f"{name}/{path}" for path in LakeTable(place, name).vacuum(hours, dry_run=dry_run)]
+        removed += [f"{name}/{path}" for path in LakeTable(address, name).vacuum(hours, dry_run=dry_run)]
     return removed

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rolltrace.errors import BackendError, OutageError
-from rolltrace.lake.place import Place
+from rolltrace.lake.address import LakeAddress
 
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
-_SAID = re.compile(r"<Code>([^<]*)</Code>(?:\s*<Message>([^<]*)</Message>)?")
+_CODE_AND_MESSAGE = re.compile(r"<Code>([^<]*)</Code>(?:\s*<Message>([^<]*)</Message>)?")
 _LONGEST = 400
 _NO_BUCKET = ("NoSuchBucket", "ContainerNotFound", "The specified bucket does not exist")
 _REFUSED = (
@@ -28,14 +28,14 @@ class PartGone(OutageError):
 def plain_text(fault: BaseException) -> str:
     """What a fault says, in a line: without colours, and of an answer in XML what is for people."""
     text = _COLOURS.sub("", str(fault))
-    said = _SAID.search(text)
-    if said is not None:
-        return f"{said[1]}: {said[2] or ''}".strip(": ")
+    match = _CODE_AND_MESSAGE.search(text)
+    if match is not None:
+        return f"{match[1]}: {match[2] or ''}".strip(": ")
     return (" ".join(text.replace("↳", " ").split()) or type(fault).__name__)[:_LONGEST]
 
 
 @contextmanager
-def told(place: Place, doing: str) -> Iterator[None]:
+def translating(address: LakeAddress, doing: str) -> Iterator[None]:
     """Turn what deltalake raises in this block into an error of ours.
 
     Raises:
@@ -51,7 +51,7 @@ def told(place: Place, doing: str) -> Iterator[None]:
         if isinstance(fault, (BackendError, OutageError)):
             raise
         text, everything = plain_text(fault), str(fault)
-        where = f"the lake {place.url!r}"
+        where = f"the lake {address.url!r}"
         if any(word in everything for word in _NO_BUCKET):
             raise BackendError(
                 f"{where}: there is no such bucket, or it is in another region; create it first"

@@ -23,10 +23,10 @@ import msgspec
 
 from rolltrace.errors import ConfigError, FormatError, StoreError
 from rolltrace.files import LAKE_FILE, file_lock, file_mode, is_mirror, make_folder, read_page, replace_file
+from rolltrace.lake.address import LakeAddress
 from rolltrace.lake.cache import cache_folder, is_hollow, make_hollow, make_room, most_bytes, note_use
 from rolltrace.lake.faults import PartGone
 from rolltrace.lake.objects import Objects, check_lake
-from rolltrace.lake.place import Place
 from rolltrace.lake.tables import TABLE_NAMES, LakePart, LakeTable
 from rolltrace.record import FORMAT
 from rolltrace.store import blob_path, checksum_problem, data_folder, is_part_name, table_of
@@ -37,25 +37,25 @@ _SUMMARY = "summary"
 _GONE = "the lake lists it and does not have it"
 
 
-def mirror_of(address: str | os.PathLike[str]) -> Path:
+def mirror_of(text: str | os.PathLike[str]) -> Path:
     """The folder that shows a lake, made if needed.
 
     Raises:
         StoreError: there is no lake.
         ConfigError, OutageError, MissingExtraError: it cannot be read.
     """
-    place = Place.of(address)
-    folder = cache_folder() / "lakes" / place.name
-    if place.folder is not None and not place.folder.is_dir():
-        raise StoreError(f"there is no lake at {place.url!r}, which does not exist")
-    if not check_lake(place, Objects(place)):
-        raise StoreError(f"there is no lake at {place.url!r}; fill one with: rolltrace ship STORE --to {place.url}")
+    address = LakeAddress.of(text)
+    folder = cache_folder() / "lakes" / address.name
+    if address.folder is not None and not address.folder.is_dir():
+        raise StoreError(f"there is no lake at {address.url!r}, which does not exist")
+    if not check_lake(address, Objects(address)):
+        raise StoreError(f"there is no lake at {address.url!r}; fill one with: rolltrace ship STORE --to {address.url}")
     cache_folder().mkdir(parents=True, exist_ok=True)
     make_folder(data_folder(folder))
     make_folder(folder / _SUMMARY)
     replace_file(folder / "format.json", b'{"format": %d}\n' % FORMAT)
     if not is_mirror(folder):
-        replace_file(folder / LAKE_FILE, json.dumps({"url": place.url}).encode())
+        replace_file(folder / LAKE_FILE, json.dumps({"url": address.url}).encode())
     return folder
 
 
@@ -64,8 +64,8 @@ class Mirror:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.place = Place.of(json.loads(read_page(folder / LAKE_FILE))["url"])
-        self._tables = {name: LakeTable(self.place, name) for name in TABLE_NAMES}
+        self.address = LakeAddress.of(json.loads(read_page(folder / LAKE_FILE))["url"])
+        self._tables = {name: LakeTable(self.address, name) for name in TABLE_NAMES}
         self._objects: Objects | None = None
         self._parts: dict[Path, LakePart] = {}
         self._summaries: dict[Path, int] = {}
@@ -76,7 +76,7 @@ class Mirror:
     @property
     def objects(self) -> Objects:
         if self._objects is None:
-            self._objects = Objects(self.place)
+            self._objects = Objects(self.address)
         return self._objects
 
     def refresh(self) -> None:
@@ -123,8 +123,8 @@ class Mirror:
     def _checked(self, table: str, part: LakePart) -> LakePart:
         if not _is_sound(table, part.path):
             raise FormatError(
-                f"the table {self.place.table(table)!r} lists {part.path[:200]!r}, which rolltrace did not put there; "
-                "take it back with the engine that did (RESTORE), and merge parts with: rolltrace lake compact"
+                f"the table {self.address.table(table)!r} lists {part.path[:200]!r}, which rolltrace did not put "
+                "there; take it back with the engine that did (RESTORE), and merge parts with: rolltrace lake compact"
             )
         return part
 

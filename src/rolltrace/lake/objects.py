@@ -12,8 +12,8 @@ from typing import Any, cast
 
 from rolltrace.errors import FormatError
 from rolltrace.files import open_private, replacing
-from rolltrace.lake.faults import PartGone, told
-from rolltrace.lake.place import Place, check_installed
+from rolltrace.lake.address import LakeAddress, check_installed
+from rolltrace.lake.faults import PartGone, translating
 from rolltrace.record import FORMAT
 
 _CHUNK_BYTES = 8 << 20
@@ -25,11 +25,11 @@ class Objects:
     Other threads run while somebody waits for these; deltalake's own file functions keep them waiting.
     """
 
-    def __init__(self, place: Place, below: str = "") -> None:
+    def __init__(self, address: LakeAddress, below: str = "") -> None:
         check_installed()
-        self._place = place
-        with told(place, "opening it"):
-            self._store: Any = _open(place, below)
+        self._address = address
+        with translating(address, "opening it"):
+            self._store: Any = _open(address, below)
 
     def put_file(self, path: str, file: Path) -> int:
         """Put a local file there, byte for byte; how many bytes."""
@@ -37,14 +37,14 @@ class Objects:
 
         with open_private(file) as source:
             size = os.fstat(source.fileno()).st_size
-            with told(self._place, f"putting {path}"):
+            with translating(self._address, f"putting {path}"):
                 obstore.put(self._store, path, source)
         return size
 
     def put(self, path: str, content: bytes) -> None:
         import obstore
 
-        with told(self._place, f"putting {path}"):
+        with translating(self._address, f"putting {path}"):
             obstore.put(self._store, path, content)
 
     def get(self, path: str) -> bytes:
@@ -55,7 +55,7 @@ class Objects:
         """
         import obstore
 
-        with told(self._place, f"getting {path}"), _may_be_gone(self._place, path):
+        with translating(self._address, f"getting {path}"), _may_be_gone(self._address, path):
             return bytes(obstore.get(self._store, path).bytes())
 
     def get_file(self, path: str, file: Path, *, mode: int) -> None:
@@ -69,8 +69,8 @@ class Objects:
         with (
             replacing(file, mode=mode) as hidden,
             hidden.open("wb") as target,
-            told(self._place, f"getting {path}"),
-            _may_be_gone(self._place, path),
+            translating(self._address, f"getting {path}"),
+            _may_be_gone(self._address, path),
         ):
             for chunk in obstore.get(self._store, path).stream(min_chunk_size=_CHUNK_BYTES):
                 target.write(chunk)
@@ -79,27 +79,27 @@ class Objects:
         """The files in a folder and below it, by path, with their sizes."""
         import obstore
 
-        with told(self._place, f"listing {folder}"):
+        with translating(self._address, f"listing {folder}"):
             return {each["path"]: each["size"] for chunk in obstore.list(self._store, folder) for each in chunk}
 
     def remove(self, path: str) -> None:
         import obstore
 
-        with told(self._place, f"removing {path}"):
+        with translating(self._address, f"removing {path}"):
             try:
                 obstore.delete(self._store, path)
             except FileNotFoundError:
                 pass
 
 
-def _open(place: Place, below: str) -> Any:
+def _open(address: LakeAddress, below: str) -> Any:
     from obstore.store import LocalStore, from_url
 
-    if place.folder is not None:
-        return LocalStore(place.folder / below, mkdir=True)
-    limits, open_url = place.options(), cast(Any, from_url)
+    if address.folder is not None:
+        return LocalStore(address.folder / below, mkdir=True)
+    limits, open_url = address.options(), cast(Any, from_url)
     return open_url(
-        f"{place.url}/{below}".rstrip("/"),
+        f"{address.url}/{below}".rstrip("/"),
         client_options={
             "timeout": limits["timeout"],
             "connect_timeout": limits["connect_timeout"],
@@ -114,16 +114,16 @@ def _open(place: Place, below: str) -> Any:
 
 
 @contextmanager
-def _may_be_gone(place: Place, path: str) -> Iterator[None]:
+def _may_be_gone(address: LakeAddress, path: str) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as fault:
         if "NoSuchBucket" in str(fault):
             raise OSError(str(fault)) from fault
-        raise PartGone(f"the lake {place.url!r} has no {path}") from None
+        raise PartGone(f"the lake {address.url!r} has no {path}") from None
 
 
-def check_lake(place: Place, objects: Objects) -> bool:
+def check_lake(address: LakeAddress, objects: Objects) -> bool:
     """Whether there is a lake.
 
     Raises:
@@ -138,11 +138,11 @@ def check_lake(place: Place, objects: Objects) -> bool:
         version = json.loads(page)["format"]
     except (ValueError, KeyError, TypeError):
         raise FormatError(
-            f'format.json of the lake {place.url!r} is damaged; it should read {{"format": {FORMAT}}}'
+            f'format.json of the lake {address.url!r} is damaged; it should read {{"format": {FORMAT}}}'
         ) from None
     if not isinstance(version, int) or version > FORMAT:
         raise FormatError(
-            f"the lake {place.url!r} was written by a newer rolltrace (format {version}, this one reads {FORMAT}); "
+            f"the lake {address.url!r} was written by a newer rolltrace (format {version}, this one reads {FORMAT}); "
             "upgrade with: pip install -U rolltrace"
         )
     return True

@@ -30,7 +30,7 @@ import msgspec
 from rolltrace._arrow import pq
 from rolltrace.files import file_lock, make_folder, open_file, read_page, replace_file, sync_path
 from rolltrace.journal import journal_folder
-from rolltrace.lake.place import Place
+from rolltrace.lake.address import LakeAddress
 from rolltrace.store import (
     Partition,
     checksum_of,
@@ -81,14 +81,14 @@ def lake_path(store: Path, part: Path) -> str:
     """
     status = part.stat()
     key = (status.st_mtime_ns, status.st_size)
-    known = _sums.get(part)
-    if known is None or known[0] != key:
+    cached = _sums.get(part)
+    if cached is None or cached[0] != key:
         checksum = checksum_of(part)
         if checksum is None:  # of an import by another tool, or of a very old version
             raise OSError(f"{part} has no checksum")
-        known = _sums[part] = (key, checksum[:_SUM_DIGITS])
+        cached = _sums[part] = (key, checksum[:_SUM_DIGITS])
     place = part.relative_to(data_folder(store))
-    return f"{place.parent}/{place.stem}~{known[1]}.parquet"
+    return f"{place.parent}/{place.stem}~{cached[1]}.parquet"
 
 
 def name_of(path: str) -> str:
@@ -96,13 +96,13 @@ def name_of(path: str) -> str:
     return path.rpartition("~")[0] + ".parquet" if "~" in path.rpartition("/")[2] else path
 
 
-class Position:
+class LakePosition:
     """Of one lake: what the hosts of a store have claimed, and what they have shipped."""
 
-    def __init__(self, store: Path, place: Place) -> None:
+    def __init__(self, store: Path, address: LakeAddress) -> None:
         self.store = store
-        self.place = place
-        self.folder = sender_folder(store, BACKEND) / place.name
+        self.address = address
+        self.folder = sender_folder(store, BACKEND) / address.name
         self.claimed: set[str] = set()
         self.shipped: set[str] = set()
         self.blobs: set[str] = set()
@@ -137,7 +137,7 @@ class Position:
 
     def _files(self) -> dict[Path, tuple[int, int]]:
         """The notes of every host."""
-        files = outbox_folder(self.store, BACKEND).glob(f"*/{self.place.name}/{_FILE}")
+        files = outbox_folder(self.store, BACKEND).glob(f"*/{self.address.name}/{_FILE}")
         return {file: ((status := file.stat()).st_ino, status.st_size) for file in files}
 
     def claim(self, paths: Iterable[str]) -> None:
@@ -166,23 +166,23 @@ class Position:
     def tidy(self) -> None:
         """Rewrite a file that has become much longer than what it says, unless it corrects those of other hosts."""
         if self._is_alone and self._lines > _FEWEST_LINES and self._lines > 4 * (len(self.shipped) // 64 + 1):
-            kept = {SHIPPED: self.shipped, CLAIMED: self.claimed, BLOBS: self.blobs}
+            contents = {SHIPPED: self.shipped, CLAIMED: self.claimed, BLOBS: self.blobs}
             self._number += 1
-            lines: list[_Line] = [(self._number, what, sorted(names)) for what, names in kept.items()]
+            lines: list[_Line] = [(self._number, what, sorted(names)) for what, names in contents.items()]
             replace_file(self.folder / _FILE, (msgspec.json.encode(line) + b"\n" for line in lines), durable=True)
             self._lines = len(lines)
             self._read = None
 
     def shipping(self) -> AbstractContextManager[bool]:
         """Hold this to ship. Gives False if somebody else does."""
-        return file_lock(journal_folder(self.store) / f"{BACKEND}.{self.place.name}.lock")
+        return file_lock(journal_folder(self.store) / f"{BACKEND}.{self.address.name}.lock")
 
     @property
     def state(self) -> ShipState:
         try:
             return msgspec.json.decode(read_page(self.folder / "state.json"), type=ShipState)
         except (OSError, msgspec.MsgspecError):
-            return ShipState(self.place.url)
+            return ShipState(self.address.url)
 
     @state.setter
     def state(self, state: ShipState) -> None:
@@ -235,14 +235,14 @@ def _read(file: Path) -> Iterator[_Line]:
             continue
 
 
-def positions(store: Path) -> list[Position]:
+def positions(store: Path) -> list[LakePosition]:
     """Those of every lake that this store is shipped to, loaded."""
     loaded = []
     for name in sorted({folder.name for folder in outbox_folder(store, BACKEND).glob("*/*") if folder.is_dir()}):
-        position = Position(store, Place(name))
+        position = LakePosition(store, LakeAddress(name))
         for state in sorted(outbox_folder(store, BACKEND).glob(f"*/{name}/state.json")):
             try:
-                position = Position(store, Place(msgspec.json.decode(read_page(state), type=ShipState).url))
+                position = LakePosition(store, LakeAddress(msgspec.json.decode(read_page(state), type=ShipState).url))
                 break
             except (OSError, msgspec.MsgspecError):
                 continue
@@ -266,7 +266,7 @@ def kinds(store: Path) -> Kinds:
     return kind_of
 
 
-def _how_far(store: Path, position: Position, part: Path) -> str | None:
+def _how_far(store: Path, position: LakePosition, part: Path) -> str | None:
     try:
         path = lake_path(store, part)
     except OSError:

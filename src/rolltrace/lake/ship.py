@@ -27,9 +27,9 @@ from typing import NamedTuple
 from rolltrace._arrow import pa, pq
 from rolltrace._guard import logger
 from rolltrace.errors import OutageError
+from rolltrace.lake.address import LakeAddress
 from rolltrace.lake.objects import Objects, check_lake
-from rolltrace.lake.place import Place
-from rolltrace.lake.position import Position, choosing, lake_path, name_of, names_in, partition_of
+from rolltrace.lake.position import LakePosition, choosing, lake_path, name_of, names_in, partition_of
 from rolltrace.lake.tables import TABLE_NAMES, Conflict, LakePart, LakeTable
 from rolltrace.record import FORMAT
 from rolltrace.store import (
@@ -82,14 +82,14 @@ class Shipper:
     def __init__(
         self,
         store: Path,
-        place: Place,
+        address: LakeAddress,
         *,
         routes: Callable[[], Collection[Route]] | None = None,
     ) -> None:
         """The parts of these experiments; of all if not given."""
-        self.position = Position(store, place)
+        self.position = LakePosition(store, address)
         self._store = store
-        self._place = place
+        self._address = address
         self._routes = routes
         self._tables: dict[str, LakeTable] = {}
         self._objects: Objects | None = None
@@ -128,7 +128,7 @@ class Shipper:
                 continue
             self.position.tidy()
             return Shipped(parts, size, left, stuck)
-        raise OutageError(f"the lake {self._place.url!r} changes all the time; trying again later")
+        raise OutageError(f"the lake {self._address.url!r} changes all the time; trying again later")
 
     def pending(self) -> int:
         """How many finished parts the lake does not have, as far as is known here."""
@@ -137,8 +137,8 @@ class Shipper:
 
     def _make_ready(self) -> None:
         if not self._is_ready:
-            self._objects = Objects(self._place)
-            if not check_lake(self._place, self._objects):
+            self._objects = Objects(self._address)
+            if not check_lake(self._address, self._objects):
                 self._objects.put("format.json", b'{"format": %d}\n' % FORMAT)
             self._save_url()
             self._is_ready = True
@@ -146,12 +146,12 @@ class Shipper:
     def _save_url(self) -> None:
         """Of a lake that something was claimed for, everybody on this host must know."""
         state = self.position.state
-        state.url = self._place.url
+        state.url = self._address.url
         self.position.state = state
 
     def _table(self, name: str) -> LakeTable:
         if name not in self._tables:
-            self._tables[name] = LakeTable(self._place, name)
+            self._tables[name] = LakeTable(self._address, name)
             self._tables[name].make()
         return self._tables[name]
 
@@ -171,7 +171,7 @@ class Shipper:
         for name, paths in uncertain.items():
             added = paths & self._table(name).added().paths
             names = [name for path in sorted(added) for name in self._names(path)]
-            self.position.ship(sorted(added), self._known(names))
+            self.position.ship(sorted(added), self._paths_in_lake(names))
             self.position.forget(sorted(paths - added - self._may_come(paths)))
         if self.position.is_new:
             self._recall()
@@ -192,17 +192,17 @@ class Shipper:
             if (table := self._table(name)).version > 0:
                 ids = table.added().paths
                 by_name = {name_of(path): path for path in ids}
-                known = paths & ids
+                paths_in_lake = paths & ids
                 for path in paths - ids:
                     names, merged = self._names(path), len(merged_into(data_folder(self._store) / name_of(path)))
                     # A name that was handed on counts if it is there, or if none of the merged ones ever was.
                     some = any(name in by_name for name in names[:merged])
-                    known |= {
+                    paths_in_lake |= {
                         by_name[name]
                         for at, name in enumerate(names)
                         if name in by_name and (at < merged or not some or by_name[name] in table.active())
                     }
-                self.position.ship(sorted(known))
+                self.position.ship(sorted(paths_in_lake))
         self.position.is_new = False
 
     def _finished(self) -> list[tuple[str, Path]]:
@@ -235,12 +235,12 @@ class Shipper:
                 left += 1
                 continue
             # Also what was shipped under its own name: a drainer of another host may have written it again.
-            instead_of = self._known([name_of(path), *self._names(path)])
+            instead_of = self._paths_in_lake([name_of(path), *self._names(path)])
             if not instead_of and self._is_shared and self._is_there(path, stuck):
                 continue
             if instead_of and not self._are_active(path, instead_of):
                 merged = self._names(path)[: len(merged_into(part))]
-                if 0 < len(self._known(merged)) < len(merged):
+                if 0 < len(self._paths_in_lake(merged)) < len(merged):
                     stuck.append(path)
                 else:  # merged in the lake: its rows are there
                     self.position.ship([path], instead_of)
@@ -260,9 +260,9 @@ class Shipper:
         """The names of the parts that the one at this path in the lake stands for."""
         return names_in(self._store, data_folder(self._store) / name_of(path))
 
-    def _known(self, names: Iterable[str]) -> list[str]:
+    def _paths_in_lake(self, names: Iterable[str]) -> list[str]:
         """The paths of those of these parts that the lake has, as far as is known here."""
-        return [known for name in names if (known := self.position.path_of(name)) is not None]
+        return [path for name in names if (path := self.position.path_of(name)) is not None]
 
     def _are_active(self, path: str, others: Collection[str]) -> bool:
         return self._table(_table_of(path)).active().keys() >= set(others)

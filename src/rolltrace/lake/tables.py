@@ -23,9 +23,9 @@ from urllib.parse import unquote
 
 from rolltrace._arrow import pa, pq
 from rolltrace.errors import FormatError, OutageError
-from rolltrace.lake.faults import plain_text, told
+from rolltrace.lake.address import LakeAddress, check_installed
+from rolltrace.lake.faults import plain_text, translating
 from rolltrace.lake.objects import Objects
-from rolltrace.lake.place import Place, check_installed
 from rolltrace.record import TABLES
 from rolltrace.store import SCHEMAS, Partition
 
@@ -79,10 +79,10 @@ class Added(NamedTuple):
 class LakeTable:
     """One table of a lake, as it was when it was last looked at."""
 
-    def __init__(self, place: Place, name: str) -> None:
+    def __init__(self, address: LakeAddress, name: str) -> None:
         check_installed()
         self.name = name
-        self._place = place
+        self._address = address
         self._table: Any = None
         self._active: tuple[int, dict[str, LakePart]] | None = None
         self._added: tuple[int, Added] = (-1, Added(set(), set()))
@@ -97,12 +97,12 @@ class LakeTable:
         from deltalake import DeltaTable
         from deltalake.exceptions import TableNotFoundError
 
-        with told(self._place, f"reading the log of {self.name}"):
+        with translating(self._address, f"reading the log of {self.name}"):
             try:
                 if self._table is None:
-                    if self._place.folder is not None and not (self._place.folder / self.name / _LOG).is_dir():
+                    if self._address.folder is not None and not (self._address.folder / self.name / _LOG).is_dir():
                         return False
-                    self._table = DeltaTable(self._place.table(self.name), storage_options=self._place.options())
+                    self._table = DeltaTable(self._address.table(self.name), storage_options=self._address.options())
                 else:
                     self._table.update_incremental()
             except TableNotFoundError:
@@ -115,17 +115,17 @@ class LakeTable:
         from deltalake import DeltaTable
 
         if not self.refresh():
-            if self._place.folder is not None:
-                (self._place.folder / self.name).mkdir(parents=True, exist_ok=True)
-            with told(self._place, f"making the table {self.name}"):
+            if self._address.folder is not None:
+                (self._address.folder / self.name).mkdir(parents=True, exist_ok=True)
+            with translating(self._address, f"making the table {self.name}"):
                 self._table = DeltaTable.create(
-                    self._place.table(self.name),
+                    self._address.table(self.name),
                     _plain_schema(self.name),
                     mode="ignore",
                     partition_by=PARTITIONED_BY,
                     name=self.name,
                     configuration=_CONFIGURATION,
-                    storage_options=self._place.options(),
+                    storage_options=self._address.options(),
                 )
         self._add_new_columns()
 
@@ -134,7 +134,7 @@ class LakeTable:
         if self._table is None:
             return {}
         if self._active is None or self._active[0] != self.version:
-            with told(self._place, f"reading the log of {self.name}"):
+            with translating(self._address, f"reading the log of {self.name}"):
                 # Not `pa.table(...)`, which loads pandas, if there is one, to see whether it is given a frame of it.
                 rows = pa.RecordBatchReader.from_stream(self._table.get_add_actions(flatten=True)).read_all()
             names = [
@@ -146,7 +146,7 @@ class LakeTable:
             ]
             missing = [name for name in names if name not in rows.column_names]
             if missing and len(rows):
-                raise FormatError(f"the table {self._place.table(self.name)!r} is none of ours: no {missing[0]!r}")
+                raise FormatError(f"the table {self._address.table(self.name)!r} is none of ours: no {missing[0]!r}")
             columns = [rows[name].to_pylist() for name in names] if len(rows) else []
             parts = (
                 LakePart(unquote(path), size, count or 0, Partition(*place), time_ms)
@@ -182,13 +182,13 @@ class LakeTable:
         ids = [*(part.path for part in adds), *(f"{_ROWS_OF}{name}" for name in names)]
         transactions = [Transaction(each, 1, now_ms) for each in ids]
         properties = CommitProperties(max_commit_retries=_COMMIT_RETRIES, app_transactions=transactions)
-        with told(self._place, f"committing to {self.name}"):
+        with translating(self._address, f"committing to {self.name}"):
             try:
                 self._table.create_write_transaction(
                     actions, "append", self._table.schema(), PARTITIONED_BY, commit_properties=properties
                 )
             except CommitFailedError as fault:
-                raise Conflict(f"a commit to {self._place.table(self.name)!r} failed: {plain_text(fault)}") from fault
+                raise Conflict(f"a commit to {self._address.table(self.name)!r} failed: {plain_text(fault)}") from fault
 
     def added(self) -> Added:
         """What was ever added up to the version that was last looked at, so that whatever came later is a conflict.
@@ -198,7 +198,7 @@ class LakeTable:
         since, added = self._added
         if since == self.version:
             return added
-        objects = Objects(self._place, self.name)
+        objects = Objects(self._address, self.name)
         versions: dict[int, str] = {}
         checkpoints: dict[int, list[str]] = {}
         for path in objects.list(_LOG):
@@ -209,8 +209,8 @@ class LakeTable:
         ids: set[str] = set()
         newest = max((version for version in checkpoints if since < version <= self.version), default=since)
         for path in checkpoints.get(newest, ()) if newest > since else ():
-            kept = pq.read_table(pa.BufferReader(objects.get(path)), columns=["txn"])["txn"].combine_chunks()
-            ids.update(each for each in pa.compute.struct_field(kept, "appId").to_pylist() if each is not None)
+            transactions = pq.read_table(pa.BufferReader(objects.get(path)), columns=["txn"])["txn"].combine_chunks()
+            ids.update(each for each in pa.compute.struct_field(transactions, "appId").to_pylist() if each is not None)
         for version, path in versions.items():
             if newest < version <= self.version:
                 for line in objects.get(path).splitlines():
@@ -225,7 +225,7 @@ class LakeTable:
         """Remove the files that no version of the last hours has; their paths."""
         if not self.refresh():
             return []
-        with told(self._place, f"removing old files of {self.name}"):
+        with translating(self._address, f"removing old files of {self.name}"):
             return list(
                 self._table.vacuum(
                     retention_hours=int(hours), dry_run=dry_run, enforce_retention_duration=False, full=True
@@ -234,27 +234,27 @@ class LakeTable:
 
     def checkpoint(self) -> None:
         """Write what the table has into one file, so that readers need not read the whole log."""
-        with told(self._place, f"writing a checkpoint of {self.name}"):
+        with translating(self._address, f"writing a checkpoint of {self.name}"):
             self._table.create_checkpoint()
 
     def _check_protocol(self) -> None:
         protocol = self._table.protocol()
         if "deletionVectors" in (protocol.reader_features or ()):
             raise FormatError(
-                f"the table {self._place.table(self.name)!r} uses deletion vectors, which rolltrace does not read; "
+                f"the table {self._address.table(self.name)!r} uses deletion vectors, which rolltrace does not read; "
                 "turn them off in the engine that changed it"
             )
 
     def _add_new_columns(self) -> None:
         """Columns that came with a newer version of rolltrace."""
-        known = {field.name for field in self._table.schema().fields}
+        column_names = {field.name for field in self._table.schema().fields}
         wanted = _plain_schema(self.name)
-        missing = [name for name in wanted.names if name not in known]
+        missing = [name for name in wanted.names if name not in column_names]
         if missing:
             from deltalake import Schema
 
             fields = Schema.from_arrow(pa.schema([wanted.field(name) for name in missing])).fields
-            with told(self._place, f"adding columns to {self.name}"):
+            with translating(self._address, f"adding columns to {self.name}"):
                 self._table.alter.add_columns(fields)
 
 

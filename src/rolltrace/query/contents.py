@@ -33,7 +33,7 @@ _LISTS = frozenset(column.name for column in SPANS.columns if column.type.endswi
 _WINDOW_BYTES = 24 << 20
 _FIRST_OPS = 64
 _MOST_OPS = 16_384
-_MOST_MADE_CHARS = 1 << 20
+_MOST_DERIVED_CHARS = 1 << 20
 """Of how much JSON the values are kept; as Python objects they are several times larger."""
 _raw_parts = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
@@ -140,9 +140,9 @@ class Contents:
         self._payload = _Window(keys, PAYLOAD, read, of_payload)
         self._tokens = _Window(keys, TOKENS, read, of_tokens)
         self._find_tokens = find_tokens
-        self.made: dict[int, Any] = {}
-        """What `once` has made and still keeps, by op."""
-        self._made_chars = 0
+        self.derived: dict[int, Any] = {}
+        """What `once` has made of payloads and still keeps, by op."""
+        self._derived_chars = 0
 
     @cached_property
     def ops_with_tokens(self) -> set[int]:
@@ -153,17 +153,17 @@ class Contents:
         """What is made of the payload of an op, kept for a while: whoever looks at an op looks at all of it."""
         text = content.column("payload")
         size = len(text or "")
-        if self._made_chars + size > _MOST_MADE_CHARS:
-            self.made, self._made_chars = {}, 0
-        value = self.made[op_id] = make(content, text)
-        self._made_chars += size
+        if self._derived_chars + size > _MOST_DERIVED_CHARS:
+            self.derived, self._derived_chars = {}, 0
+        value = self.derived[op_id] = make(content, text)
+        self._derived_chars += size
         return value
 
     def release(self) -> None:
         """Give back what was read. It is read again when somebody asks for it."""
         self._payload.release()
         self._tokens.release()
-        self.made, self._made_chars = {}, 0
+        self.derived, self._derived_chars = {}, 0
 
     def value(self, op_id: int, column: str) -> Any:
         """One column of an op, as a Python value."""
@@ -201,8 +201,8 @@ class OpContent:
 
     def once(self, make: Callable[[OpContent, str | None], Any]) -> Any:
         """What is made of its payload, and not made again right away."""
-        made = self._contents.made  # looked at here first: many times for each op
-        return made[self._op_id] if self._op_id in made else self._contents.once(self, self._op_id, make)
+        derived = self._contents.derived  # looked at here first: many times for each op
+        return derived[self._op_id] if self._op_id in derived else self._contents.once(self, self._op_id, make)
 
     def array(self, name: str) -> pa.Array | None:
         """A list of its row as an Arrow array: `prompt_ids`, `response_ids`, or a column. None if there is none."""

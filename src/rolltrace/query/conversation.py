@@ -35,7 +35,7 @@ _SYSTEM_KEYS = ("system", "instructions")
 """What Anthropic's messages and OpenAI's responses have the system's message in."""
 
 
-class Told(NamedTuple):
+class ProducedMessage(NamedTuple):
     """A message, and the op that produced it as far as that is known: a model call, or a tool call."""
 
     message: Message
@@ -46,42 +46,46 @@ GivenMessages = dict[int, list[Message] | None]
 """What some model calls were given, by the id of their op: reading it again takes as long as all the rest."""
 
 
-def told_by(ops: Sequence[Op], known: GivenMessages | None = None) -> list[Told]:
+def told_by(ops: Sequence[Op], prompts: GivenMessages | None = None) -> list[ProducedMessage]:
     """The messages of these ops, which stand in the order they began; of pruned ones nothing is known."""
-    if sum(op.kind == "llm" for op in ops) > _MANY_CALLS and (told := _told_by_last(ops)) is not None:
-        return told
-    told = []
-    given = known or {}
+    if sum(op.kind == "llm" for op in ops) > _MANY_CALLS and (conversation := _told_by_last(ops)) is not None:
+        return conversation
+    conversation = []
+    prompts = prompts or {}
     called: list[Op] = []
-    kept: list[Op] = []
+    readable: list[Op] = []
     for op in ops:  # all of an op at once: the payloads of a long trajectory are read in windows
         if op.kind == "aux_llm" or op.pruned is not None:
             continue
-        kept.append(op)
+        readable.append(op)
         messages = None
         if op.kind == "llm":
-            messages = given[op.op_id] if op.op_id in given else messages_of(op.inputs)
+            messages = prompts[op.op_id] if op.op_id in prompts else messages_of(op.inputs)
         if messages is not None:
-            again = not told or _opening(messages) == _opening([each.message for each in told[: len(messages)]])
-            told = [*(_recognised(messages, told, called) if again else [*told, *map(Told, messages)]), *_reply(op)]
+            before = [each.message for each in conversation[: len(messages)]]
+            if not conversation or _opening(messages) == _opening(before):
+                conversation = _recognised(messages, conversation, called)
+            else:
+                conversation += map(ProducedMessage, messages)
+            conversation += _reply(op)
             called = []
-        elif told and op.kind == "llm":
-            told += _reply(op)
-        elif told and op.kind == "tool":
-            told.append(_tool(op))
+        elif conversation and op.kind == "llm":
+            conversation += _reply(op)
+        elif conversation and op.kind == "tool":
+            conversation.append(_tool(op))
             called.append(op)
-    return told or list(_from_texts(kept)) or list(_from_tokens(kept))
+    return conversation or list(_from_texts(readable)) or list(_from_tokens(readable))
 
 
-def _told_by_last(ops: Sequence[Op]) -> list[Told] | None:
+def _told_by_last(ops: Sequence[Op]) -> list[ProducedMessage] | None:
     """The same for a conversation that only grows, from its first model call and the last: each adds one reply and what
     its tools said. None if it is not known to be such a one.
 
     That is looked up in a few calls between. The payloads of all are read otherwise, and together these are hundreds of
     times the conversation, since each tells it from its beginning.
     """
-    kept = [op for op in ops if op.kind != "aux_llm" and op.pruned is None]
-    calls = [op for op in kept if op.kind == "llm"]
+    readable = [op for op in ops if op.kind != "aux_llm" and op.pruned is None]
+    calls = [op for op in readable if op.kind == "llm"]
     first, last = messages_of(calls[0].inputs), messages_of(calls[-1].inputs)
     if first is None or last is None or last[: len(first)] != first:
         return None
@@ -94,23 +98,23 @@ def _told_by_last(ops: Sequence[Op]) -> list[Told] | None:
             return None
     op_at: dict[int, Op] = dict(zip(places, calls))
     tools = [at for at, message in enumerate(added, len(first)) if message.get("role") == "tool"]
-    called = [op for op in kept if op.kind == "tool" and op.start_ns < calls[-1].start_ns]
+    called = [op for op in readable if op.kind == "tool" and op.start_ns < calls[-1].start_ns]
     if len(tools) == len(called):
         op_at.update(zip(tools, called))
-    told = [Told(message, op_at.get(at)) for at, message in enumerate(last)]
-    after = [op for op in kept if op.kind == "tool" and op.start_ns >= calls[-1].start_ns]
-    return [*told, *_reply(calls[-1]), *map(_tool, after)]
+    conversation = [ProducedMessage(message, op_at.get(at)) for at, message in enumerate(last)]
+    after = [op for op in readable if op.kind == "tool" and op.start_ns >= calls[-1].start_ns]
+    return [*conversation, *_reply(calls[-1]), *map(_tool, after)]
 
 
-def from_last_telling(ops: Sequence[Op], known: GivenMessages | None = None) -> Sequence[Op]:
+def from_last_telling(ops: Sequence[Op], prompts: GivenMessages | None = None) -> Sequence[Op]:
     """The last of these ops, from which the conversation is the same as from all.
 
     What a conversation begins with never changes, and a model call whose messages begin so tells all of it again. Only
     the first of them and the last few are looked at: the payloads of a long trajectory are many times its text.
-    What the first and the last call were given is noted in `known`.
+    What the first and the last call were given is noted in `prompts`.
     """
     calls = [at for at, op in enumerate(ops) if op.kind == "llm"]
-    given = {} if known is None else known
+    prompts = {} if prompts is None else prompts
     opening = next(((at, messages) for at in calls if (messages := messages_of(ops[at].inputs)) is not None), None)
     if opening is None:
         return ops
@@ -118,7 +122,7 @@ def from_last_telling(ops: Sequence[Op], known: GivenMessages | None = None) -> 
     for at in reversed(calls):
         messages = messages_of(ops[at].inputs) if at > first else beginning
         if at in (first, calls[-1]):
-            given[ops[at].op_id] = messages
+            prompts[ops[at].op_id] = messages
         if messages is not None and _opening(messages) == _opening(beginning):
             return ops[at:]
     return ops
@@ -129,23 +133,25 @@ def _opening(messages: list[Message]) -> Message:
     return next((each for each in messages if each.get("role") not in ("system", "developer")), messages[0])
 
 
-def _recognised(messages: list[Message], told: list[Told], called: list[Op]) -> list[Told]:
+def _recognised(
+    messages: list[Message], conversation: list[ProducedMessage], called: list[Op]
+) -> list[ProducedMessage]:
     """What a model call was given, with the ops that had produced it: the same role stands at the same place, and the
     results of the tools called since come in their order."""
     recognised = []
     waiting = {each.op_id: each for each in called}  # by id: to compare ops reads all that they hold
     for at, message in enumerate(messages):
-        before = told[at] if at < len(told) else None
+        before = conversation[at] if at < len(conversation) else None
         op = before.op if before is not None and before.message.get("role") == message.get("role") else None
         if message.get("role") == "tool" and (op is None or op.op_id in waiting) and waiting:
             first = next(iter(waiting.values()))
             op = next((each for each in waiting.values() if each.name == message.get("name")), first)
             del waiting[op.op_id]
-        recognised.append(Told(message, op))
+        recognised.append(ProducedMessage(message, op))
     return recognised
 
 
-def _from_texts(ops: Sequence[Op]) -> Iterator[Told]:
+def _from_texts(ops: Sequence[Op]) -> Iterator[ProducedMessage]:
     before, decoded, tool_answered = None, "", False
     for op in ops:
         if op.kind == "llm":
@@ -154,13 +160,13 @@ def _from_texts(ops: Sequence[Op]) -> Iterator[Told]:
                 goes_on = bool(decoded) and op.prompt_text.startswith(decoded)
                 prompt = op.prompt_text[len(decoded) if goes_on else 0 :]
                 if goes_on and tool_answered:  # what tools said stands there as their own message already
-                    yield from (Told(each) for each in messages_in(prompt) or () if not _is_of_tool(each))
+                    yield from (ProducedMessage(each) for each in messages_in(prompt) or () if not _is_of_tool(each))
                     prompt = None
                 decoded, tool_answered = op.prompt_text + (op.response_text or ""), False
             if prompt and prompt != before:
                 if before is None and isinstance(op.inputs, dict):
-                    yield from map(Told, _system(op.inputs))
-                yield from map(Told, asked(prompt))
+                    yield from map(ProducedMessage, _system(op.inputs))
+                yield from map(ProducedMessage, asked(prompt))
             before = prompt
             yield from _reply(op)
         elif op.kind == "tool":
@@ -174,12 +180,12 @@ def _is_of_tool(message: Message) -> bool:
     return message["role"] == "tool" or content.lstrip().startswith("<tool_response>")
 
 
-def _from_tokens(ops: Sequence[Op]) -> Iterator[Told]:
+def _from_tokens(ops: Sequence[Op]) -> Iterator[ProducedMessage]:
     for op in ops:
         if op.response_text is not None:
             if op.prompt_text is not None:
-                yield from map(Told, asked(op.prompt_text))
-            yield Told({"role": "assistant", "content": without_end(op.response_text)}, op)
+                yield from map(ProducedMessage, asked(op.prompt_text))
+            yield ProducedMessage({"role": "assistant", "content": without_end(op.response_text)}, op)
             return
 
 
@@ -234,14 +240,14 @@ def spoken(message: Message) -> str:
     return "\n".join(filter(None, [text, as_text(calls) if calls else ""]))
 
 
-def _reply(op: Op) -> list[Told]:
+def _reply(op: Op) -> list[ProducedMessage]:
     message = reply_of_op(op)
-    return [] if message is None else [Told(message, op)]
+    return [] if message is None else [ProducedMessage(message, op)]
 
 
-def _tool(op: Op) -> Told:
+def _tool(op: Op) -> ProducedMessage:
     result = op.error if op.outputs is None and op.error is not None else op.outputs
-    return Told({"role": "tool", "name": op.name, "content": as_text(result)}, op)
+    return ProducedMessage({"role": "tool", "name": op.name, "content": as_text(result)}, op)
 
 
 def _prompt(op: Op) -> str | None:

@@ -15,7 +15,7 @@ from rolltrace.store import dropped_in, replaced_by, source_of, step_folder, tab
 WITHOUT_STEP = frozenset({SCORES.name, TRANSITIONS.name, FLAGS.name})
 """The tables whose rows may be given by id alone, long after: those lie in `step=none`, whatever their trajectory's."""
 
-Scope = Callable[[Path], bool]
+CoversFolder = Callable[[Path], bool]
 """Which folders of steps a question is about."""
 
 FoldersOfSteps = Mapping[Path, Folder]
@@ -23,7 +23,7 @@ LiveRows = Mapping[str, Mapping[Path, "list[pa.Table]"]]
 """The rows of journals, by table and by the folder of their step."""
 
 
-def parts_for(folders: FoldersOfSteps, scope: Scope) -> list[Path]:
+def parts_for(folders: FoldersOfSteps, scope: CoversFolder) -> list[Path]:
     """The parts of some steps, and those in which rows without coordinates may belong to them."""
     late = step_folder(None)
     return [
@@ -34,7 +34,7 @@ def parts_for(folders: FoldersOfSteps, scope: Scope) -> list[Path]:
     ]
 
 
-def live_rows(live: LiveRows, scope: Scope) -> dict[str, pa.Table]:
+def live_rows(live: LiveRows, scope: CoversFolder) -> dict[str, pa.Table]:
     """The rows of journals for some steps, and those without coordinates that may belong to them, by table.
 
     Tables without any are left out.
@@ -68,7 +68,7 @@ def has_live_strays(folders: FoldersOfSteps, live: LiveRows, path: Path) -> bool
     )
 
 
-def dropped_ids(folders: FoldersOfSteps, scope: Scope, live: Mapping[str, pa.Table]) -> list[str]:
+def dropped_ids(folders: FoldersOfSteps, scope: CoversFolder, live: Mapping[str, pa.Table]) -> list[str]:
     """The ids of trajectories that were begun and then not kept."""
     losses_now = live[LOSSES.name]["trajectory_id"].to_pylist() if LOSSES.name in live else []
     ids: list[str] = [each for each in losses_now if each is not None]

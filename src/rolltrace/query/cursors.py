@@ -15,7 +15,7 @@ from itertools import count
 from pathlib import Path
 
 from rolltrace._arrow import pa
-from rolltrace.query.coverage import Scope, dropped_ids, has_live_strays, live_rows, parts_for
+from rolltrace.query.coverage import CoversFolder, dropped_ids, has_live_strays, live_rows, parts_for
 from rolltrace.query.database import IS_OLDER, arrow_answer, duckdb, register
 from rolltrace.query.listing import PLACE, Division, Listed, Listings, Range, rows_of
 from rolltrace.query.snapshot import ScopeKey, Snapshot, scope_of
@@ -146,7 +146,7 @@ class Cursors:
             self.drop(unused)
             self._outdated -= unused
 
-    def _open(self, snapshot: Snapshot, scope: Scope) -> Cursor:
+    def _open(self, snapshot: Snapshot, scope: CoversFolder) -> Cursor:
         unsummarised = (each for path, each in snapshot.folders.items() if scope(path) and each.summary is None)
         self._fetch(part for each in unsummarised for part in each.parts if table_of(part) == LOSSES.name)
         divided, late = self._divide(snapshot, scope), self.late_scores(snapshot)
@@ -181,7 +181,7 @@ class Cursors:
         )
         return Cursor(connection, views(sources), set(), divided.moving, {each.table for each in divided.computed})
 
-    def _divide(self, snapshot: Snapshot, scope: Scope) -> Division:
+    def _divide(self, snapshot: Snapshot, scope: CoversFolder) -> Division:
         """How the steps of a scope are listed."""
         folders, live_of = snapshot.folders, snapshot.live
         moving = {path for table in (*LISTED, LOSSES) for path in live_of[table.name]}

@@ -20,7 +20,7 @@ from rolltrace.query.groups import group_question, record_with_prefix, records_o
 from rolltrace.query.pages import (
     DEFAULT_ORDER,
     LAST_ORDER,
-    Page,
+    PageBounds,
     Wanted,
     count_question,
     cut_steps,
@@ -161,7 +161,7 @@ class Store(SqlStore):
         only = None if step is None else whole("step", step)
         wanted = Wanted(conditions, values, runs, predicate, only)
         is_plain = where is None and sample_index is None and rollout_n is None
-        page = Page(ordered, limit, offset, last)
+        page = PageBounds(ordered, limit, offset, last)
         if is_plain and order is None and (limit is not None or last is not None):
             answer = self._ask_page(wanted, page)
         else:
@@ -178,7 +178,7 @@ class Store(SqlStore):
         }  # fmt: skip
         return self._paged(self._explained(answer, "trajectories", asked, predicate), limit, offset)
 
-    def _ask_page(self, wanted: Wanted, page: Page) -> Result:
+    def _ask_page(self, wanted: Wanted, page: PageBounds) -> Result:
         """Some rows in the usual order, from the steps that have them; the others are only counted."""
         steps = self._ask(*steps_question(wanted), wanted.step, plain=True).rows()
         cut = cut_steps(steps, page)

@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakSet
@@ -44,7 +45,7 @@ from rolltrace.query.damage import (
 )
 from rolltrace.query.database import Parameters, arrow_answer, bounded_answer, duckdb, plain_answer
 from rolltrace.query.incomplete import COMPLETE, Incomplete, Missing
-from rolltrace.query.limits import check_limit, interruptible, running, taken
+from rolltrace.query.limits import check_limit, holding, interruptible, running
 from rolltrace.query.plain import PlainTable
 from rolltrace.query.snapshot import JournalState, ScopeKey, Snapshot, scope_of
 from rolltrace.query.summary import Folder, Folders, listing_file
@@ -168,7 +169,7 @@ class Engine:
         for _ in range(_TRIES):
             cursor, snapshot = None, self._snapshot
             try:
-                with taken(self._lock):
+                with holding(self._lock):
                     snapshot = self._snapshot
                     cursor = self._cursor(scope)
                     self._fetch_for(cursor, sql, scope)
@@ -213,7 +214,7 @@ class Engine:
 
     def refresh(self, *, now: bool = False, everything: bool = False) -> None:
         """Look for new data, unless that was done within the last second; `everything`: however long it takes."""
-        with taken(self._looking):
+        with holding(self._looking):
             if now or self._read_at is None or time.monotonic() - self._read_at >= self._fresh_sec:
                 self._look(everything)
 
@@ -244,7 +245,7 @@ class Engine:
         """From now on, answer from this one."""
         before, generation = self._snapshot, self._cursors.generation
         shared = self._prepare(snapshot, before) if self._is_ahead else set()
-        with taken(self._lock):
+        with holding(self._lock):
             if self._cursors.generation != generation:  # the database was closed meanwhile
                 snapshot.cursors.clear()
             for key in shared:
@@ -272,7 +273,7 @@ class Engine:
                     shared.add(key)
                 else:
                     cursor = snapshot.cursors[key] = self._cursors.open(snapshot, key)
-                    cursor.make(() if same is None else list(same.made))
+                    cursor.make(() if same is None else list(same.created))
             except duckdb.Error:  # a part went meanwhile: whoever asks sees to that
                 if (failed := snapshot.cursors.pop(key, None)) is not None:
                     failed.connection.close()
@@ -353,7 +354,7 @@ class Engine:
 
     def damaged(self, *, thorough: bool = False) -> list[tuple[Path, str]]:
         """Files that cannot be read, and why; with `thorough`, every byte of every part is checked."""
-        with taken(self._looking):
+        with holding(self._looking):
             self._look()
             if thorough:
                 with suppress(Unreadable):  # they are among the damaged ones now
@@ -384,8 +385,8 @@ class Engine:
             return
         problems = self._mirror.fetch(files)
         if problems:
-            told = {file: problem for file, problem in problems.items() if problem is not None}
-            self._damaged = {**self._damaged, **told}
+            unreadable = {file: problem for file, problem in problems.items() if problem is not None}
+            self._damaged = {**self._damaged, **unreadable}
             raise Unreadable(f"{len(problems)} parts cannot be read")
 
     def _fetch_for(self, cursor: Cursor, sql: str | None, scope: ScopeKey) -> None:
@@ -402,7 +403,7 @@ class Engine:
 
     def _cursor(self, scope: ScopeKey) -> Cursor:
         snapshot = self._snapshot
-        if isinstance(scope, frozenset) and scope >= snapshot.folders.keys() | snapshot.live_folders:
+        if scope is not None and all(map(scope_of(scope), chain(snapshot.folders, snapshot.live_folders))):
             scope = None  # the same rows, whose views may be made already
         self._asked_at[scope] = time.monotonic()
         cursor = snapshot.cursors.get(scope)
@@ -414,7 +415,7 @@ class Engine:
 
     def _recover(self, scope: ScopeKey, asked: Snapshot) -> bool:
         """After a question failed: whether something is different now, so that trying again makes sense."""
-        with taken(self._looking):
+        with holding(self._looking):
             if self._snapshot is not asked:  # somebody else had the same problem
                 return True
             before = asked.folders

@@ -132,15 +132,15 @@ def human_notes(notes: list[Note], scores: list[Score]) -> list[Note]:
 
     An author's note on the same trajectory or turn takes the place of the one before; without an author all are shown.
     """
-    said = [score for score in scores if score.author is None and score.shown is not None] + labels_of(scores)
+    shown_scores = [score for score in scores if score.author is None and score.shown is not None] + labels_of(scores)
     given_later = [
-        Note("note", score.op_id, score.time_ns, {"text": score.shown, "fields": _known(score)})
-        for score in said
+        Note("note", score.op_id, score.time_ns, {"text": score.shown, "fields": _fields_of(score)})
+        for score in shown_scores
         if score.name == "note"
     ]
     recorded = [note for note in notes if note.event == "note"]
     return sorted([*recorded, *given_later], key=lambda note: note.time_ns)
 
 
-def _known(note: Score) -> dict[str, Any]:
+def _fields_of(note: Score) -> dict[str, Any]:
     return {"reason": note.reason} if note.author is None else {"author": note.author}

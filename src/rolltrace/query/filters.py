@@ -102,7 +102,7 @@ class _Parser:
         if rest.text == ")":
             self._fail(rest, "this ')' closes nothing")
         if rest.kind != "end":
-            self._fail(rest, f"expected 'and', 'or' or the end, not {_seen(rest)}")
+            self._fail(rest, f"expected 'and', 'or' or the end, not {_quoted(rest)}")
         return Predicate(sql, self._parameters, frozenset(self._needs), tuple(self._fields), tuple(self._wanted))
 
     def _any(self, *, negated: bool, level: int) -> str:
@@ -128,7 +128,7 @@ class _Parser:
             rest = self._peek()
             if rest.kind == "end":
                 self._fail(opening, "this '(' is not closed")
-            self._fail(rest, f"expected 'and', 'or' or ')', not {_seen(rest)}")
+            self._fail(rest, f"expected 'and', 'or' or ')', not {_quoted(rest)}")
         return sql
 
     def _condition(self, *, negated: bool) -> str:
@@ -161,7 +161,7 @@ class _Parser:
         if token.kind != "name":
             if token.kind == "value" and token.value in FIELDS:
                 self._fail(token, f"a field stands without quotes: {token.value}")
-            self._fail(token, f"expected a condition such as reward < 0.5, not {_seen(token)}")
+            self._fail(token, f"expected a condition such as reward < 0.5, not {_quoted(token)}")
         keyed = f"{token.text.partition('.')[0]}.NAME"
         if token.key is not None and keyed in FIELDS:
             return FIELDS[keyed]
@@ -187,7 +187,7 @@ class _Parser:
             opposite = not self._accept("not")
             null = self._take()
             if null.text != "null" or null.kind != "keyword":
-                self._fail(null, f"after 'is' comes 'null' or 'not null', not {_seen(null)}; else write =")
+                self._fail(null, f"after 'is' comes 'null' or 'not null', not {_quoted(null)}; else write =")
             return "is not null", opposite
         opposite = token.text == "not" and token.kind == "keyword"
         if opposite:
@@ -203,7 +203,7 @@ class _Parser:
             hint = f"write {name} = true"
         else:
             hint = "operators are = != < <= > >= ~ !~ in is"
-        self._fail(token, f"expected an operator after {name}, not {_seen(token)}; {hint}")
+        self._fail(token, f"expected an operator after {name}, not {_quoted(token)}; {hint}")
 
     def _values(self, name: Token, field: Field, operator: Operator, opposite: bool) -> list[Value]:
         if operator == "is not null":
@@ -212,7 +212,7 @@ class _Parser:
             return [self._value(name, field, operator, opposite)]
         opening = self._take()
         if opening.text != "(":
-            self._fail(opening, f"after 'in' comes a list in parentheses, not {_seen(opening)}")
+            self._fail(opening, f"after 'in' comes a list in parentheses, not {_quoted(opening)}")
         values: list[Value] = []
         while True:
             if len(values) == MOST_ITEMS:
@@ -221,7 +221,7 @@ class _Parser:
             if self._accept(")"):
                 return values
             if not self._accept(","):
-                self._fail(self._peek(), f"expected ',' or ')', not {_seen(self._peek())}")
+                self._fail(self._peek(), f"expected ',' or ')', not {_quoted(self._peek())}")
 
     def _value(self, name: Token, field: Field, operator: Operator, opposite: bool) -> Value:
         token = self._take()
@@ -235,7 +235,7 @@ class _Parser:
             self._fail(token, f"a field is compared with a value, not with another field; text: {quote(token.text)}")
         if token.kind == "name":
             self._fail(token, f"put quotes around text: {quote(token.text)}")
-        self._fail(token, f"expected a value, not {_seen(token)}")
+        self._fail(token, f"expected a value, not {_quoted(token)}")
 
     def _peek(self) -> Token:
         return self._tokens[self._at]
@@ -260,7 +260,7 @@ def _join(word: str, parts: list[str]) -> str:
     return parts[0] if len(parts) == 1 else f"({f' {word} '.join(parts)})"
 
 
-def _seen(token: Token) -> str:
+def _quoted(token: Token) -> str:
     """A token as an error names it."""
     if token.kind == "end":
         return "the end"

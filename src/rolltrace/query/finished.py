@@ -111,6 +111,6 @@ def read_finished(
 ) -> Iterator[Read]:
     """These trajectories, all of one step, whole. One that is not there any more is left out; `on_fault` as in
     `read_whole`."""
-    taken = sizes(store, trajectory_ids)
+    sizes_by_id = sizes(store, trajectory_ids)
     for each in read_whole(store, summaries(store, trajectory_ids, step), step, on_fault=on_fault):
-        yield Read(each.trajectory, taken.get(each.trajectory.trajectory_id, 0))
+        yield Read(each.trajectory, sizes_by_id.get(each.trajectory.trajectory_id, 0))

@@ -65,11 +65,11 @@ class Teller:
 
     def __init__(self, store: Path) -> None:
         self._store = store
-        self._told: set[Kind] = set()
+        self._warned_of: set[Kind] = set()
 
     def tell(self, incomplete: Incomplete) -> None:
         for kind in incomplete.kinds if incomplete else ():
-            if kind not in self._told:
-                self._told.add(kind)
+            if kind not in self._warned_of:
+                self._warned_of.add(kind)
                 line = f"{incomplete.of_kind(kind)}; see: rolltrace doctor {shlex.quote(str(self._store))}"
                 warnings.warn(line, IncompleteWarning, stacklevel=4)

@@ -129,7 +129,7 @@ def check_limit() -> None:
 
 
 @contextmanager
-def taken(lock: Lock) -> Iterator[None]:
+def holding(lock: Lock) -> Iterator[None]:
     """Hold a lock; stop waiting for it when this thread's questions are stopped."""
     limited = _current.get() is not None
     while not lock.acquire(timeout=_WAIT_SEC if limited else -1):

@@ -72,7 +72,7 @@ class Listings:
 
     def __init__(self, store: Path) -> None:
         self._store = store
-        self._known: dict[Path, tuple[str, list[Range]]] = {}
+        self._ranges: dict[Path, tuple[str, list[Range]]] = {}
         self.is_regular = True
         """Every row was found in the folder that its project, experiment and step say."""
         self._strays: dict[Path, str] = {}
@@ -80,11 +80,11 @@ class Listings:
 
     def forget(self) -> None:
         """The tables are gone."""
-        self._known.clear()
+        self._ranges.clear()
 
     def tables(self) -> set[str]:
         """The tables that are still of use."""
-        return {each.table for _, ranges in self._known.values() for each in ranges}
+        return {each.table for _, ranges in self._ranges.values() for each in ranges}
 
     def divide(
         self,
@@ -107,7 +107,7 @@ class Listings:
         while True:
             mixed = {path for path in folders if path.name in together}
             settled = [path for path in chosen if path not in moving | mixed and folders[path].summary is None]
-            unknown = [path for path in settled if self._known.get(path, ("",))[0] != folders[path].fingerprint]
+            unknown = [path for path in settled if self._ranges.get(path, ("",))[0] != folders[path].fingerprint]
             strays = self._compute(unknown, folders, make) if unknown else []
             active = [path for path in folders if path in moving | mixed and (path in chosen or path in mixed)]
             now = make([part for path in active for part in folders[path].parts], True) if active or moving else None
@@ -116,7 +116,7 @@ class Listings:
             if shared_names <= together:
                 break
             together |= shared_names
-        computed = [each for path in settled for each in self._known[path][1]] + ([now.rows] if now else [])
+        computed = [each for path in settled for each in self._ranges[path][1]] + ([now.rows] if now else [])
         done = [folders[path] for path in chosen if path not in moving | mixed and folders[path].summary is not None]
         if not computed and not done:  # nothing at all, but with columns
             computed = [make([], False).rows]
@@ -127,13 +127,13 @@ class Listings:
         listed = make([part for path in paths for part in folders[path].parts], False)
         own, nothing = set(paths), listed.rows._replace(last=0)
         for path in paths:
-            self._known[path] = (folders[path].fingerprint, [nothing])
+            self._ranges[path] = (folders[path].fingerprint, [nothing])
         for place, rows in listed.places:
             path = place.folder(self._store)
             if path not in own:  # somebody has moved the folder; its rows are not to be lost
                 self.is_regular = False
                 path = paths[0]
-            self._known[path][1].append(rows)
+            self._ranges[path][1].append(rows)
         for path in listed.strays:
             if path in folders:
                 self._strays[path] = folders[path].fingerprint

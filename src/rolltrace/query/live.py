@@ -231,13 +231,13 @@ class _Segment:
                 self.unread_bytes = len(reader.data.rstrip(b"\0")) - self._offset
                 break
             work.take(1 + item.size_bytes // _BYTES_PER_WORK)
-            taken = take(item, self.maker, self.opened, self.path.stem, _is_blob)
-            if taken is None:
+            shaped_item = take(item, self.maker, self.opened, self.path.stem, _is_blob)
+            if shaped_item is None:
                 self._damaged += 1
             else:
-                rows += taken.shaped.rows
-                if taken.ended is not None:
-                    self.ended.add(taken.ended)
+                rows += shaped_item.shaped.rows
+                if shaped_item.ended is not None:
+                    self.ended.add(shaped_item.ended)
             self._offset = (item.end + 7) & ~7
         for table, step, chunk in _chunks(rows, self.maker):
             self._add(table, step, chunk)

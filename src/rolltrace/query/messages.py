@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from rolltrace.query.conversation import Told, as_text
+from rolltrace.query.conversation import ProducedMessage, as_text
 from rolltrace.query.op import Op
 from rolltrace.query.step_conversation import told_in
 from rolltrace.query.trajectory import Trajectory
@@ -69,16 +69,16 @@ def messages_of_trajectory(trajectory: Trajectory) -> list[ShownMessage]:
     ops = sorted(trajectory.walk(), key=lambda op: op.start_ns)
     turns = {op.op_id: at for at, op in enumerate(op for op in ops if op.kind == "llm")}
     shown: list[ShownMessage] = []
-    for told in told_in(ops, trajectory.transitions):
-        if _is_result(told) and shown and _answer(shown[-1], told):
+    for produced in told_in(ops, trajectory.transitions):
+        if _is_result(produced) and shown and _answer(shown[-1], produced):
             continue
-        shown.append(_shown(told, turns))
+        shown.append(_shown(produced, turns))
     _number(shown, len(turns))
     return shown
 
 
-def _shown(told: Told, turns: dict[int, int]) -> ShownMessage:
-    message, op = told
+def _shown(produced: ProducedMessage, turns: dict[int, int]) -> ShownMessage:
+    message, op = produced
     role = as_text(message.get("role"))
     parts, calls = list(_parts(message)), list(_calls(message))
     if role == "assistant" and not calls:
@@ -184,7 +184,7 @@ def _calls_in_text(parts: list[MessagePart]) -> tuple[list[MessagePart], list[Pa
         if part.kind != "text":
             rest.append(part)
             continue
-        kept, at = [], 0
+        texts, at = [], 0
         for match in _TOOL_CALL.finditer(part.text):
             try:
                 value = json.loads(match[1])
@@ -192,28 +192,28 @@ def _calls_in_text(parts: list[MessagePart]) -> tuple[list[MessagePart], list[Pa
                 continue
             if isinstance(value, dict) and "name" in value:
                 calls.append(_call(value))
-                kept.append(part.text[at : match.start()])
+                texts.append(part.text[at : match.start()])
                 at = match.end()
-        text = "".join([*kept, part.text[at:]])
-        if text.strip() or not kept:
+        text = "".join([*texts, part.text[at:]])
+        if text.strip() or not texts:
             rest.append(MessagePart("text", text))
     return rest, calls
 
 
-def _is_result(told: Told) -> bool:
-    role, content = told.message.get("role"), told.message.get("content")
+def _is_result(produced: ProducedMessage) -> bool:
+    role, content = produced.message.get("role"), produced.message.get("content")
     if role == "tool":
         return True
     return role == "user" and isinstance(content, str) and _TOOL_RESPONSE.fullmatch(content) is not None
 
 
-def _answer(message: ShownMessage, told: Told) -> bool:
+def _answer(message: ShownMessage, produced: ProducedMessage) -> bool:
     """Put a result beside the call that it answers; whether there is one."""
     if message.role != "assistant":
         return False
-    op = told.op if told.op is not None and told.op.kind == "tool" else None
+    op = produced.op if produced.op is not None and produced.op.kind == "tool" else None
     open_calls = [call for call in message.calls if not call.result and call.op is None]
-    call_id, name = told.message.get("tool_call_id"), told.message.get("name")
+    call_id, name = produced.message.get("tool_call_id"), produced.message.get("name")
     call = next((each for each in open_calls if each.call_id is not None and each.call_id == call_id), None)
     call = call or next((each for each in open_calls if each.name == name), None) or next(iter(open_calls), None)
     if call is None:
@@ -221,10 +221,10 @@ def _answer(message: ShownMessage, told: Told) -> bool:
             return False
         call = PairedCall(op.name, _arguments(op.inputs))
         message.calls.append(call)
-    content = told.message.get("content")
+    content = produced.message.get("content")
     if isinstance(content, str) and (inside := _TOOL_RESPONSE.fullmatch(content)):
-        told = Told({**told.message, "content": inside[1]}, told.op)
-    call.result, call.op = _result_parts(told.message), op
+        produced = ProducedMessage({**produced.message, "content": inside[1]}, produced.op)
+    call.result, call.op = _result_parts(produced.message), op
     return True
 
 

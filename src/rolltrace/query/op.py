@@ -161,8 +161,8 @@ def total_usage(ops: Iterable[Op]) -> TokenUsage | None:
 
 
 def _sum_of_some(counts: Iterable[int | None]) -> int | None:
-    told = [count for count in counts if count is not None]
-    return sum(told) if told else None
+    present = [count for count in counts if count is not None]
+    return sum(present) if present else None
 
 
 class OpTokens(NamedTuple):

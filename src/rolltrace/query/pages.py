@@ -36,7 +36,7 @@ class Wanted(NamedTuple):
     step: int | None
 
 
-class Page(NamedTuple):
+class PageBounds(NamedTuple):
     """Which of them, in which order."""
 
     ordered: str
@@ -54,12 +54,12 @@ class Cut(NamedTuple):
     """The steps that have a page, the page within these, and the age of their experiments."""
 
     steps: list[Row]
-    page: Page
+    page: PageBounds
     newest: list[tuple[str, str, int]]
 
 
 def listing_question(
-    wanted: Wanted, page: Page, newest: Iterable[tuple[str, str, int]] | None = None
+    wanted: Wanted, page: PageBounds, newest: Iterable[tuple[str, str, int]] | None = None
 ) -> tuple[str, list[Any]]:
     """SQL and parameters; `newest`: of each experiment, when its newest trajectory began, if that is known."""
     before, matching = chosen(f"{wanted.conditions} AND {wanted.runs.sql}", wanted.predicate.sql)
@@ -109,7 +109,7 @@ def steps_question(wanted: Wanted) -> tuple[str, list[Any]]:
     )
 
 
-def cut_steps(steps: list[Row], page: Page) -> Cut:
+def cut_steps(steps: list[Row], page: PageBounds) -> Cut:
     """The steps, in the usual order, that have the rows of a page."""
     total = sum(row["n"] for row in steps)
     if page.last is not None:
@@ -118,18 +118,18 @@ def cut_steps(steps: list[Row], page: Page) -> Cut:
     else:
         begin = min(page.offset, total)
         end = total if page.limit is None else min(total, begin + page.limit)
-    kept, first, at = list[Row](), 0, 0
+    chosen, first, at = list[Row](), 0, 0
     for row in steps:
         if at < end and at + row["n"] > begin:
-            if not kept:
+            if not chosen:
                 first = at
-            kept.append(row)
+            chosen.append(row)
         at += row["n"]
-    ages = {(row["project"], row["experiment"]): row[NEWEST] for row in kept}
-    within = Page(page.ordered, end - begin, begin - first, None)
+    ages = {(row["project"], row["experiment"]): row[NEWEST] for row in chosen}
+    within = PageBounds(page.ordered, end - begin, begin - first, None)
     if page.last is not None and page.limit is not None:
         within = within._replace(limit=min(page.limit, end - begin))
-    return Cut(kept, within, [(*place, age) for place, age in ages.items()])
+    return Cut(chosen, within, [(*place, age) for place, age in ages.items()])
 
 
 def count_question(wanted: Wanted, *, is_plain: bool) -> tuple[str, list[Any]]:

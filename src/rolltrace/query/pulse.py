@@ -41,7 +41,7 @@ FROM _listing WHERE end_ns > ? GROUP BY worker
 """
 
 
-_KNOWN_SEC = 15.0
+_CACHED_SEC = 15.0
 """How long it is remembered what is usual: that reads every op of an hour."""
 
 
@@ -51,7 +51,7 @@ class _Usual(NamedTuple):
     p95_s: dict[tuple[Any, ...], float]
 
 
-_known: WeakKeyDictionary[Store, _Usual] = WeakKeyDictionary()
+_cached: WeakKeyDictionary[Store, _Usual] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
@@ -97,15 +97,15 @@ def pulse_of(store: Store, *, now_ns: int | None = None) -> Pulse:
 def _usual(store: Store, rows: list[Row]) -> dict[tuple[Any, ...], float]:
     """How long ops take, by project, experiment, name and kind, as far as enough of them ended."""
     experiments = sorted({row["experiment"] for row in rows})
-    known = _known.get(store)
-    if known is not None and known.experiments == experiments and time.monotonic() < known.until:
-        return known.p95_s
+    cached = _cached.get(store)
+    if cached is not None and cached.experiments == experiments and time.monotonic() < cached.until:
+        return cached.p95_s
     # Those that run now say which steps matter: what is usual is of the last hour.
     since_ns = min(row["start_ns"] for row in rows) - int(_RECENT_SEC * 1e9)
     ops = _ask_moving(store, _USUAL, [experiments, since_ns], f"last_ns > {since_ns}")
     p95_s = {(each["project"], each["experiment"], each["name"], each["kind"]): each["p95_s"] for each in ops}
     if p95_s:
-        _known[store] = _Usual(time.monotonic() + _KNOWN_SEC, experiments, p95_s)
+        _cached[store] = _Usual(time.monotonic() + _CACHED_SEC, experiments, p95_s)
     return p95_s
 
 

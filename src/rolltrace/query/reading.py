@@ -7,7 +7,6 @@ read on the way, as somebody asks for it (query/contents.py).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rolltrace._arrow import pa
@@ -21,9 +20,7 @@ from rolltrace.record import SPANS, WHERE
 
 if TYPE_CHECKING:
     from rolltrace.query.dataset import Store
-
-Scope = int | frozenset[Path] | None
-"""The step of the trajectories, or the folders of their steps; None to look everywhere."""
+    from rolltrace.query.snapshot import ScopeKey
 
 _EVENTS = ("_transitions", "scores", "notes", "flags")
 _OWN = "trajectory_id, traceback, parent_trajectory_id, parent_op_id"
@@ -40,7 +37,7 @@ class Whole(NamedTuple):
     spans: list[Row]
 
 
-def summaries(store: Store, trajectory_ids: Sequence[str], scope: Scope) -> list[Row]:
+def summaries(store: Store, trajectory_ids: Sequence[str], scope: ScopeKey) -> list[Row]:
     """The rows of the listing of these trajectories, in their order; without those that are gone."""
     columns = ", ".join((*TRAJECTORY_COLUMNS, IS_INT))
     by_id: dict[str, Row] = {}
@@ -52,7 +49,7 @@ def summaries(store: Store, trajectory_ids: Sequence[str], scope: Scope) -> list
 def read_whole(
     store: Store,
     listed: Sequence[Row],
-    scope: Scope,
+    scope: ScopeKey,
     *,
     paces: tuple[Pace, Pace] | None = None,
     on_fault: Callable[[str, Exception], None] | None = None,
@@ -62,7 +59,7 @@ def read_whole(
     Args:
         store: The store.
         listed: Their rows, as from `summaries` or `Store.trajectories`.
-        scope: Where they are.
+        scope: Where they are: their step, or the folders of their steps; None to look everywhere.
         paces: How many ops are read at once, of payloads and of tokens, if that is known from others.
         on_fault: Told of a trajectory that cannot be built, and why; it is left out then. If not given, that is raised.
     """
@@ -80,7 +77,7 @@ def read_whole(
     keys = [OpKey(each, span["op_id"], span["start_ns"]) for each in ids for span in spans[each]]
     contents = Contents(keys, _reader(store, scope), lambda: _with_tokens(store, ids, scope), paces)
     for row, each in zip(listed, ids):
-        inside = (found[each] for found in events)
+        inside = (rows_by_id[each] for rows_by_id in events)
         try:
             built = build(row, own[each][0] if own[each] else None, spans[each], contents, *inside)
         except Exception as fault:
@@ -92,7 +89,7 @@ def read_whole(
         yield Whole(built, spans[each])
 
 
-def _reader(store: Store, scope: Scope) -> ReadColumns:
+def _reader(store: Store, scope: ScopeKey) -> ReadColumns:
     def read(keys: Sequence[OpKey], columns: Sequence[str]) -> pa.Table | PlainTable:
         ids = list(dict.fromkeys(key.trajectory_id for key in keys))
         where, values = _THESE, list[Any]([ids])
@@ -107,12 +104,12 @@ def _reader(store: Store, scope: Scope) -> ReadColumns:
     return read
 
 
-def _with_tokens(store: Store, ids: Sequence[str], scope: Scope) -> set[int]:
+def _with_tokens(store: Store, ids: Sequence[str], scope: ScopeKey) -> set[int]:
     sql = f"SELECT op_id FROM _spans WHERE {_THESE} AND ({_ANY_TOKENS})"
     return {row["op_id"] for row in store._ask(sql, [list(ids)], scope, plain=True)}
 
 
-def _rows(store: Store, table: str, columns: str, ids: Sequence[str], scope: Scope, order: str) -> list[Row]:
+def _rows(store: Store, table: str, columns: str, ids: Sequence[str], scope: ScopeKey, order: str) -> list[Row]:
     if not ids:
         return []
     where, values = ("trajectory_id = ?", list(ids)) if len(ids) == 1 else (_THESE, [list(ids)])

@@ -169,12 +169,12 @@ def sequence_of(calls: Iterable[CallTokens | PackedCall]) -> TokenSequence:
         shared = len(context)
         if context and not call.prompt.startswith(context):
             shared = _shared_bytes(context, call.prompt)
-            first, kept, gone = shared // _WIDTH, shared + _MOST_IN_BREAK * _WIDTH, len(context) // _WIDTH
+            first, end, gone = shared // _WIDTH, shared + _MOST_IN_BREAK * _WIDTH, len(context) // _WIDTH
             sequence.breaks.append(
                 TokenBreak(
                     len(sequence), turn, call.op_id, first,
-                    _numbers(context[shared:kept]), _slice(before, first, gone), gone - first,
-                    _numbers(call.prompt[shared:kept]), _slice(laid, first, len(call.prompt) // _WIDTH),
+                    _numbers(context[shared:end]), _slice(before, first, gone), gone - first,
+                    _numbers(call.prompt[shared:end]), _slice(laid, first, len(call.prompt) // _WIDTH),
                     len(call.prompt) // _WIDTH - first,
                 )
             )  # fmt: skip
@@ -216,14 +216,14 @@ class _Laid(NamedTuple):
     text: str | None
     """None if it is not known, or is another one than its tokens'."""
     counts: bytes
-    known: int = 0
+    counted: int = 0
     """Of so many bytes of the counts ..."""
-    known_chars: int = 0
+    counted_chars: int = 0
     """... the sum is this."""
 
     def chars_before(self, end: int) -> int:
-        if end >= self.known:
-            return self.known_chars + sum(_numbers(self.counts[self.known : end]))
+        if end >= self.counted:
+            return self.counted_chars + sum(_numbers(self.counts[self.counted : end]))
         return sum(_numbers(self.counts[:end]))
 
 
@@ -236,10 +236,10 @@ def _laid_out(call: PackedCall, before: _Laid) -> _Laid:
     if any(text is None and ids for text, ids in halves) or len(call.counts) != len(call.prompt) + len(call.response):
         return _NOTHING
     prompt_text, response_text = call.prompt_text or "", call.response_text or ""
-    known, known_chars = 0, 0
+    counted, counted_chars = 0, 0
     if before.text is not None and call.counts.startswith(before.counts) and len(before.counts) <= len(call.prompt):
-        known, known_chars = len(before.counts), len(before.text)
-    laid = _Laid(prompt_text + response_text, call.counts, known, known_chars)
+        counted, counted_chars = len(before.counts), len(before.text)
+    laid = _Laid(prompt_text + response_text, call.counts, counted, counted_chars)
     fits = laid.chars_before(len(call.prompt)) == len(prompt_text)
     fits = fits and sum(_numbers(call.counts[len(call.prompt) :])) == len(response_text)
     return laid if fits else _NOTHING

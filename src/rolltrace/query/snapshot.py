@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from xxhash import xxh3_64_hexdigest
 
-from rolltrace.query.coverage import LiveRows, Scope, parts_for
+from rolltrace.query.coverage import CoversFolder, LiveRows, parts_for
 from rolltrace.query.summary import Folder
 from rolltrace.query.views import Cursor
 from rolltrace.store import step_folder
@@ -71,10 +71,10 @@ class Snapshot:
             self._versions[step] = f"{parts}-{self.number}" if self._moves(scope) else parts
         return self._versions[step]
 
-    def _moves(self, scope: Scope) -> bool:
+    def _moves(self, scope: CoversFolder) -> bool:
         return any(scope(path) or path.name == step_folder(None) for path in self.live_folders)
 
-    def parts(self, scope: Scope) -> list[Path]:
+    def parts(self, scope: CoversFolder) -> list[Path]:
         return [part for path, folder in self.folders.items() if scope(path) for part in folder.parts]
 
     def has_same_rows(self, other: Snapshot, key: ScopeKey) -> bool:
@@ -84,12 +84,12 @@ class Snapshot:
         scope = scope_of(key)
         return not (self._moves(scope) or other._moves(scope)) and self._of(scope) == other._of(scope)
 
-    def _of(self, scope: Scope) -> list[Folder]:
+    def _of(self, scope: CoversFolder) -> list[Folder]:
         late = step_folder(None)
         return [folder for path, folder in self.folders.items() if scope(path) or path.name == late]
 
 
-def scope_of(key: ScopeKey) -> Scope:
+def scope_of(key: ScopeKey) -> CoversFolder:
     """Which folders of steps are meant."""
     if key is None:
         return lambda path: True

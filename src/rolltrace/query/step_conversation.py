@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from rolltrace.query.conversation import GivenMessages, Told, asked, messages_of, told_by
+from rolltrace.query.conversation import GivenMessages, ProducedMessage, asked, messages_of, told_by
 from rolltrace.record import Message, reply_of
 
 if TYPE_CHECKING:
@@ -19,48 +19,54 @@ if TYPE_CHECKING:
 
 
 def conversation_of(
-    ops: Sequence[Op], steps: Sequence[Transition] = (), known: GivenMessages | None = None
+    ops: Sequence[Op], steps: Sequence[Transition] = (), prompts: GivenMessages | None = None
 ) -> list[Message]:
     """The messages of these ops, which stand in the order they began, or of these steps."""
-    return [each.message for each in told_in(ops, steps, known)]
+    return [each.message for each in told_in(ops, steps, prompts)]
 
 
-def told_in(ops: Sequence[Op], steps: Sequence[Transition], known: GivenMessages | None = None) -> list[Told]:
+def told_in(
+    ops: Sequence[Op], steps: Sequence[Transition], prompts: GivenMessages | None = None
+) -> list[ProducedMessage]:
     """The same, with the ops that produced them. Steps are asked if the policy says nothing in what the ops tell."""
-    told = told_by(ops, known)
-    if not steps or any(each.message.get("role") == "assistant" for each in told):
-        return told
-    return told_by_steps(steps, [op for op in ops if op.kind == "llm"]) or told
+    conversation = told_by(ops, prompts)
+    if not steps or any(each.message.get("role") == "assistant" for each in conversation):
+        return conversation
+    return told_by_steps(steps, [op for op in ops if op.kind == "llm"]) or conversation
 
 
-def told_by_steps(steps: Sequence[Transition], calls: Sequence[Op]) -> list[Told]:
+def told_by_steps(steps: Sequence[Transition], calls: Sequence[Op]) -> list[ProducedMessage]:
     """The messages of these steps. Each reply is that of a call of the policy, if there are as many."""
     traces = [step.trace for step in steps if isinstance(step.trace, dict)]
     replies = [reply_of(trace.get("policy_response")) for trace in traces]
     callers = iter(calls if len(calls) == sum(reply is not None for reply in replies) else ())
-    told: list[Told] = []
-    seen = ""
+    conversation: list[ProducedMessage] = []
+    text_so_far = ""
     for trace, reply in zip(traces, replies):
         prompt = trace.get("prompt")
         messages = messages_of(prompt)
         if messages is None and isinstance(prompt, str):
-            messages = asked(prompt[len(seen) :] if prompt.startswith(seen) else prompt)
-            seen = prompt
-            told += map(Told, messages)
+            messages = asked(prompt[len(text_so_far) :] if prompt.startswith(text_so_far) else prompt)
+            text_so_far = prompt
+            conversation += map(ProducedMessage, messages)
         elif messages is not None:
-            again = not told or messages[0] == told[0].message
-            told = _recognised(messages, told) if again else [*told, *map(Told, messages)]
+            if not conversation or messages[0] == conversation[0].message:
+                conversation = _recognised(messages, conversation)
+            else:
+                conversation += map(ProducedMessage, messages)
         if reply is not None:
-            told.append(Told(reply, next(callers, None)))
-            seen += _text(reply) if seen else ""
-    return told
+            conversation.append(ProducedMessage(reply, next(callers, None)))
+            text_so_far += _text(reply) if text_so_far else ""
+    return conversation
 
 
-def _recognised(messages: list[Message], told: list[Told]) -> list[Told]:
+def _recognised(messages: list[Message], conversation: list[ProducedMessage]) -> list[ProducedMessage]:
     """The messages, with the calls that had produced those at the same place."""
-    before: list[Any] = [*told, *[None] * (len(messages) - len(told))]
+    before: list[Any] = [*conversation, *[None] * (len(messages) - len(conversation))]
     return [
-        Told(message, each.op if each is not None and each.message.get("role") == message.get("role") else None)
+        ProducedMessage(
+            message, each.op if each is not None and each.message.get("role") == message.get("role") else None
+        )
         for message, each in zip(messages, before)
     ]
 

@@ -90,12 +90,12 @@ class Folders:
 
     def __init__(self, store: Path) -> None:
         self._store = store
-        self._known: dict[Path, Folder] = {}
+        self._folders: dict[Path, Folder] = {}
         self._unusable: set[tuple[Path, str]] = set()
 
     def scan(self, on_unreadable: OnUnreadable = leave_out) -> dict[Path, Folder]:
         """Every folder as it is now, in order."""
-        before, self._known = self._known, {}
+        before, self._folders = self._folders, {}
         there: dict[Path, frozenset[str]] = {}
         for path in step_folders(self._store, on_unreadable):
             fingerprint = fingerprint_of(path, on_unreadable)
@@ -105,8 +105,8 @@ class Folders:
                 if parent not in there:
                     there[parent] = frozenset(_names(parent) if is_inside(self._store, parent) else ())
                 folder_before = self._look(path, fingerprint, there[parent], folder_before)
-            self._known[path] = folder_before
-        return self._known
+            self._folders[path] = folder_before
+        return self._folders
 
     def _look(self, path: Path, fingerprint: str, there: frozenset[str], before: Folder | None) -> Folder:
         named = (_file(self._store, path, fingerprint, kind).name for kind in ("parquet", "summary"))
@@ -120,8 +120,8 @@ class Folders:
 
     def forget_summary(self, path: Path) -> None:
         """Its listing cannot be read: do without."""
-        self._unusable.add((path, self._known[path].fingerprint))
-        self._known.pop(path)
+        self._unusable.add((path, self._folders[path].fingerprint))
+        self._folders.pop(path)
 
 
 def fingerprint_of(folder: Path, on_unreadable: OnUnreadable = leave_out) -> str:

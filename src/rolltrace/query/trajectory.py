@@ -142,8 +142,8 @@ class Trajectory:
     @property
     def newest_scores(self) -> dict[str, Score]:
         """The score of each name that counts: the newest; of labels, those that nobody took back."""
-        given = [score for score in self.scores if score.author is None]
-        return {score.name: score for score in (*given, *self.given_labels)}
+        without_author = [score for score in self.scores if score.author is None]
+        return {score.name: score for score in (*without_author, *self.given_labels)}
 
     @property
     def given_labels(self) -> list[Score]:
@@ -156,9 +156,9 @@ class Trajectory:
     @property
     def conversation(self) -> list[Message]:
         """The messages between model, tools and user: see `query.conversation`."""
-        known: GivenMessages = {}
-        ops = from_last_telling(sorted(self.walk(), key=lambda op: op.start_ns), known)
-        return conversation_of(ops, self.transitions, known)
+        prompts: GivenMessages = {}
+        ops = from_last_telling(sorted(self.walk(), key=lambda op: op.start_ns), prompts)
+        return conversation_of(ops, self.transitions, prompts)
 
     @property
     def human_notes(self) -> list[Note]:

@@ -17,8 +17,8 @@ _PAIR = "(said, more) ->" if duckdb.__version__.startswith("1.2.") else "lambda 
 
 def _newest(column: str) -> str:
     """The newest value given, in a struct: null is a value too. Of a pruned amendment only those not null are known."""
-    given = f"json_exists(l.fields, '$.{column}') OR l.{column} IS NOT NULL"
-    return f"arg_max({{'said': l.{column}}}, l.time_ns) FILTER ({given}) AS {column}"
+    has_value = f"json_exists(l.fields, '$.{column}') OR l.{column} IS NOT NULL"
+    return f"arg_max({{'said': l.{column}}}, l.time_ns) FILTER ({has_value}) AS {column}"
 
 
 _TRANSITIONS = f"""

@@ -59,17 +59,17 @@ def read_transitions(rows: list[Row], ops: Mapping[int, OpPayload]) -> list[Row]
 
 
 def _amend(step: Row, late: Row) -> None:
-    given = late["fields"]
-    if not isinstance(given, dict):  # pruned: what has a column is still known
-        given = {name: late[name] for name in _COLUMNS if late[name] is not None}
+    changes = late["fields"]
+    if not isinstance(changes, dict):  # pruned: what has a column is still known
+        changes = {name: late[name] for name in _COLUMNS if late[name] is not None}
     before: Row = {}
     fields = dict(step["fields"] or {})
-    for name, value in given.items():
-        known = step[name] if name in _COLUMNS else fields.get(name)
-        if name in _MERGED and isinstance(known, dict) and isinstance(value, dict):
-            value = {key: item for key, item in {**known, **value}.items() if item is not None or key not in value}
-        if not _same(known, value):
-            before[name] = known
+    for name, value in changes.items():
+        old_value = step[name] if name in _COLUMNS else fields.get(name)
+        if name in _MERGED and isinstance(old_value, dict) and isinstance(value, dict):
+            value = {key: item for key, item in {**old_value, **value}.items() if item is not None or key not in value}
+        if not _same(old_value, value):
+            before[name] = old_value
         if name in _COLUMNS:
             step[name] = late[name]
         if value is None:
@@ -90,12 +90,12 @@ def amendments_of(step: Mapping[str, Any]) -> list[Row]:
     late: list[Row] = []
     for entry in reversed(earlier):
         was = {name: value for name, value in entry.items() if name != "time_ns"}
-        given = {name: first["fields"].get(name, first.get(name)) for name in was}
+        changes = {name: first["fields"].get(name, first.get(name)) for name in was}
         for name in _MERGED:
-            if isinstance(given.get(name), dict) and isinstance(was[name], dict):
-                given[name] = {**dict.fromkeys(was[name].keys() - given[name].keys()), **given[name]}
+            if isinstance(changes.get(name), dict) and isinstance(was[name], dict):
+                changes[name] = {**dict.fromkeys(was[name].keys() - changes[name].keys()), **changes[name]}
         columns = {name: first[name] if name in was else None for name in _COLUMNS}
-        late.append({**columns, "time_ns": entry["time_ns"], "fields": given, "amends": True, "backfill": False})
+        late.append({**columns, "time_ns": entry["time_ns"], "fields": changes, "amends": True, "backfill": False})
         for name, value in was.items():
             if name in _COLUMNS:
                 first[name] = value

@@ -370,7 +370,7 @@ class Cursor(NamedTuple):
 
     connection: duckdb.DuckDBPyConnection
     views: dict[str, str]
-    made: set[str]
+    created: set[str]
     """The names of those that were."""
     tables: list[str]
     """Tables of the database that are of no use without it."""
@@ -386,13 +386,13 @@ class Cursor(NamedTuple):
         waiting = [name for name in names if name in self.views]
         while waiting:
             name = waiting[-1]
-            missing = [each for each in self._names_in(self.views[name]) if each not in self.made]
-            if name in self.made or not missing:
+            missing = [each for each in self._names_in(self.views[name]) if each not in self.created]
+            if name in self.created or not missing:
                 waiting.pop()
-                if name not in self.made:
+                if name not in self.created:
                     kind = "TABLE" if name == STEP_ROWS else "VIEW"  # asked several times in a row
                     self.connection.execute(f"CREATE TEMP {kind} {name} AS {self.views[name]}")
-                    self.made.add(name)
+                    self.created.add(name)
             else:
                 waiting += missing
 

@@ -166,7 +166,7 @@ class Converters:
         self._max_array_bytes = max_array_bytes
         self._max_bytes = max_bytes
         self._keep_blob = keep_blob
-        self._known: dict[type, Converter] = {}
+        self._converters: dict[type, Converter] = {}
         self.cuts = 0
         """How many arrays and mappings were over a limit so far."""
         self._left = 0
@@ -192,11 +192,11 @@ class Converters:
         if self._left < 0:
             raise TooMuch
         try:
-            converter = self._known.get(kind)
+            converter = self._converters.get(kind)
             if converter is None:
                 converter = self._learn(kind)
-            made = converter(value)
-            return private(made) if type(made) in (dict, list) and kind not in self._slots else made
+            converted = converter(value)
+            return private(converted) if type(converted) in (dict, list) and kind not in self._slots else converted
         except (RecursionError, TooMuch):
             raise  # a cycle, most likely: the walk finds it
         except Exception as fault:
@@ -242,7 +242,7 @@ class Converters:
             TooManyObjects: so many were asked for that this is no result, but the graph of a program.
         """
         kind = type(value)
-        if kind not in self._slots and self._known.get(kind) is None:
+        if kind not in self._slots and self._converters.get(kind) is None:
             self._learn(kind)
         slots = self._slots.get(kind)
         fields = None if slots is None else public_fields(value, slots)
@@ -290,15 +290,15 @@ class Converters:
 
     def _nested(self, value: Any, around: tuple[int, ...]) -> Any:
         kind = type(value)
-        if kind not in self._slots and self._known.get(kind) is None and not dataclasses.is_dataclass(kind):
+        if kind not in self._slots and self._converters.get(kind) is None and not dataclasses.is_dataclass(kind):
             self._learn(kind)
         return self._object_inside(value, around) if kind in self._slots else value
 
     def _learn(self, kind: type) -> Converter:
-        if len(self._known) >= _MOST_TYPES:  # a program that makes types as it goes must be able to forget them
-            self._known.clear()
+        if len(self._converters) >= _MOST_TYPES:  # a program that makes types as it goes must be able to forget them
+            self._converters.clear()
             self._slots.clear()
-        converter = self._known[kind] = self._choose(kind)
+        converter = self._converters[kind] = self._choose(kind)
         return converter
 
     def _too_large(self, dimensions: int, size_bytes: int) -> bool:
@@ -368,10 +368,10 @@ class Converters:
         if value.dim() == 0:
             return value.item()
         if str(value.dtype) != "torch.bfloat16":
-            found = value.resolve_conj().resolve_neg().numpy()
-            if self._too_large(found.ndim, found.nbytes):
-                return _summary(value, _statistics(_sample(found)))
-            return Array(found.dtype.str, found.shape, found.tobytes()).ext()
+            array = value.resolve_conj().resolve_neg().numpy()
+            if self._too_large(array.ndim, array.nbytes):
+                return _summary(value, _statistics(_sample(array)))
+            return Array(array.dtype.str, array.shape, array.tobytes()).ext()
         bits = value.view(sys.modules["torch"].int16).numpy()
         if self._too_large(bits.ndim, bits.nbytes):
             return _summary(value, _statistics((_sample(bits).astype("u4") << 16).view("f4")))
@@ -396,13 +396,13 @@ class Converters:
 
 def _first(values: Iterable[Any]) -> tuple[list[Any], bool]:
     """The first of these, as many as can be had within the limits; and whether these are all."""
-    found: list[Any] = []
+    first: list[Any] = []
     deadline = time.monotonic() + _LONGEST_ITERATION_SEC
     for value in values:
-        if len(found) == _MOST_ITERATED or (len(found) % 64 == 63 and time.monotonic() > deadline):
-            return found, False
-        found.append(value)
-    return found, True
+        if len(first) == _MOST_ITERATED or (len(first) % 64 == 63 and time.monotonic() > deadline):
+            return first, False
+        first.append(value)
+    return first, True
 
 
 def _summary(value: Any, statistics: dict[str, float] | None) -> Any:
@@ -411,9 +411,9 @@ def _summary(value: Any, statistics: dict[str, float] | None) -> Any:
     return ArraySummary(type_name(type(value)), str(value.dtype), shape, device, statistics).ext()
 
 
-def _sample(found: Any) -> Any:
+def _sample(array: Any) -> Any:
     """Values taken evenly, so that a huge array does not hold up the rollout."""
-    return found.flat[:: -(-found.size // _SAMPLED_VALUES) or 1]
+    return array.flat[:: -(-array.size // _SAMPLED_VALUES) or 1]
 
 
 def _statistics(sample: Any) -> dict[str, float] | None:

@@ -88,14 +88,14 @@ def _marker(code: int, values: Any) -> Marker:
         TypeError: they are none of its own; somebody else's extension has our code.
     """
     kind = MARKERS[code]
-    known = fields(kind)
+    declared = fields(kind)
     if type(values) is not list:
         raise TypeError(f"{kind.__name__} is no list of fields")
-    own = values[: len(known)]  # a newer rolltrace may have added some
+    own = values[: len(declared)]  # a newer rolltrace may have added some
     marker = kind(
         *(
             tuple(item) if each.name in ("shape", "size") and type(item) is list else item
-            for each, item in zip(known, own)
+            for each, item in zip(declared, own)
         )
     )
     if not is_sound(marker):
@@ -226,12 +226,12 @@ def _leaf(raw: bytes) -> Any:
 
 
 def _mapping(items: list[Any]) -> dict[Any, Any]:
-    made: dict[Any, Any] = {}
+    mapping: dict[Any, Any] = {}
     for key, item in zip(items[::2], items[1::2]):
         name = _as_key(key)
         # Two objects of one type look the same once recorded; neither may replace the other.
-        made[name if name not in made else f"{key_text(key)} #{len(made)}"] = item
-    return made
+        mapping[name if name not in mapping else f"{key_text(key)} #{len(mapping)}"] = item
+    return mapping
 
 
 def _as_key(key: Any) -> Any:

@@ -27,11 +27,11 @@ def slots_of(kind: type) -> tuple[Slot, ...]:
     """The public slots of a type and its bases."""
     own = [type.__getattribute__(cls, "__dict__") for cls in reversed(type.mro(kind))]
     return tuple(
-        Slot(name, found)
+        Slot(name, member)
         for inside in own
         if "__slots__" in inside  # not so for types written in C, whose members are no fields
-        for name, found in inside.items()
-        if type(found) is types.MemberDescriptorType and not name.startswith("_")
+        for name, member in inside.items()
+        if type(member) is types.MemberDescriptorType and not name.startswith("_")
     )
 
 

@@ -46,7 +46,7 @@ class Growing(Generic[Ids]):
     def __init__(self, most_tokens: int, common: Callable[[Ids, Ids], int]) -> None:
         self._most_tokens = most_tokens
         self._common = common
-        self._told: OrderedDict[Hashable, list[Decoded[Ids]]] = OrderedDict()
+        self._sequences: OrderedDict[Hashable, list[Decoded[Ids]]] = OrderedDict()
         self._tokens = 0
         self.decoded_tokens = 0
         """How many tokens were decoded in all, those decoded again included."""
@@ -59,9 +59,9 @@ class Growing(Generic[Ids]):
             ids: The tokens.
             decode: Gives the text from the nth token on; it may look at those before.
         """
-        told = self._take(key)
+        sequences = self._take(key)
         shared, before = max(
-            ((self._common(each.ids, ids), each) for each in told), key=lambda pair: pair[0], default=(0, None)
+            ((self._common(each.ids, ids), each) for each in sequences), key=lambda pair: pair[0], default=(0, None)
         )
         if before is None or not shared:
             fresh = Decoded(ids, *decode(ids, 0))
@@ -71,33 +71,33 @@ class Growing(Generic[Ids]):
         else:
             fresh = self._continue(before, shared, ids, decode)
         if before is not None and shared == len(before.ids):
-            told = [each for each in told if each is not before]
+            sequences = [each for each in sequences if each is not before]
         if before is None or shared < len(ids) or fresh is before:
-            told.append(fresh)
-        self._put(key, told[-_MOST_SEQUENCES:])
+            sequences.append(fresh)
+        self._put(key, sequences[-_MOST_SEQUENCES:])
         return fresh
 
     def _continue(
         self, before: Decoded[Ids], shared: int, ids: Ids, decode: Callable[[Ids, int], Rest]
     ) -> Decoded[Ids]:
         start = _boundary(before.piece_chars, min(shared, len(before.ids) - (before.loose_chars > 0), len(ids) - 1))
-        kept = len(before.text) - sum(before.piece_chars[start:])
+        shared_chars = len(before.text) - sum(before.piece_chars[start:])
         rest = decode(ids, start)
         self.decoded_tokens += len(ids) - start
         return Decoded(
-            ids, before.text[:kept] + rest.text, before.piece_chars[:start] + rest.piece_chars, rest.loose_chars
+            ids, before.text[:shared_chars] + rest.text, before.piece_chars[:start] + rest.piece_chars, rest.loose_chars
         )
 
     def _take(self, key: Hashable) -> list[Decoded[Ids]]:
-        told = self._told.pop(key, [])
-        self._tokens -= sum(len(each.ids) for each in told)
-        return told
+        sequences = self._sequences.pop(key, [])
+        self._tokens -= sum(len(each.ids) for each in sequences)
+        return sequences
 
-    def _put(self, key: Hashable, told: list[Decoded[Ids]]) -> None:
-        self._told[key] = told
-        self._tokens += sum(len(each.ids) for each in told)
-        while self._tokens > self._most_tokens and self._told:
-            self._take(next(iter(self._told)))
+    def _put(self, key: Hashable, sequences: list[Decoded[Ids]]) -> None:
+        self._sequences[key] = sequences
+        self._tokens += sum(len(each.ids) for each in sequences)
+        while self._tokens > self._most_tokens and self._sequences:
+            self._take(next(iter(self._sequences)))
 
 
 def _boundary(piece_chars: array[int], at: int) -> int:

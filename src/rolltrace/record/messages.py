@@ -44,7 +44,7 @@ def read_messages(values: Any) -> list[Message] | None:
     """All of these as messages; None if any of them is none."""
     if not isinstance(values, list) or not values:
         return None
-    found: list[Message] = []
+    conversation: list[Message] = []
     was_item = False
     for value in values:
         messages = _read(value)
@@ -52,13 +52,13 @@ def read_messages(values: Any) -> list[Message] | None:
             return None
         is_item = isinstance(value, dict) and value.get("role") is None and value.get("type") in _ITEMS
         for message in messages:
-            goes_on = bool(found) and found[-1]["role"] == message["role"] == "assistant"
+            goes_on = bool(conversation) and conversation[-1]["role"] == message["role"] == "assistant"
             if goes_on and (is_item or was_item):
-                found[-1] = _merged(found[-1], message)
+                conversation[-1] = _merged(conversation[-1], message)
             else:
-                found.append(message)
+                conversation.append(message)
         was_item = is_item
-    return found or None
+    return conversation or None
 
 
 def is_message(value: Any) -> bool:
@@ -66,9 +66,9 @@ def is_message(value: Any) -> bool:
     return not isinstance(value, list) and _read(value) is not None
 
 
-def assistant(content: Any, said: dict[str, Any]) -> Message:
+def assistant(content: Any, holder: dict[str, Any]) -> Message:
     """What a model answered, from the content and the dict that it stands in."""
-    beside = {name: said[name] for name in BESIDES if name in said}
+    beside = {name: holder[name] for name in BESIDES if name in holder}
     return _of_role("assistant", {**beside, "content": content})[-1]
 
 
@@ -141,21 +141,21 @@ def _merged(before: Message, message: Message) -> Message:
 def _of_role(role: str, raw: dict[str, Any]) -> list[Message]:
     """A message, after the results of tools that Anthropic puts into the user's."""
     more = raw.get("additional_kwargs")
-    known = {**more, **raw} if isinstance(more, dict) else raw
-    said = next((raw[name] for name in ("content", "text", "parts") if name in raw), None)
-    content, calls, thoughts, results = _content(said)
-    own_calls = known.get("tool_calls")
-    if isinstance(own_calls, list) and (own_calls or known.get("invalid_tool_calls")):
+    fields = {**more, **raw} if isinstance(more, dict) else raw
+    raw_content = next((raw[name] for name in ("content", "text", "parts") if name in raw), None)
+    content, calls, thoughts, results = _content(raw_content)
+    own_calls = fields.get("tool_calls")
+    if isinstance(own_calls, list) and (own_calls or fields.get("invalid_tool_calls")):
         calls = [_own_call(call) for call in own_calls]
-        broken = known.get("invalid_tool_calls")
+        broken = fields.get("invalid_tool_calls")
         calls += [_own_call(call) for call in broken] if isinstance(broken, list) else []
     if results and (content is None or content == ""):
         return results
     role = _ROLES.get(role, role)
     message: Message = {"role": role, "content": content}
-    if not known.keys() <= message.keys():
+    if not fields.keys() <= message.keys():
         message.update(
-            (name, value) for name, value in known.items()
+            (name, value) for name, value in fields.items()
             if name not in message and name not in _ABOUT_THE_CALL and name not in ("tool_calls", "status")
             and isinstance(name, str) and value not in _EMPTY
         )  # fmt: skip
@@ -172,7 +172,7 @@ def _content(content: Any) -> tuple[Any, list[Any], list[str], list[Message]]:
     """Text, or a list if there are parts that are no text; calls of tools, reasoning, and results of tools in it."""
     if not isinstance(content, list):
         return content, [], [], []
-    kept: list[Any] = []
+    parts: list[Any] = []
     calls: list[Any] = []
     thoughts: list[str] = []
     results: list[Message] = []
@@ -185,11 +185,11 @@ def _content(content: Any) -> tuple[Any, list[Any], list[str], list[Message]]:
         elif kind in _THOUGHTS and isinstance(part.get(_THOUGHTS[kind]), str):
             thoughts.append(part[_THOUGHTS[kind]])
         elif kind != "redacted_thinking":
-            kept.append({"type": "text", "text": _text(part)} if _is_text(part) else part)
-    if all(_is_text(part) for part in kept):
-        text = "".join(_text(part) for part in kept)
-        return text if kept or not calls else None, calls, thoughts, results
-    return kept, calls, thoughts, results
+            parts.append({"type": "text", "text": _text(part)} if _is_text(part) else part)
+    if all(_is_text(part) for part in parts):
+        text = "".join(_text(part) for part in parts)
+        return text if parts or not calls else None, calls, thoughts, results
+    return parts, calls, thoughts, results
 
 
 def _is_text(part: Any) -> bool:

@@ -32,19 +32,19 @@ def read_partly(body: bytes) -> Partial:
     tag: Any = _decoded(items[0], str) if items else _UNREAD
     if tag is _UNREAD:
         return Partial("", {})
-    known = msgspec.structs.fields(_KINDS[tag]) if tag in _KINDS else msgspec.structs.fields(Event)[:2]
-    found = {each.name: _decoded(raw, each.type) for each, raw in zip(known, items[1:])}
-    return Partial(tag, {name: value for name, value in found.items() if value is not _UNREAD})
+    declared = msgspec.structs.fields(_KINDS[tag]) if tag in _KINDS else msgspec.structs.fields(Event)[:2]
+    values = {each.name: _decoded(raw, each.type) for each, raw in zip(declared, items[1:])}
+    return Partial(tag, {name: value for name, value in values.items() if value is not _UNREAD})
 
 
 def read_deep(body: bytes) -> Record | None:
     """A record that is whole and in which something is deeper than the stack; None if that is not all."""
-    tag, found = read_partly(body)
+    tag, fields = read_partly(body)
     kind = _KINDS.get(tag)
-    if kind is None or len(found) < min(len(kind.__struct_fields__), len(_items(body)) - 1):
+    if kind is None or len(fields) < min(len(kind.__struct_fields__), len(_items(body)) - 1):
         return None
     try:
-        record: Record = kind(**found)
+        record: Record = kind(**fields)
     except TypeError:  # fields that have no default are not there
         return None
     return record
@@ -97,11 +97,11 @@ def read_coordinates(raw: msgspec.Raw) -> KnownCoordinates:
     values = decode_value(raw)
     if not isinstance(values, list):
         return KnownCoordinates(Coordinates(), False)
-    kept = Coordinates()
+    coordinates = Coordinates()
     for name, value in zip(Coordinates._fields, values):
         if _is_coordinate(name, value):
-            kept = kept._replace(**{name: value})
-    return KnownCoordinates(kept, False)
+            coordinates = coordinates._replace(**{name: value})
+    return KnownCoordinates(coordinates, False)
 
 
 def _is_coordinate(name: str, value: Any) -> bool:

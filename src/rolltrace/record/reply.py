@@ -21,8 +21,8 @@ _DEEPEST = 6
 
 def reply_of(outputs: Any) -> Message | None:
     """The one answer in the outputs of a model call; None if there is none, or several."""
-    found = replies_of(outputs)
-    return found[0] if len(found) == 1 else None
+    replies = replies_of(outputs)
+    return replies[0] if len(replies) == 1 else None
 
 
 def replies_of(outputs: Any) -> list[Message]:
@@ -38,8 +38,8 @@ def _replies(value: Any, depth: int) -> list[Message]:
     if isinstance(value, list):
         if value and all(map(is_message, value)):
             return _last_said(value)
-        found = [_replies(each, depth + 1) for each in value]
-        return [reply for replies in found for reply in replies] if all(found) else []  # one of many is no answer
+        of_each = [_replies(each, depth + 1) for each in value]
+        return [reply for replies in of_each for reply in replies] if all(of_each) else []  # one of many is no answer
     if not isinstance(value, dict):
         return []
     if is_message(value):
@@ -48,16 +48,16 @@ def _replies(value: Any, depth: int) -> list[Message]:
         return _replies(value["message"], depth + 1)
     if isinstance(value.get("messages"), list):  # the state of a LangGraph
         return _replies(value["messages"], depth + 1)
-    return _told(value) or _wrapped(value, depth)
+    return _text_replies(value) or _wrapped(value, depth)
 
 
 def _last_said(messages: list[Any]) -> list[Message]:
     """What the model said at last, of a whole conversation; one message is an answer whoever said it."""
-    found = read_messages(messages) or []
-    return found[-1:] if len(messages) == 1 or (found and found[-1]["role"] == "assistant") else []
+    conversation = read_messages(messages) or []
+    return conversation[-1:] if len(messages) == 1 or (conversation and conversation[-1]["role"] == "assistant") else []
 
 
-def _told(value: dict[str, Any]) -> list[Message]:
+def _text_replies(value: dict[str, Any]) -> list[Message]:
     """Text, or parts, under one of the usual names."""
     for name in TEXT_KEYS:
         content = value.get(name)
@@ -75,7 +75,7 @@ def _are_parts(content: Any) -> bool:
 
 def _wrapped(value: dict[str, Any], depth: int) -> list[Message]:
     for name in _WRAPPERS:
-        found = _replies(value[name], depth + 1) if isinstance(value.get(name), dict | list) else []
-        if found:
-            return found
+        replies = _replies(value[name], depth + 1) if isinstance(value.get(name), dict | list) else []
+        if replies:
+            return replies
     return []

@@ -28,24 +28,24 @@ class Target(NamedTuple):
     coordinates: Coordinates
 
 
-def target_of(given: Any) -> Target:
+def target_of(target: Any) -> Target:
     """Read a trajectory id, or `(step, sample_index, rollout_n)` with or without `validate`.
 
     Raises:
         ConfigError: it is neither.
     """
-    if isinstance(given, str) and _ID.fullmatch(given):
-        return Target(bytes.fromhex(given), Coordinates())
-    if isinstance(given, tuple) and len(given) in (3, 4) and any(each is not None for each in given[:3]):
+    if isinstance(target, str) and _ID.fullmatch(target):
+        return Target(bytes.fromhex(target), Coordinates())
+    if isinstance(target, tuple) and len(target) in (3, 4) and any(each is not None for each in target[:3]):
         try:
-            step, sample_index, rollout_n = (coordinate(each) for each in given[:3])
-            where = Coordinates(whole(step), sample_index, whole(rollout_n), bool(given[3:] and given[3]))
+            step, sample_index, rollout_n = (coordinate(each) for each in target[:3])
+            where = Coordinates(whole(step), sample_index, whole(rollout_n), bool(target[3:] and target[3]))
             return Target(b"", where)
         except Exception:  # of many kinds: a coordinate may be any object
             pass_on_signals()
     raise ConfigError(
         "a score is about a trajectory id (32 hexadecimal digits), a handle, or a tuple "
-        f"(step, sample_index, rollout_n) or (step, sample_index, rollout_n, validate); not {given!r:.100}"
+        f"(step, sample_index, rollout_n) or (step, sample_index, rollout_n, validate); not {target!r:.100}"
     )
 
 
@@ -85,17 +85,17 @@ def _trained_step(name: str, step: Any) -> int | None:
 
 
 def _value(name: str, value: Any) -> bool | int | float | str | None:
-    found = _scalar(value)
-    if isinstance(found, str) and name in _NUMBERS:
+    scalar = _scalar(value)
+    if isinstance(scalar, str) and name in _NUMBERS:
         raise ConfigError(
-            f"the score {name!r} must be a number, not the text {found!r:.100}; write float(...) around it"
+            f"the score {name!r} must be a number, not the text {scalar!r:.100}; write float(...) around it"
         )
-    if isinstance(found, str):
-        return clean_text(found)
-    if isinstance(found, _PLAIN):
-        return found
+    if isinstance(scalar, str):
+        return clean_text(scalar)
+    if isinstance(scalar, _PLAIN):
+        return scalar
     try:
-        return float(found)  # a Fraction, a Decimal, a long double
+        return float(scalar)  # a Fraction, a Decimal, a long double
     except Exception:  # of many kinds: `__float__` is the caller's code
         pass_on_signals()
         kinds = "a number or None" if name in _NUMBERS else "a number, text or None"

@@ -169,8 +169,8 @@ def _completion(items: list[Item]) -> Item:
             whole["token_ids"] = [*whole.get("token_ids", ()), *choice["token_ids"]]
         logprobs = choice.get("logprobs")
         if isinstance(logprobs, dict) and isinstance(logprobs.get("token_logprobs"), list):
-            kept = whole.setdefault("logprobs", {"token_logprobs": []})["token_logprobs"]
-            kept += logprobs["token_logprobs"]
+            token_logprobs = whole.setdefault("logprobs", {"token_logprobs": []})["token_logprobs"]
+            token_logprobs += logprobs["token_logprobs"]
         if isinstance(choice.get("prompt_token_ids"), list):  # vLLM has them in the choice, once
             whole["prompt_token_ids"] = choice["prompt_token_ids"]
     about = _newest(items, "id", "model", "usage", "prompt_token_ids")
@@ -196,8 +196,8 @@ def _anthropic(items: list[Item]) -> Item:
                 message.update(_newest([item["delta"]], "stop_reason", "stop_sequence"))
             if isinstance(item.get("usage"), dict):
                 usage = message.get("usage")
-                said = {name: value for name, value in item["usage"].items() if value is not None}
-                message["usage"] = {**(usage if isinstance(usage, dict) else {}), **said}
+                counts = {name: value for name, value in item["usage"].items() if value is not None}
+                message["usage"] = {**(usage if isinstance(usage, dict) else {}), **counts}
     for index in sorted(blocks):
         block = blocks[index]
         if "partial_json" in block:
@@ -247,8 +247,8 @@ def _langchain(items: list[Item]) -> Item:
             call["id"] = piece.get("id") or call.get("id")
             _add(call, "name", piece.get("name"))
             _add(call, "args", piece.get("args"))
-        said = item.get("usage_metadata")
-        usage = _sum(usage, said) if isinstance(said, dict) else usage
+        counts = item.get("usage_metadata")
+        usage = _sum(usage, counts) if isinstance(counts, dict) else usage
         metadata = item.get("response_metadata")
         if isinstance(metadata, dict):
             whole["response_metadata"] = {**whole.get("response_metadata", {}), **metadata}
@@ -265,9 +265,9 @@ def _is_piece_of_call(part: Any) -> bool:
     return isinstance(part, dict) and part.get("type") in ("tool_use", "input_json_delta", "tool_call_chunk")
 
 
-def _sum(before: Item, said: Item) -> Item:
+def _sum(before: Item, counts: Item) -> Item:
     total = dict(before)
-    for name, value in said.items():
+    for name, value in counts.items():
         if isinstance(value, dict):
             inside = total.get(name)
             total[name] = _sum(inside if isinstance(inside, dict) else {}, value)

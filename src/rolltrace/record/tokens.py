@@ -51,20 +51,20 @@ def places(value: Any) -> list[dict[str, Any]]:
     value = _only(value)  # vLLM gives a list of results, also of one
     if not isinstance(value, dict):
         return []
-    found = [value]
+    standing = [value]
     messages = value.get("messages")
     if isinstance(messages, list) and messages and isinstance(messages[-1], dict):  # the state of a LangGraph
-        found.append(messages[-1])
+        standing.append(messages[-1])
     generation = _only(_only(value.get("generations")))
     if isinstance(generation, dict) and isinstance(generation.get("message"), dict):  # LangChain
-        found.append(generation["message"])
+        standing.append(generation["message"])
     for name in TOKEN_WRAPPERS:
         inner = _only(value.get(name))
         if isinstance(inner, dict):
-            found.append(inner)
+            standing.append(inner)
             if isinstance(inner.get("provider_specific_fields"), dict):  # where LiteLLM puts what OpenAI does not have
-                found.append(inner["provider_specific_fields"])
-    return found
+                standing.append(inner["provider_specific_fields"])
+    return standing
 
 
 def _only(value: Any) -> Any:
@@ -90,16 +90,16 @@ def flat_list(value: Any) -> list[Any] | None:
 def token_ids(inputs: Any, outputs: Any) -> TokenIds:
     """The token ids of an op, found as the drainer finds them for its columns."""
     whole = put_together(outputs)
-    found = [place for value in (whole, inputs) for place in places(value)]
-    prompt, response = _first_ids(found, "prompt_ids"), _first_ids(found, "response_ids")
+    standing = [place for value in (whole, inputs) for place in places(value)]
+    prompt, response = _first_ids(standing, "prompt_ids"), _first_ids(standing, "response_ids")
     if prompt is None or response is None:
         spelt = spelt_out(places(whole))
         prompt, response = prompt or spelt.get("prompt_ids"), response or spelt.get("response_ids")
     return TokenIds(prompt, response)
 
 
-def _first_ids(found: list[dict[str, Any]], column: str) -> list[int] | None:
-    for place in found:
+def _first_ids(standing: list[dict[str, Any]], column: str) -> list[int] | None:
+    for place in standing:
         name = next((name for name in TOKEN_NAMES[column] if name in place), "")
         ids = flat_list(place[name]) if name else None
         if ids is not None and all(type(each) is int for each in ids):
@@ -112,13 +112,13 @@ def spelt_out(standing: list[dict[str, Any]]) -> dict[str, list[Any]]:
 
     Of several logprobs at a place, the one of the token that was taken is meant.
     """
-    found: dict[str, list[Any]] = {}
+    columns: dict[str, list[Any]] = {}
     for place in standing:
         for read in (_vllm, _sglang, _tgi, _openai):
             for column, values in read(place).items():
                 if values:
-                    found.setdefault(column, values)
-    return found
+                    columns.setdefault(column, values)
+    return columns
 
 
 def _vllm(place: dict[str, Any]) -> dict[str, list[Any]]:
@@ -128,8 +128,8 @@ def _vllm(place: dict[str, Any]) -> dict[str, list[Any]]:
         logprobs = _unflattened(logprobs)
     if not isinstance(logprobs, list) or ids is None or len(logprobs) != len(ids):
         return {}
-    taken = [_taken(several, token) for several, token in zip(logprobs, ids)]
-    return {} if None in taken else {"logprobs": taken}
+    chosen = [_logprob_of(several, token) for several, token in zip(logprobs, ids)]
+    return {} if None in chosen else {"logprobs": chosen}
 
 
 def _unflattened(flat: dict[str, Any]) -> list[Any]:
@@ -140,7 +140,7 @@ def _unflattened(flat: dict[str, Any]) -> list[Any]:
     return [dict(zip(ids[start:end], logprobs[start:end])) for start, end in zip(starts, ends)]  # type: ignore[index, arg-type]
 
 
-def _taken(several: Any, token: Any) -> float | None:
+def _logprob_of(several: Any, token: Any) -> float | None:
     if not isinstance(several, dict):
         return None
     one = several.get(token, several.get(str(token)))  # JSON has no numbers as keys
@@ -153,14 +153,14 @@ def _sglang(place: dict[str, Any]) -> dict[str, list[Any]]:
     info = place.get("meta_info")
     if not isinstance(info, dict):
         return {}
-    found = {}
+    columns = {}
     response = _triples(info.get("output_token_logprobs"))
     if response and all(isinstance(logprob, int | float) for logprob, _ in response):
-        found = {"logprobs": [logprob for logprob, _ in response], "response_ids": [token for _, token in response]}
+        columns = {"logprobs": [logprob for logprob, _ in response], "response_ids": [token for _, token in response]}
     prompt = _triples(info.get("input_token_logprobs"))
     if prompt and len(prompt) == info.get("prompt_tokens"):  # all of it, then
-        found["prompt_ids"] = [token for _, token in prompt]
-    return found
+        columns["prompt_ids"] = [token for _, token in prompt]
+    return columns
 
 
 def _triples(values: Any) -> list[tuple[Any, int]]:
@@ -175,15 +175,15 @@ def _tgi(place: dict[str, Any]) -> dict[str, list[Any]]:
     details = place.get("details")
     if not isinstance(details, dict):
         return {}
-    found: dict[str, list[Any]] = {}
+    columns: dict[str, list[Any]] = {}
     for column, name in (("response_ids", "tokens"), ("prompt_ids", "prefill")):
         tokens = details.get(name)
         if isinstance(tokens, list) and all(isinstance(each, dict) and type(each.get("id")) is int for each in tokens):
-            found[column] = [each["id"] for each in tokens]
+            columns[column] = [each["id"] for each in tokens]
             logprobs = [each.get("logprob") for each in tokens]
             if name == "tokens" and all(isinstance(each, int | float) for each in logprobs):
-                found["logprobs"] = logprobs
-    return found
+                columns["logprobs"] = logprobs
+    return columns
 
 
 def _openai(place: dict[str, Any]) -> dict[str, list[Any]]:

@@ -57,9 +57,9 @@ def usage_of(outputs: Any) -> Usage:
     """What the outputs of a model call say about the tokens it took."""
     whole = put_together(outputs)
     for place in _places(whole, 0):
-        found = _read(place)
-        if found != _NOTHING:
-            return found
+        usage = _read(place)
+        if usage != _NOTHING:
+            return usage
     if isinstance(whole, list) and len(whole) == 1:
         whole = whole[0]
     return Usage(cached_tokens=_count(whole.get("num_cached_tokens"))) if isinstance(whole, dict) else _NOTHING  # vLLM

@@ -97,7 +97,7 @@ class Walk:
         """What is known of containers that were tried as a whole: their bytes, or that it is no use."""
         self._objects = 0
         """How many objects of unknown types are around the place that the walk is at."""
-        self._kept: list[Any] = []
+        self._alive: list[Any] = []
         """Alive until the end, or another object could get the id of one that was met."""
         self.cuts = 0
         self._convert.begin(_MOST_WORK)
@@ -164,7 +164,7 @@ class Walk:
             whole = self._whole[id(value)]
         except KeyError:
             whole = self._whole[id(value)] = self._try(value)
-            self._kept.append(value)
+            self._alive.append(value)
         return whole if whole is not None and len(whole) <= budget else None
 
     def _try(self, value: Any) -> bytes | None:
@@ -216,7 +216,7 @@ class Walk:
         if fields is not None:
             return self._object(value, fields, budget, depth)
         converted = self._convert(value)
-        self._kept.append(converted)
+        self._alive.append(converted)
         return self._walk(converted, budget, depth)
 
     def _object(self, value: Any, fields: dict[str, Any], budget: int, depth: int) -> bytes:

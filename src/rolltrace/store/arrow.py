@@ -31,15 +31,15 @@ class _Schemas(Mapping[str, "pa.Schema"]):
 
     def __init__(self) -> None:
         self._tables = {table.name: table for table in TABLES}
-        self._known: dict[str, pa.Schema] = {}
+        self._schemas: dict[str, pa.Schema] = {}
 
     def __getitem__(self, name: str) -> pa.Schema:
-        if name not in self._known:
-            self._known[name] = pa.schema(
+        if name not in self._schemas:
+            self._schemas[name] = pa.schema(
                 [pa.field(column.name, _type_of(column.type)) for column in self._tables[name].columns],
                 metadata={"rolltrace_format": str(FORMAT), "rolltrace_table": name},
             )
-        return self._known[name]
+        return self._schemas[name]
 
     def __contains__(self, name: object) -> bool:
         return name in self._tables

@@ -176,14 +176,14 @@ def blob_path(store: Path, name: str) -> Path:
 
 def escape(name: str) -> str:
     """A name as one safe, reversible path component; a very long one ends in a hash instead of its rest."""
-    escaped = _UNSAFE.sub(lambda found: b"%%%02X" % found[0][0], name.encode("utf-8", "backslashreplace")).decode()
+    escaped = _UNSAFE.sub(lambda match: b"%%%02X" % match[0][0], name.encode("utf-8", "backslashreplace")).decode()
     if escaped.startswith("."):
         escaped = "%2E" + escaped[1:]
     if len(escaped) > _LONGEST_NAME:
-        kept = escaped[:_LONGEST_NAME]
-        if "%" in kept[-2:]:
-            kept = kept[: kept.rindex("%")]  # not half an escape
-        return f"{kept}~{xxhash.xxh3_64_hexdigest(escaped.encode())}"
+        prefix = escaped[:_LONGEST_NAME]
+        if "%" in prefix[-2:]:
+            prefix = prefix[: prefix.rindex("%")]  # not half an escape
+        return f"{prefix}~{xxhash.xxh3_64_hexdigest(escaped.encode())}"
     return escaped
 
 

@@ -51,7 +51,7 @@ def sending_duty(backend: str) -> str:
     return f"send-{backend}"
 
 
-class _Taken(msgspec.Struct):
+class _Claim(msgspec.Struct):
     host: str
     pid: int
     time_ns: int
@@ -81,12 +81,12 @@ class Lease:
         self._store = store
         self._files = NumberedFiles(_folder(store, duty))
         self._dead_sec = dead_sec
-        self._seen: tuple[int, bytes] | None = None
-        self._seen_at = 0.0
+        self._observed: tuple[int, bytes] | None = None
+        self._observed_at = 0.0
         self._moved_at: float | None = None
         self._beat = 0
         self._beat_at = 0.0
-        self._told = False
+        self._has_warned = False
 
     def hold(self) -> bool:
         """Keep the lease, or take it if nobody has it; whether this process holds it now.
@@ -135,29 +135,29 @@ class Lease:
 
     def _is_free(self, epoch: int) -> bool:
         beat = _read(self._beat_file(epoch))
-        if beat == _RELEASED or _taken(self._files, epoch).host == host_name():
+        if beat == _RELEASED or _claim_of(self._files, epoch).host == host_name():
             return True
         now = time.monotonic()
-        if self._seen != (epoch, beat):
-            self._moved_at = now if self._seen is not None else None
-            self._seen, self._seen_at = (epoch, beat), now
+        if self._observed != (epoch, beat):
+            self._moved_at = now if self._observed is not None else None
+            self._observed, self._observed_at = (epoch, beat), now
             return False
-        return now - self._seen_at >= self._dead_sec
+        return now - self._observed_at >= self._dead_sec
 
     def _take(self, epoch: int) -> bool:
         if other_hosts(self._store) and not links_work(self._files.folder):
-            if not self._told:
-                self._told = True
+            if not self._has_warned:
+                self._has_warned = True
                 logger.warning(
                     "the file system of %s has no hard links, so hosts cannot agree on who merges and sends; "
                     "nobody does: use a store of its own on each host",
                     self._store,
                 )
             return False
-        taken = _Taken(host_name(), os.getpid(), time.time_ns())
-        if not self._files.add(epoch, msgspec.json.encode(taken)):
+        claim = _Claim(host_name(), os.getpid(), time.time_ns())
+        if not self._files.add(epoch, msgspec.json.encode(claim)):
             return False
-        self.epoch, self._beat, self._beat_at, self._seen = epoch, 0, time.monotonic(), None
+        self.epoch, self._beat, self._beat_at, self._observed = epoch, 0, time.monotonic(), None
         for older in self._files.numbers():
             if older < epoch:
                 self._files.path(older).unlink(missing_ok=True)
@@ -196,15 +196,15 @@ def holders(store: Path) -> Iterator[Holder]:
         beat_file = files.path(epoch).with_suffix(".beat")
         if not epoch or _read(beat_file) == _RELEASED:
             continue
-        taken = _taken(files, epoch)
+        claim = _claim_of(files, epoch)
         try:
             sign_of_life = (beat_file if beat_file.exists() else files.path(epoch)).stat().st_mtime
         except OSError:  # it has changed hands just now
             continue
         seen_sec = max(time.time() - sign_of_life, 0.0)
-        gone = taken.host == host_name() and not is_running(taken.pid)
+        gone = claim.host == host_name() and not is_running(claim.pid)
         yield Holder(
-            unescape(name), epoch, taken.host, taken.pid, taken.time_ns, seen_sec, gone or seen_sec > _QUIET_SEC
+            unescape(name), epoch, claim.host, claim.pid, claim.time_ns, seen_sec, gone or seen_sec > _QUIET_SEC
         )
 
 
@@ -219,8 +219,8 @@ def _read(file: Path) -> bytes:
         return b""
 
 
-def _taken(files: NumberedFiles, epoch: int) -> _Taken:
+def _claim_of(files: NumberedFiles, epoch: int) -> _Claim:
     try:
-        return msgspec.json.decode(read_page(files.path(epoch)), type=_Taken)
+        return msgspec.json.decode(read_page(files.path(epoch)), type=_Claim)
     except (OSError, msgspec.MsgspecError):  # taken over just now, or not ours
-        return _Taken("unknown", 0, 0)
+        return _Claim("unknown", 0, 0)

@@ -37,10 +37,10 @@ def links_of(store: Path, project: str, experiment: str, run: str | None, trajec
     links: dict[str, str] = {}
     for backend in outboxes(store):
         try:
-            known = json.loads(_file(store, backend, project, experiment, run).read_bytes())
+            addresses = json.loads(_file(store, backend, project, experiment, run).read_bytes())
         except (OSError, ValueError):  # nothing is known
             continue
-        for name, address in list(known.items())[:_MOST] if isinstance(known, dict) else ():
+        for name, address in list(addresses.items())[:_MOST] if isinstance(addresses, dict) else ():
             if isinstance(address, str) and address.startswith(("http://", "https://")) and len(address) <= _LONGEST:
                 ids = address.replace("{id}", trajectory_id).replace("{uuid}", str(uuid.UUID(hex=trajectory_id)))
                 links[str(name)[:100]] = ids

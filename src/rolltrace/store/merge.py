@@ -40,7 +40,15 @@ from rolltrace.store.layout import (
     table_of,
 )
 from rolltrace.store.lease import store_id
-from rolltrace.store.parts import Replaced, Standing, hidden_parts, replaced_by, row_count, visible_parts, write_table
+from rolltrace.store.parts import (
+    PartOrigins,
+    Replaced,
+    hidden_parts,
+    replaced_by,
+    row_count,
+    visible_parts,
+    write_table,
+)
 
 GRACE_SEC = 30.0
 """How long replaced parts stay for those who are reading them."""
@@ -97,11 +105,11 @@ def replace_parts(
     merged = [Replaced(source_of(part), row_count(part)) for part in parts]
     # Of a part that is pruned all names stay: a lake may have those that it was merged from, and not itself yet.
     before = [each for part in parts for each in (_handed_on(part) if len(parts) > 1 else replaced_by(part))]
-    kept = (generation_of(part) for part in there if part not in parts)
-    standing = Standing(
+    remaining = (generation_of(part) for part in there if part not in parts)
+    origins = PartOrigins(
         merged=len(merged),
         removed=sum(each.rows or 0 for each in merged) - len(rows),
-        live=sorted(each.number for each in kept if each is not None and each.store_id == identity),
+        live=sorted(each.number for each in remaining if each is not None and each.store_id == identity),
         epoch=epoch,
         shipped=shipped,
     )
@@ -114,7 +122,7 @@ def replace_parts(
             next_one.source,
             as_today(rows, table),
             replaces=[*merged, *before],
-            standing=standing,
+            origins=origins,
             level=level,
         )
     except FileExistsError:
@@ -194,14 +202,14 @@ def _keys(part: Path) -> set[tuple[object, ...]]:
 
 def _handed_on(part: Path) -> list[Replaced]:
     """The names that the part stands for and that somebody may still look for."""
-    known = replaced_by(part)
-    if not known:
+    replaced = replaced_by(part)
+    if not replaced:
         return []
     age_sec = time.time() - part.stat().st_mtime
     if 0 <= age_sec < _NAMES_KEPT_SEC:
-        return list(known)
+        return list(replaced)
     there = {source_of(each) for each in parts_in(part.parent)}
-    return [each for each in known if each.source in there or each.source.startswith(_ALWAYS_KEPT)]
+    return [each for each in replaced if each.source in there or each.source.startswith(_ALWAYS_KEPT)]
 
 
 def _notes_folder(store: Path) -> Path:

@@ -62,7 +62,7 @@ class Replaced(NamedTuple):
     """How many rows it had; None if the one that stands for it was written by an older version."""
 
 
-class Standing(msgspec.Struct):
+class PartOrigins(msgspec.Struct):
     """What a part stands for, as its footer has it beside the names of the sources."""
 
     rows: list[int | None] = []
@@ -97,7 +97,7 @@ def write_table(
     rows: pa.Table,
     *,
     replaces: Iterable[Replaced] = (),
-    standing: Standing | None = None,
+    origins: PartOrigins | None = None,
     level: int = 1,
 ) -> Path:
     """As `write_part`, for rows that are Arrow already.
@@ -105,11 +105,11 @@ def write_table(
     Args:
         store, partition, table, source, rows: What, and where it goes.
         replaces: The parts that this one stands for, those merged into it first.
-        standing: What else there is to say of these; `rows` is filled in.
+        origins: What else there is to say of these; `rows` is filled in.
         level: Of zstd: 1 is fast; 9 saves another sixth, for parts that stay.
 
     Raises:
-        FileExistsError: with `standing`, if there is such a part. Without, it is replaced.
+        FileExistsError: with `origins`, if there is such a part. Without, it is replaced.
     """
     folder = partition.folder(store)
     check_inside(store, folder)
@@ -118,9 +118,9 @@ def write_table(
     bulky = [column.name for column in table.columns if column.type in BULKY]
     sources = list(replaces)
     metadata = {**(rows.schema.metadata or {}), b"rolltrace_replaces": "\n".join(each.source for each in sources)}
-    if standing is not None:
-        standing = msgspec.structs.replace(standing, rows=[each.rows for each in sources])
-        metadata[b"rolltrace_replaced_rows"] = msgspec.json.encode(standing)
+    if origins is not None:
+        origins = msgspec.structs.replace(origins, rows=[each.rows for each in sources])
+        metadata[b"rolltrace_replaced_rows"] = msgspec.json.encode(origins)
         appearing = creating(path, durable=True)
     else:
         appearing = replacing(path, durable=True, mode=file_mode(folder))
@@ -147,13 +147,13 @@ def _row_groups(rows: pa.Table, bulky: list[str]) -> Iterator[pa.Table]:
         yield rows
         return
     sizes = [_sizes(rows[name]) for name in bulky if name in rows.column_names]
-    first = taken = 0
+    first = group_bytes = 0
     for at, of_row in enumerate(zip(*sizes)):
         size = sum(of_row)
-        if at > first and taken + size > _BYTES_PER_GROUP:
+        if at > first and group_bytes + size > _BYTES_PER_GROUP:
             yield rows.slice(first, at - first)
-            first, taken = at, 0
-        taken += size
+            first, group_bytes = at, 0
+        group_bytes += size
     yield rows.slice(first)
 
 
@@ -293,12 +293,12 @@ def _read_footer(part: Path, time_ns: int, size: int) -> _Stands:
     counts = metadata.get(b"rolltrace_replaced_rows")
     if counts is None:
         return _Stands(tuple(Replaced(source, None) for source in sources), None, len(sources))
-    standing = msgspec.json.decode(counts, type=Standing)
-    merged = standing.rows[: standing.merged]
-    if len(standing.rows) != len(sources) or footer.num_rows + standing.removed != sum(rows or 0 for rows in merged):
+    origins = msgspec.json.decode(counts, type=PartOrigins)
+    merged = origins.rows[: origins.merged]
+    if len(origins.rows) != len(sources) or footer.num_rows + origins.removed != sum(rows or 0 for rows in merged):
         return _Stands((), None, 0)
-    live = None if standing.live is None else frozenset(standing.live)
-    return _Stands(tuple(map(Replaced, sources, standing.rows)), live, standing.merged, standing.shipped)
+    live = None if origins.live is None else frozenset(origins.live)
+    return _Stands(tuple(map(Replaced, sources, origins.rows)), live, origins.merged, origins.shipped)
 
 
 def undrained_sources(store: Path) -> frozenset[str]:

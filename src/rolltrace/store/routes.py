@@ -54,14 +54,14 @@ def note_routes(store: Path, meta: Mapping[str, Any]) -> None:
 
 def routes(store: Path, backend: str) -> set[Route]:
     """The experiments that go to a backend."""
-    found = set()
+    experiments = set()
     for path in (outbox_folder(store, backend) / "routes").glob("*.json"):
         try:
             page = json.loads(read_page(path))
-            found.add(Route(str(page["project"]), str(page["experiment"])))
+            experiments.add(Route(str(page["project"]), str(page["experiment"])))
         except (OSError, ValueError, KeyError, TypeError):  # not one of ours
             continue
-    return found
+    return experiments
 
 
 def _note(store: Path, backend: str, route: Route) -> None:

@@ -13,7 +13,7 @@ from rolltrace.journal import JournalWriter
 from rolltrace.settings import Settings
 
 if TYPE_CHECKING:
-    from rolltrace.query import Trajectory
+    from rolltrace.query import Store, Trajectory
 
 
 class Rollouts:
@@ -22,12 +22,16 @@ class Rollouts:
     def __init__(self, store: Path, journal: JournalWriter) -> None:
         self.store = store
         self._journal = journal
+        self._opened: Store | None = None
 
     def read(self, trajectory_id: str) -> Trajectory:
         """The trajectory as a backend is given it, with all that was said of it so far."""
-        from rolltrace.query import open_store
+        if self._opened is None:
+            from rolltrace.query import open_store
 
-        return open_store(self.store).trajectory(trajectory_id)
+            self._opened = open_store(self.store)
+        self._opened.refresh()
+        return self._opened.trajectory(trajectory_id)
 
     def kill(self) -> None:
         """From here on it is as if the process had been killed: nothing more is recorded, and open ops stay open."""
@@ -52,8 +56,11 @@ def rollouts(
     recorder = Recorder(Settings(project_name=project, experiment_name=experiment, drain="off", **settings), journal)
     follow_threads()
     before, scope.recorder = scope.recorder, recorder
+    lab = Rollouts(folder, journal)
     try:
-        yield Rollouts(folder, journal)
+        yield lab
     finally:
         scope.recorder = before
         journal.close()
+        if lab._opened is not None:
+            lab._opened.close()

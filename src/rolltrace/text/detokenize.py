@@ -84,9 +84,9 @@ def _is_byte_level(decoder: Any) -> bool:
 
 def _byte_of_each_letter() -> dict[int, int]:
     """How byte-level tokenizers write bytes: what can be seen as itself, the others as letters from U+0100 on."""
-    seen = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    unseen = [byte for byte in range(256) if byte not in seen]
-    return {**{byte: byte for byte in seen}, **{0x100 + at: byte for at, byte in enumerate(unseen)}}
+    visible = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    invisible = [byte for byte in range(256) if byte not in visible]
+    return {**{byte: byte for byte in visible}, **{0x100 + at: byte for at, byte in enumerate(invisible)}}
 
 
 _BYTE_OF = _byte_of_each_letter()
@@ -119,22 +119,22 @@ class ByteLevel:
     def rest(self, ids: pa.Array, start: int) -> Rest:
         if start == len(ids):
             return Rest("", array("i"), 0)
-        known = self._known(ids.slice(start))
-        pieces = self._pieces.take(known) if self._fits(known) else None
+        indices = self._indices(ids.slice(start))
+        pieces = self._pieces.take(indices) if self._fits(indices) else None
         if pieces is None:
-            raise ValueError(f"the text of {len(known)} tokens would have more than {_MOST_TEXT_BYTES} bytes")
-        chars = self._chars.take(known)
+            raise ValueError(f"the text of {len(indices)} tokens would have more than {_MOST_TEXT_BYTES} bytes")
+        chars = self._chars.take(indices)
         counts, begun = _integers(chars), self._begun(ids, start)
         broken = pc.indices_nonzero(pc.equal(chars, -1)).to_pylist()
-        loose = self._count_broken(known, counts, broken, begun)
+        loose = self._count_broken(indices, counts, broken, begun)
         return Rest(str(begun + _joined(pieces), "utf-8", "replace"), counts, loose)
 
-    def _fits(self, known: pa.Array) -> bool:
-        if len(known) * self._longest <= _MOST_TEXT_BYTES:  # nearly always
+    def _fits(self, indices: pa.Array) -> bool:
+        if len(indices) * self._longest <= _MOST_TEXT_BYTES:  # nearly always
             return True
-        return (pc.sum(pc.binary_length(self._pieces).cast(pa.int64()).take(known)).as_py() or 0) <= _MOST_TEXT_BYTES
+        return (pc.sum(pc.binary_length(self._pieces).cast(pa.int64()).take(indices)).as_py() or 0) <= _MOST_TEXT_BYTES
 
-    def _known(self, ids: pa.Array) -> pa.Array:
+    def _indices(self, ids: pa.Array) -> pa.Array:
         least, most = (pc.min_max(ids)[name].as_py() for name in ("min", "max"))
         if ids.null_count or least is None or least < 0 or most >= self._unknown:
             inside = pc.and_(pc.greater_equal(ids, 0), pc.less(ids, self._unknown))
@@ -146,7 +146,7 @@ class ByteLevel:
         tail = b""
         while start > 0 and len(tail) < 3:
             start -= 1
-            tail = self._bytes[self._known(ids.slice(start, 1))[0].as_py()] + tail
+            tail = self._bytes[self._indices(ids.slice(start, 1))[0].as_py()] + tail
         tail = tail[-3:]
         return tail[utf_8_decode(tail, "replace", False)[1] :]
 
@@ -180,10 +180,10 @@ def _chars_of(piece: bytes) -> int:
 
 
 def _integers(values: pa.Array) -> array[int]:
-    found: array[int] = array("i")
+    integers: array[int] = array("i")
     first = 4 * values.offset
-    found.frombytes(memoryview(values.buffers()[1])[first : first + 4 * len(values)])
-    return found
+    integers.frombytes(memoryview(values.buffers()[1])[first : first + 4 * len(values)])
+    return integers
 
 
 def _joined(pieces: pa.Array) -> bytes:

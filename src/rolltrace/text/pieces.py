@@ -55,8 +55,8 @@ class Pieces:
             return None
         first, before = self._context(ids, start)
         text = self._decode(ids[first:end])
-        known = [piece for piece in pieces if piece is not None]
-        return known if not text.endswith(_BROKEN) and text == before + "".join(known) else None
+        guessed = [piece for piece in pieces if piece is not None]
+        return guessed if not text.endswith(_BROKEN) and text == before + "".join(guessed) else None
 
     def _context(self, ids: list[int], at: int) -> tuple[int, str]:
         """From where on to decode so that the text of what follows is right, and the text up to there.

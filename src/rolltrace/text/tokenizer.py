@@ -61,14 +61,14 @@ def pages(backend: Any) -> Iterator[bytes]:
     model: how text is split into them does not matter here."""
     yield b'{"version":"1.0","added_tokens":' + _encode(_added(backend)) + b',"decoder":' + bytes(_decoder(backend))
     yield b',"model":{"type":"WordLevel","unk_token":"","vocab":{'
-    size, found, at, comma = _size(backend), 0, 0, b""
-    while found < size and at < size + _MOST_GAPS:
+    size, written, at, comma = _size(backend), 0, 0, b""
+    while written < size and at < size + _MOST_GAPS:
         named = {backend.id_to_token(each): each for each in range(at, at + _PAGE)}
         named.pop(None, None)
         if named:
             yield comma + _encode(named)[1:-1]
             comma = b","
-        found, at = found + len(named), at + _PAGE
+        written, at = written + len(named), at + _PAGE
         time.sleep(0)  # let others have the interpreter
     yield b"}}}"
 

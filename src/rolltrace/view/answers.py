@@ -50,7 +50,7 @@ class Answers:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._known: OrderedDict[str, Ready] = OrderedDict()
+        self._ready: OrderedDict[str, Ready] = OrderedDict()
         self._making: dict[str, _Making] = {}
         self._bytes = 0
 
@@ -64,9 +64,9 @@ class Answers:
         """
         while True:
             with self._lock:
-                ready = self._known.get(etag)
+                ready = self._ready.get(etag)
                 if ready is not None:
-                    self._known.move_to_end(etag)
+                    self._ready.move_to_end(etag)
                     return ready
                 making = self._making.get(etag)
                 if making is None:
@@ -91,8 +91,8 @@ class Answers:
         if size > _MOST_BYTES // 8:
             return
         with self._lock:
-            self._known[etag] = ready
+            self._ready[etag] = ready
             self._bytes += size
             while self._bytes > _MOST_BYTES:
-                _, oldest = self._known.popitem(last=False)
+                _, oldest = self._ready.popitem(last=False)
                 self._bytes -= len(oldest.answer.body)

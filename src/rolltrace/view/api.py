@@ -230,8 +230,8 @@ def _elsewhere(asked: Asked, outline: TrajectoryOutline) -> list[dict[str, Any]]
     here = [{**each, "store": None} for each in outline.elsewhere]
     others = [home for home in asked.stores.homes if asked.stores.several and home.name != asked.name]
     for home in others:
-        found = [{**each, "store": home.name} for each in same_sample(home.opened().store, outline.row)]
-        here += sorted(found, key=lambda each: each["experiment"] != outline.row["experiment"])  # most likely meant
+        samples = [{**each, "store": home.name} for each in same_sample(home.opened().store, outline.row)]
+        here += sorted(samples, key=lambda each: each["experiment"] != outline.row["experiment"])  # most likely meant
     return here
 
 
@@ -466,7 +466,7 @@ def jump(asked: Asked) -> Answer:
     return Answer(encoded(wire.Jump, {"candidates": candidates}))
 
 
-def _scope(wanted: requests.Scope, **other: Any) -> Scope:
+def _scope(wanted: requests.ScopeRequest, **other: Any) -> Scope:
     names = ("project", "experiment", "step", "sample_index", "validate", "run", "all_runs")
     return Scope(**{**{name: getattr(wanted, name) for name in names}, "where": written(wanted.where), **other})
 

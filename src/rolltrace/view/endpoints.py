@@ -27,10 +27,12 @@ ENDPOINTS = (
     Endpoint("experiments", "/api/experiments", requests.Nothing, wire.Experiments, "All experiments"),
     Endpoint("experiment", "/api/experiment", requests.ExperimentRequest, wire.Experiment, "Series over the steps"),
     Endpoint("groups", "/api/groups", requests.PageRequest, wire.Groups, "A page of groups"),
-    Endpoint("group_records", "/api/group_records", requests.Scope, wire.GroupRecords, "Records of whole groups"),
+    Endpoint(
+        "group_records", "/api/group_records", requests.ScopeRequest, wire.GroupRecords, "Records of whole groups"
+    ),
     Endpoint("trajectories", "/api/trajectories", requests.PageRequest, wire.Trajectories, "A page of trajectories"),
     Endpoint("sql", "/api/sql", requests.SqlRequest, wire.Sql, "A listing as one SELECT over the documented views"),
-    Endpoint("facets", "/api/facets", requests.Scope, wire.Facets, "Counts and histograms"),
+    Endpoint("facets", "/api/facets", requests.ScopeRequest, wire.Facets, "Counts and histograms"),
     Endpoint(
         "filter_check", "/api/filter/check", requests.FilterCheckRequest, wire.FilterCheck, "Is this filter right?"
     ),

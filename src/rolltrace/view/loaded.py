@@ -30,7 +30,7 @@ _PER_OP, _PER_TOKEN, _PER_PART = 2_000, 150, 500
 """What an op, a token and a part of a message take in Python, in bytes."""
 
 
-class _Known(NamedTuple):
+class _Entry(NamedTuple):
     version: str
     value: Any
     size_bytes: int
@@ -42,7 +42,7 @@ class Loaded:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._lock = threading.Lock()
-        self._known: OrderedDict[tuple[str, str], _Known] = OrderedDict()
+        self._entries: OrderedDict[tuple[str, str], _Entry] = OrderedDict()
         self._bytes = 0
         self._places: OrderedDict[str, Place] = OrderedDict()
         self._newest: Trajectory | None = None
@@ -95,21 +95,21 @@ class Loaded:
         version = self._store.version(place.step)
         key = (what, place.trajectory_id)
         with self._lock:
-            entry = self._known.get(key)
+            entry = self._entries.get(key)
             if entry is not None and entry.version == version:
-                self._known.move_to_end(key)
+                self._entries.move_to_end(key)
                 return entry.value  # type: ignore[no-any-return]
         value = read(place)
-        self._keep(key, _Known(version, value, size_of(value)))
+        self._keep(key, _Entry(version, value, size_of(value)))
         return value
 
-    def _keep(self, key: tuple[str, str], entry: _Known) -> None:
+    def _keep(self, key: tuple[str, str], entry: _Entry) -> None:
         with self._lock:
-            before = self._known.pop(key, None)
+            before = self._entries.pop(key, None)
             self._bytes += entry.size_bytes - (0 if before is None else before.size_bytes)
-            self._known[key] = entry
-            while self._bytes > _MOST_BYTES and len(self._known) > 1:
-                self._bytes -= self._known.popitem(last=False)[1].size_bytes
+            self._entries[key] = entry
+            while self._bytes > _MOST_BYTES and len(self._entries) > 1:
+                self._bytes -= self._entries.popitem(last=False)[1].size_bytes
 
 
 def _size_of(message: ShownMessage) -> int:

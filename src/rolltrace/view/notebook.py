@@ -21,13 +21,13 @@ from rolltrace.files import replacing
 from rolltrace.query import Comparison, Result, Store, Trajectory
 from rolltrace.record import plain_text
 from rolltrace.view.page_file import html_of
-from rolltrace.view.share import Shared, share_store, share_trajectories
+from rolltrace.view.share import SharedFile, share_store, share_trajectories
 
 
 class Page:
     """What `rolltrace.view(...)` gives: a page that a notebook shows, and that can be saved."""
 
-    def __init__(self, shared: Shared, height: int) -> None:
+    def __init__(self, shared: SharedFile, height: int) -> None:
         self._shared = shared
         self._height = height
 

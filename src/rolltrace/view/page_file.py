@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from rolltrace.errors import RolltraceError
 from rolltrace.record import plain_text
-from rolltrace.view.share import Shared
+from rolltrace.view.share import SharedFile
 
 _FOLDER = "shared_page"
 _LEVEL = 6
@@ -44,7 +44,7 @@ def _parts() -> _Parts:
     return _Parts(loader, style, _packed(script.encode()), policy)
 
 
-def html_of(shared: Shared) -> str:
+def html_of(shared: SharedFile) -> str:
     """The file."""
     parts = _parts()
     return (

@@ -16,7 +16,7 @@ class Nothing(Struct, forbid_unknown_fields=True):
     """No arguments."""
 
 
-class Scope(Struct, forbid_unknown_fields=True, kw_only=True):
+class ScopeRequest(Struct, forbid_unknown_fields=True, kw_only=True):
     """Which trajectories are meant."""
 
     project: str | None = None
@@ -41,7 +41,7 @@ class ExperimentRequest(Struct, forbid_unknown_fields=True, kw_only=True):
     all_runs: bool = False
 
 
-class PageRequest(Scope, kw_only=True):
+class PageRequest(ScopeRequest, kw_only=True):
     """A page of a listing."""
 
     order: str | None = None
@@ -51,21 +51,21 @@ class PageRequest(Scope, kw_only=True):
     limit: Limit = 200
 
 
-class SqlRequest(Scope, kw_only=True):
+class SqlRequest(ScopeRequest, kw_only=True):
     """A listing to be written as SQL."""
 
     listing: Literal["experiments", "steps", "groups", "trajectories"]
     order: str | None = None
 
 
-class FilterCheckRequest(Scope, kw_only=True):
+class FilterCheckRequest(ScopeRequest, kw_only=True):
     """A filter to check."""
 
     count: bool = False
     """Say how many trajectories match."""
 
 
-class FilterCompleteRequest(Scope, kw_only=True):
+class FilterCompleteRequest(ScopeRequest, kw_only=True):
     """A filter and where the cursor stands in it."""
 
     text: str = ""
@@ -98,14 +98,14 @@ class CompareRequest(Struct, forbid_unknown_fields=True, kw_only=True):
     """Two to eight ids, with commas between them."""
 
 
-class ShareRequest(Scope, kw_only=True):
+class ShareRequest(ScopeRequest, kw_only=True):
     """What a shared file is about: trajectories by their ids, or a group by its place."""
 
     ids: str | None = None
     """One id, or two to eight with commas between them."""
 
 
-class SearchRequest(Scope, kw_only=True):
+class SearchRequest(ScopeRequest, kw_only=True):
     """A text to search for."""
 
     q: str

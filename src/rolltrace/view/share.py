@@ -39,7 +39,7 @@ _WHAT = (
 _GROUP = ("project", "experiment", "step", "validate", "sample_index", "run")
 
 
-class Shared(NamedTuple):
+class SharedFile(NamedTuple):
     """The contents of a shared file."""
 
     kind: Kind
@@ -53,7 +53,9 @@ class Shared(NamedTuple):
     """Reason -> how many; what the pages tell when somebody looks for it."""
 
 
-def share_trajectories(store: Store, rows: Sequence[Row], *, named: bool, leave_out: LeaveOut | None = None) -> Shared:
+def share_trajectories(
+    store: Store, rows: Sequence[Row], *, named: bool, leave_out: LeaveOut | None = None
+) -> SharedFile:
     """These trajectories: one, a group, or a comparison.
 
     Args:
@@ -79,20 +81,20 @@ def share_trajectories(store: Store, rows: Sequence[Row], *, named: bool, leave_
             ids.append(row["trajectory_id"])
     if not ids:
         raise ConfigError("none of the trajectories can be shared; rolltrace doctor says what is wrong with the store")
-    kept = [row for row in rows if row["trajectory_id"] in ids]
+    shared_rows = [row for row in rows if row["trajectory_id"] in ids]
     if kind == "comparison" and len(ids) == 1:
         kind = "trajectory"
-    collecting.around(kept)
+    collecting.around(shared_rows)
     records: list[str] = []
     if kind == "group":
         collecting.group(ids)
-        records = collecting.group_records(kept[0])
+        records = collecting.group_records(shared_rows[0])
     if 2 <= len(ids) <= api.MOST_COMPARED:
         collecting.comparisons(ids)
-    return collecting.shared(kind, kept, records)
+    return collecting.shared(kind, shared_rows, records)
 
 
-def share_store(store: Store) -> Shared:
+def share_store(store: Store) -> SharedFile:
     """The experiments of a store with their charts; no trajectories."""
     collecting = _Collecting(store)
     collecting.experiments()
@@ -213,7 +215,7 @@ class _Collecting:
     def group_records(self, row: Row) -> list[str]:
         """What was recorded for the group of this rollout as a whole; returns their ids."""
         place = {name: row[name] for name in ("project", "experiment", "step", "validate", "run")}
-        arguments = requests.Scope(**place, sample_index=str(row["sample_index"]))
+        arguments = requests.ScopeRequest(**place, sample_index=str(row["sample_index"]))
         answer = self._archive.add("/api/group_records", api.group_records(self._asked(arguments)).body)
         ids = [record["trajectory_id"] for record in answer["records"]]
         for each in ids:
@@ -243,7 +245,7 @@ class _Collecting:
             self._experiments.append((row["project"], row["experiment"]))
             self._experiment(row["project"], row["experiment"])
 
-    def shared(self, kind: Kind, rows: Sequence[Row], records: Sequence[str] = ()) -> Shared:
+    def shared(self, kind: Kind, rows: Sequence[Row], records: Sequence[str] = ()) -> SharedFile:
         ids = [row["trajectory_id"] for row in rows]
         group = {name: rows[0][name] for name in ("project", "experiment", "step")} if kind == "group" else None
         if group is not None:
@@ -252,7 +254,7 @@ class _Collecting:
             kind=kind, trajectories=[*ids, *records], group=group, experiments=self._experiments,
             version=rolltrace.__version__, made_ns=time.time_ns(),
         )  # fmt: skip
-        return Shared(kind, self._title(kind, rows), ids, data, self._plain(kind, ids), self._left_out)
+        return SharedFile(kind, self._title(kind, rows), ids, data, self._plain(kind, ids), self._left_out)
 
     def _title(self, kind: Kind, rows: Sequence[Row]) -> str:
         if kind == "store":

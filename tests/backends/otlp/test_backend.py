@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,9 +22,9 @@ def op(text: str) -> None:
     pass
 
 
-@pytest.fixture
-def trajectories(tmp_path: Path) -> list[Trajectory]:
-    with rollouts(tmp_path) as lab:
+@pytest.fixture(scope="module")
+def trajectories(tmp_path_factory: pytest.TempPathFactory) -> list[Trajectory]:
+    with rollouts(tmp_path_factory.mktemp("store")) as lab:
         made = []
         for _ in range(3):
             with rollout_trace_attr(step=1) as each:

@@ -11,7 +11,7 @@ from PIL import Image
 import rolltrace
 from rolltrace.drain.checks.check import OpFacts
 from rolltrace.drain.checks.image_missing import PLACEHOLDERS, image_missing, look, placeholder_in
-from rolltrace.drain.checks.past import Known
+from rolltrace.drain.checks.past import TrajectoryPast
 from rolltrace.query import open_store
 
 from .conftest import Find, generate, names, tool
@@ -130,24 +130,24 @@ def test_tools_have_no_prompt(find: Find) -> None:
 
 
 def test_the_decoded_prompt_is_searched() -> None:
-    found = image_missing(op(text="<|im_start|>user <|image_pad|> <|im_end|>A cat", prompt_chars=40), Known())
+    found = image_missing(op(text="<|im_start|>user <|image_pad|> <|im_end|>A cat", prompt_chars=40), TrajectoryPast())
     assert found is not None
     assert found.detail == {"placeholder": "<|image_pad|>"}
 
 
 def test_the_decoded_response_is_not_searched() -> None:
-    assert image_missing(op(text="What? <|image_pad|>", prompt_chars=5), Known()) is None
+    assert image_missing(op(text="What? <|image_pad|>", prompt_chars=5), TrajectoryPast()) is None
 
 
 def test_a_placeholder_on_the_border_of_what_was_searched_is_found() -> None:
-    known = Known()
+    known = TrajectoryPast()
     text = "x" * 200 + "<|image_pad|>"
     assert image_missing(op(text=text, prompt_chars=206), known) is None
     assert image_missing(op(text=text + "y", prompt_chars=214), known) is not None
 
 
 def test_a_prompt_that_begins_anew_is_searched_from_its_beginning() -> None:
-    known = Known()
+    known = TrajectoryPast()
     assert image_missing(op(text="x" * 900, prompt_chars=900), known) is None
     assert image_missing(op(text="<|image_pad|>" + "x" * 100, prompt_chars=113), known) is not None
 

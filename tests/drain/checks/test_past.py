@@ -8,7 +8,7 @@ import pytest
 
 import rolltrace
 from rolltrace.drain.checks import Checks, Past
-from rolltrace.drain.checks.past import Known, Turn
+from rolltrace.drain.checks.past import PastTurn, TrajectoryPast
 from rolltrace.drain.drainer import read_carried
 from tests.draining import drain
 
@@ -17,15 +17,17 @@ from .conftest import findings_of, generate, names, turn
 
 def test_what_is_saved_comes_back() -> None:
     past = Past()
-    known = Known(turns={"generate": [Turn(1, 2, 3, 4, 5, (1 << 64) - 1)]}, policy_version=7, placeholder="<image>")
+    known = TrajectoryPast(
+        turns={"generate": [PastTurn(1, 2, 3, 4, 5, (1 << 64) - 1)]}, policy_version=7, placeholder="<image>"
+    )
     past.keep("a", known)
     assert Past.load(past.dump()).of("a") == known
-    assert past.copy().of("b") == Known()
+    assert past.copy().of("b") == TrajectoryPast()
 
 
 def test_a_copy_does_not_change_with_the_original() -> None:
     past = Past()
-    past.keep("a", Known(policy_version=1))
+    past.keep("a", TrajectoryPast(policy_version=1))
     copied = past.copy()
     past.of("a").policy_version = 2
     assert copied.of("a").policy_version == 1
@@ -33,7 +35,7 @@ def test_a_copy_does_not_change_with_the_original() -> None:
 
 def test_nothing_takes_no_room() -> None:
     past = Past()
-    past.keep("a", Known())
+    past.keep("a", TrajectoryPast())
     assert (len(past), past.dump()) == (0, b"")
 
 
@@ -45,18 +47,18 @@ def test_what_cannot_be_read_is_forgotten(saved: bytes) -> None:
 def test_the_oldest_make_room() -> None:
     past = Past()
     for number in range(10_000):
-        past.keep(str(number), Known(policy_version=number))
-        past.keep("used all the time", Known(policy_version=1))
+        past.keep(str(number), TrajectoryPast(policy_version=number))
+        past.keep("used all the time", TrajectoryPast(policy_version=1))
     assert len(past) == 8192
     assert past.of("used all the time").policy_version == 1
-    assert past.of("0") == Known()
+    assert past.of("0") == TrajectoryPast()
     assert past.of("9999").policy_version == 9999
 
 
 def test_a_trajectory_that_ended_is_forgotten() -> None:
     past = Past()
     checks = Checks("all", past)
-    past.keep("a", Known(policy_version=1))
+    past.keep("a", TrajectoryPast(policy_version=1))
     for status, left in (("running", 1), ("interrupted", 1), ("ok", 0)):
         assert len(list(checks.of_trajectory({"trajectory_id": "a", "status": status}))) == (status == "interrupted")
         assert len(past) == left

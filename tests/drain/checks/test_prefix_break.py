@@ -11,7 +11,7 @@ import pytest
 import rolltrace
 from rolltrace.drain import Drainer
 from rolltrace.drain.checks.check import OpFacts
-from rolltrace.drain.checks.past import Known
+from rolltrace.drain.checks.past import TrajectoryPast
 from rolltrace.drain.checks.turns import prefix_break
 from rolltrace.journal import journal_files
 from rolltrace.query import open_store
@@ -140,7 +140,7 @@ def test_one_break_is_one_finding_for_conversations_side_by_side(find: Find) -> 
 
 @pytest.mark.parametrize("offset", [1, 7])
 def test_slices_of_larger_arrays_are_read_where_they_are(offset: int) -> None:
-    known = Known()
+    known = TrajectoryPast()
     for number, (prompt, response) in enumerate([([1, 2], [3]), ([1, 2, 3, 4], [5])]):
         op = facts(prompt, response, number, start_ns=2 * number, end_ns=2 * number + 1)
         padded = pa.array([*[0] * offset, *prompt, *response, 8, 8], type=pa.int32())
@@ -149,7 +149,7 @@ def test_slices_of_larger_arrays_are_read_where_they_are(offset: int) -> None:
 
 
 def test_an_overlap_is_no_turn_before() -> None:
-    known = Known()
+    known = TrajectoryPast()
     assert prefix_break(facts([1], [2], 1, start_ns=0, end_ns=10), known) is None
     assert prefix_break(facts([7], [8], 2, start_ns=9, end_ns=20), known) is None
     found = prefix_break(facts([3], [4], 3, start_ns=20, end_ns=30), known)
@@ -159,7 +159,7 @@ def test_an_overlap_is_no_turn_before() -> None:
 
 
 def test_what_is_remembered_stays_small() -> None:
-    known = Known()
+    known = TrajectoryPast()
     for number in range(100):
         op = facts([number], [number], number, start_ns=2 * number, end_ns=2 * number + 1)
         op.fields["name"] = f"op {number % 40}"  # type: ignore[index]

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 import rolltrace
-from rolltrace.lake import Place
+from rolltrace.lake import LakeAddress
 from rolltrace.lake.tables import LakeTable
 from rolltrace.query import Store
 
@@ -53,7 +53,7 @@ def rounded(value: Any) -> Any:
 
 def values_in(lake: Path, table: str, column: str) -> list[Any]:
     """The values of a column as any reader of Delta tables sees them: it does not know that parts stand for others."""
-    listed = LakeTable(Place.of(lake), table)
+    listed = LakeTable(LakeAddress.of(lake), table)
     listed.refresh()
     files = [lake / table / path for path in listed.active()]
     return sorted(value for file in files for value in pq.read_table(file, partitioning=None)[column].to_pylist())

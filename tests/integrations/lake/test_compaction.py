@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import rolltrace
-from rolltrace.lake import Place
+from rolltrace.lake import LakeAddress
 from rolltrace.lake.tables import TABLE_NAMES, LakeTable
 from tests.integrations.lake.answers import assert_same, trajectories
 from tests.integrations.lake.conftest import cli, record
@@ -20,7 +20,7 @@ Copy = Callable[..., Path]
 def active(lake: str) -> set[str]:
     parts = set()
     for name in TABLE_NAMES:
-        table = LakeTable(Place.of(lake), name)
+        table = LakeTable(LakeAddress.of(lake), name)
         table.refresh()
         parts |= {f"{name}/{path}" for path in table.active()}
     return parts

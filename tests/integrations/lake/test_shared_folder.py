@@ -13,7 +13,7 @@ import pytest
 
 import rolltrace
 from rolltrace.keeper.shipped import remove_shipped
-from rolltrace.lake import Place, Position, Shipper, kinds
+from rolltrace.lake import LakeAddress, LakePosition, Shipper, kinds
 from rolltrace.lake.objects import Objects
 from rolltrace.lake.tables import LakeTable
 from rolltrace.record import SCORES
@@ -101,7 +101,7 @@ def write(store: Path, step: int, sources: str) -> None:
 
 
 def ship(store: Path, lake: Path) -> None:
-    shipper = Shipper(store, Place.of(lake))
+    shipper = Shipper(store, LakeAddress.of(lake))
     while shipper.round().parts:
         pass
 
@@ -114,18 +114,20 @@ def scores(store: Path) -> list[str]:
 _OTHER_HOST = """
 import sys
 from pathlib import Path
-from rolltrace.lake import Place, Shipper
+from rolltrace.lake import LakeAddress, Shipper
 from rolltrace.store import compact
 store, lake = map(Path, sys.argv[1:])
 compact(store)  # it has looked for claims before there were any
-shipper = Shipper(store, Place.of(lake))
+shipper = Shipper(store, LakeAddress.of(lake))
 while shipper.round().parts:
     pass
 """
 
 
 @pytest.mark.parametrize(
-    "suspended_at", [(Position, "claim"), (Objects, "put_file"), (LakeTable, "commit")], ids=["claim", "put", "commit"]
+    "suspended_at",
+    [(LakePosition, "claim"), (Objects, "put_file"), (LakeTable, "commit")],
+    ids=["claim", "put", "commit"],
 )
 def test_what_another_host_has_merged_and_shipped_meanwhile_is_not_added_again(
     shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suspended_at: tuple[type, str]
@@ -144,7 +146,7 @@ def test_what_another_host_has_merged_and_shipped_meanwhile_is_not_added_again(
         return real(*args, **options)
 
     monkeypatch.setattr(owner, name, suspended)
-    Shipper(shared, Place.of(lake)).round()
+    Shipper(shared, LakeAddress.of(lake)).round()
     assert not is_first
     go_on_elsewhere()
     assert scores(lake) == values_in(lake, "scores", "trajectory_id") == ["1a", "1b", "2a", "2b"]

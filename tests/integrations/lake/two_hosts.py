@@ -26,7 +26,7 @@ import pyarrow.parquet  # noqa: F401
 import rolltrace
 import rolltrace.keeper.process
 import rolltrace.query
-from rolltrace.lake import Place, Position, Shipper, compact_lake
+from rolltrace.lake import LakeAddress, LakePosition, Shipper, compact_lake
 from rolltrace.lake.objects import Objects
 from rolltrace.lake.tables import LakeTable
 from tests.flow.two_hosts import HOSTS, ROLLOUTS, STEPS, TURNS, finish, first_run, on_host, point, pruned_ids, record
@@ -48,7 +48,7 @@ def watch_requests() -> None:
 
         return act
 
-    Position.claim = asked(Position.claim, also_after=True)  # type: ignore[method-assign]
+    LakePosition.claim = asked(LakePosition.claim, also_after=True)  # type: ignore[method-assign]
     Objects.put_file = asked(Objects.put_file, also_after=False)  # type: ignore[method-assign]
     LakeTable.commit = asked(LakeTable.commit, also_after=True)  # type: ignore[method-assign]
     LakeTable.refresh = asked(LakeTable.refresh, also_after=True)  # type: ignore[method-assign]
@@ -63,7 +63,7 @@ def keep_house(store: Path, lake: Path) -> None:
 
     watch_requests()
     upkeep, shipping = Lease(store, dead_sec=0.0), Lease(store, sending_duty("lake"), dead_sec=0.0)
-    drainer, shipper = Drainer(store), Shipper(store, Place.of(lake))
+    drainer, shipper = Drainer(store), Shipper(store, LakeAddress.of(lake))
 
     def ship() -> None:
         while not shipping.hold():  # the other one looks dead: it is suspended
@@ -106,7 +106,7 @@ def keep_house(store: Path, lake: Path) -> None:
 def check(store: Path, lake: Path) -> None:
     """Everything is in the lake once, what was pruned stays so, and what was removed from the store does not return."""
     os.environ["ROLLTRACE_CACHE"] = str(store.parent / "cache")
-    compact_lake(Place.of(lake), unfinished=True)  # also what was pruned after the lake had merged it
+    compact_lake(LakeAddress.of(lake), unfinished=True)  # also what was pruned after the lake had merged it
     shown, problems = rolltrace.open(lake), []
     trajectories = RECORDINGS * len(HOSTS) * len(STEPS) * ROLLOUTS
     for name, table, count in (

@@ -10,7 +10,7 @@ from collections.abc import Collection
 from typing import Any, NamedTuple
 
 from rolltrace.drain.checks.check import Finding, OpFacts
-from rolltrace.drain.checks.past import Known
+from rolltrace.drain.checks.past import TrajectoryPast
 from rolltrace.record import Array, ArraySummary, Cut, Image, Marker, Opaque
 
 PLACEHOLDERS = (
@@ -39,37 +39,37 @@ _MOST_VALUES = 5_000
 """How much of one op is looked through. Beyond that there may be an image."""
 
 
-class Seen(NamedTuple):
+class ImageSigns(NamedTuple):
     """What was found in a value."""
 
     has_image: bool
     placeholder: str = ""
 
 
-def image_missing(op: OpFacts, known: Known) -> Finding | None:
-    if known.has_image or known.image_told:
+def image_missing(op: OpFacts, past: TrajectoryPast) -> Finding | None:
+    if past.has_image or past.image_told:
         return None
-    is_wanted = op.is_model_call and not known.placeholder
-    given = look(op.inputs, is_prompt=is_wanted)
-    if given.has_image or look(op.outputs, is_prompt=False).has_image:
-        known.has_image, known.placeholder = True, ""
+    is_wanted = op.is_model_call and not past.placeholder
+    in_inputs = look(op.inputs, is_prompt=is_wanted)
+    if in_inputs.has_image or look(op.outputs, is_prompt=False).has_image:
+        past.has_image, past.placeholder = True, ""
         return None
     if is_wanted:
-        known.placeholder = given.placeholder or _in_new_text(op, known)
-        known.placeholder_op = op.fields["op_id"] if known.placeholder else 0
-    if known.placeholder and op.fields["parent_id"] is None:
-        known.image_told = True
-        return Finding("image_missing", {"placeholder": known.placeholder}, known.placeholder_op)
+        past.placeholder = in_inputs.placeholder or _in_new_text(op, past)
+        past.placeholder_op = op.fields["op_id"] if past.placeholder else 0
+    if past.placeholder and op.fields["parent_id"] is None:
+        past.image_told = True
+        return Finding("image_missing", {"placeholder": past.placeholder}, past.placeholder_op)
     return None
 
 
-def _in_new_text(op: OpFacts, known: Known) -> str:
+def _in_new_text(op: OpFacts, past: TrajectoryPast) -> str:
     """A placeholder in the decoded prompt, as far as it was not searched at the turn before."""
     text, chars = op.fields.get("text"), op.fields.get("prompt_chars")
     if not isinstance(text, str) or chars is None:
         return ""
-    begin = known.text_seen - _LONGEST_PLACEHOLDER if chars >= known.text_seen else 0
-    known.text_seen = chars
+    begin = past.text_seen - _LONGEST_PLACEHOLDER if chars >= past.text_seen else 0
+    past.text_seen = chars
     return placeholder_in(text[max(0, begin) : chars])
 
 
@@ -82,28 +82,28 @@ def placeholder_in(text: str) -> str:
     return ""
 
 
-def look(value: Any, *, is_prompt: bool) -> Seen:
+def look(value: Any, *, is_prompt: bool) -> ImageSigns:
     """Whether there is an image in a value, and a placeholder in those words of a prompt that no model or tool said."""
     if not is_prompt and type(value) is str:
-        return Seen(value.startswith("data:image/"))
+        return ImageSigns(value.startswith("data:image/"))
     placeholder, left = "", _MOST_VALUES
     waiting: list[tuple[Collection[Any], bool]] = [((value,), is_prompt)]
     while waiting:
         values, is_given = waiting.pop()
         left -= len(values)
         if left < 0:
-            return Seen(has_image=True)
+            return ImageSigns(has_image=True)
         for each in values:
             kind = type(each)
             if kind is str:
                 if each.startswith("data:image/"):
-                    return Seen(has_image=True)
+                    return ImageSigns(has_image=True)
                 if is_given and not placeholder:
                     placeholder = placeholder_in(each)
             elif kind is dict:
                 if not _TOLD_BY.isdisjoint(each):
                     if _shows_image(each):
-                        return Seen(has_image=True)
+                        return ImageSigns(has_image=True)
                     if is_prompt and "type" in each:
                         placeholder = placeholder or _part_type(each)
                 waiting.append((each.values(), is_given and not _is_of_others(each)))
@@ -112,10 +112,10 @@ def look(value: Any, *, is_prompt: bool) -> Seen:
                     waiting.append((each, is_given))
             elif isinstance(each, Marker):
                 if _is_image(each):
-                    return Seen(has_image=True)
+                    return ImageSigns(has_image=True)
                 if isinstance(each, Cut):
                     waiting.append(((each.kept,), is_given))
-    return Seen(False, placeholder)
+    return ImageSigns(False, placeholder)
 
 
 def _is_of_others(message: dict[Any, Any]) -> bool:

@@ -50,17 +50,17 @@ def number_as_text(trace: Any, body: Mapping[str, Any]) -> Iterator[Finding]:
         "reward_data": trace.get("reward_data") if isinstance(trace, Mapping) else None,
         "metrics": body.get("metrics"),
     }
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     waiting = [(name, value) for name, value in reversed(places.items()) if value is not None]
     for _ in range(_MOST_LOOKED_AT):
-        if not waiting or len(found) >= _MOST_NAMED:
+        if not waiting or len(texts) >= _MOST_NAMED:
             break
         place, value = waiting.pop()
         if is_formatted(value):
-            found[place] = value
+            texts[place] = value
         elif isinstance(value, Mapping):
             waiting += [(f"{place}.{key}", item) for key, item in reversed(list(value.items()))]
         elif isinstance(value, list):
             waiting += [(f"{place}[{at}]", item) for at, item in reversed(list(enumerate(value[:_MOST_LOOKED_AT])))]
-    if found:
-        yield Finding(FLAG, found)
+    if texts:
+        yield Finding(FLAG, texts)

@@ -15,7 +15,7 @@ _MOST_TRAJECTORIES = 8192
 """A worker of a large run has thousands of rollouts open at once."""
 
 
-class Turn(msgspec.Struct, array_like=True, frozen=True, gc=False):
+class PastTurn(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """A model call that a later one may extend."""
 
     op_id: int
@@ -27,10 +27,10 @@ class Turn(msgspec.Struct, array_like=True, frozen=True, gc=False):
     hash: int
 
 
-class Known(msgspec.Struct, array_like=True):
+class TrajectoryPast(msgspec.Struct, array_like=True):
     """What is remembered of one trajectory; each check has fields of its own."""
 
-    turns: dict[str, list[Turn]] = {}
+    turns: dict[str, list[PastTurn]] = {}
     """prefix_break: by the name of the op."""
     policy_version: int | None = None
     """mixed_policy: the newest."""
@@ -44,49 +44,49 @@ class Known(msgspec.Struct, array_like=True):
     """How many characters of the decoded prompt were searched."""
 
 
-_NOTHING = Known()
-_decoder = msgspec.msgpack.Decoder(dict[str, Known])
+_NOTHING = TrajectoryPast()
+_decoder = msgspec.msgpack.Decoder(dict[str, TrajectoryPast])
 
 
 class Past:
     """What is remembered of all trajectories of one writer."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[str, Known] = OrderedDict()
+        self._by_trajectory: OrderedDict[str, TrajectoryPast] = OrderedDict()
 
     def __len__(self) -> int:
-        return len(self._known)
+        return len(self._by_trajectory)
 
     def __contains__(self, trajectory_id: str) -> bool:
-        return trajectory_id in self._known
+        return trajectory_id in self._by_trajectory
 
-    def of(self, trajectory_id: str) -> Known:
+    def of(self, trajectory_id: str) -> TrajectoryPast:
         """What is known of a trajectory; `keep` it after a change."""
-        return self._known.get(trajectory_id) or Known()
+        return self._by_trajectory.get(trajectory_id) or TrajectoryPast()
 
-    def keep(self, trajectory_id: str, known: Known) -> None:
-        if known == _NOTHING:
+    def keep(self, trajectory_id: str, past: TrajectoryPast) -> None:
+        if past == _NOTHING:
             return
-        self._known[trajectory_id] = known
-        self._known.move_to_end(trajectory_id)
-        if len(self._known) > _MOST_TRAJECTORIES:
-            self._known.popitem(last=False)
+        self._by_trajectory[trajectory_id] = past
+        self._by_trajectory.move_to_end(trajectory_id)
+        if len(self._by_trajectory) > _MOST_TRAJECTORIES:
+            self._by_trajectory.popitem(last=False)
 
     def forget(self, trajectory_id: str) -> None:
-        self._known.pop(trajectory_id, None)
+        self._by_trajectory.pop(trajectory_id, None)
 
     @classmethod
     def load(cls, saved: bytes) -> Past:
         """What `dump` saved. What another version saved, and this one cannot read, is forgotten."""
         past = cls()
         try:
-            past._known.update(_decoder.decode(saved) if saved else {})
+            past._by_trajectory.update(_decoder.decode(saved) if saved else {})
         except msgspec.MsgspecError:
             pass
         return past
 
     def dump(self) -> bytes:
-        return msgspec.msgpack.encode(self._known) if self._known else b""
+        return msgspec.msgpack.encode(self._by_trajectory) if self._by_trajectory else b""
 
     def copy(self) -> Past:
         return Past.load(self.dump())

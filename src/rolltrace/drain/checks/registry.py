@@ -13,17 +13,17 @@ from rolltrace.drain.checks.check import Finding, OpFacts
 from rolltrace.drain.checks.endings import ERROR_NAMES, op_interrupted, tool_error, trajectory_interrupted
 from rolltrace.drain.checks.image_missing import IMAGE_WORDS, image_missing
 from rolltrace.drain.checks.number_as_text import number_as_text
-from rolltrace.drain.checks.past import Known, Past
+from rolltrace.drain.checks.past import Past, TrajectoryPast
 from rolltrace.drain.checks.repetition import repetition
 from rolltrace.drain.checks.responses import cut_by_length, empty_response, unread_reply
 from rolltrace.drain.checks.token_columns import length_mismatch, no_text, zero_logprobs
 from rolltrace.drain.checks.turns import VERSION_NAMES, mixed_policy, prefix_break
 from rolltrace.flags import ALL, CHECK_FAILED, is_on
 
-Found = Finding | Iterable[Finding] | None
+CheckResult = Finding | Iterable[Finding] | None
 """What a check gives: nothing, a finding, or several."""
 
-OF_OP: dict[str, Callable[[OpFacts], Found]] = {
+OF_OP: dict[str, Callable[[OpFacts], CheckResult]] = {
     "length_mismatch": length_mismatch,
     "zero_logprobs": zero_logprobs,
     "empty_response": empty_response,
@@ -35,7 +35,7 @@ OF_OP: dict[str, Callable[[OpFacts], Found]] = {
 }
 """Checks that need nothing but the op."""
 
-OF_OP_AND_PAST: dict[str, Callable[[OpFacts, Known], Found]] = {
+OF_OP_AND_PAST: dict[str, Callable[[OpFacts, TrajectoryPast], CheckResult]] = {
     "prefix_break": prefix_break,
     "mixed_policy": mixed_policy,
     "image_missing": image_missing,
@@ -65,13 +65,13 @@ class _Asked(NamedTuple):
     of_op_and_past: list[_Check]
 
 
-OF_OP_AND_META: dict[str, Callable[[OpFacts, Mapping[str, Any]], Found]] = {"no_text": no_text}
+OF_OP_AND_META: dict[str, Callable[[OpFacts, Mapping[str, Any]], CheckResult]] = {"no_text": no_text}
 """Checks that ask what the writer was set up to do."""
 
-OF_TRANSITION: dict[str, Callable[[Any, Mapping[str, Any]], Found]] = {"number_as_text": number_as_text}
+OF_TRANSITION: dict[str, Callable[[Any, Mapping[str, Any]], CheckResult]] = {"number_as_text": number_as_text}
 """Checks of a transition: its trace, and what else was given."""
 
-OF_TRAJECTORY: dict[str, Callable[[Mapping[str, Any]], Found]] = {
+OF_TRAJECTORY: dict[str, Callable[[Mapping[str, Any]], CheckResult]] = {
     "interrupted": trajectory_interrupted,
 }
 """Checks of the row of a trajectory."""
@@ -109,9 +109,9 @@ class Checks:
         if status == "interrupted" or not asked.of_op_and_past:
             return findings  # a reader of live journals asks again and again about what has no end: it is forgotten
         trajectory_id = fields["trajectory_id"] or ""
-        known = self._past.of(trajectory_id)
-        findings += _run(asked.of_op_and_past, op, known)
-        self._past.keep(trajectory_id, known)
+        past = self._past.of(trajectory_id)
+        findings += _run(asked.of_op_and_past, op, past)
+        self._past.keep(trajectory_id, past)
         return findings
 
     def are_silent(self, kind: str, status: str, trajectory_id: str, outputs: Any, payload: str) -> bool:
@@ -161,9 +161,9 @@ def _run(checks: list[_Check], *facts: Any) -> list[Finding]:
     findings: list[Finding] = []
     for name, check in checks:
         try:
-            found: Found = check(*facts)
-            if found is not None:
-                findings += [found] if isinstance(found, Finding) else list(found)
+            result: CheckResult = check(*facts)
+            if result is not None:
+                findings += [result] if isinstance(result, Finding) else list(result)
         except Exception as fault:
             caught(f"check {name}")
             findings.append(Finding(CHECK_FAILED.name, {"check": name, "error": f"{type(fault).__name__}: {fault}"}))

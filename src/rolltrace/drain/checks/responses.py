@@ -76,12 +76,13 @@ def cut_by_length(op: OpFacts) -> Finding | None:
         return None
     count = op.fields.get("response_tokens")
     tokens = {} if count is None else {"response_tokens": count}
-    said = op.fields.get("finish_reason")
-    for reason in (said, *_reasons(op.outputs)):
+    own_reason = op.fields.get("finish_reason")
+    for reason in (own_reason, *_reasons(op.outputs)):
         if isinstance(reason, str) and reason.lower() in _REASONS:
             return Finding("cut_by_length", {"finish_reason": reason, **tokens})
     most = _most_tokens(op.inputs)
-    if most is not None and count == most and said in _UNCLEAR:  # more than that is an agent loop around several calls
+    # More than that is an agent loop around several calls.
+    if most is not None and count == most and own_reason in _UNCLEAR:
         return Finding("cut_by_length", {**tokens, "max_tokens": most})
     return None
 

@@ -26,8 +26,8 @@ def length_mismatch(op: OpFacts) -> Finding | None:
     lengths = {"response_tokens": op.response_ids_count}
     lengths["logprobs"] = None if logprobs is None else len(logprobs)
     lengths["response_mask"] = None if mask is None else len(mask)
-    found = {name: length for name, length in lengths.items() if length is not None}
-    return Finding("length_mismatch", found) if len(set(found.values())) > 1 else None
+    present = {name: length for name, length in lengths.items() if length is not None}
+    return Finding("length_mismatch", present) if len(set(present.values())) > 1 else None
 
 
 _FEWEST = 4

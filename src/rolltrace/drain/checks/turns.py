@@ -16,28 +16,30 @@ from typing import Any
 from xxhash import xxh3_64
 
 from rolltrace.drain.checks.check import Finding, OpFacts, raw
-from rolltrace.drain.checks.past import Known, Turn
+from rolltrace.drain.checks.past import PastTurn, TrajectoryPast
 
 _MOST_TURNS = 16
 _MOST_NAMES = 16
 
 
-def prefix_break(op: OpFacts, known: Known) -> Finding | None:
+def prefix_break(op: OpFacts, past: TrajectoryPast) -> Finding | None:
     fields = op.fields
     prompt, response = fields.get("prompt_tokens"), op.response_ids_count
     if prompt is None or response is None or not op.is_model_call or fields["tokens"].null_count:
         return None
-    turns = known.turns.get(fields["name"], [])
+    turns = past.turns.get(fields["name"], [])
     before = [turn for turn in turns if turn.end_ns <= fields["start_ns"]]
     fitting = [turn for turn in before if turn.tokens <= prompt]
     hashes = _prefix_hashes(raw(fields["tokens"]), {prompt, prompt + response, *(turn.tokens for turn in fitting)})
     extended = [turn for turn in fitting if hashes[turn.tokens] == turn.hash]
     another_sample = any(turn.prompt_tokens == prompt and turn.prompt_hash == hashes[prompt] for turn in before)
     _remember(
-        known,
+        past,
         fields["name"],
         [turn for turn in turns if turn not in extended],
-        Turn(fields["op_id"], fields["end_ns"], prompt, hashes[prompt], prompt + response, hashes[prompt + response]),
+        PastTurn(
+            fields["op_id"], fields["end_ns"], prompt, hashes[prompt], prompt + response, hashes[prompt + response]
+        ),
     )
     if not before or extended or another_sample:
         return None
@@ -58,28 +60,28 @@ def _prefix_hashes(ids: memoryview, lengths: Iterable[int]) -> dict[int, int]:
     return hashes
 
 
-def _remember(known: Known, name: str, turns: list[Turn], newest: Turn) -> None:
-    known.turns[name] = [*turns, newest][-_MOST_TURNS:]
-    if len(known.turns) > _MOST_NAMES:
-        known.turns.pop(next(iter(known.turns)))
+def _remember(past: TrajectoryPast, name: str, turns: list[PastTurn], newest: PastTurn) -> None:
+    past.turns[name] = [*turns, newest][-_MOST_TURNS:]
+    if len(past.turns) > _MOST_NAMES:
+        past.turns.pop(next(iter(past.turns)))
 
 
 VERSION_NAMES = ("param_version_start", "param_version_end")
 
 
-def mixed_policy(op: OpFacts, known: Known) -> Finding | None:
+def mixed_policy(op: OpFacts, past: TrajectoryPast) -> Finding | None:
     if op.fields["kind"] == "aux_llm":
         return None
     version = op.fields.get("policy_version")
     first, last = _span(op.outputs) or (version, version)
-    if last is None or known.policies_told:
+    if last is None or past.policies_told:
         return None
-    before, known.policy_version = known.policy_version, last
+    before, past.policy_version = past.policy_version, last
     if first != last:
         before = first
     if before is None or before == last:
         return None
-    known.policies_told = True  # once is enough: each later turn would only say the same
+    past.policies_told = True  # once is enough: each later turn would only say the same
     return Finding("mixed_policy", {"policy_version": last, "previous": before})
 
 

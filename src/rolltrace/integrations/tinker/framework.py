@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rolltrace._frameworks import Answer, Framework
+from rolltrace._frameworks import Framework, Verdict
 
 
-def examine() -> Iterator[Answer]:
+def examine() -> Iterator[Verdict]:
     """For `rolltrace doctor --tinker`."""
     from rolltrace.integrations.tinker import report  # only when it is asked for
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
-from rolltrace._frameworks import Answer
+from rolltrace._frameworks import Verdict
 from rolltrace.integrations.tinker import status
 
 _LOOK = """
@@ -26,17 +26,17 @@ print("\\n" + json.dumps([status.changed, status.problems]))
 _LOOK_SEC = 300
 
 
-def examine() -> Iterator[Answer]:
+def examine() -> Iterator[Verdict]:
     """Check the tinker-cookbook of this environment, in a process of its own: as a training script would import it."""
     release, newest = status.cookbook_version(), f"pip install 'tinker-cookbook=={status.TESTED[-1]}'"
     if release is None:
-        yield Answer(False, "tinker-cookbook is not installed for this Python", f"{sys.executable} -m {newest}")
+        yield Verdict(False, "tinker-cookbook is not installed for this Python", f"{sys.executable} -m {newest}")
         return
     if release in status.TESTED:
-        yield Answer(True, f"tinker-cookbook {release}, with which this rolltrace was tested")
+        yield Verdict(True, f"tinker-cookbook {release}, with which this rolltrace was tested")
     else:
         tested = ", ".join(status.TESTED)
-        yield Answer(False, f"tinker-cookbook {release} was not tested with this rolltrace, but {tested} was", newest)
+        yield Verdict(False, f"tinker-cookbook {release} was not tested with this rolltrace, but {tested} was", newest)
     try:
         done = subprocess.run(
             [sys.executable, "-W", "ignore", "-c", _LOOK],
@@ -48,13 +48,13 @@ def examine() -> Iterator[Answer]:
         changed, problems = json.loads(done.stdout.rstrip().rpartition("\n")[2])
     except subprocess.TimeoutExpired:
         what = f"import tinker_cookbook took over {_LOOK_SEC} seconds"
-        yield Answer(False, what, "python -X importtime -c 'import tinker_cookbook.rl.train'")
+        yield Verdict(False, what, "python -X importtime -c 'import tinker_cookbook.rl.train'")
         return
     except ValueError:
         last_line = done.stderr.strip().rpartition("\n")[2] or "no error message"
-        yield Answer(False, f"tinker-cookbook cannot be imported: {last_line}", "python -c 'import tinker_cookbook'")
+        yield Verdict(False, f"tinker-cookbook cannot be imported: {last_line}", "python -c 'import tinker_cookbook'")
         return
     for name, why in problems.items():
-        yield Answer(False, f"{name} cannot be traced: {why}", newest)
+        yield Verdict(False, f"{name} cannot be traced: {why}", newest)
     if changed:
-        yield Answer(True, f"install() fits: {len(changed)} modules of tinker-cookbook are traced")
+        yield Verdict(True, f"install() fits: {len(changed)} modules of tinker-cookbook are traced")

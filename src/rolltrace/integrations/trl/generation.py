@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import rolltrace
-from rolltrace.capture import Row, RowSpan
+from rolltrace.capture import BatchRow, RowSpan
 from rolltrace.integrations.trl.coordinates import Position, coordinates_of
 
 _NOT_COLUMNS = frozenset({"prompt", "completion", "completion_ids"})
@@ -52,7 +52,7 @@ class Generation:
         self._first = position.rank * len(inputs)
         tags: dict[str, Any] = {"rank": position.rank} if trainer.accelerator.num_processes > 1 else {}
         self.rows = [
-            Row(rolltrace.rollout_trace_attr(sample, step, number, "rollout", self.validate, **tags))
+            BatchRow(rolltrace.rollout_trace_attr(sample, step, number, "rollout", self.validate, **tags))
             for sample, number in coordinates_of(inputs, position)
         ]
         self._policy = Policy(trainer.processing_class)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import rolltrace
 from rolltrace._guard import caught
-from rolltrace.capture import Row
+from rolltrace.capture import BatchRow
 
 if TYPE_CHECKING:
     from rolltrace.integrations.trl.generation import Generation
@@ -80,7 +80,7 @@ def _traced_async(generation: Generation, row: int, name: str, function: Callabl
     return call
 
 
-async def _awaited(inside: Row, name: str, arguments: Mapping[str, Any], coroutine: Any) -> Any:
+async def _awaited(inside: BatchRow, name: str, arguments: Mapping[str, Any], coroutine: Any) -> Any:
     @rolltrace.rollout_trace_op(name=name, kind="tool", inputs=lambda given: given["arguments"])
     async def run(arguments: Mapping[str, Any], coroutine: Any) -> Any:
         return await coroutine
@@ -92,7 +92,7 @@ async def _awaited(inside: Row, name: str, arguments: Mapping[str, Any], corouti
 class Resets:
     """The environments of a batch, while TRL resets them: one after the other, in the order of the rows."""
 
-    def __init__(self, trainer: Any, rows: list[Row]) -> None:
+    def __init__(self, trainer: Any, rows: list[BatchRow]) -> None:
         self._trainer = trainer
         self._rows = iter(rows)
         self._is_resetting = False

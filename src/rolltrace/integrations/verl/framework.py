@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
-from rolltrace._frameworks import Answer, ConfigKeys, Framework
+from rolltrace._frameworks import ConfigKeys, Framework, Verdict
 
 PLUGIN = "rolltrace.integrations.verl.plugin"
 
 
-def examine() -> Iterator[Answer]:
+def examine() -> Iterator[Verdict]:
     """For `rolltrace doctor --verl`."""
     from rolltrace.integrations.verl import report  # only when it is asked for
 

@@ -35,14 +35,14 @@ SCHEMES = ("s3", "s3a", "gs", "az", "abfs", "abfss", "file")
 _PACKAGES = ("deltalake", "obstore")
 
 
-class Place(NamedTuple):
+class LakeAddress(NamedTuple):
     """One lake."""
 
     url: str
     """Without a slash at its end; the path of a folder as it is."""
 
     @classmethod
-    def of(cls, text: str | os.PathLike[str]) -> Place:
+    def of(cls, text: str | os.PathLike[str]) -> LakeAddress:
         """The lake at this address.
 
         Raises:

@@ -23,7 +23,7 @@ from rolltrace.record import NOTHING, OpKind
 T = TypeVar("T")
 
 
-class Row:
+class BatchRow:
     """A trajectory that is open beside others, until `close`."""
 
     def __init__(self, entry: rollout_trace_attr) -> None:
@@ -88,7 +88,7 @@ def _call(name: str, kind: OpKind) -> Call:
     if call is None:
         if len(_calls) >= _MOST_CALLS:  # names that a model made up
             _calls.clear()
-        call = _calls[name, kind] = Call(_shape, name=name, kind=kind, inputs=lambda given: given["inputs"])
+        call = _calls[name, kind] = Call(_shape, name=name, kind=kind, inputs=lambda arguments: arguments["inputs"])
     return call
 
 

@@ -3,7 +3,7 @@
 import asyncio
 
 from rolltrace import rollout_trace_attr, rollout_trace_op
-from rolltrace.capture import Row, scope
+from rolltrace.capture import BatchRow, scope
 from rolltrace.testing import Recording
 
 
@@ -13,7 +13,7 @@ def look(where: int) -> int:
 
 
 def test_rows_are_open_side_by_side_and_leave_the_caller_where_it_was(traced: Recording) -> None:
-    rows = [Row(rollout_trace_attr(number)) for number in range(3)]
+    rows = [BatchRow(rollout_trace_attr(number)) for number in range(3)]
     assert scope.current.get() is None
     for number in (2, 0, 1):
         assert rows[number].run(look, number) == number
@@ -25,7 +25,7 @@ def test_rows_are_open_side_by_side_and_leave_the_caller_where_it_was(traced: Re
 
 
 def test_an_op_ends_when_it_stopped_and_not_when_its_result_is_known(traced: Recording) -> None:
-    row = Row(rollout_trace_attr(7))
+    row = BatchRow(rollout_trace_attr(7))
     span = row.begin("generate", "llm", {"prompt_ids": [1, 2]})
     span.stop()
     later = row.begin("later", "other", None)
@@ -41,7 +41,7 @@ def test_an_op_ends_when_it_stopped_and_not_when_its_result_is_known(traced: Rec
 
 
 def test_a_failure_ends_the_op_and_the_row(traced: Recording) -> None:
-    row = Row(rollout_trace_attr(7))
+    row = BatchRow(rollout_trace_attr(7))
     failure = KeyError("gone")
     row.begin("generate", "llm", None).failed(failure)
     row.close(failure)
@@ -50,7 +50,7 @@ def test_a_failure_ends_the_op_and_the_row(traced: Recording) -> None:
 
 
 def test_a_task_of_another_loop_can_be_inside_a_row(traced: Recording) -> None:
-    row = Row(rollout_trace_attr(7))
+    row = BatchRow(rollout_trace_attr(7))
 
     async def work() -> None:
         row.enter()
@@ -63,7 +63,7 @@ def test_a_task_of_another_loop_can_be_inside_a_row(traced: Recording) -> None:
 
 
 def test_nothing_is_recorded_of_a_row_that_is_not_traced(traced: Recording) -> None:
-    row = Row(rollout_trace_attr(7, trace=False))
+    row = BatchRow(rollout_trace_attr(7, trace=False))
     span = row.begin("generate", "llm", None)
     span.stop()
     span.gave(1)

@@ -8,7 +8,7 @@ import pytest
 
 import rolltrace
 from rolltrace.errors import ConfigError, StoreError
-from rolltrace.lake import Place
+from rolltrace.lake import LakeAddress
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ from rolltrace.lake import Place
     ],
 )
 def test_an_address_is_understood(address: str, url: str) -> None:
-    assert Place.of(address).url == url
+    assert LakeAddress.of(address).url == url
 
 
 @pytest.mark.parametrize(
@@ -36,12 +36,12 @@ def test_an_address_is_understood(address: str, url: str) -> None:
 )
 def test_what_is_no_address_is_refused_without_repeating_a_secret(address: str, problem: str) -> None:
     with pytest.raises(ConfigError, match=problem) as refused:
-        Place.of(address)
+        LakeAddress.of(address)
     assert "secret" not in str(refused.value)
 
 
 def test_files_about_two_lakes_have_two_names() -> None:
-    assert Place.of("s3://bucket/a-b").name != Place.of("s3://bucket/a/b").name
+    assert LakeAddress.of("s3://bucket/a-b").name != LakeAddress.of("s3://bucket/a/b").name
 
 
 def test_rollouts_are_not_recorded_into_an_address(tmp_path: Path) -> None:
