@@ -34,7 +34,7 @@ for sample, n in order:
 """
 
 
-@settings(max_examples=nightly(100, 6), deadline=None)
+@settings(max_examples=nightly(100, 3), deadline=None)
 @given(
     order=st.permutations([(sample, n) for sample in SAMPLES for n in range(GROUP)]),
     limit=st.integers(1, 7),
@@ -52,7 +52,7 @@ def test_the_order_of_arrival_does_not_matter(order: list[tuple[Any, int]], limi
         assert lost(store) == len(order) - len(kept(store))
 
 
-@settings(max_examples=nightly(500, 40), deadline=None)
+@settings(max_examples=nightly(500, 20), deadline=None)
 @given(
     order=st.permutations([(sample, n) for sample in range(12) for n in range(2)]),
     limit=st.integers(0, 13),

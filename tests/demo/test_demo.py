@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 import rolltrace
+from rolltrace.cli import main
 from rolltrace.query import Store
 from tests.recorded_demo import PRINTED, recorded_demo
 
@@ -87,34 +89,43 @@ def test_everything_is_traced(store: Store) -> None:
     assert [message["role"] for message in trajectory.conversation][:3] == ["system", "user", "assistant"]
 
 
-def test_the_same_seed_makes_the_same_tokens_and_rewards(tmp_path: Path) -> None:
-    def tokens(name: str, *options: str) -> list[dict[str, Any]]:
-        run_demo(tmp_path / name, "--steps", "1", *options)
-        return (
-            rolltrace.open(tmp_path / name)
-            .sql(
-                "SELECT step, sample_index, rollout_n, validate, response_ids, logprobs FROM spans "
-                "WHERE name = 'agent_loop' ORDER BY ALL"
-            )
-            .rows()
-        )
-
-    first = tokens("first")
-    assert first == tokens("again")
-    assert len(first) == 64 + 24
-    assert first != tokens("other", "--seed", "2")
+def drawn(store: Store, steps: int) -> dict[tuple[Any, ...], Any]:
+    """The tokens of each whole training rollout of the first steps, by its coordinates."""
+    rows = store.sql(
+        "SELECT step, sample_index, rollout_n, response_ids, logprobs FROM spans "
+        f"WHERE name = 'agent_loop' AND NOT validate AND step <= {steps} AND response_ids IS NOT NULL"
+    )
+    return {
+        (row["step"], row["sample_index"], row["rollout_n"]): (row["response_ids"], row["logprobs"]) for row in rows
+    }
 
 
-def test_the_commands_it_names_work(printed: tuple[Path, str]) -> None:
+def test_the_same_seed_makes_the_same_tokens_and_rewards(store: Store, tmp_path: Path) -> None:
+    run_demo(tmp_path / "again", "--steps", "3")  # a worker is killed in the second, so the third is another
+    again, first = drawn(rolltrace.open(tmp_path / "again"), 2), drawn(store, 2)
+    assert [len(first), len(again)] == [2 * 64, 2 * 64 - 1]
+    assert again.items() <= first.items()
+    run_demo(tmp_path / "other", "--steps", "1", "--seed", "2")
+    other = drawn(rolltrace.open(tmp_path / "other"), 1)
+    assert len(other) == 64 - 1
+    assert any(first[place] != tokens for place, tokens in other.items())
+
+
+def test_the_commands_it_names_work(
+    printed: tuple[Path, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(printed[0].parent)
     named = re.findall(r"^  (.*rolltrace (plot|diff|view) .*)$", printed[1], re.MULTILINE)
     assert [name for _, name in named] == ["plot", "diff", "view"]
-    for command, name in named:
-        if name != "view":
-            done = subprocess.run(
-                command, shell=True, capture_output=True, text=True, check=False, cwd=printed[0].parent
-            )
-            assert (done.returncode, done.stderr) == (0, "")
-            assert "verified" in done.stdout
+    (plot, _), (diff, _), _ = named
+    done = subprocess.run(plot, shell=True, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "verified" in done.stdout
+    program, *words = shlex.split(diff)
+    assert program == shlex.split(plot)[0]
+    assert main(words) == 0
+    shown = capsys.readouterr()
+    assert ("verified" in shown.out, shown.err) == (True, "")
 
 
 def test_no_steps_are_refused() -> None:

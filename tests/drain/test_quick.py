@@ -96,7 +96,7 @@ def plain(fields: dict[str, Any]) -> str:
     return repr(values)  # in which NaN is NaN
 
 
-@settings(max_examples=nightly(1000, 40), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=nightly(1000, 15), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(ops(), min_size=1, max_size=4))
 def test_a_record_has_the_same_rows_by_the_short_way_and_by_the_long_one(
     tmp_path_factory: pytest.TempPathFactory, records: list[Record]
@@ -125,7 +125,7 @@ def test_an_op_without_anything_unusual_goes_the_short_way(tmp_path: Path) -> No
         assert quick.values(op(outputs)) is None, outputs
 
 
-@settings(max_examples=nightly(1000, 60), deadline=None)
+@settings(max_examples=nightly(1000, 25), deadline=None)
 @given(payloads)
 def test_json_is_the_same_whether_the_value_was_copied_for_it_or_not(value: Any) -> None:
     clean = Redactor().clean_json(value)

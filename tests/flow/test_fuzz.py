@@ -37,7 +37,7 @@ from tests.hostile import META, Extension, Packed, Pairs, pack, unpack, write_se
 from tests.nightly import nightly
 
 ROUNDS = nightly(200, 1)
-MUTANTS = nightly(1100, 150)
+MUTANTS = nightly(1100, 80)
 CONTROLS = 6
 TABLES = ("trajectories", "spans", "transitions", "scores", "notes", "flags", "texts", "losses")
 
@@ -321,7 +321,7 @@ def ask_everything(store: Path, chance: random.Random) -> None:
     for table in ("spans", "scores", "transitions", "flags", "latest_scores"):
         run("sql", f"SELECT * FROM {table}", store, "--json")
     ids = [row["trajectory_id"] for row in open_store(store).trajectories().rows()]
-    for each in chance.sample(ids, 2):
+    for each in chance.sample(ids, nightly(2, 1)):
         run("show", each, store)
         for part in ("--tokens", "--transitions", "--json"):
             run("show", each, store, "--full", part)
@@ -335,7 +335,7 @@ def export_everything(store: Store, folder: Path) -> None:
             assert form.write_folder(select(store), folder / name).written == len(chosen.rows)
         elif name != "html":
             assert not any("cannot" in reason for reason in form.write(select(store), io.StringIO()).skipped)
-    few = [row["trajectory_id"] for row in chosen.rows[:: max(1, len(chosen.rows) // 6)]][:8]
+    few = [row["trajectory_id"] for row in chosen.rows[:: max(1, len(chosen.rows) // 6)]][: nightly(8, 3)]
     for ids in (few, few[:1]):
         done = EXPORTS["html"].write(select(store, trajectory_ids=ids), io.StringIO())
         assert (done.written, dict(done.skipped)) == (len(ids), {})

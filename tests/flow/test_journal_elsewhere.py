@@ -151,11 +151,12 @@ def test_a_store_whose_file_system_has_no_locks(tmp_path: Path, drain: str) -> N
         arguments, env={**variables, "ROLLTRACE_JOURNAL": str(journals)}, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
-    for words in (["drain", "--once"], ["doctor"], ["stats"]):
-        told = subprocess.run(
-            [sys.executable, "-m", "rolltrace", *words, str(store)], env=variables, capture_output=True, text=True
-        )
-        assert told.returncode == 0, told.stdout + told.stderr
+    commands = (
+        "import sys\nfrom rolltrace.cli import main\n"
+        "for words in (['drain', '--once'], ['doctor'], ['stats']): assert main([*words, sys.argv[1]]) == 0, words\n"
+    )
+    told = subprocess.run([sys.executable, "-c", commands, str(store)], env=variables, capture_output=True, text=True)
+    assert told.returncode == 0, told.stdout + told.stderr
     assert samples(store) == [0, 1, 2]
 
 

@@ -94,10 +94,6 @@ def take(store: Path, host: str = "beta", *, dead_sec: float = 0.0, clock_sec: f
     return int(done.stdout)
 
 
-def on(host: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command(host, "-m", "rolltrace", *arguments), cwd=ROOT, capture_output=True, text=True)
-
-
 @pytest.mark.parametrize("clock_sec", [-600.0, 600.0])
 def test_a_host_that_shows_itself_keeps_the_lease_whatever_the_clocks_say(store: Path, clock_sec: float) -> None:
     with holder(store, clock_sec=clock_sec) as alpha:
@@ -123,20 +119,22 @@ def test_a_lease_that_was_given_back_can_be_had_at_once(store: Path) -> None:
     assert take(store, "alpha", dead_sec=120.0) == 3, "of this host nobody else is left"
 
 
-def test_commands_name_the_host_that_does_it(store: Path) -> None:
-    with holder(store, clock_sec=-300.0):
-        refused = on("beta", "compact", str(store))
-        assert refused.returncode == 1
-        assert "alpha-" in refused.stderr
-        assert "does this for all hosts (epoch 1, taken " in refused.stderr
-        shown = on("beta", "stats", str(store), "--json")
-        (lease,) = json.loads(shown.stdout)["leases"]
+def test_commands_name_the_host_that_does_it(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with holder(store, clock_sec=-300.0):  # on another host than this one
+        assert main(["compact", str(store)]) == 1
+        refused = capsys.readouterr().err
+        assert "alpha-" in refused
+        assert "does this for all hosts (epoch 1, taken " in refused
+        main(["stats", str(store), "--json"])
+        (lease,) = json.loads(capsys.readouterr().out)["leases"]
         assert (lease["duty"], lease["epoch"], lease["looks_dead"]) == ("upkeep", 1, False)
         assert lease["host"].startswith("alpha-")
-        told = on("beta", "doctor", str(store)).stdout
-        assert "upkeep: epoch 1, taken 5m" in told
-    assert on("alpha", "compact", str(store)).returncode == 0
-    assert "leases       nobody has one" in on("beta", "doctor", str(store)).stdout
+        main(["doctor", str(store)])
+        assert "upkeep: epoch 1, taken 5m" in capsys.readouterr().out
+    compact = command("alpha", "-m", "rolltrace", "compact", str(store))
+    assert subprocess.run(compact, cwd=ROOT, capture_output=True).returncode == 0
+    main(["doctor", str(store)])
+    assert "leases       nobody has one" in capsys.readouterr().out
 
 
 def test_doctor_says_when_a_holder_looks_dead(store: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -65,7 +65,7 @@ def test_nothing_that_was_confirmed_is_lost_at_any_moment(
     assert len(blobs) == 12
     last = power.points()[-1]
     assert last - confirmed > 60
-    points = range(confirmed, last, nightly(1, 19))
+    points = range(confirmed, last, nightly(1, 37))
     for point in [*points, last]:
         after = power.after_cut(point, names=names) / "store"
         assert contents(after)[:2] == (rows, listed), f"after sync {point}"

@@ -16,7 +16,9 @@ import pytest
 import rolltrace
 from rolltrace.journal import Damage, Entry, SegmentReader, journal_files, read_journals
 from rolltrace.record import OpEnd, decode_value
+from tests.nightly import nightly
 
+FORKS = nightly(25, 8)
 WORKER = """
 import sys, time
 import rolltrace
@@ -75,7 +77,7 @@ def test_a_fork_while_another_thread_writes(tmp_path: Path, mode: str) -> None:
     for thread in threads:
         thread.start()
     children = []
-    for _ in range(25):
+    for _ in range(FORKS):
         child = os.fork()
         if child == 0:
             try:
@@ -85,13 +87,13 @@ def test_a_fork_while_another_thread_writes(tmp_path: Path, mode: str) -> None:
             finally:
                 os._exit(4)
         children.append(child)
-    assert [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children] == [0] * 25
+    assert [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children] == [0] * FORKS
     stop.set()
     for thread in threads:
         thread.join()
     rolltrace.shutdown()
     found = Counter(decode_value(op.outputs) for op in ops(tmp_path))
-    assert all(found[1_000_000 + number] == 25 for number in range(20))
+    assert all(found[1_000_000 + number] == FORKS for number in range(20))
     assert sum(found[n] for n in range(1_000_000)) == sum(counts)
 
 

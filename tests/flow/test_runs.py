@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -74,10 +75,15 @@ def drained(store: Path) -> Store:
     return open_store(store)
 
 
+def attempts(store: Path, count: int) -> None:
+    """So many runs of one script."""
+    for at in range(count):
+        train(store, [1], f"attempt {at}", reward=float(at))
+
+
 @pytest.mark.parametrize("is_drained", [False, True])
-def test_three_runs_of_one_script_are_not_mixed(tmp_path: Path, is_drained: bool) -> None:
-    for at in range(3):
-        train(tmp_path, [1], f"attempt {at}", reward=float(at))
+def test_three_runs_of_one_script_are_not_mixed(tmp_path: Path, copied: Callable[..., Path], is_drained: bool) -> None:
+    copied(tmp_path, attempts, 3)
     store = drained(tmp_path) if is_drained else open_store(tmp_path)
     groups = store.groups(step=1)
     assert [(row["size"], row["mean"], row["min"], row["superseded"]) for row in groups] == [(4, 2.5, 2.0, False)] * 2
@@ -95,9 +101,8 @@ def test_three_runs_of_one_script_are_not_mixed(tmp_path: Path, is_drained: bool
     assert (row["trajectories"], row["superseded"], row["runs"]) == (8, 16, 3)
 
 
-def test_a_run_can_be_asked_for(tmp_path: Path) -> None:
-    for at in range(2):
-        train(tmp_path, [1], f"attempt {at}", reward=float(at))
+def test_a_run_can_be_asked_for(tmp_path: Path, copied: Callable[..., Path]) -> None:
+    copied(tmp_path, attempts, 2)
     store = open_store(tmp_path)
     first, second = store.runs().rows()
     assert (first["superseded"], second["superseded"]) == (8, 0)
@@ -262,9 +267,8 @@ def test_a_launcher_says_which_job_it_is(environment: dict[str, str], run: str |
     assert of_launcher(environment) == run
 
 
-def test_the_command_line_tells_of_older_runs_and_shows_them(tmp_path: Path) -> None:
-    for at in range(3):
-        train(tmp_path, [1], f"attempt {at}", reward=float(at))
+def test_the_command_line_tells_of_older_runs_and_shows_them(tmp_path: Path, copied: Callable[..., Path]) -> None:
+    copied(tmp_path, attempts, 3)
     hint = "16 trajectories of 2 older runs hidden; show them with --all-runs or --run ID"
     groups = cli("groups", tmp_path, "--step", 1, "--json")
     assert [json.loads(line)["size"] for line in groups.stdout.splitlines()] == [4, 4]
@@ -288,9 +292,8 @@ def test_the_command_line_tells_of_older_runs_and_shows_them(tmp_path: Path) -> 
     assert cli("sql", "select 1 from trajectories where not superseded", "--store", tmp_path).stderr == ""
 
 
-def test_an_older_trajectory_can_be_exported_by_its_id(tmp_path: Path) -> None:
-    for at in range(2):
-        train(tmp_path, [1], f"attempt {at}")
+def test_an_older_trajectory_can_be_exported_by_its_id(tmp_path: Path, copied: Callable[..., Path]) -> None:
+    copied(tmp_path, attempts, 2)
     older = open_store(tmp_path).trajectories(where="superseded = true").rows()[0]["trajectory_id"]
     exported = cli("export", "jsonl", "--trajectory", older, "--store", tmp_path).stdout
     assert json.loads(exported)["trajectory_id"] == older

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -78,17 +78,22 @@ def start(store: Path, **settings: Any) -> None:
     rolltrace.init("p", "e", "rolltrace", store=store, **{"drain": "off", "token2text": True, **settings})
 
 
-@pytest.fixture(params=["undrained", "drained"])
-def read(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], Trajectory]:
-    """Ends tracing, and reads a trajectory back."""
+Read = Callable[[str], Iterator[Trajectory]]
 
-    def trajectory(trajectory_id: str) -> Trajectory:
+
+@pytest.fixture
+def read(tmp_path: Path) -> Read:
+    """Ends tracing, and reads a trajectory back: from its journal, and once more when that is drained."""
+
+    def trajectories(trajectory_id: str) -> Iterator[Trajectory]:
         rolltrace.shutdown()
-        if request.param == "drained":
-            drain(tmp_path)
-        return open_store(tmp_path).trajectory(trajectory_id)
+        store = open_store(tmp_path)
+        yield store.trajectory(trajectory_id)
+        drain(tmp_path)
+        store.refresh()
+        yield store.trajectory(trajectory_id)
 
-    return trajectory
+    return trajectories
 
 
 def only_op(trajectory: Trajectory) -> Op:
@@ -96,75 +101,71 @@ def only_op(trajectory: Trajectory) -> Op:
     return op
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-def test_a_model_call_has_its_text_whatever_its_output_is(
-    tmp_path: Path, byte_level: Tokenizer, read: Callable[[str], Trajectory], shape: str
-) -> None:
+def test_a_model_call_has_its_text_whatever_its_output_is(tmp_path: Path, byte_level: Tokenizer, read: Read) -> None:
     start(tmp_path)
-    loop = Loop(byte_level, SHAPES[shape])
     with rolltrace.rollout_trace_attr(1, step=1) as handle:
-        loop.generate(loop.ids(PROMPT))
-    op = only_op(read(handle.id))
-    assert (op.prompt_text, op.response_text) == (PROMPT, REPLY)
+        for shape in SHAPES.values():
+            loop = Loop(byte_level, shape)
+            loop.generate(loop.ids(PROMPT))
+    for trajectory in read(handle.id):
+        texts = [(op.prompt_text, op.response_text) for op in trajectory.ops]
+        assert dict(zip(SHAPES, texts, strict=True)) == dict.fromkeys(SHAPES, (PROMPT, REPLY))
 
 
 async def test_a_whole_agent_loop_has_its_text_and_so_have_its_model_calls(
-    tmp_path: Path, byte_level: Tokenizer, read: Callable[[str], Trajectory]
+    tmp_path: Path, byte_level: Tokenizer, read: Read
 ) -> None:
     start(tmp_path)
     with rolltrace.rollout_trace_attr(1, step=1) as handle:
         await Loop(byte_level).run()
-    run = only_op(read(handle.id))
-    (generate,) = run.children
-    assert (run.prompt_text, run.response_text) == (PROMPT, REPLY)
-    assert (generate.prompt_text, generate.response_text) == (PROMPT, REPLY)
+    for trajectory in read(handle.id):
+        run = only_op(trajectory)
+        (generate,) = run.children
+        assert (run.prompt_text, run.response_text) == (PROMPT, REPLY)
+        assert (generate.prompt_text, generate.response_text) == (PROMPT, REPLY)
 
 
-def test_every_token_has_its_piece(tmp_path: Path, byte_level: Tokenizer, read: Callable[[str], Trajectory]) -> None:
+def test_every_token_has_its_piece(tmp_path: Path, byte_level: Tokenizer, read: Read) -> None:
     start(tmp_path)
     loop = Loop(byte_level)
     with rolltrace.rollout_trace_attr(1, step=1) as handle:
         loop.generate(loop.ids(PROMPT))
-    (tokens,) = read(handle.id).tokens
-    assert tokens.prompt_pieces is not None
-    assert tokens.response_pieces is not None
-    assert "".join(tokens.prompt_pieces) == PROMPT
-    assert "".join(tokens.response_pieces) == REPLY
-    assert tokens.prompt_pieces[0] == "<|im_start|>"
-    assert [len(tokens.prompt_pieces), len(tokens.response_pieces)] == [len(loop.ids(PROMPT)), len(loop.ids(REPLY))]
+    for trajectory in read(handle.id):
+        (tokens,) = trajectory.tokens
+        assert tokens.prompt_pieces is not None
+        assert tokens.response_pieces is not None
+        assert "".join(tokens.prompt_pieces) == PROMPT
+        assert "".join(tokens.response_pieces) == REPLY
+        assert tokens.prompt_pieces[0] == "<|im_start|>"
+        lengths = [len(tokens.prompt_pieces), len(tokens.response_pieces)]
+        assert lengths == [len(loop.ids(PROMPT)), len(loop.ids(REPLY))]
 
 
-@pytest.mark.parametrize("name", ["metaspace", "unigram"])
-def test_a_tokenizer_that_is_not_byte_level_is_decoded_too(
-    tmp_path: Path, request: pytest.FixtureRequest, read: Callable[[str], Trajectory], name: str
+def test_tokenizers_that_are_not_byte_level_are_decoded_too(
+    tmp_path: Path, metaspace: Tokenizer, unigram: Tokenizer, read: Read
 ) -> None:
     start(tmp_path)
-    loop = Loop(request.getfixturevalue(name))
     with rolltrace.rollout_trace_attr(1, step=1) as handle:
-        loop.generate(loop.ids("the quick 你好 fox"), "jumps 🎉")
-    op = only_op(read(handle.id))
-    assert op.prompt_text == "the quick 你好 fox"
-    assert op.response_text is not None
-    assert op.response_text.strip() == "jumps 🎉"
+        for loop in (Loop(metaspace), Loop(unigram)):
+            loop.generate(loop.ids("the quick 你好 fox"), "jumps 🎉")
+    for trajectory in read(handle.id):
+        texts = [(op.prompt_text, str(op.response_text).strip()) for op in trajectory.ops]
+        assert texts == [("the quick 你好 fox", "jumps 🎉")] * 2
 
 
-def test_a_tokenizer_that_can_only_decode_gives_its_text_later(
-    tmp_path: Path, read: Callable[[str], Trajectory]
-) -> None:
+def test_a_tokenizer_that_can_only_decode_gives_its_text_later(tmp_path: Path, read: Read) -> None:
     start(tmp_path)
     loop = Loop(Letters())
     with rolltrace.rollout_trace_attr(1, step=1) as handle:
         loop.generate(loop.ids(PROMPT))
-    trajectory = read(handle.id)
-    op = only_op(trajectory)
-    assert (op.prompt_text, op.response_text) == (PROMPT, REPLY)
-    assert trajectory.tokens[0].response_pieces == list(REPLY)
-    assert "no_text" not in trajectory.flags
+    for trajectory in read(handle.id):
+        op = only_op(trajectory)
+        assert (op.prompt_text, op.response_text) == (PROMPT, REPLY)
+        assert trajectory.tokens[0].response_pieces == list(REPLY)
+        assert "no_text" not in trajectory.flags
 
 
-def test_a_tokenizer_that_cannot_decode_leaves_ids_and_a_flag(
-    tmp_path: Path, read: Callable[[str], Trajectory]
-) -> None:
+def test_a_tokenizer_that_cannot_decode_leaves_ids_and_a_flag(tmp_path: Path, read: Read) -> None:
     class Failing(Letters):
         def decode(self, ids: list[int]) -> str:
             raise ValueError("unknown token")
@@ -173,19 +174,19 @@ def test_a_tokenizer_that_cannot_decode_leaves_ids_and_a_flag(
     loop = Loop(Failing())
     with rolltrace.rollout_trace_attr(1, step=1) as handle:
         loop.generate(loop.ids("hi"), "yes")
-    trajectory = read(handle.id)
-    op = only_op(trajectory)
-    assert (op.prompt_text, op.response_text) == (None, None)
-    assert trajectory.tokens[0].response_ids == list(map(ord, "yes"))
-    assert trajectory.tokens[0].response_pieces is None
-    assert trajectory.flags == ["no_text"]
-    assert trajectory.findings[0]["detail"] == {"reason": "ValueError: unknown token"}
-    assert open_store(tmp_path).losses().rows()[0]["reason"] == "text_failed"
+    for trajectory in read(handle.id):
+        op = only_op(trajectory)
+        assert (op.prompt_text, op.response_text) == (None, None)
+        assert trajectory.tokens[0].response_ids == list(map(ord, "yes"))
+        assert trajectory.tokens[0].response_pieces is None
+        assert trajectory.flags == ["no_text"]
+        assert trajectory.findings[0]["detail"] == {"reason": "ValueError: unknown token"}
+        assert open_store(tmp_path).losses().rows()[0]["reason"] == "text_failed"
 
 
 @pytest.mark.parametrize("given", ["object", "file", "folder"])
 def test_the_tokenizer_given_to_init_serves_ops_that_have_none(
-    tmp_path: Path, byte_level: Tokenizer, read: Callable[[str], Trajectory], given: str
+    tmp_path: Path, byte_level: Tokenizer, read: Read, given: str
 ) -> None:
     (tmp_path / "model").mkdir()
     byte_level.save(str(tmp_path / "model" / "tokenizer.json"))
@@ -198,32 +199,30 @@ def test_the_tokenizer_given_to_init_serves_ops_that_have_none(
 
     with rolltrace.rollout_trace_attr(1, step=1) as handle:
         generate(byte_level.encode(PROMPT).ids)
-    op = only_op(read(handle.id))
-    assert (op.prompt_text, op.response_text) == (PROMPT, REPLY)
+    for trajectory in read(handle.id):
+        op = only_op(trajectory)
+        assert (op.prompt_text, op.response_text) == (PROMPT, REPLY)
 
 
-@pytest.mark.parametrize(
-    ("prompt", "reply"),
-    [([], []), ([1 << 40], [5]), ([-3, 5], []), (None, [5]), ([5], None), ("no ids", [5])],
-)
-def test_strange_tokens_are_no_error(
-    tmp_path: Path, byte_level: Tokenizer, read: Callable[[str], Trajectory], prompt: Any, reply: Any
-) -> None:
+def test_strange_tokens_are_no_error(tmp_path: Path, byte_level: Tokenizer, read: Read) -> None:
+    cases: list[tuple[Any, Any]] = [
+        ([], []), ([1 << 40], [5]), ([-3, 5], []), (None, [5]), ([5], None), ("no ids", [5]),
+    ]  # fmt: skip
     start(tmp_path, tokenizer=byte_level)
 
     @rolltrace.rollout_trace_op(kind="llm")
-    def generate(prompt_ids: Any) -> dict[str, Any]:
-        return {"token_ids": reply}
+    def generate(prompt_ids: Any, number: int) -> dict[str, Any]:
+        return {"token_ids": cases[number][1]}
 
     with rolltrace.rollout_trace_attr(1, step=1) as handle:
-        generate(prompt)
-    op = only_op(read(handle.id))
-    assert op.response_text == (None if reply is None else byte_level.decode(reply))
+        for number, (prompt, _) in enumerate(cases):
+            generate(prompt, number)
+    for trajectory in read(handle.id):
+        texts = [op.response_text for op in trajectory.ops]
+        assert texts == [None if reply is None else byte_level.decode(reply) for _, reply in cases]
 
 
-def test_a_failed_call_has_the_text_of_its_prompt(
-    tmp_path: Path, byte_level: Tokenizer, read: Callable[[str], Trajectory]
-) -> None:
+def test_a_failed_call_has_the_text_of_its_prompt(tmp_path: Path, byte_level: Tokenizer, read: Read) -> None:
     start(tmp_path, tokenizer=byte_level)
 
     @rolltrace.rollout_trace_op(kind="llm")
@@ -232,8 +231,9 @@ def test_a_failed_call_has_the_text_of_its_prompt(
 
     with rolltrace.rollout_trace_attr(1, step=1) as handle, pytest.raises(TimeoutError):
         generate(byte_level.encode(PROMPT).ids)
-    op = only_op(read(handle.id))
-    assert (op.prompt_text, op.response_text, op.status) == (PROMPT, None, "error")
+    for trajectory in read(handle.id):
+        op = only_op(trajectory)
+        assert (op.prompt_text, op.response_text, op.status) == (PROMPT, None, "error")
 
 
 def test_text_is_read_while_the_op_is_still_in_a_live_journal(tmp_path: Path, byte_level: Tokenizer) -> None:
@@ -347,38 +347,35 @@ def test_flush_leaves_all_text_in_the_store(tmp_path: Path, byte_level: Tokenize
     assert rows == [{"prompt_text": PROMPT, "response_text": REPLY}] * 2
 
 
-def test_text_is_found_by_filters_and_shown_as_conversation(
-    tmp_path: Path, byte_level: Tokenizer, read: Callable[[str], Trajectory]
-) -> None:
+def test_text_is_found_by_filters_and_shown_as_conversation(tmp_path: Path, byte_level: Tokenizer, read: Read) -> None:
     start(tmp_path)
     loop = Loop(byte_level)
     with rolltrace.rollout_trace_attr(1, step=1) as handle:
         first = loop.ids("Question one?")
         loop.generate(first, "Answer one.")
         loop.generate([*first, *loop.ids("Answer one."), *loop.ids(" And two?")], "Answer two.")
-    assert read(handle.id).conversation == [
-        {"role": "user", "content": "Question one?"},
-        {"role": "assistant", "content": "Answer one."},
-        {"role": "user", "content": " And two?"},
-        {"role": "assistant", "content": "Answer two."},
-    ]
-    store = open_store(tmp_path)
-    assert len(store.trajectories(where="text ~ 'answer TWO'").rows()) == 1
-    assert len(store.trajectories(where="text ~ 'answer three'").rows()) == 0
+    for trajectory in read(handle.id):
+        assert trajectory.conversation == [
+            {"role": "user", "content": "Question one?"},
+            {"role": "assistant", "content": "Answer one."},
+            {"role": "user", "content": " And two?"},
+            {"role": "assistant", "content": "Answer two."},
+        ]
+        store = open_store(tmp_path)
+        assert len(store.trajectories(where="text ~ 'answer TWO'").rows()) == 1
+        assert len(store.trajectories(where="text ~ 'answer three'").rows()) == 0
 
 
-def test_secrets_are_taken_out_of_the_text(
-    tmp_path: Path, byte_level: Tokenizer, read: Callable[[str], Trajectory]
-) -> None:
+def test_secrets_are_taken_out_of_the_text(tmp_path: Path, byte_level: Tokenizer, read: Read) -> None:
     secret = "sk-" + "a1" * 20
     start(tmp_path)
     loop = Loop(byte_level)
     with rolltrace.rollout_trace_attr(1, step=1) as handle:
         loop.generate(loop.ids(f"use {secret} now"), f"I use {secret}.")
-    trajectory = read(handle.id)
-    op, (tokens,) = only_op(trajectory), trajectory.tokens
-    assert op.prompt_text == "use [redacted: openai key, 43 chars] now"
-    assert op.response_text == "I use [redacted: openai key, 43 chars]."
-    assert tokens.prompt_pieces is not None
-    assert "".join(tokens.prompt_pieces) == op.prompt_text
-    assert "".join(tokens.response_pieces or ()) == op.response_text
+    for trajectory in read(handle.id):
+        op, (tokens,) = only_op(trajectory), trajectory.tokens
+        assert op.prompt_text == "use [redacted: openai key, 43 chars] now"
+        assert op.response_text == "I use [redacted: openai key, 43 chars]."
+        assert tokens.prompt_pieces is not None
+        assert "".join(tokens.prompt_pieces) == op.prompt_text
+        assert "".join(tokens.response_pieces or ()) == op.response_text

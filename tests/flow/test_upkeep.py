@@ -17,6 +17,7 @@ from rolltrace.keeper import upkeep as upkeep_module
 from rolltrace.keeper.upkeep import Upkeep
 from rolltrace.query.summary import summary_folder
 from rolltrace.store import compact, list_parts, remove_replaced
+from tests.nightly import nightly
 
 
 @rolltrace.rollout_trace_op
@@ -103,7 +104,7 @@ def test_readers_find_every_row_once_while_parts_are_merged(tmp_path: Path) -> N
         drainer.drain()
     assert len(list_parts(tmp_path)) > 30
     with Merging(tmp_path, 1.0) as merging:
-        for _ in range(6):
+        for _ in range(nightly(20, 4)):
             opened = rolltrace.open(tmp_path)
             assert len(opened.trajectories()) == 36
             (row,) = opened.sql("SELECT count(*) AS ops, count(DISTINCT op_id) AS different FROM spans").rows()

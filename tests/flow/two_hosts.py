@@ -24,11 +24,19 @@ from pathlib import Path
 from typing import Any
 
 import duckdb  # noqa: F401  (loaded once, before the forks)
-import pyarrow.parquet  # noqa: F401
+import pyarrow as pa
+import pyarrow.parquet
 
 import rolltrace
 import rolltrace.keeper.process
-import rolltrace.query
+from rolltrace.drain import Drainer
+from rolltrace.keeper.outbox import Outbox
+from rolltrace.keeper.pending import routed
+from rolltrace.keeper.policy import RetentionPolicy
+from rolltrace.keeper.retention import retain
+from rolltrace.keeper.sender import Sender
+from rolltrace.query import summarise_steps
+from rolltrace.store import Lease, compact, finish_pruning, finished_steps, prune, remove_leftovers, remove_replaced
 from tests.flow.host import become
 
 HOSTS = ("alpha", "beta")
@@ -134,15 +142,6 @@ class Shipping:
 
 def keep_house(store: Path, shipped: Path) -> None:
     """What a keeper and its sender do, from draining to sending."""
-    from rolltrace.drain import Drainer
-    from rolltrace.keeper.outbox import Outbox
-    from rolltrace.keeper.pending import routed
-    from rolltrace.keeper.policy import RetentionPolicy
-    from rolltrace.keeper.retention import retain
-    from rolltrace.keeper.sender import Sender
-    from rolltrace.query import summarise_steps
-    from rolltrace.store import Lease, compact, finish_pruning, finished_steps, prune, remove_leftovers, remove_replaced
-
     lease = Lease(store, dead_sec=0.0)
     drainer = Drainer(store)
     with drainer.working() as alone:
@@ -165,7 +164,7 @@ def keep_house(store: Path, shipped: Path) -> None:
     with outbox.sending() as alone:
         assert alone
         sender = Sender(opened, outbox, Shipping(shipped))
-        sender._most = 4  # several batches
+        sender._most = 8  # several batches
         while (pending := routed(opened, outbox, quiet_sec=-1e9)).total:
             sender.send(pending)
     lease.release()
@@ -210,6 +209,7 @@ def check(store: Path, shipped: Path, killed: bool) -> None:
 
 
 def main(folder: Path, every: int, kill: bool = False, first: int = 1) -> None:
+    pa.array([1])  # loads pandas if it is installed: once, before the forks
     before = folder / "before"
     for host in HOSTS:
         finish(on_host(host, lambda host=host: first_run(before, host)))  # type: ignore[misc]
@@ -246,8 +246,6 @@ def main(folder: Path, every: int, kill: bool = False, first: int = 1) -> None:
 
 def first_run(store: Path, host: str) -> None:
     """What a host has brought already, and what it has not drained yet."""
-    from rolltrace.drain import Drainer
-
     record(store, host, 10_000)
     drainer = Drainer(store)
     with drainer.working():

@@ -28,6 +28,7 @@ from rolltrace.record import ArraySummary, Cut, Opaque, Snapshotter, decode_valu
 from rolltrace.record.bounded import BoundedEncoder, TooLong
 
 MAX_BYTES = 1 << 20
+FEW_BYTES = 1 << 16
 
 
 @dataclasses.dataclass
@@ -79,9 +80,9 @@ def shared(kind: str, levels: int) -> Any:
 
 @pytest.mark.parametrize(("kind", "levels"), [("list", 28), *((kind, 60) for kind in KINDS)])
 def test_structure_shared_at_every_level_is_cut(kind: str, levels: int) -> None:
-    snapshotter = Snapshotter(max_bytes=MAX_BYTES)
+    snapshotter = Snapshotter(max_bytes=FEW_BYTES)
     raw = snapshotter.take({"before": 1, "value": shared(kind, levels), "after": 2})
-    assert len(raw) <= MAX_BYTES
+    assert len(raw) <= FEW_BYTES
     found = decode_value(raw)
     assert (found["before"], found["after"]) == (1, 2)
     assert snapshotter.cuts
@@ -89,8 +90,8 @@ def test_structure_shared_at_every_level_is_cut(kind: str, levels: int) -> None:
 
 @pytest.mark.parametrize("beside", [object(), "\ud800", 1 << 70], ids=["object", "surrogate", "integer"])
 def test_shared_structure_beside_what_must_be_converted_is_cut(beside: Any) -> None:
-    raw = Snapshotter(max_bytes=MAX_BYTES).take([beside, shared("list", 60), "after"])
-    assert len(raw) <= MAX_BYTES
+    raw = Snapshotter(max_bytes=FEW_BYTES).take([beside, shared("list", 60), "after"])
+    assert len(raw) <= FEW_BYTES
 
 
 def test_what_is_shared_and_still_fits_is_kept_whole() -> None:

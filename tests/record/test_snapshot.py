@@ -90,8 +90,8 @@ def same(found: Any, value: Any) -> bool:
     return type(found) is type(value) and bool(found == value)
 
 
-generated = settings(max_examples=nightly(5000, 400), deadline=None, derandomize=True, database=None)
-fewer = settings(generated, max_examples=nightly(2000, 150))
+generated = settings(max_examples=nightly(5000, 150), deadline=None, derandomize=True, database=None)
+fewer = settings(generated, max_examples=nightly(2000, 60))
 
 
 @generated

@@ -28,6 +28,7 @@ from rolltrace.store import (
     write_part,
 )
 from tests.draining import rows
+from tests.nightly import nightly
 
 
 @pytest.fixture
@@ -207,7 +208,7 @@ def test_killed_at_any_moment_and_done_again_gives_the_same(
         spans = [{**where, "trajectory_id": name, "op_id": part} for name in "cd"]
         write_part(store, Partition("p", "e", 2), SPANS, f"w-00000{part}", spans)
     copies = tmp_path_factory.mktemp("copies")
-    for operation in range(1, 100):
+    for operation in range(1 + whole, 100, nightly(1, 3)):
         copy = Path(shutil.copytree(store, copies / str(operation)))
         with killed_at(operation, monkeypatch) as done:
             prune(copy, {"a", "c", "d"}, whole=whole, reason="retention")

@@ -19,6 +19,7 @@ from rolltrace.errors import MissingExtraError
 from rolltrace.record.growing import Decoded, Growing
 from rolltrace.text import pages
 from rolltrace.text.detokenize import ByteLevel, Detokenizer, load_detokenizer
+from tests.nightly import nightly
 
 TEXT = "What is 强化学习? 🎉 <|im_end|> naïve"
 
@@ -82,7 +83,7 @@ def test_tokens_that_nobody_knows_have_no_text(table: Detokenizer, byte_level: T
     assert len(found.piece_chars) == len(ids)
 
 
-@settings(max_examples=400)
+@settings(max_examples=nightly(4000, 150))
 @given(ids=st.lists(st.one_of(st.integers(0, 390), st.integers(94, 256)), max_size=60))
 def test_any_tokens_read_as_the_tokenizer_reads_them(table: Detokenizer, byte_level: Tokenizer, ids: list[int]) -> None:
     found = whole(table, ids)
