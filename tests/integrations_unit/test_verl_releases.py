@@ -30,7 +30,7 @@ def test_a_release_that_does_not_fit_is_named_with_one_that_does(
 ) -> None:
     installed(version)
     assert list(report.examine()) == [
-        report.Answer(
+        report.Verdict(
             False,
             f"verl {version} is too old for this rolltrace, which was tested with 0.7.1, 0.8.0, 0.9.0, 0.9.1",
             "pip install 'verl==0.9.1'",
