@@ -27,8 +27,8 @@ settings.load_profile("rolltrace")
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """Two more than there are cores: many tests wait, for a disk or for another process."""
-    return (os.cpu_count() or 1) + 2
+    """Three more than there are cores: many tests wait, for a disk or for another process."""
+    return (os.cpu_count() or 1) + 3
 
 
 @pytest.fixture(autouse=True, scope="session")
