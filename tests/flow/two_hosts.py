@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import os
+import pathlib
 import shutil
 import signal
 import sys
@@ -76,8 +77,12 @@ def suspend_at(nth: int) -> None:
 
         return act
 
+    accessor = getattr(pathlib, "_normal_accessor", None)  # Python 3.10 calls what it found in `os` when it was loaded
     for function in ("rename", "unlink", "fsync", "mkdir", "replace", "link"):
-        setattr(os, function, changing(getattr(os, function)))
+        act = changing(getattr(os, function))
+        setattr(os, function, act)
+        if hasattr(accessor, function):
+            setattr(accessor, function, act)
 
 
 def point() -> None:
