@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 
@@ -91,3 +93,19 @@ def test_ctrl_c_stops_work_that_had_not_yet_begun_when_it_was_told() -> None:
     finally:
         signal.signal(signal.SIGINT, before)
     assert stop.is_set()
+
+
+LOAD = """
+import os, signal, sys
+sys.addaudithook(lambda event, args: event == "import" and args[0] == "_duckdb" and os.kill(os.getpid(), signal.SIGINT))
+try:
+    import rolltrace.query.database
+except KeyboardInterrupt:
+    print("_duckdb" in sys.modules)
+"""
+
+
+def test_ctrl_c_while_duckdb_is_loaded_comes_after_that() -> None:
+    """In the midst of it, it would abort the process."""
+    loading = subprocess.run([sys.executable, "-c", LOAD], capture_output=True, text=True)
+    assert (loading.returncode, loading.stdout) == (0, "True\n"), loading.stderr

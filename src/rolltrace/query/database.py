@@ -8,8 +8,10 @@ question that is answered in plain rows needs none of it. `register` and `arrow_
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Sequence
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from rolltrace._amounts import size
@@ -17,16 +19,26 @@ from rolltrace._arrow import pa
 from rolltrace.errors import QueryError
 from rolltrace.query.plain import PlainTable
 
+
+def _load(name: str) -> ModuleType:
+    """Import a module of DuckDB. Ctrl-C waits for that: in the midst of it, it would be an abort of the process."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        return import_module(name)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 if TYPE_CHECKING:
     import duckdb
 else:
     try:
-        duckdb = import_module("_duckdb")
+        duckdb = _load("_duckdb")
     except ImportError:  # of versions before 1.4
         duckdb = None
     # What another major version needs besides its engine, only that version knows.
     if duckdb is None or not duckdb.__version__.removeprefix("v").startswith("2."):
-        duckdb = import_module("duckdb")
+        duckdb = _load("duckdb")
 
 __all__ = ["IS_OLDER", "Parameters", "arrow_answer", "bounded_answer", "duckdb", "plain_answer", "register"]
 
@@ -39,13 +51,13 @@ IS_OLDER = duckdb.__version__.removeprefix("v").startswith("1.")
 
 def register(connection: duckdb.DuckDBPyConnection, name: str, rows: pa.Table) -> None:
     """Make an Arrow table known to the questions of a connection."""
-    import_module("duckdb")
+    _load("duckdb")
     connection.register(name, rows)
 
 
 def arrow_answer(connection: duckdb.DuckDBPyConnection, sql: str, parameters: Parameters = ()) -> pa.Table:
     """The answer to a question as an Arrow table."""
-    import_module("duckdb")
+    _load("duckdb")
     return connection.sql(sql, params=parameters).to_arrow_table()
 
 
@@ -53,7 +65,7 @@ def bounded_answer(
     most_bytes: int, connection: duckdb.DuckDBPyConnection, sql: str, parameters: Parameters = ()
 ) -> pa.Table:
     """The same, read piece by piece, and refused as soon as it is too large."""
-    import_module("duckdb")
+    _load("duckdb")
     answer = connection.sql(sql, params=parameters)
     batches, size_bytes = [], 0
     try:
