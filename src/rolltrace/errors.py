@@ -13,7 +13,8 @@
     └── StoreError (OSError)            the store folder cannot be used
         └── FormatError                 a file of the store is damaged or written by a newer version
 
-and the one warning, IncompleteWarning (UserWarning): an answer lacks what could not be read.
+and two warnings: IncompleteWarning (UserWarning), an answer lacks what could not be read; UnknownNameWarning
+(UserWarning), a filter names something that the store does not have.
 
 Each one takes only its message, so that Ray and multiprocessing can carry it to another process.
 Inside a traced call none of these reaches the caller: see `_guard`.
@@ -78,3 +79,7 @@ class FormatError(StoreError):
 
 class IncompleteWarning(UserWarning):
     """An answer lacks something that the store has and that could not be read; `Result.incomplete` says what."""
+
+
+class UnknownNameWarning(UserWarning):
+    """A filter asks about a term, score, label or tag that nothing in the store has; most likely it is misspelt."""

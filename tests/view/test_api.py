@@ -131,6 +131,17 @@ def test_a_wrong_filter_is_pointed_at(ask: Ask, client: httpx.Client) -> None:
     assert (answer.json()["error"], answer.json()["position"]) == ("filter", check["position"])
 
 
+@pytest.mark.parametrize("where", ["term.formatt > 0", "not term.formatt > 0"])
+def test_a_misspelt_name_in_a_filter_is_told(where: str, ask: Ask) -> None:
+    check = ask("filter/check", where=where)
+    assert check["valid"]
+    assert "nothing in the store has a term 'formatt'; did you mean 'format'?" in check["hint"]
+    for listing in ("trajectories", "groups"):
+        (notice,) = ask(listing, where=where)["notices"]
+        assert notice == check["hint"]
+        assert ask(listing, where="term.format > 0")["notices"] == []
+
+
 def test_a_right_filter_says_how_many_it_finds(ask: Ask) -> None:
     check = ask("filter/check", where="status = 'error'", count=True, **MATHS)
     assert check == {"valid": True, "matching": ask("trajectories", where="status = 'error'", **MATHS)["total"]}

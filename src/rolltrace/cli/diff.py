@@ -9,7 +9,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from rolltrace._amounts import counted, number
-from rolltrace.cli.options import add_json, add_store, store_of, tell_of_older_runs
+from rolltrace.cli.options import add_json, add_store, open_asked, tell_of_older_runs
 from rolltrace.cli.output import (
     SHORT_ID,
     Column,
@@ -84,9 +84,7 @@ def run(options: argparse.Namespace) -> int:
     strange = [each for each in options.ids if _ID.fullmatch(each.lower()) is None]
     if strange:
         options.usage_error(f"{strange[0]} is not an id; a store is named last, or as --store {strange[0]}")
-    from rolltrace.query import open_store
-
-    store = open_store(store_of(options))
+    store = open_asked(options)
     with working(f"reading {store.path}"):
         if group:
             comparison = store.compare_group(group.pop("step"), group.pop("sample"), **group)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import io
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from rolltrace._amounts import counted
 from rolltrace.cli.options import (
@@ -16,14 +16,17 @@ from rolltrace.cli.options import (
     add_json,
     add_store,
     filters_of,
-    store_of,
-    tell_of_nothing,
+    open_asked,
     tell_of_older_runs,
 )
 from rolltrace.cli.output import json_line, progress, working
-from rolltrace.errors import ConfigError, StoreError
+from rolltrace.errors import ConfigError, NotFoundError, StoreError
 from rolltrace.exchange import EXPORTS
 from rolltrace.files import replacing
+
+if TYPE_CHECKING:
+    from rolltrace.exchange import Selection
+    from rolltrace.query import Store
 
 
 def add(commands: Any) -> None:
@@ -41,6 +44,12 @@ def add(commands: Any) -> None:
         one.add_argument("-o", "--output", metavar="PATH", required=form.is_folder, default="-", help=where)
         if not form.is_folder:
             one.add_argument("--force", action="store_true", help="write over a file that is there already")
+        if form.is_for_training:
+            one.description += (
+                " Training rollouts with status ok; --validate writes validation rollouts instead, --all whatever there "
+                "is. A rollout named with --trajectory, and a status or validate that --where asks about, is taken as is."
+            )
+            one.add_argument("--all", action="store_true", help="validation too, and rollouts that did not end well")
         add_filters(one)
         one.add_argument(
             "--trajectory", metavar="ID", nargs="+", action="extend", default=[],
@@ -56,8 +65,6 @@ def add(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     from rolltrace.exchange import select
-    from rolltrace.query import open_store
-
     chosen = EXPORTS[options.format]
     pairing = {name: getattr(options, name) for name in ("chosen", "rejected") if hasattr(options, name)}
     to_stdout = options.output == "-"
@@ -65,12 +72,18 @@ def run(options: argparse.Namespace) -> int:
         raise ConfigError(f"the format {options.format} writes a folder; name it with -o FOLDER")
     if not to_stdout and not chosen.is_folder and not options.force:
         _refuse_to_overwrite(Path(options.output))
-    store = open_store(store_of(options))
+    store = open_asked(options)
     with working(f"reading {store.path}"):
         selection = select(
-            store, trajectory_ids=options.trajectory, progress=progress("exporting"), **filters_of(options)
+            store,
+            trajectory_ids=options.trajectory,
+            for_training=chosen.is_for_training and not options.all,
+            progress=progress("exporting"),
+            **filters_of(options),
         )
     tell_of_older_runs(selection.older_runs)
+    if not selection.rows:
+        raise NotFoundError(_why_nothing(store, selection, options))
     if chosen.is_folder:
         done = chosen.write_folder(selection, Path(options.output))
     elif to_stdout:
@@ -80,17 +93,26 @@ def run(options: argparse.Namespace) -> int:
     else:
         with _file(Path(options.output)) as out:
             done = chosen.write(selection, out, **pairing)
-    if not selection.rows and not options.trajectory:
-        tell_of_nothing(store.trajectories(**filters_of(options)), as_json=True)
     report = sys.stderr if to_stdout else sys.stdout
     if options.json:
         fields = {"format": options.format, "output": options.output, "chosen": len(selection.rows)}
         print(json_line({**fields, "written": done.written, "skipped": dict(done.skipped)}), file=report)
     else:
-        skipped = "".join(f"; left out {count}: {reason}" for reason, count in done.skipped.items())
         chosen_text = counted(len(selection.rows), "trajectory")
-        print(f"{chosen_text} chosen, {done.written} written{skipped}", file=sys.stderr)
+        print(f"{chosen_text} chosen, {done.written} written{_left_out(done.skipped)}", file=sys.stderr)
     return 0
+
+
+def _left_out(reasons: Mapping[str, int]) -> str:
+    return "".join(f"; left out {count}: {reason}" for reason, count in reasons.items())
+
+
+def _why_nothing(store: Store, selection: Selection, options: argparse.Namespace) -> str:
+    """Why there is nothing to export; an empty file would only be in the way of the corrected command."""
+    if selection.left_out:
+        return f"nothing was written{_left_out(selection.left_out)}"
+    why = store.trajectories(**filters_of(options)).why_empty()
+    return f"nothing was written: {why or 'none of these trajectories meets the filter'}"
 
 
 def _refuse_to_overwrite(path: Path) -> None:

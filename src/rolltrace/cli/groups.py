@@ -14,7 +14,7 @@ from rolltrace.cli.options import (
     add_store,
     count,
     filters_of,
-    store_of,
+    open_asked,
     tell_of_nothing,
     tell_of_older_runs,
 )
@@ -68,9 +68,7 @@ def run(options: argparse.Namespace) -> int:
         options.usage_error("a group is all rollouts of a sample; for one of them: rolltrace ls --rollout")
     if options.k and min(options.k) < 1:
         options.usage_error("--k takes numbers of rollouts, such as 1,4,8")
-    from rolltrace.query import open_store
-
-    store = open_store(store_of(options))
+    store = open_asked(options)
     with working(f"reading {store.path}"):
         groups = store.groups(
             **wanted, order=options.order, threshold=options.threshold, k=options.k,

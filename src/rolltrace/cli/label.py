@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rolltrace._amounts import ago, counted
-from rolltrace.cli.options import add_json, add_store, store_of
+from rolltrace.cli.options import add_json, add_store, open_asked
 from rolltrace.cli.output import SHORT_ID, Column, json_line, plain, print_table, working
 from rolltrace.files import is_store
 
@@ -72,9 +72,7 @@ def run(options: argparse.Namespace) -> int:
     marks = _marks(words, options)
     if marks and target is None and not by_coordinates:
         options.usage_error("name the trajectory: an id, or --step, --sample and --rollout")
-    from rolltrace.query import open_store
-
-    store = open_store(store_of(options, to_write=bool(marks)))
+    store = open_asked(options, to_write=bool(marks))
     if not marks:
         return _list(store, None if target is None else store.full_id(target), options)
     about = target or (options.step, options.sample, options.rollout, options.validate)

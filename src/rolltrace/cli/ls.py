@@ -15,7 +15,7 @@ from rolltrace.cli.options import (
     count,
     filters_of,
     runs_of,
-    store_of,
+    open_asked,
     tell_of_nothing,
     tell_of_older_runs,
 )
@@ -92,9 +92,7 @@ def run(options: argparse.Namespace) -> int:
             )
     if options.columns is not None:
         fields_of(options.columns)  # a wrong name is told at once, and also where nothing is found
-    from rolltrace.query import open_store
-
-    store = open_store(store_of(options))
+    store = open_asked(options)
     if options.experiments:
         rows = _experiments(store, with_runs=not options.json)
         if not rows:

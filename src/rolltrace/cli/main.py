@@ -22,7 +22,7 @@ from typing import Any, TextIO
 
 from rolltrace.cli.options import named_store
 from rolltrace.cli.output import error_text, plain
-from rolltrace.errors import IncompleteWarning, RolltraceError
+from rolltrace.errors import IncompleteWarning, RolltraceError, UnknownNameWarning
 from rolltrace.files import write_problem
 
 COMMANDS = (
@@ -35,6 +35,7 @@ _DOCS = "documentation: rolltrace docs"
 _NOT_ALLOWED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 _NOT_PLAIN = frozenset({errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.EINVAL, errno.EFBIG, errno.ENXIO})
 """A file of a store that is a folder, a link, a pipe, or far too large."""
+_ABOUT_ANSWERS = (IncompleteWarning, UnknownNameWarning)
 _STOPPED = 130
 """What a shell expects of a program that Ctrl-C ended."""
 
@@ -133,9 +134,10 @@ def _quiet_end() -> None:
 
 @contextmanager
 def _telling_of_missing() -> Iterator[None]:
-    """While the block runs, an `IncompleteWarning` is one line on stderr."""
+    """While the block runs, a warning about an answer is one line on stderr."""
     with warnings.catch_warnings():
-        warnings.simplefilter("always", IncompleteWarning)
+        for kind in _ABOUT_ANSWERS:
+            warnings.simplefilter("always", kind)
         usual = warnings.showwarning
 
         def show(
@@ -146,7 +148,7 @@ def _telling_of_missing() -> Iterator[None]:
             file: TextIO | None = None,
             line: str | None = None,
         ) -> None:
-            if issubclass(category, IncompleteWarning):
+            if issubclass(category, _ABOUT_ANSWERS):
                 print(f"rolltrace: {plain(str(message))}", file=sys.stderr)
             else:
                 usual(message, category, filename, lineno, file, line)

@@ -179,6 +179,21 @@ def store_of(
     return store
 
 
+def open_asked(options: argparse.Namespace, *, to_write: bool = False) -> Store:
+    """The store that a command was asked about, which has the project, experiment and run that were named.
+
+    Raises:
+        StoreError: there is no store, or it can only be read.
+        NotFoundError: it has no such project, experiment or run.
+    """
+    from rolltrace.query import open_store
+
+    store = open_store(store_of(options, to_write=to_write))
+    named = {"project": "project", "experiment": "experiment", "run": "only_run"}
+    store.check_names(**{name: getattr(options, option, None) for name, option in named.items()})
+    return store
+
+
 def add_yes(parser: argparse.ArgumentParser) -> None:
     """The option that answers the question ahead; `is_agreed` reads it."""
     parser.add_argument("--yes", action="store_true", help="do not ask for confirmation; required without a terminal")

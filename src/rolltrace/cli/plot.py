@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from rolltrace._amounts import counted, duration, number
 from rolltrace.cli.chart import Line, chart
-from rolltrace.cli.options import add_filters, add_json, add_store, filters_of, store_of, tell_of_older_runs
+from rolltrace.cli.options import add_filters, add_json, add_store, filters_of, open_asked, tell_of_older_runs
 from rolltrace.cli.output import plain, print_rows, screen_width, working
 from rolltrace.errors import ConfigError, MissingExtraError, StoreError
 
@@ -40,7 +40,7 @@ examples:
   rolltrace plot --of reward,terms,tokens --experiment grpo-7b
   rolltrace plot --of pass --threshold 0.5 --validate
   rolltrace plot --experiment a --experiment b -o reward.png
-  rolltrace plot --of flag.truncated --where "tag.level = 'hard'\""""
+  rolltrace plot --of flag.cut_by_length --where "tag.level = 'hard'\""""
 
 
 def add(commands: Any) -> None:
@@ -74,9 +74,9 @@ def run(options: argparse.Namespace) -> int:
     output = None if options.output is None else Path(options.output).expanduser()
     if output is not None and output.suffix.lower() not in _PICTURES:
         raise ConfigError(f"the output file must end in {', '.join(_PICTURES)}; not {options.output!r}")
-    from rolltrace.query import curves_of, open_store
+    from rolltrace.query import curves_of
 
-    store = open_store(store_of(options))
+    store = open_asked(options)
     with working(f"reading {store.path}"):
         answer = curves_of(store, values, threshold=options.threshold, **_conditions(options))
     tell_of_older_runs(answer.older_runs)

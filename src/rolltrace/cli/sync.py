@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rolltrace._amounts import age_sec, counted, size
-from rolltrace.cli.options import add_json, add_store, store_of, tell_of_nothing, tell_of_runs_not_meant
+from rolltrace.cli.options import add_json, add_store, open_asked, store_of, tell_of_nothing, tell_of_runs_not_meant
 from rolltrace.cli.output import json_line, plain, progress
 from rolltrace.errors import BackendError, ConfigError, OutageError, RolltraceError
 
@@ -70,7 +70,7 @@ def run(options: argparse.Namespace) -> int:
         return _save(outbox, options)
     if options.max_bytes_per_day is not None:
         raise ConfigError("--max-bytes-per-day limits what is sent automatically: add --save")
-    return _dry_run(path, outbox, options) if options.dry_run else _send(path, outbox, options)
+    return _dry_run(outbox, options) if options.dry_run else _send(outbox, options)
 
 
 def _save(outbox: Outbox, options: argparse.Namespace) -> int:
@@ -116,10 +116,10 @@ def _pending(store: Store, outbox: Outbox, options: argparse.Namespace) -> Pendi
     return pending
 
 
-def _dry_run(path: Path, outbox: Outbox, options: argparse.Namespace) -> int:
-    from rolltrace.query import open_store, sizes
+def _dry_run(outbox: Outbox, options: argparse.Namespace) -> int:
+    from rolltrace.query import sizes
 
-    store = open_store(path)
+    store = open_asked(options)
     pending = _pending(store, outbox, options)
     ids = [item.trajectory_id for item in pending.send]
     total = sum(sum(sizes(store, ids[at : at + 1000]).values()) for at in range(0, len(ids), 1000))
@@ -133,10 +133,8 @@ def _dry_run(path: Path, outbox: Outbox, options: argparse.Namespace) -> int:
     return 0
 
 
-def _send(path: Path, outbox: Outbox, options: argparse.Namespace) -> int:
-    from rolltrace.query import open_store
-
-    store = open_store(path)
+def _send(outbox: Outbox, options: argparse.Namespace) -> int:
+    store = open_asked(options, to_write=True)
     deadline = time.monotonic() + _WAIT_SEC
     while True:
         with outbox.sending() as alone:

@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from rolltrace._amounts import duration, number
-from rolltrace.cli.options import add_filters, add_json, add_store, filters_of, store_of, tell_of_nothing
+from rolltrace.cli.options import add_filters, add_json, add_store, filters_of, open_asked, store_of, tell_of_nothing
 from rolltrace.cli.output import SHORT_ID, cut, json_line, paint, paint_status, plain, screen_width, working
 
 if TYPE_CHECKING:
@@ -48,7 +48,9 @@ def run(options: argparse.Namespace) -> int:
         options.usage_error("-n must be 0 or more")
     from rolltrace.query import open_store
 
-    store, wanted = open_store(store_of(options)), filters_of(options)
+    # Whoever follows may wait for an experiment that is about to begin.
+    store = open_store(store_of(options)) if options.follow else open_asked(options)
+    wanted = filters_of(options)
     printed_ids: set[str] = set()
     with working(f"reading {store.path}"):
         past = _finished(store, wanted, printed_ids)

@@ -21,6 +21,8 @@ class ExportFormat(NamedTuple):
     """Beside this one, or by its whole name."""
     help: str
     is_folder: bool = False
+    is_for_training: bool = False
+    """Models are trained on it: validation rollouts, and those that did not end well, are left out unless asked for."""
 
     def write(self, selection: Selection, out: TextIO, **pairing: str | None) -> Exported:
         """Write the chosen trajectories as text; `pairing` are arguments that one format alone has."""
@@ -68,8 +70,10 @@ EXPORTS = {
     "jsonl": ExportFormat("export_jsonl", "JSON lines, one trajectory each, with everything in it"),
     "csv": ExportFormat("export_csv", "a table, one line per trajectory, with rewards, scores and tags"),
     "parquet": ExportFormat("export_parquet", "the tables of the store, as a folder of Parquet files", is_folder=True),
-    "sft": ExportFormat("export_sft", "chat-format JSON lines for supervised fine-tuning"),
-    "dpo": ExportFormat("export_dpo", "preference pairs: the best against the worst of each group, or as labelled"),
+    "sft": ExportFormat("export_sft", "chat-format JSON lines for supervised fine-tuning", is_for_training=True),
+    "dpo": ExportFormat(
+        "export_dpo", "preference pairs: the best against the worst of each group, or as labelled", is_for_training=True
+    ),
     "chrome": ExportFormat("export_chrome", "a timeline for ui.perfetto.dev and chrome://tracing"),
     # The viewer's pages, which are above this layer: loaded by name, when somebody asks for them.
     "html": ExportFormat("rolltrace.view.export_html", "one HTML file of a trajectory, a group or a comparison"),

@@ -8,7 +8,18 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
 from rolltrace._guard import logger
-from rolltrace.query import MOST_ITEMS, NO_OLDER_RUNS, OlderRuns, Pace, Result, Row, Store, Trajectory, read_whole
+from rolltrace.query import (
+    MOST_ITEMS,
+    NO_OLDER_RUNS,
+    OlderRuns,
+    Pace,
+    Result,
+    Row,
+    Store,
+    Trajectory,
+    compile_where,
+    read_whole,
+)
 
 T = TypeVar("T")
 _BATCH = 2_000
@@ -51,7 +62,7 @@ class Selection:
         """What meets the conditions, but belongs to a run that a newer one took the place of."""
         self._progress = progress
         self.left_out: Counter[str] = Counter()
-        """Reason -> how many trajectories could not be exported."""
+        """Reason -> how many trajectories meet the conditions, but are not exported."""
 
     def read(self, rows: Sequence[Row] | None = None) -> Iterator[Full]:
         """The trajectories of these rows, of all if not given, in their order."""
@@ -90,6 +101,7 @@ def select(
     store: Store,
     *,
     trajectory_ids: Sequence[str] = (),
+    for_training: bool = False,
     progress: Callable[[int, int], None] = lambda done, total: None,
     **conditions: Any,
 ) -> Selection:
@@ -98,6 +110,8 @@ def select(
     Args:
         store: The store.
         trajectory_ids: Only these; a prefix of an id is enough.
+        for_training: Leave out validation rollouts, and those whose status is not ok; not where the conditions ask
+            about validation or status, nor those named by id.
         progress: Called with how many trajectories were read, and how many there are.
         **conditions: Those of `Store.trajectories`.
 
@@ -117,7 +131,25 @@ def select(
     if trajectory_ids:
         by_id = {row["trajectory_id"]: row for row in rows}
         rows = [by_id[each] for each in wanted if each in by_id]
-    return Selection(store, rows, progress, listing.older_runs, named=bool(trajectory_ids))
+    selection = Selection(store, rows, progress, listing.older_runs, named=bool(trajectory_ids))
+    if for_training and not trajectory_ids:
+        _leave_out_untrainable(selection, conditions)
+    return selection
+
+
+def _leave_out_untrainable(selection: Selection, conditions: Mapping[str, Any]) -> None:
+    asked = compile_where(conditions.get("where")).fields
+    any_split = conditions.get("validate") is not None or "validate" in asked
+    any_status = "status" in asked
+    kept = []
+    for row in selection.rows:
+        if row["validate"] and not any_split:
+            selection.left_out["validation (only these: --validate; too: --all)"] += 1
+        elif row["status"] != "ok" and not any_status:
+            selection.left_out[f"status {row['status']} (too: --all)"] += 1
+        else:
+            kept.append(row)
+    selection.rows = kept
 
 
 def batches(rows: list[Row], size: int) -> Iterator[list[Row]]:

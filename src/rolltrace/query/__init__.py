@@ -6,7 +6,14 @@ Public are the names in `__all__`. What else can be imported from here is for ot
 from typing import TYPE_CHECKING
 
 from rolltrace._later import load_later
-from rolltrace.errors import FilterError, IncompleteWarning, NotFoundError, QueryError, StoppedError
+from rolltrace.errors import (
+    FilterError,
+    IncompleteWarning,
+    NotFoundError,
+    QueryError,
+    StoppedError,
+    UnknownNameWarning,
+)
 
 if TYPE_CHECKING:
     from rolltrace.query.aligned import side_by_side

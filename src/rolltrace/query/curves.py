@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rolltrace.errors import QueryError
 from rolltrace.query.columns import TRAJECTORY_HEADERS
+from rolltrace.query.nothing import unknown_name
 from rolltrace.query.runs import OlderRuns
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def curves_of(store: Store, values: Sequence[str], *, threshold: float = 0.0, **
         FilterError: the filter cannot be understood.
     """
     for value in values:
-        _check(value)
+        _check(store, value)
     answer = store.trajectories(**conditions)
     reading = _Reading(store, answer, threshold, conditions)
     curves: list[Curve] = []
@@ -97,10 +98,12 @@ def curves_of(store: Store, values: Sequence[str], *, threshold: float = 0.0, **
     return Curves(curves, reading.without_step, answer.older_runs)
 
 
-def _check(value: str) -> None:
+def _check(store: Store, value: str) -> None:
     if value in (*VALUES, *_COLUMNS, *_HEADERS, TERMS):
         return
     if value.startswith(_KEYED) and not value.endswith("."):
+        if problem := unknown_name(store._ask, value):
+            raise QueryError(f"cannot plot {value}: {problem}")
         return
     raise QueryError(
         f"there is no value {value!r} to plot; there are: {', '.join(VALUES)}, {TERMS}, term.NAME, score.NAME, "

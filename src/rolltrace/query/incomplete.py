@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import shlex
 import warnings
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from rolltrace.errors import IncompleteWarning
+from rolltrace.errors import IncompleteWarning, UnknownNameWarning
 
 Kind = Literal["journal", "part", "backlog"]
 _NAMES: dict[Kind, str] = {"journal": "journal file", "part": "part", "backlog": "journal file"}
@@ -61,11 +62,17 @@ COMPLETE = Incomplete()
 
 
 class Teller:
-    """Warns of what the answers of a store lack, once for each kind."""
+    """Warns of what the answers of a store lack, once for each kind, and of names that it does not have."""
 
     def __init__(self, store: Path) -> None:
         self._store = store
-        self._warned_of: set[Kind] = set()
+        self._warned_of: set[str] = set()
+
+    def tell_unknown(self, problems: Iterable[str]) -> None:
+        for problem in problems:
+            if problem not in self._warned_of:
+                self._warned_of.add(problem)
+                warnings.warn(problem, UnknownNameWarning, stacklevel=4)
 
     def tell(self, incomplete: Incomplete) -> None:
         for kind in incomplete.kinds if incomplete else ():

@@ -2,6 +2,9 @@
 
 A value that exists nowhere in the store is most likely misspelt, so the nearest is named, and what there is, or from
 where to where. Where all values exist, but not together, only the store is named.
+
+The same goes for the NAME of `term.NAME`, `tag.NAME` and the like, and there even if the answer is not empty:
+`not term.correkt > 0` finds everything.
 """
 
 from __future__ import annotations
@@ -28,7 +31,24 @@ _POSSIBLE = {
     "flag": tuple(flag.name for flag in (*FLAGS, *ALWAYS_ON)),
 }
 """Values that a field may have, in whatever store."""
+_OTHER_WORDS = {
+    "status": {
+        "failed": "error", "failure": "error", "fail": "error", "crashed": "error", "exception": "error",
+        "success": "ok", "succeeded": "ok", "completed": "ok", "complete": "ok", "done": "ok", "finished": "ok",
+        "aborted": "cancelled", "killed": "interrupted", "active": "running", "live": "running",
+    },
+}  # fmt: skip
+"""What other tools call a value; letter by letter, 'failed' is nearer to 'cancelled' than to 'error'."""
 _CALLED = {"sample_index": "sample", "rollout_n": "rollout"}
+_NAMES = {
+    "tag": "SELECT unnest(json_keys(tags)) AS value FROM _listing WHERE tags IS NOT NULL",
+    "score": "SELECT name AS value FROM scores WHERE value IS NOT NULL",
+    "term": "SELECT unnest(json_keys(terms)) AS value FROM scores WHERE name = 'reward' AND terms IS NOT NULL",
+    "label": "SELECT name AS value FROM scores WHERE label IS NOT NULL",
+    "author": "SELECT name AS value FROM scores WHERE label IS NOT NULL AND author IS NOT NULL",
+    "flag": "SELECT unnest(flags) AS value FROM _listing",
+}
+"""Where the NAME of each field with one occurs."""
 
 
 class Asked(NamedTuple):
@@ -51,8 +71,48 @@ def explain(ask: Ask, store: Path, what: str, asked: Sequence[Asked], *, filtere
     line = f"no {what} in the store {str(store)!r}"
     if not filtered:
         return line
-    reasons = list(dict.fromkeys(filter(None, (_missing(ask, each) for each in asked))))
-    return f"{line} meet the filter" + "".join(f"; {reason}" for reason in reasons)
+    return f"{line} meet the filter" + "".join(f"; {reason}" for reason in missing_values(ask, asked))
+
+
+def missing_values(ask: Ask, asked: Sequence[Asked]) -> list[str]:
+    """What to say of each value that the store does not have."""
+    return list(dict.fromkeys(filter(None, (_missing(ask, each) for each in asked))))
+
+
+def unknown_name(ask: Ask, field: str) -> str | None:
+    """What to say of the NAME of a field such as `term.NAME` that occurs nowhere in the store; None if it does."""
+    kind, _, name = field.partition(".")
+    possible = _POSSIBLE.get(kind, ())
+    if kind not in _NAMES or name in possible:
+        return None
+    if _exists(ask, (_NAMES[kind], []), name):
+        return None
+    names = [
+        row["value"] for row in ask(f"SELECT DISTINCT value FROM ({_NAMES[kind]}) LIMIT {_MOST_COMPARED}", [])
+    ]
+    return f"nothing in the store has a {kind} {name!r}; {suggest(name, names, possible) or f'there are no {kind}s'}"
+
+
+def suggest(wanted: str, names: Sequence[str], possible: Sequence[str] = (), field: str = "") -> str:
+    """`did you mean 'correct'? there are: 'correct', 'format'`; empty if there are none.
+
+    Args:
+        wanted: What was asked for.
+        names: What there is.
+        possible: What could be there, and may have been meant too.
+        field: What it is a value of.
+    """
+    near: list[str] = []
+    if wanted not in possible:
+        lower = {each.casefold(): each for each in (*possible, *names)}
+        other = _OTHER_WORDS.get(field, {}).get(wanted.casefold())
+        near = [other] if other else [lower[each] for each in get_close_matches(wanted.casefold(), lower, 1, 0.5)]
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    if not names:
+        return hint
+    named = ", ".join(map(repr, sorted(names, key=_by_number)[:MOST_NAMED]))
+    more = ", ..." if len(names) > MOST_NAMED else ""
+    return f"{hint}there {'is' if len(names) == 1 else 'are'}: {named}{more}"
 
 
 def _missing(ask: Ask, asked: Asked) -> str | None:
@@ -73,15 +133,8 @@ def _missing(ask: Ask, asked: Asked) -> str | None:
     wanted = _text(asked.value)
     if wanted in values or (len(values) == _MOST_COMPARED and _exists(ask, source, wanted)):
         return None
-    possible = _POSSIBLE.get(asked.field, ())
-    near = [] if wanted in possible else get_close_matches(wanted, [*values, *possible], n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]!r}? " if near else ""
-    if not values:
-        return f"there is no {called} {wanted!r}; {hint}nothing has a {called}"
-    named = ", ".join(map(repr, sorted(values, key=_by_number)[:MOST_NAMED])) + (
-        ", ..." if len(values) > MOST_NAMED else ""
-    )
-    return f"there is no {called} {wanted!r}; {hint}there {'is' if len(values) == 1 else 'are'}: {named}"
+    hint = suggest(wanted, values, _POSSIBLE.get(asked.field, ()), asked.field)
+    return f"there is no {called} {wanted!r}; {hint}{'' if values else f'nothing has a {called}'}"
 
 
 def _out_of_range(ask: Ask, source: tuple[str, list[Any]], called: str, wanted: Any) -> str | None:
@@ -122,7 +175,8 @@ def _source(field: Field, key: str) -> tuple[str, list[Any]] | None:
         return f"SELECT {field.sql} AS value FROM latest_scores x WHERE x.name = ?", [key]
     if field.sql.startswith("g."):
         return f"SELECT {field.sql} AS value FROM groups g", []
-    return f"SELECT {field.sql} AS value FROM _listing t", []
+    table = "_steps" if field.name in ("project", "experiment", "run", "step") else "_listing"
+    return f"SELECT {field.sql} AS value FROM {table} t", []
 
 
 def _text(value: Any) -> str:

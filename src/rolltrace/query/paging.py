@@ -13,6 +13,7 @@ import msgspec
 from rolltrace.errors import QueryError
 from rolltrace.query.arguments import order_of, whole
 from rolltrace.query.columns import GROUP_HEADERS, TRAJECTORY_COLUMNS, TRAJECTORY_HEADERS
+from rolltrace.query.filters import compile_where
 from rolltrace.query.group_views import GROUP_COLUMNS, GROUP_KEY
 from rolltrace.query.result import IS_INT
 from rolltrace.query.runs import NO_OLDER_RUNS, OlderRuns
@@ -47,6 +48,8 @@ class Page:
     next: str | None
     """Give it as `after` to get the next page; None on the last."""
     older_runs: OlderRuns = NO_OLDER_RUNS
+    notices: list[str] = field(default_factory=list)
+    """Names in the filter that nothing in the store has, most likely misspelt."""
     totals: Row = field(default_factory=dict)
     """Of groups: figures over all pages."""
 
@@ -131,7 +134,8 @@ def _page(
     total = max((row.pop("_total") for row in rows), default=0)
     for row in rows:
         del row["_place"]
-    return Page(rows, total, next_page, scope.older_runs(store))
+    notices = store.unknown_names(compile_where(scope.where))
+    return Page(rows, total, next_page, scope.older_runs(store), notices)
 
 
 def _add_cells(store: Store, scope: Scope, groups: list[Row]) -> None:

@@ -14,7 +14,7 @@ from rolltrace.query.database import duckdb
 from rolltrace.query.engine import Engine
 from rolltrace.query.filters import Predicate
 from rolltrace.query.incomplete import Incomplete, Teller
-from rolltrace.query.nothing import Asked, explain
+from rolltrace.query.nothing import Asked, explain, missing_values, unknown_name
 from rolltrace.query.result import Result
 from rolltrace.query.runs import OlderRuns, RunChoice
 from rolltrace.query.views import VIEWS
@@ -32,6 +32,8 @@ class SqlStore:
         self.path = path
         self._engine = Engine(path, memory_limit=memory_limit)
         self._teller = Teller(path)
+        self._known_fields: set[str] = set()
+        """Such as `term.format`: fields whose name occurs in the store."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self.path)!r})"
@@ -176,8 +178,37 @@ class SqlStore:
         filtered = bool(named) or (predicate is not None and bool(predicate.fields))
         if predicate is not None:
             named += itertools.starmap(Asked, predicate.values)
+            self._teller.tell_unknown(self.unknown_names(predicate))
         answer._explain = lambda: explain(self._ask, self.path, what, named, filtered=filtered)
         return answer
+
+    def check_names(self, **names: str | Sequence[str] | None) -> None:
+        """See to it that the store has what was named: `check_names(experiment="grpo-7b")`.
+
+        Args:
+            **names: One name or several of a project, experiment or run; None is not looked at.
+
+        Raises:
+            NotFoundError: it does not; the message names the nearest that it has.
+        """
+        asked = [
+            Asked(field, name)
+            for field, given in names.items()
+            for name in ([given] if isinstance(given, str) else given or ())
+        ]
+        if missing_values(self._ask, asked):
+            raise NotFoundError(explain(self._ask, self.path, "trajectories", asked, filtered=True))
+
+    def unknown_names(self, predicate: Predicate) -> list[str]:
+        """What to say of each term, score, label or tag that a filter asks about and nothing in the store has."""
+        problems = []
+        for field in predicate.fields:
+            if field not in self._known_fields:
+                problem = unknown_name(self._ask, field)
+                problems += [] if problem is None else [problem]
+                if problem is None:
+                    self._known_fields.add(field)
+        return problems
 
     def _paged(self, answer: Result, limit: int | None, offset: int) -> Result:
         """The answer, which blames the paging where it may be empty for that."""

@@ -169,11 +169,12 @@ def facets(asked: Asked) -> Answer:
 def filter_check(asked: Asked) -> Answer:
     wanted: requests.FilterCheckRequest = asked.arguments
     try:
-        compile_where(written(wanted.where))
+        predicate = compile_where(written(wanted.where))
     except FilterError as error:
         return Answer(encoded(wire.FilterCheck, {"valid": False, **filter_problem(error)}))
     matching = trajectory_page(asked.store, _scope(wanted), limit=1).total if wanted.count else None
-    return Answer(encoded(wire.FilterCheck, {"valid": True, "matching": matching}))
+    hint = "\n".join(asked.store.unknown_names(predicate)) or None
+    return Answer(encoded(wire.FilterCheck, {"valid": True, "matching": matching, "hint": hint}))
 
 
 def filter_problem(error: FilterError) -> dict[str, Any]:

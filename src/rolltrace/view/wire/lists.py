@@ -100,6 +100,8 @@ class Groups(Struct):
     next: str | None
     """Give it as `after` to get the next page; None on the last."""
     older_runs: OlderRuns
+    notices: list[str]
+    """Names in the filter that nothing in the store has, most likely misspelt."""
 
 
 class TrajectoryRow(Struct):
@@ -149,6 +151,8 @@ class Trajectories(Struct):
     next: str | None
     """Give it as `after` to get the next page; None on the last."""
     older_runs: OlderRuns
+    notices: list[str]
+    """Names in the filter that nothing in the store has, most likely misspelt."""
 
 
 class Sql(Struct):
@@ -206,6 +210,7 @@ class FilterCheck(Struct, omit_defaults=True):
     position: int | None = None
     length: int | None = None
     hint: str | None = None
+    """What to write instead; of a valid filter, which names in it nothing in the store has."""
     matching: int | None = None
     """How many trajectories match, if `count` was asked for."""
 
