@@ -149,7 +149,6 @@ def test_json_stays_json_when_a_reward_is_nan(store: Path, capsys: pytest.Captur
         (["--sample", "3", "--train"], 2),
         (["--validate"], 1),
         (["--where", "reward > 0.3"], 3),
-        (["--experiment", "other"], 0),
         (["--project", "p", "--experiment", "e", "--limit", "2"], 2),
         (["--step", "-1"], 0),
     ],

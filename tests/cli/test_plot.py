@@ -155,5 +155,5 @@ def test_what_cannot_be_plotted_is_one_line(
 
 
 def test_nothing_to_plot_is_told_with_the_store(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["plot", str(store), "--of", "score.judge"]) == 0
-    assert f"nothing to plot: no trajectory with a step has score.judge ({store})" in capsys.readouterr().out
+    assert main(["plot", str(store), "--of", "advantage"]) == 0
+    assert f"nothing to plot: no trajectory with a step has advantage ({store})" in capsys.readouterr().out

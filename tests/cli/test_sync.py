@@ -56,7 +56,6 @@ def test_everything_is_sent_once(store: Path, harbour: Any, capsys: pytest.Captu
     ("options", "count"),
     [
         (["--experiment", "other"], 6),
-        (["--project", "nothing"], 0),
         (["--where", "reward >= 4"], 4),
         (["--since", "1"], 9),
         (["--since", "1h"], 12),
@@ -81,7 +80,7 @@ def test_what_is_chosen_is_sent(store: Path, harbour: Any, capsys: pytest.Captur
     assert len(harbour.sent()) == 3
     assert capsys.readouterr().err == ""
     for options in ([], ["--dry-run"]):
-        assert run(store, "--experiment", "nothing", *options) == 0
+        assert run(store, "--experiment", "nothing", *options) == 1
         assert capsys.readouterr().err.startswith("rolltrace: no trajectories in the store")
 
 

@@ -135,7 +135,7 @@ def test_a_wrong_filter_is_pointed_at(ask: Ask, client: httpx.Client) -> None:
 def test_a_misspelt_name_in_a_filter_is_told(where: str, ask: Ask) -> None:
     check = ask("filter/check", where=where)
     assert check["valid"]
-    assert "nothing in the store has a term 'formatt'; did you mean 'format'?" in check["hint"]
+    assert "nothing in the store has the term 'formatt'; did you mean 'format'?" in check["hint"]
     for listing in ("trajectories", "groups"):
         (notice,) = ask(listing, where=where)["notices"]
         assert notice == check["hint"]

@@ -42,7 +42,7 @@ _OTHER_WORDS = {
 _CALLED = {"sample_index": "sample", "rollout_n": "rollout"}
 _NAMES = {
     "tag": "SELECT unnest(json_keys(tags)) AS value FROM _listing WHERE tags IS NOT NULL",
-    "score": "SELECT name AS value FROM scores WHERE value IS NOT NULL",
+    "score": "SELECT name AS value FROM scores",
     "term": "SELECT unnest(json_keys(terms)) AS value FROM scores WHERE name = 'reward' AND terms IS NOT NULL",
     "label": "SELECT name AS value FROM scores WHERE label IS NOT NULL",
     "author": "SELECT name AS value FROM scores WHERE label IS NOT NULL AND author IS NOT NULL",
@@ -83,14 +83,14 @@ def unknown_name(ask: Ask, field: str) -> str | None:
     """What to say of the NAME of a field such as `term.NAME` that occurs nowhere in the store; None if it does."""
     kind, _, name = field.partition(".")
     possible = _POSSIBLE.get(kind, ())
-    if kind not in _NAMES or name in possible:
+    if kind not in _NAMES or not name or name in possible:
         return None
     if _exists(ask, (_NAMES[kind], []), name):
         return None
     names = [
         row["value"] for row in ask(f"SELECT DISTINCT value FROM ({_NAMES[kind]}) LIMIT {_MOST_COMPARED}", [])
     ]
-    return f"nothing in the store has a {kind} {name!r}; {suggest(name, names, possible) or f'there are no {kind}s'}"
+    return f"nothing in the store has the {kind} {name!r}; {suggest(name, names, possible) or f'there are no {kind}s'}"
 
 
 def suggest(wanted: str, names: Sequence[str], possible: Sequence[str] = (), field: str = "") -> str:
