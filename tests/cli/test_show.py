@@ -269,3 +269,37 @@ def test_a_model_call_with_nothing_but_tokens_is_shown_as_text(
     assert "'奖' " in tokens
     assert "'🚀'" in tokens
     assert tokens.replace("\n", "").isprintable()
+
+
+@rolltrace.rollout_trace_op
+def _recurse(depth: int) -> None:
+    if depth:
+        _recurse(depth - 1)
+    raise KeyError(f"deep down {HOSTILE}")
+
+
+def test_the_traceback_of_a_crash_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rolltrace.init("p", "e", "rolltrace", store=tmp_path, drain="off")
+    with pytest.raises(KeyError), rolltrace.rollout_trace_attr(1, step=1) as trajectory:
+        _recurse(9)
+    rolltrace.shutdown()
+    assert main(["show", trajectory.id, "--store", str(tmp_path)]) == 0
+    brief = capsys.readouterr().out
+    assert f'File "{__file__}", line ' in brief
+    assert 'raise KeyError(f"deep down {HOSTILE}")' in brief
+    assert "earlier lines; all of it: --full" in brief
+    assert main(["show", trajectory.id, "--full", "--store", str(tmp_path)]) == 0
+    full = capsys.readouterr().out
+    assert full.count("_recurse(depth - 1)\n") == 9
+    assert "in test_the_traceback_of_a_crash_is_shown" in full
+    assert "\x1b" not in full
+
+
+def test_full_shows_the_traceback_of_an_op_whose_error_was_handled(
+    written: tuple[Path, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    store, trajectory_id = written
+    assert main(["show", trajectory_id, str(store)]) == 0
+    assert "Error(f" not in capsys.readouterr().out
+    assert main(["show", trajectory_id, str(store), "--full"]) == 0
+    assert capsys.readouterr().out.count('raise ValueError(f"no page {HOSTILE}")') == 1

@@ -130,3 +130,10 @@ def test_what_does_not_fit_print_views_is_a_message(
 ) -> None:
     assert main(["sql", *(str(store) if each == "STORE" else each for each in arguments)]) == 1
     assert message in capsys.readouterr().err
+
+
+def test_a_sum_of_integers_is_an_integer(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    query = "select sum(step) as steps, sum(step) * 1.5 as more, 1::HUGEINT << 100 as huge, null::HUGEINT as none"
+    row = json.loads(ask(capsys, f"{query} from trajectories", "--json", "--store", store))
+    assert row == {"steps": 3, "more": 4.5, "huge": 1 << 100, "none": None}
+    assert type(row["steps"]) is int

@@ -97,3 +97,17 @@ def test_html_is_text() -> None:
     assert "<b>" not in page
     assert "<i>" not in page
     assert "&lt;script&gt;" in page
+
+
+def test_a_sum_of_integers_is_an_integer_in_every_form(tmp_path: Path) -> None:
+    rolltrace.init("p", "e", "rolltrace", store=tmp_path, drain="off")
+    for step in (1, 2):
+        with rolltrace.rollout_trace_attr(0, step=step):
+            pass
+    rolltrace.shutdown()
+    result = rolltrace.open(tmp_path).sql("SELECT sum(step) AS steps, (1::HUGEINT << 100) AS huge FROM trajectories")
+    assert [type(value) for value in result[0].values()] == [int, int]
+    assert result.rows() == [{"steps": 3, "huge": 1 << 100}]
+    assert result.arrow().schema.field("steps").type == pa.int64()
+    assert result.df()["steps"].dtype == "int64"
+    assert result.pl()["steps"].dtype == pl.Int64

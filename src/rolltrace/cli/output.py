@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from decimal import Decimal
 from typing import Any, NamedTuple
 
 from rolltrace._amounts import duration
@@ -32,11 +33,16 @@ _STATUS_COLOURS = {"error": "red", "interrupted": "red", "cancelled": "yellow", 
 def json_line(fields: dict[str, Any]) -> str:
     """The fields as one line. Readable text stays so; what a terminal could not print, or would obey, is escaped."""
     try:
-        text = json.dumps(fields, ensure_ascii=False, default=str, allow_nan=False)
+        text = json.dumps(fields, ensure_ascii=False, default=_as_json, allow_nan=False)
     except ValueError:
         fields = _with_plain_numbers(fields)
-        text = json.dumps(fields, ensure_ascii=False, default=str)
-    return text if text.isprintable() else json.dumps(fields, default=str)
+        text = json.dumps(fields, ensure_ascii=False, default=_as_json)
+    return text if text.isprintable() else json.dumps(fields, default=_as_json)
+
+
+def _as_json(value: Any) -> Any:
+    """What JSON has no form for as text; but a number, such as SQL's 1.5, stays one."""
+    return float(value) if isinstance(value, Decimal) else str(value)
 
 
 def _with_plain_numbers(value: Any) -> Any:

@@ -66,7 +66,7 @@ def add(commands: Any) -> None:
     part.add_argument(
         "--transitions", action="store_true", help="the environment steps only; with --json, a line per step"
     )
-    parser.add_argument("--full", action="store_true", help="do not cut long values")
+    parser.add_argument("--full", action="store_true", help="do not cut long values; tracebacks of ops too")
     add_json(parser)
     parser.set_defaults(run=run)
 
@@ -181,6 +181,18 @@ def _print_header(t: Trajectory, full: bool, *, transitions_follow: bool) -> Non
         print("  " + paint(plain(t.pruned), "yellow"))
     if t.error:
         print("  " + paint(f"error {plain(t.error)}", "red"))
+    if t.traceback:
+        _print_traceback(t.traceback, full)
+
+
+def _print_traceback(traceback: str, full: bool, before: str = "  ") -> None:
+    """As it was recorded; without --full its last lines, which say where it was raised."""
+    lines = plain_lines(traceback.rstrip("\n"))
+    shown = lines if full else lines[-_LINES:]
+    if len(shown) < len(lines):
+        print(paint(f"{before}… {counted(len(lines) - len(shown), 'earlier line')}; all of it: --full", "dim"))
+    for line in shown:
+        print(f"{before}{line}".rstrip())
 
 
 def _print_scores(t: Trajectory) -> None:
@@ -259,6 +271,7 @@ def _print_ops(trajectory: Trajectory, full: bool) -> None:
     if not trajectory.ops:
         print("  none")
     count = sum(1 for _ in trajectory.walk())
+    covered = _covered(trajectory)
     for shown, (op, _, branch) in enumerate(_with_depth(trajectory)):
         if not full and shown >= _OPS:
             print(paint(f"  {branch}", "dim") + _without_payload(op))
@@ -279,8 +292,16 @@ def _print_ops(trajectory: Trajectory, full: bool) -> None:
             inputs = cut(inputs, room - len(result))
         head = f"  {paint(branch, 'dim')}{paint(name, 'bold')}{paint(kind, 'cyan')}{paint(took, 'dim')}"
         print(f"{head}{paint(status, paint_status(status))}{inputs}{paint(result, 'red' if op.error else None)}")
+        if full and op.traceback and op.op_id not in covered:
+            _print_traceback(op.traceback, full, before="      ")
     if not full and count > _OPS:
         print(paint(f"  inputs and outputs of the first {_OPS} ops are shown; of all {count}: --full", "dim"))
+
+
+def _covered(trajectory: Trajectory) -> set[int]:
+    """The ops whose traceback is the end of another one that is shown: that of the op around, or of the trajectory."""
+    around = [(trajectory.error, trajectory.ops), *((op.error, op.children) for op in trajectory.walk())]
+    return {op.op_id for error, ops in around for op in ops if error is not None and op.error == error}
 
 
 def _without_payload(op: Op) -> str:

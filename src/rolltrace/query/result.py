@@ -55,7 +55,7 @@ class Result(Sequence[dict[str, Any]]):
         self._count: Callable[[], int] = lambda: len(self)
         self._has_tags = False
         """`tags` are those of trajectories: an object in a row, JSON text in a table."""
-        self._answer = table
+        self._answer = table if isinstance(table, PlainTable) else _with_integers(table)
         self._is_int: list[bool | None] | None = None
         if IS_INT in table.column_names and "sample_index" in table.column_names:
             if isinstance(table, PlainTable):
@@ -127,6 +127,9 @@ class Result(Sequence[dict[str, Any]]):
             rows = self._answer.to_pylist(first, count)
         else:
             rows = self._answer.slice(first, count).to_pylist()
+            for name in (field.name for field in self._answer.schema if _is_whole(field.type)):
+                for row in rows:
+                    row[name] = None if row[name] is None else int(row[name])
         for row, is_int in zip(rows, (self._is_int or [])[first : first + count]):
             del row[IS_INT]
             if is_int and row["sample_index"] is not None:
@@ -211,6 +214,22 @@ class Result(Sequence[dict[str, Any]]):
         if hidden_columns:
             text += f"; {hidden_columns} more column{'' if hidden_columns == 1 else 's'}"
         return text
+
+
+def _with_integers(table: pa.Table) -> pa.Table:
+    """The table with sums of integers as integers: DuckDB's HUGEINT is a decimal in Arrow. What is too large for 64
+    bits stays one."""
+    for at, field in enumerate(table.schema):
+        if _is_whole(field.type):
+            try:
+                table = table.set_column(at, field.name, table.column(at).cast(pa.int64()))
+            except pa.ArrowInvalid:
+                continue
+    return table
+
+
+def _is_whole(kind: pa.DataType) -> bool:
+    return pa.types.is_decimal(kind) and kind.scale == 0
 
 
 def _need(package: str, method: str) -> None:
