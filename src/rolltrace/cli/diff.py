@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import argparse
-import re
 from collections.abc import Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from rolltrace._amounts import counted, number
-from rolltrace.cli.options import add_json, add_store, open_asked, tell_of_older_runs
+from rolltrace.cli.options import (
+    IS_ID,
+    add_json,
+    add_store,
+    ends_in_no_id,
+    open_asked,
+    store_after,
+    tell_of_older_runs,
+)
 from rolltrace.cli.output import (
     SHORT_ID,
     Column,
@@ -26,7 +33,6 @@ from rolltrace.cli.output import (
 if TYPE_CHECKING:
     from rolltrace.query import Comparison, Op, Turn, TurnRow
 
-_ID = re.compile(r"[0-9a-f]{4,32}")
 _AROUND = 30
 """How much of what is the same is shown before the first difference and after the last."""
 _AROUND_CELL = 6
@@ -65,14 +71,13 @@ def add(commands: Any) -> None:
     which.add_argument("--train", dest="validate", action="store_false", default=None, help="the training rollouts")
     group.add_argument("--run", dest="only_run", metavar="ID", help="this run only, not the newest")
     add_store(parser, last=False)
+    store_after(parser, "ids", ends_in_no_id)
     parser.add_argument("--full", action="store_true", help=f"do not cut texts of over {_MOST_LINES} lines")
     add_json(parser)
     parser.set_defaults(run=run, usage_error=parser.error)
 
 
 def run(options: argparse.Namespace) -> int:
-    if options.store_option is None and options.ids and _ID.fullmatch(options.ids[-1].lower()) is None:
-        options.store = options.ids.pop()
     of_group = ("step", "sample", "project", "experiment", "validate")
     group = {name: value for name in of_group if (value := getattr(options, name)) is not None}
     if options.only_run is not None:
@@ -81,7 +86,7 @@ def run(options: argparse.Namespace) -> int:
         options.usage_error("give ids, or --step and --sample of a group, which --experiment may narrow down")
     if not group and len(options.ids) < 2:
         options.usage_error("comparing needs two or more ids, or --step and --sample of a group")
-    strange = [each for each in options.ids if _ID.fullmatch(each.lower()) is None]
+    strange = [each for each in options.ids if IS_ID.fullmatch(each.lower()) is None]
     if strange:
         options.usage_error(f"{strange[0]} is not an id; a store is named last, or as --store {strange[0]}")
     store = open_asked(options)

@@ -15,8 +15,10 @@ from rolltrace.cli.options import (
     add_filters,
     add_json,
     add_store,
+    ends_in_no_id,
     filters_of,
     open_asked,
+    store_after,
     tell_of_older_runs,
 )
 from rolltrace.cli.output import json_line, progress, working
@@ -55,6 +57,7 @@ def add(commands: Any) -> None:
             "--trajectory", metavar="ID", nargs="+", action="extend", default=[],
             help="only these; a prefix of an id is enough",
         )  # fmt: skip
+        store_after(one, "trajectory", ends_in_no_id)
         if name == "dpo":
             of_pairs = one.add_argument_group("pairs by label, instead of by reward")
             of_pairs.add_argument("--chosen", metavar="FILTER", help="such as label.good")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from rolltrace._amounts import counted
-from rolltrace.cli.options import add_json, add_store, store_of
+from rolltrace.cli.options import add_json, add_store, store_after, store_of
 from rolltrace.cli.output import json_line, plain, progress
 from rolltrace.exchange import IMPORTS
 
@@ -45,6 +46,7 @@ def add(commands: Any) -> None:
             "new name without an ending",
         )  # fmt: skip
         add_store(one, last=False)
+        store_after(one, "paths", _ends_in_store)
         one.add_argument("--project", help="the project they belong to")
         one.add_argument("--experiment", help="the experiment they belong to")
         one.add_argument("--validate", action="store_true", help="they are validation rollouts")
@@ -55,9 +57,7 @@ def add(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     from rolltrace.exchange import ImportReport, ImportTarget, import_files
 
-    paths = [Path(path) for path in options.paths]
-    files, last = (paths, None) if options.store_option is not None else _split(paths)
-    options.store = None if last is None else str(last)
+    files = [Path(path) for path in options.paths]
     store = store_of(options, may_be_new=True, to_write=True)
     target = ImportTarget(store, options.project, options.experiment, options.validate)
     problems: list[str] = []
@@ -105,9 +105,7 @@ def _by_format(name: str, files: list[Path]) -> dict[ImportFormat, list[Path]]:
     return formats
 
 
-def _split(paths: list[Path]) -> tuple[list[Path], Path | None]:
-    """The files, and the store if it was named. A mistyped file must not become a store."""
-    last = paths[-1].expanduser()
-    if len(paths) > 1 and (last.is_dir() or (not last.exists() and not last.suffix)):
-        return paths[:-1], last
-    return paths, None
+def _ends_in_store(paths: Sequence[str]) -> bool:
+    """Whether the store was named behind the files. A mistyped file must not become a store."""
+    last = Path(paths[-1]).expanduser()
+    return len(paths) > 1 and (last.is_dir() or (not last.exists() and not last.suffix))

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rolltrace._amounts import ago, counted
-from rolltrace.cli.options import add_json, add_store, open_asked
+from rolltrace.cli.options import IS_ID, add_json, add_store, open_asked, store_after
 from rolltrace.cli.output import SHORT_ID, Column, json_line, plain, print_table, working
 from rolltrace.files import is_store
 
 if TYPE_CHECKING:
     from rolltrace.query import Row, Store
 
-_ID = re.compile(r"[0-9a-f]{4,32}")
 _EXAMPLES = """examples:
   rolltrace label 3f2a1b2c hack --author me --note "prints the expected output"
   rolltrace label 3f2a1b2c style=terse --turn 2    of the third model call
@@ -55,17 +53,16 @@ def add(commands: Any) -> None:
     group.add_argument("--experiment", metavar="NAME")
     group.add_argument("--run", dest="only_run", metavar="ID", help="this run, not the newest")
     add_store(parser, last=False)
+    store_after(parser, "words", _ends_in_store)
     add_json(parser)
     parser.set_defaults(run=run, usage_error=parser.error)
 
 
 def run(options: argparse.Namespace) -> int:
     words: list[str] = options.words
-    if options.store_option is None and words and _is_store(words[-1]):
-        options.store = words.pop()
     by_coordinates = any(getattr(options, name) is not None for name in ("step", "sample", "rollout"))
     target = None if by_coordinates or not words else words.pop(0)
-    if target is not None and _ID.fullmatch(target.lower()) is None:
+    if target is not None and IS_ID.fullmatch(target.lower()) is None:
         options.usage_error(
             f"{plain(target)} is not an id; name a trajectory first, or give --step, --sample and --rollout"
         )
@@ -101,9 +98,9 @@ def _marks(words: Sequence[str], options: argparse.Namespace) -> list[tuple[str,
     return marks if options.note is None else [*marks, ("note", options.note)]
 
 
-def _is_store(word: str) -> bool:
+def _ends_in_store(words: Sequence[str]) -> bool:
     """A label may be the name of some folder: a store is one, or is written as a path."""
-    return "/" in word.partition("=")[0] or is_store(Path(word))
+    return "/" in words[-1].partition("=")[0] or is_store(Path(words[-1]))
 
 
 def _list(store: Store, trajectory_id: str | None, options: argparse.Namespace) -> int:

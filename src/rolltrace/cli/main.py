@@ -20,7 +20,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, TextIO
 
-from rolltrace.cli.options import named_store
+from rolltrace.cli.options import find_store, named_store
 from rolltrace.cli.output import error_text, plain
 from rolltrace.errors import IncompleteWarning, RolltraceError, UnknownNameWarning
 from rolltrace.files import write_problem
@@ -50,11 +50,26 @@ class _Help(argparse.HelpFormatter):
 
 
 class Parser(argparse.ArgumentParser):
-    """An ArgumentParser of ours; its subparsers are too."""
+    """An ArgumentParser of ours; its subparsers are too.
+
+    Options and other arguments may be mixed, so that the store can always come last: argparse alone gives `show ID` all
+    arguments that stand before the first option, and finds no place for the store of `show ID --ops STORE`.
+    """
 
     def __init__(self, *, epilog: str | None = None, **options: Any) -> None:
         epilog = _DOCS if epilog is None else f"{epilog}\n\n{_DOCS}"
         super().__init__(epilog=epilog, **{"formatter_class": _Help, **options})
+        self._is_mixing = False
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        takes_the_rest = (argparse.PARSER, argparse.REMAINDER)
+        if self._is_mixing or any(action.nargs in takes_the_rest for action in self._actions):
+            return super().parse_known_args(args, namespace)
+        self._is_mixing = True  # it comes back here, once for the options and once for the other arguments
+        try:
+            return self.parse_known_intermixed_args(args, namespace)
+        finally:
+            self._is_mixing = False
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -78,16 +93,23 @@ def parser_of(names: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:
     return parser
 
 
-def _run(words: list[str]) -> int:
+def parse(words: list[str]) -> argparse.Namespace:
+    """The options of a command line."""
     parser = parser_of([words[0]] if words and words[0] in COMMANDS else COMMANDS)
     options = parser.parse_args(_with_dashes(words))
+    find_store(options)
+    return options
+
+
+def _run(words: list[str]) -> int:
+    options = parse(words)
     if options.version:
         import rolltrace
 
         print(f"rolltrace {rolltrace.__version__}")
         return 0
     if not hasattr(options, "run"):
-        parser.print_help()
+        parser_of().print_help()
         return 2
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

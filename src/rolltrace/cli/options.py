@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import shlex
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from rolltrace.query import OlderRuns, Result, Store
 
 _FEW_HOSTS = 4
+IS_ID = re.compile(r"[0-9a-f]{4,32}")
+"""Of a trajectory, or a prefix."""
 
 
 def add_store(parser: argparse.ArgumentParser, *, last: bool = True) -> None:
@@ -29,14 +33,36 @@ def add_store(parser: argparse.ArgumentParser, *, last: bool = True) -> None:
 
     Args:
         parser: Of the command.
-        last: Whether argparse can tell the last argument from the others; if not, the command does.
+        last: Whether argparse can tell the last argument from the others; if not, the command does: `store_after`.
     """
     default = "the store folder (default: ROLLTRACE_STORE, or ~/.rolltrace)"
     if last:
         parser.add_argument("store", nargs="?", metavar="STORE", help=default)
+    else:
+        parser.set_defaults(store=None)
     parser.add_argument(
         "--store", dest="store_option", metavar="STORE", help="the same, as an option" if last else default
     )
+
+
+def store_after(parser: argparse.ArgumentParser, dest: str, is_store: Callable[[Sequence[str]], bool]) -> None:
+    """Say that the last of several words may be the store: `is_store` tells, `find_store` takes it from there."""
+    parser.set_defaults(store_after=(dest, is_store))
+
+
+def find_store(options: argparse.Namespace) -> None:
+    """Take the store from the words that it stands behind, if it was not given elsewhere."""
+    dest, is_store = getattr(options, "store_after", ("", None))
+    if is_store is not None and options.store is None and options.store_option is None:
+        words = getattr(options, dest)
+        if words and is_store(words):
+            setattr(options, dest, words[:-1])
+            options.store = words[-1]
+
+
+def ends_in_no_id(words: Sequence[str]) -> bool:
+    """Whether the last of these words cannot be the id of a trajectory, or a prefix of one."""
+    return IS_ID.fullmatch(words[-1].lower()) is None
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
