@@ -180,6 +180,8 @@ def _for_clickhouse(node: Node, fields: dict[str, int]) -> Node:
             return _call(
                 "nullIf", _call("JSONExtractRaw", node.this.this, exp.Literal.string(key)), exp.Literal.string("")
             )
+        case exp.TryCast() if node.is_type("bigint"):
+            return _call("toInt64OrNull", node.this)
         case exp.ArraySort():
             return _call("arraySort", node.this)
         case exp.ArrayAgg():

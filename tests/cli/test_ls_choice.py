@@ -68,7 +68,7 @@ def test_the_newest_experiment_and_the_newest_rows_come_last(store: Path, capsys
 def test_last_offset_and_limit_take_a_part(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert places(capsys, store, "--last", 2) == [("a", 4, 0), ("a", 4, 1)]
     assert places(capsys, store, "--last", 2, "--offset", 3) == [("a", 2, 1), ("a", 3, 0)]
-    assert places(capsys, store, "--offset", 8, "--limit", 2) == [("z", 4, 0), ("z", 4, 1)]
+    assert places(capsys, store, "--offset", 8, "--limit", 2) == [("a", 0, 0), ("a", 0, 1)]
     assert places(capsys, store, "--last", 4, "--order", "-reward", "--limit", 1) == [("a", 4, 1)]
 
 
@@ -112,3 +112,58 @@ def test_two_experiments_do_not_make_the_run_a_column(store: Path, capsys: pytes
     header = table(capsys, store)[0]
     assert "experiment" in header
     assert "run" not in header
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Steps 1 to 3 of two experiments, samples 0 to 11. Not to be changed."""
+    folder = tmp_path_factory.mktemp("many") / "store"
+    for experiment in ("a", "b"):
+        rolltrace.init("p", experiment, "rolltrace", store=folder, drain="off")
+        for step in (1, 2, 3):
+            for sample in range(12):
+                with rolltrace.rollout_trace_attr(sample, step=step, rollout_n=0) as trajectory:
+                    trajectory.reward(sample)
+        rolltrace.shutdown()
+    return folder
+
+
+def _places(capsys: pytest.CaptureFixture[str], *arguments: object) -> list[tuple[str, int, int]]:
+    assert main([*map(str, arguments), "--json"]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    return [(row["experiment"], row["step"], row.get("sample_index")) for row in rows]
+
+
+@pytest.mark.parametrize("command", ["ls", "groups"])
+def test_a_limit_shows_the_newest(command: str, many: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    newest = [("b", 3, sample) for sample in range(12)]
+    assert _places(capsys, command, many, "--limit", 3) == newest[-3:]
+    assert _places(capsys, command, many)[-12:] == newest
+    assert main([command, str(many), "--limit", "3"]) == 0
+    assert "3 of 72" in capsys.readouterr().out
+
+
+def test_an_offset_leaves_out_the_newest(many: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _places(capsys, "ls", many, "--limit", 2, "--offset", 3) == [("b", 3, 7), ("b", 3, 8)]
+    assert _places(capsys, "ls", many, "--offset", 71) == [("a", 1, 0)]
+
+
+@pytest.mark.parametrize("command", ["ls", "groups"])
+def test_with_an_order_a_limit_shows_the_first(command: str, many: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = _places(capsys, command, many, "--order=-step,-sample_index", "--limit", 2, "--experiment", "a")
+    assert found == [("a", 3, 11), ("a", 3, 10)]
+
+
+def test_a_limit_shows_the_newest_steps_and_experiments(many: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert [place[:2] for place in _places(capsys, "ls", many, "--steps", "--limit", 2)] == [("b", 2), ("b", 3)]
+    assert main(["ls", str(many), "--experiments", "--limit", "1"]) == 0
+    assert "b" in capsys.readouterr().out.splitlines()[1].split()
+
+
+def test_samples_have_a_column_that_sorts_as_numbers(many: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert [sample for _, _, sample in _places(capsys, "ls", many, "--step", 1, "--experiment", "a")] == [*range(12)]
+    for view in ("trajectories", "groups"):
+        query = f"select experiment, step, sample_number from {view} where step = 1 order by experiment, sample_number"
+        assert main(["sql", query, str(many), "--json"]) == 0
+        rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+        assert [row["sample_number"] for row in rows] == [*range(12), *range(12)]

@@ -133,4 +133,4 @@ def test_no_steps_are_refused() -> None:
         [sys.executable, "-m", "rolltrace", "demo", "--steps", "0"], capture_output=True, text=True, check=False
     )
     assert done.returncode == 2
-    assert "at least one step, not 0" in done.stderr
+    assert "must be a whole number, 1 or more; not '0'" in done.stderr

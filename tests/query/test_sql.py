@@ -114,17 +114,17 @@ def test_a_fault_in_the_data_of_a_query_is_the_askers(store_path: Path) -> None:
 @pytest.mark.parametrize("empty", [True, False])
 def test_the_views_have_their_documented_columns(tmp_path: Path, store_path: Path, empty: bool) -> None:
     store = open_store(tmp_path if empty else store_path)
-    assert store.sql("FROM trajectories").columns == list(TRAJECTORY_COLUMNS)
+    assert store.sql("FROM trajectories").columns == [*TRAJECTORY_COLUMNS, "sample_number"]
     for table in TABLES[1:]:
         made = (
-            ["prompt_ids", "response_ids", "prompt_text", "response_text", "inputs", "outputs"]
+            "duration_s sample_number prompt_ids response_ids prompt_text response_text inputs outputs".split()
             if table is SPANS
             else []
         )
         # An amendment is part of the step that it amends, and no row of the view.
         shown = [column.name for column in table.columns if column.name not in ("amends", "turn")]
         assert store.sql(f"FROM {table.name}").columns == [*shown, *made]
-    assert store.sql("FROM groups").columns == list(GROUP_COLUMNS)
+    assert store.sql("FROM groups").columns == [*GROUP_COLUMNS, "sample_number"]
     assert store.sql("FROM latest_scores").columns[:3] == ["trajectory_id", "name", "value"]
     for view in VIEWS:
         store.sql(f"SELECT count(*) FROM {view}")
@@ -161,3 +161,23 @@ def test_a_question_has_as_many_threads_as_omp_num_threads_says(
     monkeypatch.setenv("OMP_NUM_THREADS", wanted)
     with open_store(store_path) as store:
         assert store.sql("SELECT current_setting('threads') AS threads").rows() == [{"threads": threads}]
+
+
+def test_spans_have_their_duration_and_the_number_of_their_sample(tmp_path: Path) -> None:
+    rolltrace.init("p", "e", "rolltrace", store=tmp_path, drain="off")
+
+    @rolltrace.rollout_trace_op
+    def op() -> None:
+        pass
+
+    for sample in (3, "4", "3.7", "-2", "1e3", "uuid-1", "9" * 30):
+        with rolltrace.rollout_trace_attr(sample, step=1):
+            op()
+    rolltrace.shutdown()
+    store = rolltrace.open(tmp_path)
+    rows = store.sql("SELECT duration_s, (end_ns - start_ns) / 1e9 AS took FROM spans").rows()
+    assert all(row["duration_s"] == row["took"] > 0 for row in rows)
+    for view in ("spans", "trajectories", "groups"):
+        rows = store.sql(f"SELECT sample_index, sample_number FROM {view}").rows()
+        numbers = {str(row["sample_index"]): row["sample_number"] for row in rows}
+        assert {name: number for name, number in numbers.items() if number is not None} == {"3": 3, "4": 4, "-2": -2}

@@ -67,10 +67,9 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _positive(text: str) -> int:
-    steps = int(text)
-    if steps < 1:
-        raise argparse.ArgumentTypeError(f"at least one step, not {text}")
-    return steps
+    if not (text.isascii() and text.isdigit() and int(text) > 0):
+        raise argparse.ArgumentTypeError(f"must be a whole number, 1 or more; not {text!r}")
+    return int(text)
 
 
 def _summary(settings: DemoSettings, rollouts: int, seconds: float) -> None:

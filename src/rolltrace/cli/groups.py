@@ -48,42 +48,47 @@ def add(commands: Any) -> None:
     add_filters(parser)
     add_order(parser, "step,-std")
     parser.add_argument(
-        "--limit", type=count, metavar="N", help=f"at most N lines (default: the last {_SHOWN_ROWS}; with --json all)"
+        "--limit",
+        type=count,
+        metavar="N",
+        help="at most N lines: the last, or with --order the first "
+        f"(default: {_SHOWN_ROWS}; with --json all)",
     )
     parser.add_argument(
         "--threshold", type=float, default=0.0, metavar="R", help="rewards above this pass (default: 0)"
     )
-    parser.add_argument("--k", type=_numbers, metavar="K,...", help="add a pass@k column for each of these")
+    parser.add_argument("--k", type=_rollout_counts, metavar="K,...", help="add a pass@k column for each of these")
     add_json(parser)
     parser.set_defaults(run=run, usage_error=parser.error)
 
 
-def _numbers(text: str) -> list[int]:
-    return [int(each) for each in text.split(",")]
+def _rollout_counts(text: str) -> list[int]:
+    numbers = [each.strip() for each in text.split(",")]
+    if not all(each.isascii() and each.isdigit() and int(each) > 0 for each in numbers):
+        raise argparse.ArgumentTypeError(f"takes numbers of rollouts, such as 1,4,8; not {text!r}")
+    return [int(each) for each in numbers]
 
 
 def run(options: argparse.Namespace) -> int:
     wanted = filters_of(options)
     if wanted.pop("rollout_n") is not None:
         options.usage_error("a group is all rollouts of a sample; for one of them: rolltrace ls --rollout")
-    if options.k and min(options.k) < 1:
-        options.usage_error("--k takes numbers of rollouts, such as 1,4,8")
     store = open_asked(options)
     with working(f"reading {store.path}"):
         groups = store.groups(
             **wanted, order=options.order, threshold=options.threshold, k=options.k,
-            limit=options.limit if options.json else None,
         )  # fmt: skip
     tell_of_older_runs(groups.older_runs)
     if not len(groups):
         tell_of_nothing(groups, as_json=options.json)
         return 0
+    newest = options.order is None
+    most = options.limit if options.limit is not None else len(groups) if options.json else _SHOWN_ROWS
+    first = max(0, len(groups) - most) if newest else 0
+    rows = groups[first : first + most]
     if options.json:
-        print_rows(groups.rows())
+        print_rows(rows)
         return 0
-    newest = options.limit is None and options.order is None
-    first = max(0, len(groups) - _SHOWN_ROWS) if newest else 0
-    rows = groups.rows()[first:][: _SHOWN_ROWS if options.limit is None else options.limit]
     if not rows:
         print_footer(f"0 of {counted(len(groups), 'group')}")
         return 0

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 _SHOWN_ROWS = 100
+_ALL_ROWS = 2**40
 _EXAMPLES = """examples:
   rolltrace ls --step 12 --where "reward < 0.5 and tool = 'search'"
   rolltrace ls --sample 3 --order -reward --limit 5   the best of a sample
@@ -71,10 +72,14 @@ def add(commands: Any) -> None:
     add_order(parser, "step,-reward")
     parser.add_argument("--last", type=count, metavar="N", help="only the N newest; --order sorts these")
     parser.add_argument(
-        "--limit", type=count, metavar="N", help=f"at most N lines (default: the newest {_SHOWN_ROWS}; with --json all)"
+        "--limit",
+        type=count,
+        metavar="N",
+        help="at most N lines: the newest, or with --order the first "
+        f"(default: {_SHOWN_ROWS}; with --json all)",
     )
     parser.add_argument(
-        "--offset", type=count, default=0, metavar="N", help="leave out N lines first; with --last, the N newest"
+        "--offset", type=count, default=0, metavar="N", help="leave out the N newest lines; with --order, the first N"
     )
     parser.add_argument("--columns", metavar="NAMES", help="show these, such as id,reward,tag.difficulty,term.format")
     add_json(parser)
@@ -110,9 +115,12 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _trajectories(options: argparse.Namespace, store: Store, wanted: Row) -> int:
-    usual = options.order is None and options.limit is None and options.last is None and options.offset == 0
-    last = _SHOWN_ROWS if usual and not options.json else options.last
-    limit = _SHOWN_ROWS if last is None and options.limit is None and not options.json else options.limit
+    most = _ALL_ROWS if options.json else _SHOWN_ROWS
+    if options.order is None:
+        last, limit = _newest(options, most), None
+    else:
+        last = options.last
+        limit = most if last is None and options.limit is None else options.limit
     paging = {"order": options.order, "limit": limit, "offset": options.offset, "last": last}
     with working(f"reading {store.path}"):
         listing = store.trajectories(**wanted, **paging)
@@ -130,8 +138,13 @@ def _trajectories(options: argparse.Namespace, store: Store, wanted: Row) -> int
         print_rows(chosen)
     else:
         hidden = print_table(columns)
-        print_footer(*_footer(rows, total, hidden, newest=last is not None))
+        print_footer(*_footer(rows, total, hidden, newest=options.order is None))
     return 0
+
+
+def _newest(options: argparse.Namespace, otherwise: int) -> int:
+    """How many of the newest lines are shown."""
+    return min((each for each in (options.last, options.limit) if each is not None), default=otherwise)
 
 
 def _asked(options: argparse.Namespace, wanted: Row) -> list[str]:
@@ -172,11 +185,8 @@ def _experiments(store: Store, *, with_runs: bool) -> list[Row]:
 
 def _show(options: argparse.Namespace, rows: list[Row], columns: Any, what: str) -> int:
     total = len(rows)
-    if options.last is not None:
-        rows = rows[max(0, total - options.last - options.offset) : max(0, total - options.offset)]
-    else:
-        rows = rows[options.offset :]
-    rows = rows[: options.limit]
+    end = max(0, total - options.offset)
+    rows = rows[max(0, end - _newest(options, total)) : end]
     if options.json:
         print_rows(rows)
     elif rows:

@@ -77,10 +77,9 @@ def add_order(parser: argparse.ArgumentParser, example: str) -> None:
 
 def count(text: str) -> int:
     """A number of rows, for argparse."""
-    number_of_rows = int(text)
-    if number_of_rows < 0:
-        raise argparse.ArgumentTypeError("must be 0 or more")
-    return number_of_rows
+    if not (text.isascii() and text.isdigit()):
+        raise argparse.ArgumentTypeError(f"must be a whole number, 0 or more; not {text!r}")
+    return int(text)
 
 
 def add_filters(parser: argparse.ArgumentParser, *, several_experiments: bool = False) -> None:

@@ -28,6 +28,9 @@ _RANKED = "FILTER (reward IS NOT NULL AND NOT isnan(reward))"
 _FIRST = "rollout_n, start_ns, trajectory_id"
 
 
+SAMPLE_NUMBER = "CASE WHEN regexp_matches(sample_index, '^-?[0-9]+$') THEN TRY_CAST(sample_index AS BIGINT) END"
+"""A sample as a number, which sorts as one: 2 before 10. Null where it is another text."""
+
 ZERO_VARIANCE = "count(reward) > 1 AND coalesce(isfinite(min(reward)) AND min(reward) = max(reward), false)"
 """Two rewards or more, all the same."""
 
@@ -88,7 +91,7 @@ QUALIFY row_number() OVER (PARTITION BY trajectory_id ORDER BY end_ns IS NULL, e
 
 GROUP_VIEWS = {
     "_groups": groups_select(),
-    "groups": f"SELECT {', '.join(GROUP_COLUMNS)} FROM _groups",
+    "groups": f"SELECT {', '.join(GROUP_COLUMNS)}, {SAMPLE_NUMBER} AS sample_number FROM _groups",
     "_group_records": _RECORDS,
     "group_records": "SELECT * EXCLUDE (_is_int) FROM _group_records",
 }

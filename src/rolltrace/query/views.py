@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from rolltrace.query.columns import COLUMNS, TRAJECTORY_COLUMNS
-from rolltrace.query.group_views import GROUP_VIEWS
+from rolltrace.query.group_views import GROUP_VIEWS, SAMPLE_NUMBER
 from rolltrace.query.listing import PLACE
 from rolltrace.query.runs import SAME_STEP, newest_runs
 from rolltrace.query.score_views import (
@@ -105,8 +105,10 @@ LEFT JOIN (
 LEFT JOIN ({marked("_active_scores")}) marked USING (trajectory_id)
 """
 
-_SPANS = """
+_SPANS = f"""
 SELECT *,
+    (end_ns - start_ns) / 1e9 AS duration_s,
+    {SAMPLE_NUMBER} AS sample_number,
     CASE WHEN prompt_tokens IS NOT NULL THEN tokens[1:prompt_tokens] END AS prompt_ids,
     CASE WHEN response_tokens IS NOT NULL THEN tokens[coalesce(prompt_tokens, 0) + 1:] END AS response_ids,
     CASE WHEN prompt_tokens IS NOT NULL THEN substring(text, 1, prompt_chars) END AS prompt_text,
@@ -148,7 +150,7 @@ _DERIVED = {
     **SCORE_VIEWS,
     **TRANSITION_VIEWS,
     "spans": _SPANS,
-    "trajectories": f"SELECT {', '.join(TRAJECTORY_COLUMNS)} FROM _listing",
+    "trajectories": f"SELECT {', '.join(TRAJECTORY_COLUMNS)}, {SAMPLE_NUMBER} AS sample_number FROM _listing",
     **GROUP_VIEWS,
     "tokens": _TOKENS,
 }

@@ -1257,6 +1257,13 @@ SELECT
   _spans_with_text.piece_chars AS piece_chars,
   _spans_with_text.cached_tokens AS cached_tokens,
   _spans_with_text.reasoning_tokens AS reasoning_tokens,
+  (
+    _spans_with_text.end_ns - _spans_with_text.start_ns
+  ) / 1e9 AS duration_s,
+  CASE
+    WHEN match(_spans_with_text.sample_index, '^-?[0-9]+$')
+    THEN toInt64OrNull(_spans_with_text.sample_index)
+  END AS sample_number,
   if(
     NOT (
       _spans_with_text.prompt_tokens IS NULL
@@ -1321,7 +1328,11 @@ SELECT
   _listing.staleness AS staleness,
   _listing.run AS run,
   _listing.superseded AS superseded,
-  _listing.trained_step AS trained_step
+  _listing.trained_step AS trained_step,
+  CASE
+    WHEN match(_listing.sample_index, '^-?[0-9]+$')
+    THEN toInt64OrNull(_listing.sample_index)
+  END AS sample_number
 FROM _listing AS _listing
 SETTINGS join_use_nulls = 1, use_hive_partitioning = 0;
 
@@ -1495,7 +1506,11 @@ SELECT
   _groups.duration_s_max AS duration_s_max,
   _groups.flags AS flags,
   _groups.errors AS errors,
-  _groups.superseded AS superseded
+  _groups.superseded AS superseded,
+  CASE
+    WHEN match(_groups.sample_index, '^-?[0-9]+$')
+    THEN toInt64OrNull(_groups.sample_index)
+  END AS sample_number
 FROM _groups AS _groups
 SETTINGS join_use_nulls = 1, use_hive_partitioning = 0;
 

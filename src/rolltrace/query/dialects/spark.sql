@@ -1289,6 +1289,13 @@ SELECT
   _spans_with_text.piece_chars AS piece_chars,
   _spans_with_text.cached_tokens AS cached_tokens,
   _spans_with_text.reasoning_tokens AS reasoning_tokens,
+  (
+    _spans_with_text.end_ns - _spans_with_text.start_ns
+  ) / 1e9 AS duration_s,
+  CASE
+    WHEN _spans_with_text.sample_index RLIKE '^-?[0-9]+$'
+    THEN TRY_CAST(_spans_with_text.sample_index AS BIGINT)
+  END AS sample_number,
   CASE
     WHEN NOT _spans_with_text.prompt_tokens IS NULL
     THEN SLICE(_spans_with_text.tokens, 1, _spans_with_text.prompt_tokens)
@@ -1346,7 +1353,11 @@ SELECT
   _listing.staleness AS staleness,
   _listing.run AS run,
   _listing.superseded AS superseded,
-  _listing.trained_step AS trained_step
+  _listing.trained_step AS trained_step,
+  CASE
+    WHEN _listing.sample_index RLIKE '^-?[0-9]+$'
+    THEN TRY_CAST(_listing.sample_index AS BIGINT)
+  END AS sample_number
 FROM _listing AS _listing;
 
 -- (used by the views below)
@@ -1517,7 +1528,11 @@ SELECT
   _groups.duration_s_max AS duration_s_max,
   _groups.flags AS flags,
   _groups.errors AS errors,
-  _groups.superseded AS superseded
+  _groups.superseded AS superseded,
+  CASE
+    WHEN _groups.sample_index RLIKE '^-?[0-9]+$'
+    THEN TRY_CAST(_groups.sample_index AS BIGINT)
+  END AS sample_number
 FROM _groups AS _groups;
 
 -- (used by the views below)
