@@ -35,7 +35,7 @@ def add(commands: Any) -> None:
         "summary rows always stay, groups are kept or pruned whole, and what was removed is counted in the store. It "
         "prints what would be removed, and asks first.",
         epilog='rolltrace prune --older-than 30d; rolltrace prune --where "reward = 1" --dry-run; '
-        "rolltrace prune --max-size 50GiB",
+        "rolltrace prune --max-size 50GiB; to delete an experiment: rolltrace rm",
     )
     add_store(parser)
     which = parser.add_mutually_exclusive_group(required=True)
@@ -93,7 +93,8 @@ def run(options: argparse.Namespace) -> int:
         print(json_line(pruned._asdict()))
     else:
         rows = counted(pruned.rows, "row")
-        print(f"pruned {counted(pruned.trajectories, 'trajectory')}, {rows}, {size(max(pruned.bytes, 0))} less")
+        stays = "; they stay listed: rolltrace rm deletes them" if options.whole or not pruned.trajectories else ""
+        print(f"pruned {counted(pruned.trajectories, 'trajectory')}, {rows}, {size(max(pruned.bytes, 0))} less{stays}")
     return 0
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rolltrace.keeper.policy import RetentionPolicy, check_policy, read_policy, write_policy
     from rolltrace.keeper.position import SentBy
     from rolltrace.keeper.process import collect_rarely, follow, run, run_once
-    from rolltrace.keeper.pruning import Foreseen, Plan, foresee, plan_pruning, undisturbed
+    from rolltrace.keeper.pruning import Foreseen, Plan, Removal, foresee, plan_pruning, plan_removal, undisturbed
     from rolltrace.keeper.report import Report, ShippingReport, reports, shipping_reports
     from rolltrace.keeper.retention import Decision, decide, retain
     from rolltrace.keeper.sender import STOPS, Sender
@@ -28,7 +28,7 @@ _LATER, __getattr__ = load_later(
         "policy": "RetentionPolicy check_policy read_policy write_policy",
         "position": "SentBy",
         "process": "collect_rarely follow run run_once",
-        "pruning": "Foreseen Plan foresee plan_pruning undisturbed",
+        "pruning": "Foreseen Plan Removal foresee plan_pruning plan_removal undisturbed",
         "report": "Report ShippingReport reports shipping_reports",
         "retention": "Decision decide retain",
         "sender": "STOPS Sender",
@@ -46,6 +46,7 @@ __all__ = [
     "Outbox",
     "Pending",
     "Plan",
+    "Removal",
     "Removed",
     "Report",
     "RetentionPolicy",
@@ -61,6 +62,7 @@ __all__ = [
     "foresee",
     "installed_checks",
     "plan_pruning",
+    "plan_removal",
     "read_policy",
     "remove_shipped",
     "reports",

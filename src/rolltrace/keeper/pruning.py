@@ -1,4 +1,5 @@
-"""What `rolltrace prune` takes, and what pruning would cost: looked up first, so that somebody can say no.
+"""What `rolltrace prune` and `rolltrace rm` take, and what pruning would cost: looked up first, so that somebody can
+say no.
 
 Filters mean what they mean in a listing: of each step the newest run, unless they ask about runs. Age and size are
 about all runs.
@@ -7,8 +8,9 @@ about all runs.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
 import pyarrow.compute as pc
@@ -20,7 +22,7 @@ from rolltrace.keeper.groups import Choice, Group, Row, choose_groups, groups_of
 from rolltrace.keeper.pending import unsent
 from rolltrace.query import Store, record_rows
 from rolltrace.record import SPANS, TRAJECTORIES
-from rolltrace.store import Partition, list_parts, prunable, table_of
+from rolltrace.store import SCORE_KEY, Partition, list_parts, prunable, table_of
 
 _TRIES = 5
 T = TypeVar("T")
@@ -65,6 +67,39 @@ def plan_pruning(
 
     choice, foreseen = undisturbed(store.path, look)
     return Plan(choice, foreseen, len(choice.drop & unsent(store)) if choice.groups else 0)
+
+
+class Removal(NamedTuple):
+    """What `rolltrace rm` would delete."""
+
+    steps: dict[Partition, set[str]]
+    scores: set[tuple[Any, ...]]
+    """The `SCORE_KEY` of each score that they have."""
+    left_alone: int
+    """How many trajectories are still running, or not drained yet."""
+
+
+def plan_removal(store: Store, ids: Collection[str], whole: Mapping[str, Any] = MappingProxyType({})) -> Removal:
+    """Those of these trajectories that can be deleted now, by step. Changes nothing.
+
+    Args:
+        store: The store.
+        ids: The trajectories.
+        whole: The project, experiment or run that goes whole: with what was recorded for its groups.
+    """
+    listing = undisturbed(store.path, lambda: _list(store))
+    steps: dict[Partition, set[str]] = {}
+    left_alone = 0
+    for row in listing.rows:
+        if row["trajectory_id"] in ids or (whole and all(row[name] == value for name, value in whole.items())):
+            if row["status"] == "running" or row["trajectory_id"] in listing.undrained:
+                left_alone += 1
+            else:
+                steps.setdefault(_partition(row), set()).add(row["trajectory_id"])
+    chosen = sorted(set().union(*steps.values()))
+    sql = f"SELECT {', '.join(SCORE_KEY)} FROM scores WHERE trajectory_id IN (SELECT unnest(?::VARCHAR[]))"
+    scores = {tuple(row.values()) for row in store.sql(sql, [chosen])}
+    return Removal(steps, scores, left_alone)
 
 
 def _choose(store: Store, where: str | None, older_than: str | None, max_size: str | None) -> Choice:

@@ -134,7 +134,7 @@ def _missing(ask: Ask, asked: Asked) -> str | None:
     if wanted in values or (len(values) == _MOST_COMPARED and _exists(ask, source, wanted)):
         return None
     hint = suggest(wanted, values, _POSSIBLE.get(asked.field, ()), asked.field)
-    return f"there is no {called} {wanted!r}; {hint}{'' if values else f'nothing has a {called}'}"
+    return f"there is no {called} {wanted!r}; {hint}{'' if values else f'nothing has {_a(called)}'}"
 
 
 def _out_of_range(ask: Ask, source: tuple[str, list[Any]], called: str, wanted: Any) -> str | None:
@@ -145,7 +145,7 @@ def _out_of_range(ask: Ask, source: tuple[str, list[Any]], called: str, wanted: 
         f"SELECT min(value) AS least, max(value) AS most FROM ({sql}) WHERE NOT isnan(value::DOUBLE)", parameters
     )
     if row["least"] is None:
-        return f"nothing has a {called}"
+        return f"nothing has {_a(called)}"
     least, most = (f"{row[name]:.15g}" for name in ("least", "most"))
     return f"there is no {called} {wanted}; there {f'is only {least}' if least == most else f'are {least} to {most}'}"
 
@@ -177,6 +177,10 @@ def _source(field: Field, key: str) -> tuple[str, list[Any]] | None:
         return f"SELECT {field.sql} AS value FROM groups g", []
     table = "_steps" if field.name in ("project", "experiment", "run", "step") else "_listing"
     return f"SELECT {field.sql} AS value FROM {table} t", []
+
+
+def _a(name: str) -> str:
+    return f"{'an' if name[0] in 'aeio' else 'a'} {name}"
 
 
 def _text(value: Any) -> str:

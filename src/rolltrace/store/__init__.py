@@ -50,6 +50,7 @@ from rolltrace.store.prune import (
     prune_as_noted,
     pruning_is_planned,
 )
+from rolltrace.store.remove import SCORE_KEY, Removed, removable, remove
 from rolltrace.store.routes import Route, note_routes, outbox_folder, outboxes, routes, sender_folder
 
 __all__ = [
@@ -58,6 +59,7 @@ __all__ = [
     "PRUNE",
     "PRUNED",
     "SCHEMAS",
+    "SCORE_KEY",
     "UPKEEP",
     "Compacted",
     "Holder",
@@ -65,6 +67,7 @@ __all__ = [
     "OnUnreadable",
     "Partition",
     "Pruned",
+    "Removed",
     "Route",
     "Superseded",
     "arrow_column",
@@ -100,6 +103,8 @@ __all__ = [
     "prune",
     "prune_as_noted",
     "pruning_is_planned",
+    "removable",
+    "remove",
     "remove_abandoned",
     "remove_leftovers",
     "remove_replaced",
