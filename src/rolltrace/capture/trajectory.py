@@ -12,6 +12,7 @@ from msgspec import Raw
 from rolltrace._guard import caught, pass_on_signals
 from rolltrace.capture import scope
 from rolltrace.capture.failure import describe_failure, status_of
+from rolltrace.capture.misspelt import warn_of_misspelt
 from rolltrace.capture.transition import amendment_body, plain_number, transition_body
 from rolltrace.errors import ConfigError
 from rolltrace.record import (
@@ -306,7 +307,9 @@ class rollout_trace_attr:
         handle = TrajectoryHandle(recorder, where, self.trajectory_id, is_group=self._is_group)
         if not recorder.admits(handle, where, None if outer is None else outer.trajectory):
             return None
-        handle.tags.update((clean_text(name), Raw(recorder.snapshot(value))) for name, value in self._tags.items())
+        if self._tags:
+            warn_of_misspelt(self._tags, where)
+            handle.tags.update((clean_text(name), Raw(recorder.snapshot(value))) for name, value in self._tags.items())
         if outer is not None and outer.trajectory is not None:
             if not outer.trajectory.is_group:
                 handle.parent_trace_id, handle.parent_id = outer.trajectory.trace_id, outer.op_id
