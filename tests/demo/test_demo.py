@@ -134,3 +134,12 @@ def test_no_steps_are_refused() -> None:
     )
     assert done.returncode == 2
     assert "must be a whole number, 1 or more; not '0'" in done.stderr
+
+
+def test_the_sql_of_the_first_page_counts_training_rollouts(store: Store) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "start.md").read_text(encoding="utf-8")
+    (query,) = re.findall(r'^ +rolltrace sql "(.*)" rolltrace-demo$', page, re.MULTILINE)
+    truncated = {row["step"]: row["count_star()"] for row in store.sql(query)}
+    rollouts = {row["step"]: row["trajectories"] for row in store.steps() if not row["validate"]}
+    assert truncated[STEPS] > 32
+    assert all(count <= rollouts[step] for step, count in truncated.items())
