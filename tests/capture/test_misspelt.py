@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,9 +12,8 @@ from rolltrace.testing import Recording
 
 
 @pytest.fixture(autouse=True)
-def _nothing_told_yet(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _nothing_told_yet(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(misspelt, "_warned_of", set())
-    yield
 
 
 def said(caplog: pytest.LogCaptureFixture, **arguments: Any) -> list[str]:
@@ -50,8 +48,8 @@ def test_an_experiment_is_named_elsewhere(name: str, traced: Recording, caplog: 
 
 @pytest.mark.parametrize(
     "name",
-    ["difficulty", "level", "task", "seed", "split", "temperature", "model", "source", "stop", "stage", "value", "n", "uid",
-     "data_source", "index", "reward", "evaluator", "tags", "sampler", "max_steps", "env_steps", "user"],
+    ["difficulty", "level", "task", "seed", "split", "temperature", "model", "source", "stop", "stage", "value", "n",
+     "uid", "data_source", "index", "reward", "evaluator", "tags", "sampler", "max_steps", "env_steps", "user"],
 )  # fmt: skip
 def test_a_tag_that_resembles_no_coordinate_stays_a_tag(
     name: str, traced: Recording, caplog: pytest.LogCaptureFixture

@@ -31,7 +31,9 @@ def _values(action: argparse.Action) -> list[str]:
     return _WORDS.get(action.dest, ["3"])
 
 
-def _commands(parser: argparse.ArgumentParser, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], argparse.ArgumentParser]]:
+def _commands(
+    parser: argparse.ArgumentParser, path: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], argparse.ArgumentParser]]:
     below = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
     if not below and any(action.dest == "store_option" for action in parser._actions):
         yield path, parser

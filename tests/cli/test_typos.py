@@ -116,5 +116,5 @@ def test_python_warns_of_a_misspelt_name_once(store: Path) -> None:
     with rolltrace.open(store) as opened:
         with pytest.warns(rolltrace.errors.UnknownNameWarning, match="did you mean 'correct'") as told:
             opened.trajectories(where="term.correkt > 0")
-            opened.groups(where="term.correkt > 0")
+        opened.groups(where="term.correkt > 0")  # a second warning would be an error here
         assert [warning.filename for warning in told] == [__file__]

@@ -18,7 +18,12 @@ WITHOUT_TEXT = {
     "_announce.py": ["unknown environment variable ...", "verl is imported, but has not loaded rolltrace's plug-in"],
     "drain/apart.py": ["draining ... is put off: ..."],  # the same fault, told by the process that drains one file
     "keeper/follow_loop.py": ["BACKEND: ..."],
-    "query/incomplete.py": ["cannot be read (...): the rows there", "what waits there", "MB of journals wait", "nothing in the store has the"],
+    "query/incomplete.py": [
+        "cannot be read (...): the rows there",
+        "what waits there",
+        "MB of journals wait",
+        "nothing in the store has the",
+    ],
 }
 """Where a message is put together elsewhere: what the page must have for it."""
 

@@ -20,6 +20,10 @@ from tests.draining import drain
 
 from .conftest import search, start, write_run_in
 
+_MADE_OF_SPANS = (
+    "duration_s", "sample_number", "prompt_ids", "response_ids", "prompt_text", "response_text", "inputs", "outputs",
+)  # fmt: skip
+
 
 @pytest.fixture(scope="module")
 def store_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -116,11 +120,7 @@ def test_the_views_have_their_documented_columns(tmp_path: Path, store_path: Pat
     store = open_store(tmp_path if empty else store_path)
     assert store.sql("FROM trajectories").columns == [*TRAJECTORY_COLUMNS, "sample_number"]
     for table in TABLES[1:]:
-        made = (
-            "duration_s sample_number prompt_ids response_ids prompt_text response_text inputs outputs".split()
-            if table is SPANS
-            else []
-        )
+        made = [*_MADE_OF_SPANS] if table is SPANS else []
         # An amendment is part of the step that it amends, and no row of the view.
         shown = [column.name for column in table.columns if column.name not in ("amends", "turn")]
         assert store.sql(f"FROM {table.name}").columns == [*shown, *made]

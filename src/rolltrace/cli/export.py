@@ -48,8 +48,9 @@ def add(commands: Any) -> None:
             one.add_argument("--force", action="store_true", help="write over a file that is there already")
         if form.is_for_training:
             one.description += (
-                " Training rollouts with status ok; --validate writes validation rollouts instead, --all whatever there "
-                "is. A rollout named with --trajectory, and a status or validate that --where asks about, is taken as is."
+                " Training rollouts with status ok; --validate writes validation rollouts instead, --all whatever "
+                "there is. Rollouts named with --trajectory are taken as they are, and so is a status or validate that "
+                "--where asks about."
             )
             one.add_argument("--all", action="store_true", help="validation too, and rollouts that did not end well")
         add_filters(one)
@@ -68,6 +69,7 @@ def add(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     from rolltrace.exchange import select
+
     chosen = EXPORTS[options.format]
     pairing = {name: getattr(options, name) for name in ("chosen", "rejected") if hasattr(options, name)}
     to_stdout = options.output == "-"

@@ -51,8 +51,7 @@ def add(commands: Any) -> None:
         "--limit",
         type=count,
         metavar="N",
-        help="at most N lines: the last, or with --order the first "
-        f"(default: {_SHOWN_ROWS}; with --json all)",
+        help=f"at most N lines: the last, or with --order the first (default: {_SHOWN_ROWS}; with --json all)",
     )
     parser.add_argument(
         "--threshold", type=float, default=0.0, metavar="R", help="rewards above this pass (default: 0)"

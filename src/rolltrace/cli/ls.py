@@ -14,8 +14,8 @@ from rolltrace.cli.options import (
     add_store,
     count,
     filters_of,
-    runs_of,
     open_asked,
+    runs_of,
     tell_of_nothing,
     tell_of_older_runs,
 )
@@ -75,8 +75,7 @@ def add(commands: Any) -> None:
         "--limit",
         type=count,
         metavar="N",
-        help="at most N lines: the newest, or with --order the first "
-        f"(default: {_SHOWN_ROWS}; with --json all)",
+        help=f"at most N lines: the newest, or with --order the first (default: {_SHOWN_ROWS}; with --json all)",
     )
     parser.add_argument(
         "--offset", type=count, default=0, metavar="N", help="leave out the N newest lines; with --order, the first N"

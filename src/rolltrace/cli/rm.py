@@ -48,8 +48,8 @@ def add(commands: Any) -> None:
         help="delete an experiment, a run, or some trajectories",
         description="Delete trajectories with all that was recorded of them: an experiment with all its runs, one run, "
         "those that a filter finds, or those that are named. It says what would go and how many bytes that gives back, "
-        "and asks first. What is still running is left alone. Images stay, because other trajectories may show the same, "
-        "and so does what backends were sent.",
+        "and asks first. What is still running is left alone. Images stay, because other trajectories may show the "
+        "same, and so does what backends were sent.",
         epilog=_EXAMPLES,
     )
     parser.add_argument("ids", nargs="*", metavar="ID", help="ids of trajectories, or prefixes of them")
@@ -79,7 +79,8 @@ def run(options: argparse.Namespace) -> int:
         foreseen = removable(path, chosen)
     if left_alone:
         print(
-            f"rolltrace: {counted(left_alone, 'trajectory')} left alone, because they are still running or not drained yet",
+            f"rolltrace: {counted(left_alone, 'trajectory')} left alone, because they are still running or not drained "
+            "yet",
             file=sys.stderr,
         )
     places = sorted({f"{plain(each.project)} / {plain(each.experiment)}" for each in chosen})
@@ -97,9 +98,7 @@ def run(options: argparse.Namespace) -> int:
         if epoch is None:
             return 1
         has_lake = bool(shipping_reports(path))
-        removed = remove(
-            path, chosen, scores=scores, leave_empty=has_lake, epoch=epoch, progress=progress("deleting")
-        )
+        removed = remove(path, chosen, scores=scores, leave_empty=has_lake, epoch=epoch, progress=progress("deleting"))
     given_back = max(removed.bytes, 0)  # what is left of small parts may take more room than they did
     remove_replaced_later(path, GRACE_SEC + 1)
     if options.json:

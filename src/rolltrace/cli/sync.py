@@ -7,7 +7,6 @@ import re
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rolltrace._amounts import age_sec, counted, size

@@ -182,6 +182,7 @@ __all__ = [
     "Transition",
     "Turn",
     "TurnRow",
+    "UnknownNameWarning",
     "bounded",
     "branch_of",
     "changes_between",

@@ -87,9 +87,7 @@ def unknown_name(ask: Ask, field: str) -> str | None:
         return None
     if _exists(ask, (_NAMES[kind], []), name):
         return None
-    names = [
-        row["value"] for row in ask(f"SELECT DISTINCT value FROM ({_NAMES[kind]}) LIMIT {_MOST_COMPARED}", [])
-    ]
+    names = [row["value"] for row in ask(f"SELECT DISTINCT value FROM ({_NAMES[kind]}) LIMIT {_MOST_COMPARED}", [])]
     return f"nothing in the store has the {kind} {name!r}; {suggest(name, names, possible) or f'there are no {kind}s'}"
 
 

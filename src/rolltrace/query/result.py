@@ -229,7 +229,7 @@ def _with_integers(table: pa.Table) -> pa.Table:
 
 
 def _is_whole(kind: pa.DataType) -> bool:
-    return pa.types.is_decimal(kind) and kind.scale == 0
+    return bool(pa.types.is_decimal(kind)) and kind.scale == 0
 
 
 def _need(package: str, method: str) -> None:

@@ -83,9 +83,7 @@ def remove(
     return Removed(len(ids), size)
 
 
-def _remove_from(
-    store: Path, partition: Partition, ids: pa.Array, scores: Set[tuple[object, ...]], epoch: int
-) -> int:
+def _remove_from(store: Path, partition: Partition, ids: pa.Array, scores: Set[tuple[object, ...]], epoch: int) -> int:
     """Take the rows out of the parts of a step; how many bytes smaller it is."""
     size = 0
     for part in sorted(_parts(store, partition), key=lambda each: table_of(each) == TRAJECTORIES.name):
