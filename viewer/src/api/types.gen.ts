@@ -642,6 +642,8 @@ export interface components {
             /** @description Give it as `after` to get the next page; None on the last. */
             next: string | null;
             older_runs: components["schemas"]["OlderRuns"];
+            /** @description Names in the filter that nothing in the store has, most likely misspelt. */
+            notices: string[];
         };
         /**
          * GroupRow
@@ -742,6 +744,8 @@ export interface components {
             /** @description Give it as `after` to get the next page; None on the last. */
             next: string | null;
             older_runs: components["schemas"]["OlderRuns"];
+            /** @description Names in the filter that nothing in the store has, most likely misspelt. */
+            notices: string[];
         };
         /**
          * TrajectoryRow
@@ -848,7 +852,10 @@ export interface components {
             position?: number | null;
             /** @default null */
             length?: number | null;
-            /** @default null */
+            /**
+             * @description What to write instead; of a valid filter, which names in it nothing in the store has.
+             * @default null
+             */
             hint?: string | null;
             /**
              * @description How many trajectories match, if `count` was asked for.
