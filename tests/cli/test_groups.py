@@ -64,7 +64,7 @@ def test_a_group_is_a_line_and_one_without_variance_is_marked(store: Path, capsy
 
 
 def test_groups_as_json_with_pass_at_k(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    rows = [json.loads(line) for line in ask(capsys, store, "--json", "--k", "1,2", "--threshold", "0.5").splitlines()]
+    rows = [json.loads(line) for line in ask(capsys, store, "--json", "--k", "1,2", "--threshold", "0.6").splitlines()]
     assert len(rows) == 6
     assert (rows[0]["sample_index"], rows[0]["passed"], rows[0]["pass@1"], rows[0]["pass@2"]) == (2, 1, 0.5, 1.0)
     assert rows[1]["passed"] == 0

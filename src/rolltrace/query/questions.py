@@ -40,8 +40,9 @@ SELECT t.project, t.experiment, t.step, t.validate,
     sum(turns) / sum(trajectories) AS turns_mean,
     min(start_ns) AS start_ns,
     max(end_ns) AS end_ns,
-    t.run
-FROM _steps t WHERE {where} GROUP BY t.project, t.experiment, t.step, t.validate, t.run
+    t.run,
+    any_value(t.pass_rule) AS pass_rule
+FROM _judged_steps t WHERE {where} GROUP BY t.project, t.experiment, t.step, t.validate, t.run
 ORDER BY max(max(t.newest_ns)) OVER (PARTITION BY t.project, t.experiment), t.project, t.experiment,
     t.step NULLS LAST, t.validate, min(t.start_ns)
 """

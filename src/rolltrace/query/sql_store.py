@@ -32,6 +32,8 @@ class SqlStore:
         self.path = path
         self._engine = Engine(path, memory_limit=memory_limit)
         self._teller = Teller(path)
+        self._known_terms: set[tuple[Any, ...]] = set()
+        """Reward terms that were found, each with its place: see `query.passes`."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self.path)!r})"
