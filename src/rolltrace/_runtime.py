@@ -101,7 +101,6 @@ class Runtime:
             self._draining = os.getpid()
             drain_in_thread(self.settings.store)
 
-
     def _store_pass_rule(self) -> None:
         """What `init` says of pass goes to the store with the first record, once in a process."""
         settings = self.settings

@@ -15,8 +15,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import rolltrace
-from rolltrace.query import FilterError, QueryError, Store, open_store
 from rolltrace.pass_rule import PassRule
+from rolltrace.query import FilterError, QueryError, Store, open_store
 from rolltrace.query.group_views import GROUP_COLUMNS, GROUP_VIEWS, pass_at
 from rolltrace.query.passes import judged_select
 from tests.draining import drain

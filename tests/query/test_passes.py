@@ -176,7 +176,8 @@ def test_a_term_may_have_any_name(tmp_path: Path, name: str) -> None:
 def test_a_term_that_no_reward_has_is_an_error_with_the_nearest_name(store: Store) -> None:
     message = r"no reward.* has the term 'corect'; did you mean 'correct'\? there are: bonus, correct"
     for ask in (
-        store.groups, store.steps, store.set_pass, store.pass_meanings, lambda term: curves_of(store, ["pass"], term=term),
+        store.groups, store.steps, store.set_pass, store.pass_meanings,
+        lambda term: curves_of(store, ["pass"], term=term),
         lambda term: group_page(store, Scope(project="p", experiment="e", term=term)),
         lambda term: step_series(store, project="p", experiment="e", term=term),
     ):  # fmt: skip

@@ -14,8 +14,12 @@ from rolltrace._amounts import counted
 from rolltrace.cli.options import (
     add_filters,
     add_json,
+    add_pass,
     add_store,
     filters_of,
+    pass_meanings,
+    pass_of,
+    pass_rules,
     store_of,
     tell_of_nothing,
     tell_of_older_runs,
@@ -42,6 +46,7 @@ def add(commands: Any) -> None:
         if not form.is_folder:
             one.add_argument("--force", action="store_true", help="write over a file that is there already")
         add_filters(one)
+        add_pass(one)
         one.add_argument(
             "--trajectory", metavar="ID", nargs="+", action="extend", default=[],
             help="only these; a prefix of an id is enough",
@@ -51,12 +56,12 @@ def add(commands: Any) -> None:
             of_pairs.add_argument("--chosen", metavar="FILTER", help="such as label.good")
             of_pairs.add_argument("--rejected", metavar="FILTER", help="such as label.bad; of the same group")
         add_json(one)
-        one.set_defaults(run=run, format=name)
+        one.set_defaults(run=run, format=name, usage_error=one.error)
 
 
 def run(options: argparse.Namespace) -> int:
     from rolltrace.exchange import select
-    from rolltrace.query import open_store
+    from rolltrace.query import compile_where, open_store
 
     chosen = EXPORTS[options.format]
     pairing = {name: getattr(options, name) for name in ("chosen", "rejected") if hasattr(options, name)}
@@ -66,10 +71,12 @@ def run(options: argparse.Namespace) -> int:
     if not to_stdout and not chosen.is_folder and not options.force:
         _refuse_to_overwrite(Path(options.output))
     store = open_store(store_of(options))
+    conditions = {**filters_of(options), **pass_of(options)}
     with working(f"reading {store.path}"):
-        selection = select(
-            store, trajectory_ids=options.trajectory, progress=progress("exporting"), **filters_of(options)
-        )
+        rules: list[str] = []
+        selection = select(store, trajectory_ids=options.trajectory, progress=progress("exporting"), **conditions)
+        if pass_of(options) or options.save or "passed" in compile_where(options.where).fields:
+            rules = pass_rules(pass_meanings(options, store), selection.rows)
     tell_of_older_runs(selection.older_runs)
     if chosen.is_folder:
         done = chosen.write_folder(selection, Path(options.output))
@@ -81,15 +88,18 @@ def run(options: argparse.Namespace) -> int:
         with _file(Path(options.output)) as out:
             done = chosen.write(selection, out, **pairing)
     if not selection.rows and not options.trajectory:
-        tell_of_nothing(store.trajectories(**filters_of(options)), as_json=True)
+        tell_of_nothing(store.trajectories(**conditions), as_json=True)
     report = sys.stderr if to_stdout else sys.stdout
     if options.json:
         fields = {"format": options.format, "output": options.output, "chosen": len(selection.rows)}
-        print(json_line({**fields, "written": done.written, "skipped": dict(done.skipped)}), file=report)
+        print(
+            json_line({**fields, "written": done.written, "skipped": dict(done.skipped), "pass_rules": rules}),
+            file=report,
+        )
     else:
         skipped = "".join(f"; left out {count}: {reason}" for reason, count in done.skipped.items())
         chosen_text = counted(len(selection.rows), "trajectory")
-        print(f"{chosen_text} chosen, {done.written} written{skipped}", file=sys.stderr)
+        print("; ".join([f"{chosen_text} chosen, {done.written} written{skipped}", *rules]), file=sys.stderr)
     return 0
 
 

@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from rolltrace.query.outline import same_sample as same_sample
     from rolltrace.query.overview import experiment_overview, experiment_states, store_status
     from rolltrace.query.paging import Page, group_page, trajectory_page
+    from rolltrace.query.passes import verdicts_of as verdicts_of
     from rolltrace.query.pulse import Pulse as Pulse
     from rolltrace.query.pulse import pulse_of
     from rolltrace.query.questions import BY_CHOICE as BY_CHOICE
@@ -119,6 +120,7 @@ _LATER, __getattr__ = load_later(
         "outline": "Place TrajectoryOutline find_trajectory ops_of outline_of same_sample tokens_of",
         "overview": "experiment_overview experiment_states store_status",
         "paging": "Page group_page trajectory_page",
+        "passes": "verdicts_of",
         "pulse": "Pulse pulse_of",
         "questions": "BY_CHOICE",
         "reading": "read_whole",

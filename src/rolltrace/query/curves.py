@@ -68,14 +68,16 @@ class Curves(NamedTuple):
     """What `pass` means in these experiments, if it is among the values."""
 
 
-def curves_of(store: Store, values: Sequence[str], *, term: str | None = None, threshold: float | None = None, **conditions: Any) -> Curves:
+def curves_of(
+    store: Store, values: Sequence[str], *, term: str | None = None, threshold: float | None = None, **conditions: Any
+) -> Curves:
     """The mean of each value in each step.
 
     Args:
         store: The store.
         values: Some of `VALUES`, `flag.NAME`, `term.NAME`, `score.NAME`, other columns with numbers, or `terms`.
-            `pass` is the share of rollouts with a reward that passed, `flat` the share of groups in which all rewards are the
-            same, `errors` and `flags` the share of trajectories with any.
+            `pass` is the share of rollouts with a reward that passed, `flat` the share of groups in which all rewards
+            are the same, `errors` and `flags` the share of trajectories with any.
         term, threshold: What pass means, as in `Store.groups`.
         **conditions: Those of `Store.trajectories`.
 

@@ -133,6 +133,8 @@ class Store(SqlStore):
         limit: int | None = None,
         offset: int = 0,
         last: int | None = None,
+        term: str | None = None,
+        threshold: float | None = None,
     ) -> Result:
         """One row per trajectory that meets all conditions, by default the newest experiment and step last.
 
@@ -150,11 +152,13 @@ class Store(SqlStore):
             limit: How many rows at most.
             offset: How many rows to leave out before; with `last`, how many of the newest.
             last: Only so many of the newest, those that are last in the default order; `order` then sorts them.
+            term, threshold: What `passed` and `group.pass_rate` mean in the filter, as in `groups`.
 
         Raises:
             FilterError: the filter cannot be understood.
-            QueryError: there is no such column to sort by.
+            QueryError: there is no such column to sort by, or no reward has the term.
         """
+        rule = asked_rule(self, term, threshold, project=project, experiment=experiment)
         conditions, values = conditions_of(
             step=step, sample_index=sample_index, rollout_n=rollout_n, validate=validate, experiment=experiment,
             project=project,
@@ -167,7 +171,7 @@ class Store(SqlStore):
             order or DEFAULT_ORDER, "trajectories", (*TRAJECTORY_COLUMNS, NEWEST), LAST_ORDER, TRAJECTORY_HEADERS
         )
         only = None if step is None else whole("step", step)
-        wanted = Wanted(conditions, values, runs, predicate, only)
+        wanted = Wanted(conditions, values, runs, predicate, only, rule)
         is_plain = where is None and sample_index is None and rollout_n is None
         page = PageBounds(ordered, limit, offset, last)
         if is_plain and order is None and (limit is not None or last is not None):
@@ -179,7 +183,8 @@ class Store(SqlStore):
         before, matching = chosen(conditions, predicate.sql)
         if is_plain:
             before, matching = [], f"(SELECT *, unnest(range(trajectories)) FROM _steps) t WHERE {conditions}"
-        answer = self._with_older_runs(answer, runs, matching, values + predicate.parameters, before, only)
+        every = values + predicate.parameters
+        answer = self._with_older_runs(answer, runs, matching, every, with_rule(rule, before), only)
         asked = {
             "project": project, "experiment": experiment, "step": step, "sample_index": sample_index,
             "rollout_n": rollout_n, "validate": validate, "run": run,

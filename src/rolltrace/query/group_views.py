@@ -1,8 +1,8 @@
 """What all rollouts of one sample in one step have in common, as SQL.
 
-Missing rewards are left out of everything but `size`. Who passed is decided in `query.passes`. NaN is no number that could be best, worst or passed, and SQL has
-no deviation of NaN and infinity: it fails. So `std` is of the finite rewards, while `mean`, `min`, `max` and `spread`
-show that something is wrong.
+Missing rewards are left out of everything but `size`. Which of the others passed is decided in `query.passes`. NaN is no
+number that could be best or worst, and SQL has no deviation of NaN and infinity: it fails. So `std` is of the finite
+rewards, while `mean`, `min`, `max` and `spread` show that something is wrong.
 """
 
 from __future__ import annotations

@@ -131,6 +131,23 @@ def pass_meanings(
     return meanings
 
 
+def verdicts_of(
+    store: Store, trajectory_ids: Sequence[str], *, term: str | None = None, threshold: float | None = None
+) -> dict[str, bool | None]:
+    """Which of these trajectories passed; None for one without a reward.
+
+    Raises:
+        QueryError: no reward has the term, or the threshold is no number.
+    """
+    if not trajectory_ids:
+        return {}
+    pieces = with_rule(asked_rule(store, term, threshold))
+    once = f"WITH {', '.join(pieces)} " if pieces else ""
+    ids = ", ".join("?" * len(trajectory_ids))
+    rows = store._ask(f"{once}SELECT trajectory_id, passed FROM passes WHERE trajectory_id IN ({ids})", trajectory_ids)
+    return {row["trajectory_id"]: row["passed"] for row in rows}
+
+
 def _term_problem(store: Store, term: str, place: Mapping[str, Any]) -> str | None:
     """Why a term cannot be what pass means; None if it can, or if there is no reward with terms yet."""
     known = (term, *place.values())
