@@ -66,7 +66,7 @@ class Facets:
 
 
 def facets_of(store: Store, scope: Scope) -> Facets:
-    """Counts of status, pass, fate, flag, label, tool, validation, tags, and histograms, of the trajectories of a scope."""
+    """Counts of status, pass, fate, flag, label, tool, validation, tags, and histograms, over a scope."""
     passing, selected = scope.passing(store), scope.selected()
     by_field: dict[str, list[Row]] = {
         name: [] for name in ("status", "passed", "flag", "label", "tool", "fate", "validate")

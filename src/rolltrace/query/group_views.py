@@ -1,7 +1,7 @@
 """What all rollouts of one sample in one step have in common, as SQL.
 
-Missing rewards are left out of everything but `size`. Which of the others passed is decided in `query.passes`. NaN is no
-number that could be best or worst, and SQL has no deviation of NaN and infinity: it fails. So `std` is of the finite
+Missing rewards are left out of everything but `size`. Which of the others passed is decided in `query.passes`. NaN is
+no number that could be best or worst, and SQL has no deviation of NaN and infinity: it fails. So `std` is of the finite
 rewards, while `mean`, `min`, `max` and `spread` show that something is wrong.
 """
 
