@@ -91,11 +91,9 @@ def run(options: argparse.Namespace) -> int:
         tell_of_nothing(store.trajectories(**conditions), as_json=True)
     report = sys.stderr if to_stdout else sys.stdout
     if options.json:
-        fields = {"format": options.format, "output": options.output, "chosen": len(selection.rows)}
-        print(
-            json_line({**fields, "written": done.written, "skipped": dict(done.skipped), "pass_rules": rules}),
-            file=report,
-        )
+        fields: dict[str, Any] = {"format": options.format, "output": options.output, "chosen": len(selection.rows)}
+        fields |= {"pass_rules": rules} if rules else {}
+        print(json_line({**fields, "written": done.written, "skipped": dict(done.skipped)}), file=report)
     else:
         skipped = "".join(f"; left out {count}: {reason}" for reason, count in done.skipped.items())
         chosen_text = counted(len(selection.rows), "trajectory")

@@ -34,7 +34,7 @@ _EXAMPLES = """examples:
   rolltrace groups --where "group.zero_variance = true"  no signal for GRPO
   rolltrace groups --order -std --limit 10               those that differ most
   rolltrace groups --validate --k 1,4,8 --threshold 0.5  pass@k
-  rolltrace groups --term correct --save                 pass means this from now on
+  rolltrace groups --term correct --save                 what pass means
 
 filters: rolltrace docs filter
 one group: rolltrace diff --step N --sample S"""

@@ -28,8 +28,7 @@ from rolltrace.errors import ConfigError, MissingExtraError, StoreError
 
 if TYPE_CHECKING:
     from rolltrace.pass_rule import PassMeaning
-    from rolltrace.query import Curve
-    from rolltrace.query.curves import Curves
+    from rolltrace.query import Curve, Curves
 
 _WIDEST = 100
 _HEIGHT = 13

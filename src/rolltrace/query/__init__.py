@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from rolltrace.query.conversation import messages_of as messages_of
     from rolltrace.query.conversation import reply_of_op as reply_of_op
     from rolltrace.query.curves import Curve as Curve
+    from rolltrace.query.curves import Curves as Curves
     from rolltrace.query.curves import curves_of as curves_of
     from rolltrace.query.dataset import Store, open_store
     from rolltrace.query.dialects import view_statements as view_statements
@@ -99,7 +100,7 @@ _LATER, __getattr__ = load_later(
         "completion": "complete_filter",
         "contents": "PRUNED_KEY Pace Pruning",
         "conversation": "messages_of reply_of_op",
-        "curves": "Curve curves_of",
+        "curves": "Curve Curves curves_of",
         "dataset": "Store open_store",
         "dialects": "view_statements",
         "events": "Finding Note Score Transition",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rolltrace.pass_rule import PassMeaning
 from rolltrace.query.filter_lexer import full_quote
+from rolltrace.query.passes import judged_select
 from rolltrace.query.scope import Row, Scope, Selected
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ SELECT field, value, n, more FROM (
         UNION ALL SELECT 'flag', unnest(flags) FROM selected
         UNION ALL SELECT 'label', unnest(labels) FROM selected
         UNION ALL SELECT 'validate', validate::VARCHAR FROM selected
-        UNION ALL SELECT 'passed', passed::VARCHAR FROM passes SEMI JOIN selected USING (trajectory_id)
+        UNION ALL SELECT 'passed', _passed::VARCHAR FROM ({{judged}})
         UNION ALL SELECT 'tool', name FROM (
             SELECT DISTINCT s.trajectory_id, s.name FROM _spans s SEMI JOIN selected USING (trajectory_id)
             WHERE s.kind = 'tool'
@@ -71,7 +72,8 @@ def facets_of(store: Store, scope: Scope) -> Facets:
     by_field: dict[str, list[Row]] = {
         name: [] for name in ("status", "passed", "flag", "label", "tool", "fate", "validate")
     }
-    for row in selected.ask(store, _COUNTS):
+    judged = judged_select(store._engine.pass_rules, scope.rule, "selected")
+    for row in selected.ask(store, _COUNTS.format(judged=judged)):
         by_field[row["field"]].append({**row, "where": _where(row["field"], row["value"])})
     tags: dict[str, list[Row]] = {}
     for row in selected.ask(store, _TAGS):

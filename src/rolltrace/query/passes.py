@@ -50,8 +50,10 @@ WHERE name = 'reward' AND terms IS NOT NULL AND {where} ORDER BY term
 """
 
 
-def judged_select(rules: Mapping[Experiment, PassRule], everywhere: PassRule | None = None) -> str:
-    """SQL: the listing with `_passed` and `pass_rule`; `everywhere` is a rule that counts instead of those."""
+def judged_select(
+    rules: Mapping[Experiment, PassRule], everywhere: PassRule | None = None, listing: str = "_listing"
+) -> str:
+    """SQL: a listing with `_passed` and `pass_rule`; `everywhere` is a rule that counts instead of those."""
     rules = {} if everywhere is not None else rules
     other = everywhere or NOT_CHOSEN
     terms = sorted({rule.term for rule in (*rules.values(), other) if rule.term is not None})
@@ -60,12 +62,12 @@ def judged_select(rules: Mapping[Experiment, PassRule], everywhere: PassRule | N
     text = _choose([(where, _literal(rule.text)) for where, rule in cases], _literal(other.text))
     select = f"SELECT t.*, CASE WHEN t.reward IS NOT NULL THEN {passed} END AS _passed, {text} AS pass_rule"
     if not terms:
-        return f"{select} FROM _listing t"
+        return f"{select} FROM {listing} t"
     values = ", ".join(f"{_term_value(term)} AS v{at}" for at, term in enumerate(terms))
     return (
         f"WITH term_values AS MATERIALIZED (SELECT x.trajectory_id, {values} FROM latest_scores x "
         "WHERE x.name = 'reward' AND x.author IS NULL AND x.op_id IS NULL AND x.terms IS NOT NULL) "
-        f"{select} FROM _listing t LEFT JOIN term_values ON term_values.trajectory_id = t.trajectory_id"
+        f"{select} FROM {listing} t LEFT JOIN term_values ON term_values.trajectory_id = t.trajectory_id"
     )
 
 
@@ -117,8 +119,7 @@ def pass_meanings(
     store: Store, *, project: str | None = None, experiment: str | None = None, asked: PassRule | None = None
 ) -> list[PassMeaning]:
     """What pass means in each experiment, the oldest first; `asked` instead of what is stored."""
-    place = {"project": project, "experiment": experiment}
-    where, values = conditions_of(**place)
+    where, values = conditions_of(project=project, experiment=experiment)
     rules = store._engine.pass_rules
     meanings = []
     for row in store._ask(_BINARY.format(where=where), values, plain=True):

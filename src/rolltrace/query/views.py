@@ -20,6 +20,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from rolltrace.pass_rule import Experiment, PassRule
@@ -297,7 +298,7 @@ def views(sources: Sources) -> dict[str, str]:
     return {**statements, **_DERIVED, **pass_views(sources.pass_rules)}
 
 
-def whole_views() -> dict[str, str]:
+def whole_views(pass_rules: Mapping[Experiment, PassRule] = MappingProxyType({})) -> dict[str, str]:
     """Name -> SQL of every view over whole tables, each after those that it reads: without journals and summaries.
 
     They read the stored tables under the names of `table_in_files`. Other engines get them (query/dialects).
@@ -317,7 +318,7 @@ def whole_views() -> dict[str, str]:
         "_rows": listing,
         "_listing": "SELECT * FROM _rows",
         **_DERIVED,
-        **{name: sql for name, sql in pass_views({}).items() if name != "_judged_steps"},
+        **{name: sql for name, sql in pass_views(pass_rules).items() if name != "_judged_steps"},
     }
 
 
