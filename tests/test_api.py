@@ -28,7 +28,8 @@ SIGNATURES = {
     "max_array_bytes: 'int | str | None' = None, max_stream_items: 'int | None' = None, "
     "max_unsent_bytes: 'int | str | None' = None, segment_bytes: 'int | str | None' = None, "
     "durable: 'bool | None' = None, journal_mode: \"Literal['auto', 'mmap', 'append'] | None\" = None, "
-    "share: \"Literal['private', 'group'] | None\" = None, quiet: 'bool | None' = None, "
+    "share: \"Literal['private', 'group'] | None\" = None, pass_term: 'str | None' = None, "
+    "pass_threshold: 'float | None' = None, quiet: 'bool | None' = None, "
     "**unknown: 'NoReturn') -> 'None'",
     "instrument": "(*names: 'str') -> 'None'",
     "next_rollout_n": "(sample_index: 'SampleIndex | None', step: 'int | None' = None, *, validate: 'bool' = False, "

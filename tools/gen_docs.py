@@ -60,6 +60,7 @@ A folder of Parquet files (zstd) that pandas, Polars, DuckDB, Spark or ClickHous
     STORE/data/project=P/experiment=E/step=S/TABLE--SOURCE.parquet      parts; S is a number or `none`
     STORE/summary/project=P/experiment=E/step=S--...                    listings of finished steps; can be removed
     STORE/blobs/ab/abcdef...                                            content such as pixels, named by its hash
+    STORE/pass/HASH.json                                                what pass means in an experiment
     STORE/tokenizers/FINGERPRINT.json                                   tokenizers, as far as decoding needs them
     STORE/journal/HOST/                                                 what has not been drained yet
     STORE/collect/PID-ID.spool                                          collected spans that wait for their root

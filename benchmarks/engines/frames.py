@@ -112,7 +112,6 @@ def _groups(trajectories: pl.LazyFrame) -> pl.LazyFrame:
         size=pl.len(), mean=reward.mean(), std=reward.std(ddof=0), min=reward.min(), max=reward.max(),
         spread=reward.max() - reward.min(),
         best=ranked.get(rewards.arg_max()), worst=ranked.get(rewards.arg_min()),
-        pass_rate=(reward > 0).sum() / reward.count(),
         zero_variance=(reward.count() > 1) & (reward.min() == reward.max()),
         superseded=pl.col("superseded").any(),
     )  # fmt: skip

@@ -111,7 +111,7 @@ QUESTIONS = (
     Question(
         "How does one prompt change over the steps?",
         lambda _: """
-            select step, size, mean, std, max, pass_rate from groups
+            select step, size, mean, std, max from groups
             where sample_index = '8' and not validate and not superseded""",
     ),
     Question(

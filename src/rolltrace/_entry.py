@@ -48,6 +48,8 @@ def init(
     durable: bool | None = None,
     journal_mode: Literal["auto", "mmap", "append"] | None = None,
     share: Literal["private", "group"] | None = None,
+    pass_term: str | None = None,
+    pass_threshold: float | None = None,
     quiet: bool | None = None,
     **unknown: NoReturn,
 ) -> None:
@@ -83,6 +85,8 @@ def init(
         durable: Wait for the disk at the end of each trajectory.
         journal_mode: "mmap", "append", or "auto" to find out.
         share: Who may read and write a new store: "private" or "group".
+        pass_term: What pass means: the reward term that must reach `pass_threshold`, or 1. Stored with the experiment.
+        pass_threshold: What pass means: the least reward that passes, or the least value of `pass_term`.
         quiet: Do not say at the start where traces go.
 
     Raises:

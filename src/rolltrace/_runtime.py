@@ -19,6 +19,7 @@ from rolltrace._launch import drain_in_thread, start_drainer_in_background, wait
 from rolltrace.capture import SAMPLE_LIMIT, Recorder, follow_threads, scope
 from rolltrace.errors import ConfigError
 from rolltrace.journal import JournalWriter
+from rolltrace.pass_rule import PassRule, write_rule
 from rolltrace.settings import OFF, Settings, check_names, variable_of
 
 
@@ -62,6 +63,7 @@ class Runtime:
         """When this process, or the one that it was forked from, joined the run."""
         self.recorder: Recorder | None = None
         self._draining = 0
+        self._pass_is_stored = False
         if settings.backend is not None:
             backends.check(settings.backend)
             self.recorder = Recorder(settings, self._open_journal(), store=settings.store)
@@ -90,6 +92,7 @@ class Runtime:
 
     def _see_to_draining(self) -> None:
         """Called when a journal file begins, in whatever thread writes."""
+        self._store_pass_rule()
         if self.from_environment:
             announce(self.settings)  # not at import, which may be that of a program that records nothing
         if self.settings.drain == "process":
@@ -97,6 +100,18 @@ class Runtime:
         elif self.settings.drain == "thread" and self._draining != os.getpid():
             self._draining = os.getpid()
             drain_in_thread(self.settings.store)
+
+    def _store_pass_rule(self) -> None:
+        """What `init` says of pass goes to the store with the first record, once in a process."""
+        settings = self.settings
+        if self._pass_is_stored or (settings.pass_term is None and settings.pass_threshold is None):
+            return
+        self._pass_is_stored = True
+        rule = PassRule.of(settings.pass_term, settings.pass_threshold)
+        try:
+            write_rule(settings.store, settings.project_name, settings.experiment_name, rule, run=settings.run)
+        except Exception:
+            _guard.caught("pass rule")
 
 
 _active: Runtime | None = None

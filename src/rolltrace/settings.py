@@ -7,6 +7,7 @@ Precedence: argument, then config, then environment, then default. None means "n
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
@@ -120,6 +121,16 @@ def _count(name: str, value: Any) -> int:
     return number
 
 
+def _number(name: str, value: Any) -> float:
+    try:
+        number = float(value) if isinstance(value, str) else value
+    except ValueError:
+        number = None
+    if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number):
+        raise _wrong(name, value, "a finite number")
+    return float(number)
+
+
 def _one_of(*choices: str) -> Callable[[str, Any], str]:
     def check(name: str, value: Any) -> str:
         if value not in choices:
@@ -231,6 +242,19 @@ class Settings:
         _one_of(*SHARES),
         "who may read and write a new store: `private` (its owner alone) or `group` (the folder's group too); unset "
         "means as the store is, and `private` for a new one",
+    )
+
+    pass_term: str | None = _setting(
+        None,
+        _name,
+        "what pass means: the reward term that must reach `pass_threshold` (1 if that is unset), such as `correct`; "
+        "stored with the experiment (docs/howto/pass.md)",
+    )
+    pass_threshold: float | None = _setting(
+        None,
+        _number,
+        "what pass means: the least reward that passes or, with `pass_term`, the least value of that term; unset means "
+        "that nobody has chosen, and rewards above 0 are counted",
     )
 
     quiet: bool = _setting(False, _switch, "do not say at the start where traces go")

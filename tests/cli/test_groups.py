@@ -54,7 +54,7 @@ def ask(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
 
 def test_a_group_is_a_line_and_one_without_variance_is_marked(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     said = ask(capsys, store, "--step", 1).splitlines()
-    assert said[0].split()[:9] == ["step", "sample", "n", "mean", "std", "min", "max", "pass", "tokens"]
+    assert said[0].split()[:11] == ["step", "sample", "n", "mean", "std", "min", "max", "reward", ">", "0", "tokens"]
     assert said[1].split()[:9] == ["1", "2", "2", "0.5", "0.5", "0", "1", "1/2", "15"]
     assert "(10-20)" in said[1]
     assert "tool_error" in said[1]
@@ -64,7 +64,7 @@ def test_a_group_is_a_line_and_one_without_variance_is_marked(store: Path, capsy
 
 
 def test_groups_as_json_with_pass_at_k(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    rows = [json.loads(line) for line in ask(capsys, store, "--json", "--k", "1,2", "--threshold", "0.5").splitlines()]
+    rows = [json.loads(line) for line in ask(capsys, store, "--json", "--k", "1,2", "--threshold", "0.6").splitlines()]
     assert len(rows) == 6
     assert (rows[0]["sample_index"], rows[0]["passed"], rows[0]["pass@1"], rows[0]["pass@2"]) == (2, 1, 0.5, 1.0)
     assert rows[1]["passed"] == 0

@@ -86,7 +86,7 @@ def test_validation_has_a_line_of_its_own(store: Path, capsys: pytest.CaptureFix
 
 def test_every_value_is_the_mean_of_its_step(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     values = "reward,pass,flat,tokens,turns,tools,errors,flags,flag.interrupted,terms,score.reward,response_tokens"
-    found = means(capsys, store, "--of", values, "--experiment", "a", "--threshold", 0.5)
+    found = means(capsys, store, "--of", values, "--experiment", "a", "--threshold", 0.6)
     assert found["reward", "a"] == found["score.reward", "a"] == [0.25, 0.5, 0.75]
     assert found["pass", "a"] == [0, 0.5, 0.5]
     assert found["flat", "a"] == [0, 0, 0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -74,6 +75,21 @@ def test_a_worker_is_killed_and_nothing_is_lost(printed: tuple[Path, str], store
     ops = [op.name for op in store.trajectory(cut_off["trajectory_id"]).walk()]
     assert "calculator" in ops[-1]
     assert list(store.losses()) == []
+
+
+def test_the_pass_figure_is_the_share_of_rollouts_with_a_right_answer(printed: tuple[Path, str], store: Store) -> None:
+    said = re.search(r"(\d+) of (\d+) training rollouts passed \(([\d.]+)\); pass: correct >= 1\.", printed[1])
+    assert said, printed[1]
+    rewards = store.sql(
+        "SELECT trajectory_id, terms, time_ns FROM scores WHERE name = 'reward' AND NOT validate"
+    ).rows()
+    newest = {row["trajectory_id"]: row for row in sorted(rewards, key=lambda row: row["time_ns"])}
+    right = [json.loads(row["terms"])["correct"] >= 1 for row in newest.values()]
+    assert (int(said[1]), int(said[2])) == (sum(right), len(right))
+    assert said[3] == f"{sum(right) / len(right):.2f}"
+    assert float(said[3]) < 0.95  # nearly all rewards are above 0
+    assert {row["pass_rule"] for row in store.groups()} == {"correct >= 1"}
+    assert sum(row["passed"] for row in store.groups(validate=False)) == sum(right)
 
 
 def test_everything_is_traced(store: Store) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 
 import rolltrace
 from rolltrace.errors import QueryError
+from rolltrace.pass_rule import read_rules
 from rolltrace.query import Store, open_store
 from rolltrace.query.dialects import DIALECTS, view_statements
 from rolltrace.query.views import VIEWS, table_in_files
@@ -53,7 +55,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def plain_duckdb(store: Path) -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect()
     stored = {table_of(part) for part in list_parts(store)}
-    connection.execute(view_statements("duckdb", str(store), stored))
+    connection.execute(view_statements("duckdb", str(store), stored, pass_rules=read_rules(store)))
     return connection
 
 
@@ -85,7 +87,7 @@ def test_a_store_without_some_tables_has_empty_views(tmp_path: Path) -> None:
     drain(tmp_path)
     with plain_duckdb(tmp_path) as connection:
         counts = {view: connection.execute(f"select count(*) from {view}").fetchall()[0][0] for view in VIEWS}
-    assert {view for view, count in counts.items() if count} == {"trajectories", "groups"}
+    assert {view for view, count in counts.items() if count} == {"trajectories", "passes", "groups"}
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -94,6 +96,22 @@ def test_every_dialect_has_every_view_or_says_why_not(dialect: str) -> None:
     for view in (*VIEWS, *map(table_in_files, TABLES)):
         assert f"VIEW {view} " in text or f"-- {view}: not in this dialect, since " in text
     assert "s3" in text
+
+
+def test_duckdb_alone_knows_what_was_chosen_for_pass_and_other_engines_say_that_they_do_not(
+    store: Path, tmp_path: Path
+) -> None:
+    copy = Path(shutil.copytree(store, tmp_path / "copy"))
+    with open_store(copy) as ours:
+        ours.set_pass(threshold=0.75)
+        expected = sorted(map(repr, ours.sql("select * from passes").arrow().to_pylist()))
+        with plain_duckdb(copy) as alone:
+            answer = alone.execute("select * from passes")
+            names = [name for name, *_ in answer.description or ()]
+            assert sorted(repr(dict(zip(names, row))) for row in answer.fetchall()) == expected
+    note = "passed means reward > 0 here"
+    assert note in view_statements("spark", "s", (), pass_rules=read_rules(copy))
+    assert note not in view_statements("spark", "s", ())
 
 
 def test_an_unknown_dialect_is_named() -> None:

@@ -15,8 +15,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import rolltrace
+from rolltrace.pass_rule import PassRule
 from rolltrace.query import FilterError, QueryError, Store, open_store
-from rolltrace.query.group_views import GROUP_COLUMNS, groups_select, pass_at
+from rolltrace.query.group_views import GROUP_COLUMNS, GROUP_VIEWS, pass_at
+from rolltrace.query.passes import judged_select
 from tests.draining import drain
 from tests.nightly import nightly
 
@@ -40,31 +42,35 @@ def database() -> Any:
     connection.close()
 
 
-def group(database: duckdb.DuckDBPyConnection, rewards: list[float | None], threshold: float = 0.0) -> dict[str, Any]:
+def group(
+    database: duckdb.DuckDBPyConnection, rewards: list[float | None], threshold: float | None = None
+) -> dict[str, Any]:
     database.execute("DELETE FROM _listing")
     database.executemany(
         "INSERT INTO _listing VALUES (?, 'p', 'e', 1, '3', ?, false, 'ok', ?, 1, 2, ?, ?, [], true, 'r', false)",
         [[str(at), at, at, 10 * at, reward] for at, reward in enumerate(rewards)],
     )
-    found = database.execute(f"SELECT {', '.join(GROUP_COLUMNS)} FROM ({groups_select('?')})", [threshold])
+    judged = judged_select({}, PassRule.of(threshold=threshold))
+    groups = f"WITH _judged AS ({judged}) SELECT {', '.join(GROUP_COLUMNS)} FROM ({GROUP_VIEWS['_groups']})"
+    found = database.execute(groups)
     names = [column[0] for column in found.description or ()]
     ((*values,),) = found.fetchall()
     return dict(zip(names, values))
 
 
 @settings(max_examples=nightly(1000, 30), deadline=None)
-@given(rewards=REWARDS.filter(bool), threshold=st.sampled_from([0.0, 0.5, -1.0]))
+@given(rewards=REWARDS.filter(bool), threshold=st.sampled_from([None, 0.0, 0.5, -1.0]))
 @example(rewards=[None, None], threshold=0.0)
 @example(rewards=[NAN, NAN], threshold=0.0)
-@example(rewards=[INF, -INF], threshold=0.0)
+@example(rewards=[INF, -INF], threshold=None)
 def test_the_statistics_are_those_of_plain_python(
-    database: duckdb.DuckDBPyConnection, rewards: list[float | None], threshold: float
+    database: duckdb.DuckDBPyConnection, rewards: list[float | None], threshold: float | None
 ) -> None:
     found = group(database, rewards, threshold)
     scored = [reward for reward in rewards if reward is not None]
     finite = [reward for reward in scored if math.isfinite(reward)]
     ranked = {at: reward for at, reward in enumerate(rewards) if reward is not None and not math.isnan(reward)}
-    passed = sum(reward > threshold for reward in scored)
+    passed = sum(reward > 0 if threshold is None else reward >= threshold for reward in scored)
     assert (found["size"], found["scored"], found["passed"]) == (len(rewards), len(scored), passed)
     assert found["pass_rate"] == (passed / len(scored) if scored else None)
     assert found["std"] == (pytest.approx(statistics.pstdev(finite), abs=1e-6) if finite else None)
@@ -136,9 +142,9 @@ def test_best_and_worst_are_trajectories(store: Store) -> None:
 
 
 def test_the_threshold_says_what_passes_in_filters_too(store: Store) -> None:
-    assert [row["passed"] for row in store.groups(step=2, threshold=0.5)] == [1, 0, 0]
+    assert [row["passed"] for row in store.groups(step=2, threshold=0.6)] == [1, 0, 0]
     assert [row["sample_index"] for row in store.groups(step=2, where="group.pass_rate = 1")] == [10]
-    assert [row["sample_index"] for row in store.groups(step=2, where="group.pass_rate = 0", threshold=0.5)] == [10]
+    assert [row["sample_index"] for row in store.groups(step=2, where="group.pass_rate = 0", threshold=0.6)] == [10]
 
 
 def test_pass_at_k_is_missing_where_there_are_too_few(store: Store) -> None:
@@ -183,7 +189,7 @@ def test_wrong_arguments_are_explained(store: Store) -> None:
         store.groups(order="rewrad")
     with pytest.raises(QueryError, match=r"k must be a number of rollouts, or several such as \[1, 4, 8\]; not 0"):
         store.groups(k=0)
-    with pytest.raises(QueryError, match="threshold must be a number, not '1'"):
+    with pytest.raises(QueryError, match="threshold must be a finite number, not '1'"):
         store.groups(threshold="1")  # type: ignore[arg-type]
     with pytest.raises(FilterError):
         store.groups(where="group.sd = 0")

@@ -84,10 +84,14 @@ def _summary(settings: DemoSettings, rollouts: int, seconds: float) -> None:
         whole = store.trajectories(project=PROJECT, experiment=EXPERIMENT, where="status = 'ok'")
         cut_off = store.trajectories(project=PROJECT, experiment=EXPERIMENT, where="status = 'interrupted'")
         lost = rollouts - len(whole) - len(cut_off)
+        steps = [row for row in store.steps(project=PROJECT, experiment=EXPERIMENT) if not row["validate"]]
+        (meaning,) = store.pass_meanings(project=PROJECT, experiment=EXPERIMENT)
+    passed, scored = (sum(row[name] for row in steps) for name in ("passed", "scored"))
     command = f"{_command()} {{}} --store {shlex.quote(str(settings.store))}"
     print(
         f"\n{counted(rollouts, 'rollout')} in {duration(seconds)}: {len(whole)} whole, {len(cut_off)} cut off by the "
         f"kill and kept up to the last op, {lost} lost.\n"
+        f"{passed} of {scored} training rollouts passed ({passed / scored:.2f}); {meaning.text}.\n"
         "The reward goes on rising when nearly all answers are right. Why? Try:\n\n"
         f"  {command.format('plot --of terms')}\n"
         f"  {command.format(f'diff --step {settings.steps} --sample {settings.samples_of(settings.steps)[0]}')}\n"

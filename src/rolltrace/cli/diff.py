@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +11,13 @@ from rolltrace._amounts import counted, number
 from rolltrace.cli.options import (
     IS_ID,
     add_json,
+    add_pass,
     add_store,
     ends_in_no_id,
     open_asked,
+    pass_meanings,
+    pass_of,
+    pass_rules,
     store_after,
     tell_of_older_runs,
 )
@@ -70,6 +74,7 @@ def add(commands: Any) -> None:
     which.add_argument("--validate", action="store_true", default=None, help="the validation rollouts")
     which.add_argument("--train", dest="validate", action="store_false", default=None, help="the training rollouts")
     group.add_argument("--run", dest="only_run", metavar="ID", help="this run only, not the newest")
+    add_pass(parser)
     add_store(parser, last=False)
     store_after(parser, "ids", ends_in_no_id)
     parser.add_argument("--full", action="store_true", help=f"do not cut texts of over {_MOST_LINES} lines")
@@ -89,6 +94,8 @@ def run(options: argparse.Namespace) -> int:
     strange = [each for each in options.ids if IS_ID.fullmatch(each.lower()) is None]
     if strange:
         options.usage_error(f"{strange[0]} is not an id; a store is named last, or as --store {strange[0]}")
+    from rolltrace.query import verdicts_of
+
     store = open_asked(options)
     with working(f"reading {store.path}"):
         if group:
@@ -96,10 +103,17 @@ def run(options: argparse.Namespace) -> int:
             tell_of_older_runs(comparison.older_runs)
         else:
             comparison = store.compare(options.ids)
+        ids = [each.trajectory_id for each in comparison.trajectories]
+        verdicts = verdicts_of(store, ids, **pass_of(options))
+        meanings = [each for each in pass_meanings(options, store) if each.title == "pass"]
+    meant = {(each.project, each.experiment) for each in meanings}
+    known = [each for each in comparison.trajectories if (each.project, each.experiment) in meant]
+    verdicts = {each.trajectory_id: verdicts.get(each.trajectory_id) for each in known}
+    rules = pass_rules(meanings, [{"project": each.project, "experiment": each.experiment} for each in known])
     if options.json:
-        print(json_line(_fields(comparison)))
+        print(json_line({**_fields(comparison), "passed": [verdicts.get(each) for each in ids], "pass_rules": rules}))
     else:
-        _print(comparison, full=options.full)
+        _print(comparison, verdicts, rules, full=options.full)
     return 0
 
 
@@ -139,12 +153,16 @@ def _label(at: int) -> str:
     return chr(ord("A") + at) if at < 26 else f"#{at + 1}"
 
 
-def _print(comparison: Comparison, *, full: bool) -> None:
+def _print(comparison: Comparison, verdicts: Mapping[str, bool | None], rules: Sequence[str], *, full: bool) -> None:
     for at, each in enumerate(comparison.trajectories):
         place = f"step {plain(each.step)}  sample {plain(each.sample_index)}  rollout {plain(each.rollout_n)}"
         reward = "" if each.reward is None else f"  reward {number(each.reward)}"
+        verdict = verdicts.get(each.trajectory_id)
+        reward += "" if verdict is None else "  passed" if verdict else "  not passed"
         name = plain(each.trajectory_id[:SHORT_ID])
         print(f"{paint(_label(at), 'bold')}  {name}  {place}  {plain(each.status)}{reward}")
+    for rule in rules:
+        print(paint(rule, "dim"))
     print()
     for line in _summary(comparison):
         print(line)

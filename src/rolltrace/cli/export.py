@@ -14,10 +14,14 @@ from rolltrace._amounts import counted
 from rolltrace.cli.options import (
     add_filters,
     add_json,
+    add_pass,
     add_store,
     ends_in_no_id,
     filters_of,
     open_asked,
+    pass_meanings,
+    pass_of,
+    pass_rules,
     store_after,
     tell_of_older_runs,
 )
@@ -54,6 +58,7 @@ def add(commands: Any) -> None:
             )
             one.add_argument("--all", action="store_true", help="validation too, and rollouts that did not end well")
         add_filters(one)
+        add_pass(one)
         one.add_argument(
             "--trajectory", metavar="ID", nargs="+", action="extend", default=[],
             help="only these; a prefix of an id is enough",
@@ -64,11 +69,12 @@ def add(commands: Any) -> None:
             of_pairs.add_argument("--chosen", metavar="FILTER", help="such as label.good")
             of_pairs.add_argument("--rejected", metavar="FILTER", help="such as label.bad; of the same group")
         add_json(one)
-        one.set_defaults(run=run, format=name)
+        one.set_defaults(run=run, format=name, usage_error=one.error)
 
 
 def run(options: argparse.Namespace) -> int:
     from rolltrace.exchange import select
+    from rolltrace.query import compile_where
 
     chosen = EXPORTS[options.format]
     pairing = {name: getattr(options, name) for name in ("chosen", "rejected") if hasattr(options, name)}
@@ -78,14 +84,18 @@ def run(options: argparse.Namespace) -> int:
     if not to_stdout and not chosen.is_folder and not options.force:
         _refuse_to_overwrite(Path(options.output))
     store = open_asked(options)
+    conditions = {**filters_of(options), **pass_of(options)}
     with working(f"reading {store.path}"):
+        rules: list[str] = []
         selection = select(
             store,
             trajectory_ids=options.trajectory,
             for_training=chosen.is_for_training and not options.all,
             progress=progress("exporting"),
-            **filters_of(options),
+            **conditions,
         )
+        if pass_of(options) or options.save or "passed" in compile_where(options.where).fields:
+            rules = pass_rules(pass_meanings(options, store), selection.rows)
     tell_of_older_runs(selection.older_runs)
     if not selection.rows:
         raise NotFoundError(_why_nothing(store, selection, options))
@@ -100,11 +110,13 @@ def run(options: argparse.Namespace) -> int:
             done = chosen.write(selection, out, **pairing)
     report = sys.stderr if to_stdout else sys.stdout
     if options.json:
-        fields = {"format": options.format, "output": options.output, "chosen": len(selection.rows)}
+        fields: dict[str, Any] = {"format": options.format, "output": options.output, "chosen": len(selection.rows)}
+        fields |= {"pass_rules": rules} if rules else {}
         print(json_line({**fields, "written": done.written, "skipped": dict(done.skipped)}), file=report)
     else:
         chosen_text = counted(len(selection.rows), "trajectory")
-        print(f"{chosen_text} chosen, {done.written} written{_left_out(done.skipped)}", file=sys.stderr)
+        summary = f"{chosen_text} chosen, {done.written} written{_left_out(done.skipped)}"
+        print("; ".join([summary, *rules]), file=sys.stderr)
     return 0
 
 

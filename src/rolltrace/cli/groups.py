@@ -11,10 +11,14 @@ from rolltrace.cli.options import (
     add_filters,
     add_json,
     add_order,
+    add_pass,
     add_store,
     count,
     filters_of,
     open_asked,
+    pass_meanings,
+    pass_of,
+    pass_words,
     tell_of_nothing,
     tell_of_older_runs,
 )
@@ -30,6 +34,7 @@ _EXAMPLES = """examples:
   rolltrace groups --where "group.zero_variance = true"  no signal for GRPO
   rolltrace groups --order -std --limit 10               those that differ most
   rolltrace groups --validate --k 1,4,8 --threshold 0.5  pass@k
+  rolltrace groups --term correct --save                 what pass means
 
 filters: rolltrace docs filter
 one group: rolltrace diff --step N --sample S"""
@@ -53,9 +58,7 @@ def add(commands: Any) -> None:
         metavar="N",
         help=f"at most N lines: the last, or with --order the first (default: {_SHOWN_ROWS}; with --json all)",
     )
-    parser.add_argument(
-        "--threshold", type=float, default=0.0, metavar="R", help="rewards above this pass (default: 0)"
-    )
+    add_pass(parser)
     parser.add_argument("--k", type=_rollout_counts, metavar="K,...", help="add a pass@k column for each of these")
     add_json(parser)
     parser.set_defaults(run=run, usage_error=parser.error)
@@ -74,8 +77,9 @@ def run(options: argparse.Namespace) -> int:
         options.usage_error("a group is all rollouts of a sample; for one of them: rolltrace ls --rollout")
     store = open_asked(options)
     with working(f"reading {store.path}"):
+        meanings = pass_meanings(options, store)
         groups = store.groups(
-            **wanted, order=options.order, threshold=options.threshold, k=options.k,
+            **wanted, order=options.order, k=options.k, **pass_of(options),
         )  # fmt: skip
     tell_of_older_runs(groups.older_runs)
     if not len(groups):
@@ -91,12 +95,14 @@ def run(options: argparse.Namespace) -> int:
     if not rows:
         print_footer(f"0 of {counted(len(groups), 'group')}")
         return 0
-    hidden = print_table(_marked(_columns(rows), options))
+    words = pass_words(meanings, rows)
+    hidden = print_table(_marked(_columns(rows, words.title), options, words.title))
     total, cut_short = counted(len(groups), "group"), len(rows) < len(groups)
     print_footer(
         f"{'the last ' * newest}{len(rows)} of {total}" if cut_short else total,
         f"all: --limit {len(groups)}" if cut_short else "",
         f"{counted(hidden, 'more column')}: --json" if hidden else "",
+        *words.facts,
     )
     if wanted["step"] is not None and wanted["sample_index"] is not None:
         wanted.pop("where")
@@ -112,7 +118,7 @@ def _print_records(records: Sequence[Trajectory]) -> None:
         print(f"group record {place}; look: rolltrace show {record.trajectory_id[:8]}")
 
 
-def _columns(rows: list[Row]) -> list[Column]:
+def _columns(rows: list[Row], passed: str) -> list[Column]:
     """What a person wants to see of groups, the most important first."""
 
     def texts(key: str) -> list[str]:
@@ -127,8 +133,8 @@ def _columns(rows: list[Row]) -> list[Column]:
         Column("n", texts("size"), right=True),
         Column("", ["=" if row["zero_variance"] else "" for row in rows], colour=lambda cell: "yellow"),
         *(numbers(key, key) for key in ("mean", "std", "min", "max")),
-        Column("pass", [f"{row['passed']}/{row['scored']}" for row in rows], right=True),
-        *(numbers(key, key) for key in rows[0] if key.startswith("pass@")),
+        Column(passed, [_passed(row) for row in rows], right=True),
+        *(numbers(key, key.replace("pass", passed)) for key in rows[0] if key.startswith("pass@")),
         Column("tokens", [_range(row) for row in rows], right=True),
         numbers("turns_mean", "turns"),
         Column("slowest", [duration(row["duration_s_max"]) for row in rows], right=True),
@@ -143,13 +149,19 @@ def _columns(rows: list[Row]) -> list[Column]:
     return columns
 
 
-def _marked(columns: list[Column], options: argparse.Namespace) -> list[Column]:
+def _marked(columns: list[Column], options: argparse.Namespace, passed: str) -> list[Column]:
     """The columns, those that were filtered or sorted by marked to stay on any screen."""
     from rolltrace.query import GROUP_FILTER_HEADERS, GROUP_HEADERS, compile_where, sorted_by
 
     asked = set() if options.order is None else {GROUP_HEADERS.get(name, name) for name, _ in sorted_by(options.order)}
     asked |= {name.removeprefix("group.") for name in compile_where(options.where, GROUP_FILTER_HEADERS).fields}
-    return [column._replace(keep=GROUP_HEADERS.get(column.title, column.title) in asked) for column in columns]
+    names = {**GROUP_HEADERS, passed: GROUP_HEADERS["pass"]}
+    return [column._replace(keep=names.get(column.title, column.title) in asked) for column in columns]
+
+
+def _passed(row: Row) -> str:
+    """3/8; nothing where the rule says nothing about these rewards."""
+    return "" if row["passed"] is None else f"{row['passed']}/{row['scored']}"
 
 
 def _range(row: Row) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rolltrace._amounts import ago, counted, number
@@ -11,10 +12,15 @@ from rolltrace.cli.options import (
     add_filters,
     add_json,
     add_order,
+    add_pass,
     add_store,
     count,
     filters_of,
     open_asked,
+    pass_meanings,
+    pass_of,
+    pass_rules,
+    pass_words,
     runs_of,
     tell_of_nothing,
     tell_of_older_runs,
@@ -70,6 +76,7 @@ def add(commands: Any) -> None:
     what.add_argument("--steps", action="store_true", help="one line per step")
     add_filters(parser)
     add_order(parser, "step,-reward")
+    add_pass(parser)
     parser.add_argument("--last", type=count, metavar="N", help="only the N newest; --order sorts these")
     parser.add_argument(
         "--limit",
@@ -89,6 +96,8 @@ def run(options: argparse.Namespace) -> int:
     wanted = filters_of(options)
     if options.experiments or options.steps:
         usable = ("project", "experiment", "run", "all_runs") if options.steps else ()
+        if options.experiments and (pass_of(options) or options.save):
+            options.usage_error("--experiments says nothing of what passed; --steps does")
         if options.order or options.columns or any(wanted[key] is not None for key in wanted if key not in usable):
             options.usage_error(
                 "--steps takes only --project, --experiment, --run and --all-runs, --experiments no filter, both no "
@@ -104,12 +113,16 @@ def run(options: argparse.Namespace) -> int:
             return 0
         return _show(options, rows, _experiment_columns, "run" if any(row.get("run") for row in rows) else "experiment")
     if options.steps:
-        steps = store.steps(project=options.project, experiment=options.experiment, **runs_of(options))
+        meanings = pass_meanings(options, store)
+        steps = store.steps(
+            project=options.project, experiment=options.experiment, **runs_of(options), **pass_of(options)
+        )
         tell_of_older_runs(steps.older_runs)
         if not len(steps):
             tell_of_nothing(steps, as_json=options.json)
             return 0
-        return _show(options, steps.rows(), _step_columns, "step")
+        words = pass_words(meanings, steps.rows())
+        return _show(options, steps.rows(), partial(_step_columns, passed=words.title), "step", words.facts)
     return _trajectories(options, store, wanted)
 
 
@@ -122,14 +135,20 @@ def _trajectories(options: argparse.Namespace, store: Store, wanted: Row) -> int
         limit = most if last is None and options.limit is None else options.limit
     paging = {"order": options.order, "limit": limit, "offset": options.offset, "last": last}
     with working(f"reading {store.path}"):
-        listing = store.trajectories(**wanted, **paging)
+        asked = _asked(options, wanted)
+        meanings = pass_meanings(options, store) if "passed" in asked or pass_of(options) or options.save else []
+        listing = store.trajectories(**wanted, **paging, **pass_of(options))
         rows = listing.rows()
         total = len(rows) if options.json else listing.total
         if options.json:
-            chosen = rows if options.columns is None else chosen_fields(store, rows, options.columns)
+            chosen = (
+                rows if options.columns is None else chosen_fields(store, rows, options.columns, **pass_of(options))
+            )
         elif rows:
-            columns = usual_columns(rows) if options.columns is None else chosen_columns(store, rows, options.columns)
-            columns = with_asked(store, rows, columns, _asked(options, wanted))
+            columns = usual_columns(rows)
+            if options.columns is not None:
+                columns = chosen_columns(store, rows, options.columns, **pass_of(options))
+            columns = with_asked(store, rows, columns, asked, **pass_of(options))
     tell_of_older_runs(listing.older_runs)
     if not rows:
         tell_of_nothing(listing, as_json=options.json)
@@ -137,7 +156,8 @@ def _trajectories(options: argparse.Namespace, store: Store, wanted: Row) -> int
         print_rows(chosen)
     else:
         hidden = print_table(columns)
-        print_footer(*_footer(rows, total, hidden, newest=options.order is None))
+        footer = _footer(rows, total, hidden, newest=options.order is None)
+        print_footer(*footer, *pass_rules(meanings, rows))
     return 0
 
 
@@ -154,8 +174,10 @@ def _asked(options: argparse.Namespace, wanted: Row) -> list[str]:
         [] if options.order is None else [TRAJECTORY_HEADERS.get(name, name) for name, _ in sorted_by(options.order)]
     )
     where = compile_where(options.where).fields
+    columns = fields_of(options.columns) if options.columns is not None else []
     of_options = [name for name, value in wanted.items() if value is not None and name != "where"]
-    return [*order, *where, *("run" if name == "all_runs" else name for name in of_options)]
+    passed = [name for name in columns if name == "passed"]
+    return [*order, *where, *passed, *("run" if name == "all_runs" else name for name in of_options)]
 
 
 def _footer(rows: list[Row], total: int, hidden_columns: int, *, newest: bool) -> Iterator[str]:
@@ -182,7 +204,7 @@ def _experiments(store: Store, *, with_runs: bool) -> list[Row]:
     return [{**row, "run_ids": [run["run"] for run in same(row)]} if row["runs"] > 1 else row for row in rows]
 
 
-def _show(options: argparse.Namespace, rows: list[Row], columns: Any, what: str) -> int:
+def _show(options: argparse.Namespace, rows: list[Row], columns: Any, what: str, facts: Sequence[str] = ()) -> int:
     total = len(rows)
     end = max(0, total - options.offset)
     rows = rows[max(0, end - _newest(options, total)) : end]
@@ -193,6 +215,7 @@ def _show(options: argparse.Namespace, rows: list[Row], columns: Any, what: str)
         print_footer(
             f"{counted(total, what)}{f', {len(rows)} shown' if len(rows) < total else ''}",
             f"{counted(hidden, 'more column')}: --json" if hidden else "",
+            *facts,
         )
     else:
         print(f"no {what}s")
@@ -217,14 +240,14 @@ def _run_columns(rows: list[Row]) -> list[Column]:
     return [Column("run", [plain(row["run"] or "") for row in rows]), _numbers(rows, "superseded", "superseded")]
 
 
-def _step_columns(rows: list[Row]) -> list[Column]:
+def _step_columns(rows: list[Row], passed: str) -> list[Column]:
     columns = [_numbers(rows, "step", "step")]
     if any(row["validate"] for row in rows):
         columns.append(Column("val", ["yes" if row["validate"] else "" for row in rows]))
     columns[:0] = [Column(key, [plain(row[key] or "") for row in rows], stretch=True) for key in differing_places(rows)]
     titles = {
         "trajectories": "trajectories", "samples": "samples", "errors": "errors", "running": "running",
-        "reward_mean": "reward", "reward_min": "min", "reward_max": "max", "pass_rate": "pass",
+        "reward_mean": "reward", "reward_min": "min", "reward_max": "max", "pass_rate": passed,
         "zero_variance_share": "flat groups", "turns_mean": "turns",
     }  # fmt: skip
     columns += [_numbers(rows, key, title) for key, title in titles.items()]

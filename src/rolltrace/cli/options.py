@@ -8,9 +8,9 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rolltrace._amounts import counted, size
 from rolltrace.cli.output import plain
@@ -21,6 +21,7 @@ from rolltrace.settings import Settings, is_address, variable_of
 
 if TYPE_CHECKING:
     from rolltrace.keeper import Foreseen
+    from rolltrace.pass_rule import PassMeaning
     from rolltrace.query import OlderRuns, Result, Store
 
 _FEW_HOSTS = 4
@@ -119,6 +120,82 @@ def filters_of(options: argparse.Namespace) -> dict[str, Any]:
         "where": options.where,
         **runs_of(options),
     }
+
+
+def add_pass(parser: argparse.ArgumentParser) -> None:
+    """Options that say what pass means, the same in all commands; `pass_of` reads them."""
+    group = parser.add_argument_group("what pass means (default: what is stored with the experiment, else reward > 0)")
+    group.add_argument("--term", metavar="NAME", help="this reward term is at least --threshold, or 1")
+    group.add_argument("--threshold", type=float, metavar="X", help="the reward, or --term, is at least X")
+    group.add_argument(
+        "--save", action="store_true", help="store this with the experiment, for all commands and the viewer"
+    )
+
+
+def pass_of(options: argparse.Namespace) -> dict[str, Any]:
+    """The options of `add_pass` that were given, as arguments of `Store.groups`."""
+    given = {"term": options.term, "threshold": options.threshold}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def pass_meanings(options: argparse.Namespace, store: Store) -> list[PassMeaning]:
+    """What pass means in the experiments that a command is about; stores it first if that is asked for."""
+    named = getattr(options, "experiment", None)
+    names: list[str | None] = named if isinstance(named, list) else [named]
+    rule, project = pass_of(options), getattr(options, "project", None)
+    if options.save and not rule:
+        options.usage_error("--save stores what --term or --threshold say; add one of them")
+    meanings = []
+    for name in names:
+        if options.save:
+            for meaning in store.set_pass(project=project, experiment=name, **rule):
+                place = plain(f"{meaning.project} / {meaning.experiment}")
+                print(f"rolltrace: stored with {place}: {plain(meaning.text)}", file=sys.stderr)
+        meanings += store.pass_meanings(project=project, experiment=name, **rule)
+    for meaning in meanings:
+        if meaning.problem is not None:
+            print(
+                f"rolltrace: pass is stored as {plain(meaning.rule.text)}, but {plain(meaning.problem)}; "
+                "choose another with --term NAME --save",
+                file=sys.stderr,
+            )
+    return meanings
+
+
+class PassWords(NamedTuple):
+    """How a table speaks of what passed."""
+
+    title: str
+    """Of the column: `pass`, or `reward > 0` where nobody has chosen and rewards are not 0 or 1."""
+    facts: list[str]
+    """What is said below the table: `pass: correct >= 1`, of which experiment if they differ."""
+
+
+def pass_words(meanings: Sequence[PassMeaning], rows: Sequence[Mapping[str, Any]]) -> PassWords:
+    """The words for the experiments that some rows are of."""
+    meant = _of_rows(meanings, rows)
+    title = plain(" or ".join(dict.fromkeys(each.title for each in meant)))
+    facts = _told_apart(meant, [each.text for each in meant])
+    return PassWords(title or "pass", [fact for fact in facts if fact != title])
+
+
+def pass_rules(meanings: Sequence[PassMeaning], rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What is said below a table that has a column `passed`."""
+    meant = _of_rows(meanings, rows)
+    texts = [each.text if each.title == "pass" else f"passed: {each.text}" for each in meant]
+    return _told_apart(meant, texts)
+
+
+def _of_rows(meanings: Sequence[PassMeaning], rows: Sequence[Mapping[str, Any]]) -> list[PassMeaning]:
+    shown = {(row["project"], row["experiment"]) for row in rows}
+    return [each for each in meanings if (each.project, each.experiment) in shown]
+
+
+def _told_apart(meanings: Sequence[PassMeaning], texts: Sequence[str]) -> list[str]:
+    """The text of each; one that all have is said once, others with their experiment."""
+    if len(set(texts)) < 2:
+        return [plain(text) for text in texts[:1]]
+    return [plain(f"{text} ({each.project} / {each.experiment})") for each, text in zip(meanings, texts)]
 
 
 def runs_of(options: argparse.Namespace) -> dict[str, Any]:

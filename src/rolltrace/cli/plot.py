@@ -6,18 +6,29 @@ import argparse
 import shutil
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rolltrace._amounts import counted, duration, number
 from rolltrace.cli.chart import Line, chart
-from rolltrace.cli.options import add_filters, add_json, add_store, filters_of, open_asked, tell_of_older_runs
+from rolltrace.cli.options import (
+    add_filters,
+    add_json,
+    add_pass,
+    add_store,
+    filters_of,
+    open_asked,
+    pass_meanings,
+    pass_of,
+    tell_of_older_runs,
+)
 from rolltrace.cli.output import plain, print_rows, screen_width, working
 from rolltrace.errors import ConfigError, MissingExtraError, StoreError
 
 if TYPE_CHECKING:
-    from rolltrace.query import Curve
+    from rolltrace.pass_rule import PassMeaning
+    from rolltrace.query import Curve, Curves
 
 _WIDEST = 100
 _HEIGHT = 13
@@ -28,7 +39,7 @@ _FEW_STEPS = 50
 _PICTURES = (".png", ".svg", ".pdf")
 _TIMES = ("took", "duration_s")
 _SHARES = {
-    "pass": "share of rewards that passed", "flat": "share of groups with equal rewards",
+    "pass": "share of rollouts that passed", "flat": "share of groups with equal rewards",
     "errors": "share with an error", "flags": "share with a flag",
 }  # fmt: skip
 _EXAMPLES = """what can be plotted: reward, pass, flat, tokens, prompt_tokens, turns, tools,
@@ -55,9 +66,7 @@ def add(commands: Any) -> None:
     add_store(parser)
     parser.add_argument("--of", default="reward", metavar="NAMES", help="what to plot (default: reward)")
     add_filters(parser, several_experiments=True)
-    parser.add_argument(
-        "--threshold", type=float, default=0.0, metavar="R", help="rewards above this pass (default: 0)"
-    )
+    add_pass(parser)
     parser.add_argument(
         "-o", "--output", metavar="FILE", help="write an image instead (.png, .svg, .pdf); requires matplotlib"
     )
@@ -78,7 +87,9 @@ def run(options: argparse.Namespace) -> int:
 
     store = open_asked(options)
     with working(f"reading {store.path}"):
-        answer = curves_of(store, values, threshold=options.threshold, **_conditions(options))
+        if "pass" in values or pass_of(options) or options.save:
+            pass_meanings(options, store)
+        answer = curves_of(store, values, **pass_of(options), **_conditions(options))
     tell_of_older_runs(answer.older_runs)
     if answer.without_step:
         print(f"rolltrace: left out {counted(answer.without_step, 'trajectory')} without a step", file=sys.stderr)
@@ -86,21 +97,24 @@ def run(options: argparse.Namespace) -> int:
     for curve in answer.curves:
         charts.setdefault(curve.value, []).append(curve)
     if options.json:
-        print_rows(_json(answer.curves))
+        print_rows(_json(answer))
     elif not charts:
         print(f"nothing to plot: no trajectory with a step has {' or '.join(values)} ({plain(str(store.path))})")
     elif output is not None:
         with working("drawing"):
-            _save(charts, output)
+            _save(charts, output, answer.passing)
         print(f"wrote {plain(options.output)}: {counted(len(charts), 'chart')}")
     else:
-        _print(charts)
+        _print(charts, answer.passing)
     return 0
 
 
-def _json(curves: Iterable[Curve]) -> Iterator[dict[str, Any]]:
-    for curve in curves:
+def _json(answer: Curves) -> Iterator[dict[str, Any]]:
+    rules = {(meaning.project, meaning.experiment): meaning.rule.text for meaning in answer.passing}
+    for curve in answer.curves:
         fields = curve._asdict()
+        if curve.value == "pass":
+            fields["pass_rule"] = rules[curve.project, curve.experiment]
         yield from ({**fields, **point._asdict()} for point in fields.pop("points"))
 
 
@@ -117,25 +131,34 @@ def _conditions(options: argparse.Namespace) -> dict[str, Any]:
     return conditions
 
 
-def _print(charts: dict[str, list[Curve]]) -> None:
+def _print(charts: dict[str, list[Curve]], passing: Sequence[PassMeaning]) -> None:
     rows = shutil.get_terminal_size((_WIDEST, 24)).lines if sys.stdout.isatty() else 24
     # A chart and its legend fit a small terminal.
     width, height = min(screen_width(), _WIDEST), max(5, min(_HEIGHT, rows - 8))
     for at, (value, curves) in enumerate(charts.items()):
         shown = curves[-_MOST_LINES:]
         lines = [
-            Line(_label(curve, curves), [(point.step, point.mean) for point in curve.points], _facts(curve))
+            Line(
+                _label(curve, curves),
+                [(point.step, point.mean) for point in curve.points],
+                _facts(curve, () if value != "pass" else passing),
+            )
             for curve in shown
         ]
         if at:
             print()
-        for text in chart(f"{plain(_title(value))} by step", lines, width=width, height=height, show=_show(value)):
+        for text in chart(
+            f"{plain(_title(value, passing))} by step", lines, width=width, height=height, show=_show(value)
+        ):
             print(text)
         if len(shown) < len(curves):
             print(f"{counted(len(curves) - len(shown), 'older line')} not shown; choose with --experiment")
 
 
-def _title(value: str) -> str:
+def _title(value: str, passing: Sequence[PassMeaning]) -> str:
+    if value == "pass":
+        texts = list(dict.fromkeys(meaning.text for meaning in passing))
+        return f"{texts[0]}, share of rollouts" if len(texts) == 1 else "share of rollouts that passed"
     if value.startswith("flag."):
         return f"share with the flag {value.removeprefix('flag.')}"
     return _SHARES.get(value, f"mean {'duration' if value in _TIMES else value}")
@@ -154,17 +177,19 @@ def _label(curve: Curve, beside: list[Curve]) -> str:
     return f"{label} (validation)" if curve.validate else label
 
 
-def _facts(curve: Curve) -> str:
-    """From where to where: 0.21 -> 0.77, 11 steps, 176 trajectories."""
+def _facts(curve: Curve, passing: Sequence[PassMeaning]) -> str:
+    """From where to where: 0.21 -> 0.77, 11 steps, 176 trajectories; and what passes, if experiments differ in that."""
     show = _show(curve.value)
     first, last = curve.points[0], curve.points[-1]
     change = show(first.mean) if first is last else f"{show(first.mean)} -> {show(last.mean)}"
     what = "group" if curve.value == "flat" else "trajectory"
     count = counted(sum(point.n for point in curve.points), what)
-    return f"{change}, {counted(len(curve.points), 'step')}, {count}"
+    meant = {each.text for each in passing if (each.project, each.experiment) == (curve.project, curve.experiment)}
+    differs = len({each.text for each in passing}) > 1
+    return f"{change}, {counted(len(curve.points), 'step')}, {count}{f', {plain(*meant)}' if differs else ''}"
 
 
-def _save(charts: dict[str, list[Curve]], output: Path) -> None:
+def _save(charts: dict[str, list[Curve]], output: Path, passing: Sequence[PassMeaning]) -> None:
     try:
         from matplotlib.figure import Figure
     except ImportError:
@@ -180,7 +205,7 @@ def _save(charts: dict[str, list[Curve]], output: Path) -> None:
             low, high = zip(*((point.mean - point.std, point.mean + point.std) for point in curve.points))
             if value not in _SHARES and not value.startswith("flag."):
                 axes.fill_between(steps, low, high, color=line.get_color(), alpha=0.15, linewidth=0)
-        axes.set_title(_in_picture(_title(value)))
+        axes.set_title(_in_picture(_title(value, passing)))
         axes.set_xlabel("step")
         axes.set_ylabel("seconds" if value in _TIMES else "")
         axes.grid(alpha=0.3)

@@ -100,6 +100,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _print_views(options: argparse.Namespace) -> int:
     from rolltrace.lake import mirror_in
+    from rolltrace.pass_rule import read_rules
     from rolltrace.query import view_statements
     from rolltrace.store import check_version, list_parts, table_of
 
@@ -114,7 +115,8 @@ def _print_views(options: argparse.Namespace) -> int:
         print(view_statements(dialect, options.path or lake.address.url, lake.filled_tables(), is_lake=True))
         return 0
     stored = {table_of(part) for part in list_parts(store)}
-    print(view_statements(dialect, options.path or str(store.absolute()), stored))
+    rules = read_rules(store)
+    print(view_statements(dialect, options.path or str(store.absolute()), stored, pass_rules=rules))
     return 0
 
 

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rolltrace._amounts import ago, counted, size
-from rolltrace.cli.options import add_json, add_store, store_of
+from rolltrace._amounts import ago, counted, number, size
+from rolltrace.cli.options import add_json, add_pass, add_store, pass_meanings, pass_of, store_of
 from rolltrace.cli.output import json_line, plain, working
 from rolltrace.journal import drainer_is_running, journal_files, journal_folder, undrained_bytes, undrained_elsewhere
 
@@ -28,14 +28,15 @@ def add(commands: Any) -> None:
         epilog="example: rolltrace stats --json | jq .bytes.data",
     )
     add_store(parser)
+    add_pass(parser)
     add_json(parser)
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, usage_error=parser.error)
 
 
 def run(options: argparse.Namespace) -> int:
     store = store_of(options)
     with working(f"reading {store}"):
-        facts, sending = _gather(store)
+        facts, sending = _gather(store, options)
     if options.json:
         print(json_line(facts))
         return 0
@@ -43,6 +44,12 @@ def run(options: argparse.Namespace) -> int:
     print(facts["store"])
     _line("trajectories", f"{facts['trajectories']}, {facts['running']} running")
     _line("experiments", facts["experiments"])
+    for row in facts["passed"]:
+        where = f"  ({plain(row['project'])} / {plain(row['experiment'])})" if facts["experiments"] > 1 else ""
+        share = "" if row["pass_rate"] is None else f" ({number(row['pass_rate'])})"
+        count = "unknown" if row["passed"] is None else f"{row['passed']} of"
+        rule = "" if row["meaning"] == row["title"] else f"; {plain(row['meaning'])}"
+        _line(plain(row["title"]), f"{count} {counted(row['scored'], 'training rollout')}{share}{rule}{where}")
     _line("on disk", ", ".join(f"{name} {size(count)}" for name, count in sizes.items()))
     _line("parts", f"{facts['parts']} ({', '.join(f'{name} {count}' for name, count in rows.items()) or 'no'} rows)")
     unread = f"; {facts['unreadable_journals']} cannot be read" if facts["unreadable_journals"] else ""
@@ -78,7 +85,7 @@ def _line(label: str, value: Any) -> None:
     print(f"  {label:<13} {value}")
 
 
-def _gather(store: Path) -> tuple[dict[str, Any], list[Report]]:
+def _gather(store: Path, options: argparse.Namespace) -> tuple[dict[str, Any], list[Report]]:
     from rolltrace.keeper import reports, shipping_reports
     from rolltrace.query import open_store
     from rolltrace.store import holders
@@ -96,6 +103,7 @@ def _gather(store: Path) -> tuple[dict[str, Any], list[Report]]:
         "trajectories": sum(row["trajectories"] for row in experiments),
         "running": sum(row["running"] for row in experiments),
         "experiments": len(experiments),
+        "passed": _passed(asked, options),
         "bytes": {
             "data": disk_bytes((store / "data").rglob("*")),
             "journal": disk_bytes({*(store / "journal").rglob("*"), *journal_folder(store).glob("*")}),
@@ -119,6 +127,26 @@ def _gather(store: Path) -> tuple[dict[str, Any], list[Report]]:
         "damaged_parts": [str(part) for part in parts.damaged],
     }
     return facts, sending
+
+
+def _passed(asked: Store, options: argparse.Namespace) -> list[dict[str, Any]]:
+    """How many training rollouts of each experiment passed, of those that have a reward."""
+    meanings = {(each.project, each.experiment): each for each in pass_meanings(options, asked)}
+    rows: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for row in asked.steps(**pass_of(options)):
+        if not row["validate"] and row["scored"]:
+            rows.setdefault((row["project"], row["experiment"]), []).append(row)
+    facts = []
+    for key, steps in rows.items():
+        scored = sum(step["scored"] for step in steps)
+        known = [step["passed"] for step in steps if step["passed"] is not None]
+        passed = sum(known) if known else None
+        facts.append({
+            "project": key[0], "experiment": key[1], "passed": passed, "scored": scored,
+            "pass_rate": None if passed is None else passed / scored, "pass_rule": meanings[key].rule.text,
+            "title": meanings[key].title, "meaning": meanings[key].text,
+        })  # fmt: skip
+    return facts
 
 
 def _flags(asked: Store) -> list[dict[str, Any]]:

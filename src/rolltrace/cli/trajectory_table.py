@@ -20,6 +20,8 @@ _KEYED = ("tag.", "score.", "term.", "label.", "author.", "group.")
 """Fields that have no column of their own in `trajectories`."""
 _OF_OPS = {"tool": "name", "op": "name", "kind": "kind"}
 """Fields about some op of a trajectory -> the column of `spans` that tells."""
+_ALONE = ("author", "passed")
+"""Further fields that have no column of their own."""
 
 
 def usual_columns(rows: Sequence[Row]) -> list[Column]:
@@ -34,12 +36,14 @@ def usual_columns(rows: Sequence[Row]) -> list[Column]:
     return [_column(title, rows) for title in titles]
 
 
-def chosen_columns(store: Store, rows: Sequence[Row], names: str) -> list[Column]:
-    """The columns of these names, in their order."""
-    return [_any_column(store, rows, name)._replace(keep=True) for name in fields_of(names)]
+def chosen_columns(store: Store, rows: Sequence[Row], names: str, **rule: Any) -> list[Column]:
+    """The columns of these names, in their order; `rule`: what `passed` means, as in `verdicts_of`."""
+    return [_any_column(store, rows, name, rule)._replace(keep=True) for name in fields_of(names)]
 
 
-def with_asked(store: Store, rows: Sequence[Row], columns: list[Column], asked: Sequence[str]) -> list[Column]:
+def with_asked(
+    store: Store, rows: Sequence[Row], columns: list[Column], asked: Sequence[str], **rule: Any
+) -> list[Column]:
     """The columns, and among them those that a filter or an order asked about, which stay on any screen."""
     shown = {column.title: at for at, column in enumerate(columns)}
     for name in asked:
@@ -48,13 +52,13 @@ def with_asked(store: Store, rows: Sequence[Row], columns: list[Column], asked: 
             columns[shown[title]] = columns[shown[title]]._replace(keep=True)
         elif name != "text":  # of which there is too much
             shown[title] = len(columns)
-            columns.append(_any_column(store, rows, name)._replace(keep=True))
+            columns.append(_any_column(store, rows, name, rule)._replace(keep=True))
     return columns
 
 
-def chosen_fields(store: Store, rows: Sequence[Row], names: str) -> Iterator[Row]:
+def chosen_fields(store: Store, rows: Sequence[Row], names: str, **rule: Any) -> Iterator[Row]:
     """The rows with these fields only, for programs."""
-    wanted = {name: _values(store, rows, name) for name in fields_of(names)}
+    wanted = {name: _values(store, rows, name, rule) for name in fields_of(names)}
     for at in range(len(rows)):
         yield {name: values[at] for name, values in wanted.items()}
 
@@ -72,15 +76,17 @@ def fields_of(names: str) -> list[str]:
         raise QueryError("--columns needs names, such as id,step,reward")
     return [
         word
-        if word.startswith(_KEYED) or word in (*_OF_OPS, "author")
+        if word.startswith(_KEYED) or word in (*_OF_OPS, *_ALONE)
         else column_of(word, TRAJECTORY_COLUMNS, TRAJECTORY_HEADERS, "trajectories have no column")
         for word in words
     ]
 
 
-def _any_column(store: Store, rows: Sequence[Row], name: str) -> Column:
-    if name.startswith(_KEYED) or name in (*_OF_OPS, "author"):
-        values = _values(store, rows, name)
+def _any_column(store: Store, rows: Sequence[Row], name: str, rule: Mapping[str, Any]) -> Column:
+    if name.startswith(_KEYED) or name in (*_OF_OPS, *_ALONE):
+        values = _values(store, rows, name, rule)
+        if name == "passed":
+            return Column(name, ["" if value is None else "yes" if value else "no" for value in values])
         is_number = all(value is None or isinstance(value, int | float) for value in values)
         return Column(name, [_text(value) for value in values], right=is_number, stretch=not is_number)
     return _column(_title(name), rows)
@@ -128,11 +134,16 @@ def _text(value: Any) -> str:
     return number(value) if isinstance(value, float) else plain(value)
 
 
-def _values(store: Store, rows: Sequence[Row], name: str) -> list[Any]:
+def _values(store: Store, rows: Sequence[Row], name: str, rule: Mapping[str, Any]) -> list[Any]:
     """One value for each row."""
     kind, _, key = name.partition(".")
     if kind == "tag":
         return [row["tags"].get(key) for row in rows]
+    if kind == "passed":
+        from rolltrace.query import verdicts_of
+
+        verdicts = verdicts_of(store, [row["trajectory_id"] for row in rows], **rule)
+        return [verdicts.get(row["trajectory_id"]) for row in rows]
     if kind not in ("score", "term", "label", "author", "group", *_OF_OPS):
         return [row[name] for row in rows]
     from rolltrace.query import GROUP_COLUMNS, GROUP_HEADERS, SAME_GROUP, TERM, pointers

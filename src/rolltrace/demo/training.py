@@ -56,8 +56,9 @@ class Step:
 def train(settings: DemoSettings) -> Iterator[Step]:
     """Train and trace; a worker is killed in the middle of the run."""
     rolltrace.init(
-        PROJECT, EXPERIMENT, "rolltrace", store=settings.store, tokenizer=str(PATH), token2text=True, quiet=True
-    )
+        PROJECT, EXPERIMENT, "rolltrace", store=settings.store, tokenizer=str(PATH), token2text=True, quiet=True,
+        pass_term="correct",  # the reward also pays for a format, and for a hack
+    )  # fmt: skip
     policy = Policy()
     training = problems(_TRAINING_PROBLEMS, settings.seed)
     validation = problems(_VALIDATION_PROBLEMS, settings.seed + 1, first=_TRAINING_PROBLEMS)

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from rolltrace.doctor.finding import Finding
 
-_FOLDERS = ("data", "summary", "blobs", "tokenizers", "journal", "outbox", "unreadable", "lease", "upkeep")
-_WALKED = ("summary", "blobs", "tokenizers", "outbox", "unreadable", "lease", "upkeep")
+_FOLDERS = ("data", "summary", "blobs", "tokenizers", "pass", "journal", "outbox", "unreadable", "lease", "upkeep")
+_WALKED = ("summary", "blobs", "tokenizers", "pass", "outbox", "unreadable", "lease", "upkeep")
 _MOST_NAMED = 20
 
 

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from rolltrace.query.conversation import messages_of as messages_of
     from rolltrace.query.conversation import reply_of_op as reply_of_op
     from rolltrace.query.curves import Curve as Curve
+    from rolltrace.query.curves import Curves as Curves
     from rolltrace.query.curves import curves_of as curves_of
     from rolltrace.query.dataset import Store, open_store
     from rolltrace.query.dialects import view_statements as view_statements
@@ -75,6 +76,7 @@ if TYPE_CHECKING:
     from rolltrace.query.outline import same_sample as same_sample
     from rolltrace.query.overview import experiment_overview, experiment_states, store_status
     from rolltrace.query.paging import Page, group_page, trajectory_page
+    from rolltrace.query.passes import verdicts_of as verdicts_of
     from rolltrace.query.pulse import Pulse as Pulse
     from rolltrace.query.pulse import pulse_of
     from rolltrace.query.questions import BY_CHOICE as BY_CHOICE
@@ -105,7 +107,7 @@ _LATER, __getattr__ = load_later(
         "completion": "complete_filter",
         "contents": "PRUNED_KEY Pace Pruning",
         "conversation": "messages_of reply_of_op",
-        "curves": "Curve curves_of",
+        "curves": "Curve Curves curves_of",
         "dataset": "Store open_store",
         "dialects": "view_statements",
         "events": "Finding Note Score Transition",
@@ -126,6 +128,7 @@ _LATER, __getattr__ = load_later(
         "outline": "Place TrajectoryOutline find_trajectory ops_of outline_of same_sample tokens_of",
         "overview": "experiment_overview experiment_states store_status",
         "paging": "Page group_page trajectory_page",
+        "passes": "verdicts_of",
         "pulse": "Pulse pulse_of",
         "questions": "BY_CHOICE",
         "reading": "read_whole",

@@ -178,6 +178,7 @@ class Cursors:
             late_live=late_live,
             texts=TEXTS.name in live,
             dropped=bool(dropped),
+            pass_rules=snapshot.pass_rules,
         )
         return Cursor(connection, views(sources), set(), divided.moving, {each.table for each in divided.computed})
 

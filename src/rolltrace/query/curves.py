@@ -9,8 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rolltrace.errors import QueryError
+from rolltrace.pass_rule import PassMeaning, PassRule
 from rolltrace.query.columns import TRAJECTORY_HEADERS
 from rolltrace.query.nothing import unknown_name
+from rolltrace.query.passes import asked_rule, pass_meanings, with_rule
 from rolltrace.query.runs import OlderRuns
 
 if TYPE_CHECKING:
@@ -63,17 +65,21 @@ class Curves(NamedTuple):
     without_step: int
     """Trajectories that belong to no step, and therefore to no curve."""
     older_runs: OlderRuns
+    passing: list[PassMeaning]
+    """What `pass` means in these experiments, if it is among the values."""
 
 
-def curves_of(store: Store, values: Sequence[str], *, threshold: float = 0.0, **conditions: Any) -> Curves:
+def curves_of(
+    store: Store, values: Sequence[str], *, term: str | None = None, threshold: float | None = None, **conditions: Any
+) -> Curves:
     """The mean of each value in each step.
 
     Args:
         store: The store.
         values: Some of `VALUES`, `flag.NAME`, `term.NAME`, `score.NAME`, other columns with numbers, or `terms`.
-            `pass` is the share of rewards above the threshold, `flat` the share of groups in which all rewards are the
-            same, `errors` and `flags` the share of trajectories with any.
-        threshold: For `pass`.
+            `pass` is the share of rollouts with a reward that passed, `flat` the share of groups in which all rewards
+            are the same, `errors` and `flags` the share of trajectories with any.
+        term, threshold: What pass means, as in `Store.groups`.
         **conditions: Those of `Store.trajectories`.
 
     Raises:
@@ -83,7 +89,9 @@ def curves_of(store: Store, values: Sequence[str], *, threshold: float = 0.0, **
     for value in values:
         _check(store, value)
     answer = store.trajectories(**conditions)
-    reading = _Reading(store, answer, threshold, conditions)
+    place = {name: conditions.get(name) for name in ("project", "experiment")}
+    rule = asked_rule(store, term, threshold, **place)
+    reading = _Reading(store, answer, rule, conditions)
     curves: list[Curve] = []
     for value in reading.named(values):
         points: dict[_Key, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
@@ -95,7 +103,10 @@ def curves_of(store: Store, values: Sequence[str], *, threshold: float = 0.0, **
             for key in reading.keys
             if key in points
         ]
-    return Curves(curves, reading.without_step, answer.older_runs)
+    passing = pass_meanings(store, **place, asked=rule) if "pass" in values else []
+    drawn = {(curve.project, curve.experiment) for curve in curves}
+    meant = [meaning for meaning in passing if (meaning.project, meaning.experiment) in drawn]
+    return Curves(curves, reading.without_step, answer.older_runs, meant)
 
 
 def _check(store: Store, value: str) -> None:
@@ -120,8 +131,8 @@ def _point(step: int, numbers: list[float]) -> Point:
 class _Reading:
     """The values of trajectories, each with the curve and the step it belongs to."""
 
-    def __init__(self, store: Store, answer: Result, threshold: float, conditions: Mapping[str, Any]) -> None:
-        self._store, self._table, self._threshold, self._conditions = store, answer.arrow(), threshold, conditions
+    def __init__(self, store: Store, answer: Result, rule: PassRule | None, conditions: Mapping[str, Any]) -> None:
+        self._store, self._table, self._rule, self._conditions = store, answer.arrow(), rule, conditions
         places = zip(*(self._column(name) for name in ("project", "experiment", "run", "validate")))
         self._keys = [self._key(*place) for place in places]
         self._steps = self._column("step")
@@ -172,8 +183,10 @@ class _Reading:
         if value == "errors":
             return [float(status == "error") for status in self._column("status")]
         if value == "pass":
-            rewards = self._column("reward")
-            return [None if reward is None else float(reward > self._threshold) for reward in rewards]
+            once = "" if self._rule is None else f"WITH {', '.join(with_rule(self._rule))} "
+            rows = self._store._ask(f"{once}SELECT trajectory_id, passed::DOUBLE AS passed FROM passes")
+            verdicts = {row["trajectory_id"]: row["passed"] for row in rows}
+            return [verdicts.get(each) for each in self._column("trajectory_id")]
         return self._column(_HEADERS.get(value, value))
 
     def _column(self, name: str) -> list[Any]:

@@ -9,9 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rolltrace.errors import ConfigError, NotFoundError, QueryError
-from rolltrace.files import check_store
+from rolltrace.errors import ConfigError, NotFoundError, QueryError, StoreError
+from rolltrace.files import check_store, write_problem
 from rolltrace.lake import folder_of
+from rolltrace.pass_rule import NOT_CHOSEN, PassMeaning, write_rule
 from rolltrace.query.arguments import conditions_of, order_of, whole
 from rolltrace.query.columns import TRAJECTORY_COLUMNS, TRAJECTORY_HEADERS
 from rolltrace.query.filters import compile_where
@@ -27,6 +28,7 @@ from rolltrace.query.pages import (
     listing_question,
     steps_question,
 )
+from rolltrace.query.passes import asked_rule, pass_meanings, with_rule
 from rolltrace.query.questions import EXPERIMENTS, LIVE, LOSSES, RUNS, STEPS, UNMATCHED_SCORES
 from rolltrace.query.result import IS_INT, Result
 from rolltrace.query.runs import choose_runs
@@ -95,16 +97,22 @@ class Store(SqlStore):
         project: str | None = None,
         run: str | None = None,
         all_runs: bool = False,
+        term: str | None = None,
+        threshold: float | None = None,
     ) -> Result:
         """One row per step of each experiment, training and validation apart: counts and rewards.
 
-        `pass_rate` is the share of rewards above 0, `zero_variance_share` that of the groups with two rewards or more
-        in which all are the same: those teach GRPO nothing. Of each step the newest run counts, unless `run` names one;
-        with `all_runs`, each run of a step has a row.
+        `pass_rate` is the share of the rollouts with a reward that passed (`pass_rule` says what that means; `term` and
+        `threshold` say it for this answer, as in `groups`), `zero_variance_share` that of the groups with two rewards
+        or more in which all are the same: those teach GRPO nothing. Of each step the newest run counts, unless `run`
+        names one; with `all_runs`, each run of a step has a row.
         """
         where, values = conditions_of(experiment=experiment, project=project)
         runs = choose_runs("t", run, all_runs)
-        answer = self._ask(STEPS.format(where=f"{where} AND {runs.sql}"), values + runs.parameters, plain=True)
+        rule = asked_rule(self, term, threshold, project=project, experiment=experiment)
+        once = "" if rule is None else f"WITH {', '.join(with_rule(rule))} "
+        sql = once + STEPS.format(where=f"{where} AND {runs.sql}")
+        answer = self._ask(sql, values + runs.parameters, plain=True)
         asked = {"experiment": experiment, "project": project, "run": run}
         older = f"(SELECT *, unnest(range(trajectories)) FROM _steps) t WHERE {where}"
         return self._explained(self._with_older_runs(answer, runs, older, values), "steps", asked)
@@ -125,6 +133,8 @@ class Store(SqlStore):
         limit: int | None = None,
         offset: int = 0,
         last: int | None = None,
+        term: str | None = None,
+        threshold: float | None = None,
     ) -> Result:
         """One row per trajectory that meets all conditions, by default the newest experiment and step last.
 
@@ -142,11 +152,13 @@ class Store(SqlStore):
             limit: How many rows at most.
             offset: How many rows to leave out before; with `last`, how many of the newest.
             last: Only so many of the newest, those that are last in the default order; `order` then sorts them.
+            term, threshold: What `passed` and `group.pass_rate` mean in the filter, as in `groups`.
 
         Raises:
             FilterError: the filter cannot be understood.
-            QueryError: there is no such column to sort by.
+            QueryError: there is no such column to sort by, or no reward has the term.
         """
+        rule = asked_rule(self, term, threshold, project=project, experiment=experiment)
         conditions, values = conditions_of(
             step=step, sample_index=sample_index, rollout_n=rollout_n, validate=validate, experiment=experiment,
             project=project,
@@ -159,7 +171,7 @@ class Store(SqlStore):
             order or DEFAULT_ORDER, "trajectories", (*TRAJECTORY_COLUMNS, NEWEST), LAST_ORDER, TRAJECTORY_HEADERS
         )
         only = None if step is None else whole("step", step)
-        wanted = Wanted(conditions, values, runs, predicate, only)
+        wanted = Wanted(conditions, values, runs, predicate, only, rule)
         is_plain = where is None and sample_index is None and rollout_n is None
         page = PageBounds(ordered, limit, offset, last)
         if is_plain and order is None and (limit is not None or last is not None):
@@ -171,7 +183,8 @@ class Store(SqlStore):
         before, matching = chosen(conditions, predicate.sql)
         if is_plain:
             before, matching = [], f"(SELECT *, unnest(range(trajectories)) FROM _steps) t WHERE {conditions}"
-        answer = self._with_older_runs(answer, runs, matching, values + predicate.parameters, before, only)
+        every = values + predicate.parameters
+        answer = self._with_older_runs(answer, runs, matching, every, with_rule(rule, before), only)
         asked = {
             "project": project, "experiment": experiment, "step": step, "sample_index": sample_index,
             "rollout_n": rollout_n, "validate": validate, "run": run,
@@ -268,7 +281,8 @@ class Store(SqlStore):
         where: str | None = None,
         order: str | None = None,
         limit: int | None = None,
-        threshold: float = 0.0,
+        term: str | None = None,
+        threshold: float | None = None,
         k: int | Sequence[int] | None = None,
     ) -> Result:
         """One row per group, all rollouts of one sample in one step: rewards, lengths, flags.
@@ -278,19 +292,22 @@ class Store(SqlStore):
             where: A filter: the groups that hold such a trajectory. `group.std = 0` asks about the group itself.
             order: Columns to sort by; `-` before one turns it around: `"-std,step"`.
             limit: How many rows at most.
-            threshold: A reward above it counts as passed.
+            term: A rollout has passed if this term of its reward is at least `threshold`, which is 1 if not given.
+            threshold: Without a term: a rollout has passed if its reward is at least this. If neither is given, pass
+                means what is stored with the experiment (`set_pass`), or else a reward above 0.
             k: One number or several: for each a column `pass@k`, the chance that one of k rollouts passes (estimated
                 without bias from those that have a reward; missing where there are fewer than k).
 
         Raises:
             FilterError: the filter cannot be understood.
-            QueryError: there is no such column to sort by, or k is no number of rollouts.
+            QueryError: there is no such column to sort by, k is no number of rollouts, or no reward has the term.
         """
+        rule = asked_rule(self, term, threshold, project=project, experiment=experiment)
         conditions, values = conditions_of(
             "g", step=step, sample_index=sample_index, experiment=experiment, project=project, validate=validate
         )
         question = group_question(
-            conditions, values, where=where, order=order, limit=limit, threshold=threshold, k=k, run=run,
+            conditions, values, where=where, order=order, limit=limit, rule=rule, k=k, run=run,
             all_runs=all_runs,
         )  # fmt: skip
         only = None if step is None else whole("step", step)
@@ -323,6 +340,62 @@ class Store(SqlStore):
         )
         asked = {"sample_index": sample_index, "experiment": experiment, "run": run}
         return self._explained(self._with_older_runs(answer, runs, f"_listing t WHERE {where}", values), "steps", asked)
+
+    def pass_meanings(
+        self,
+        *,
+        experiment: str | None = None,
+        project: str | None = None,
+        term: str | None = None,
+        threshold: float | None = None,
+    ) -> list[PassMeaning]:
+        """What pass means in each experiment, the oldest first: `print(meaning.text)` says `pass: correct >= 1`.
+
+        Args:
+            experiment, project: Of these alone.
+            term, threshold: What it means in an answer that is asked for with these.
+
+        Raises:
+            QueryError: no reward has the term, or the threshold is no number.
+        """
+        rule = asked_rule(self, term, threshold, project=project, experiment=experiment)
+        return pass_meanings(self, project=project, experiment=experiment, asked=rule)
+
+    def set_pass(
+        self,
+        *,
+        term: str | None = None,
+        threshold: float | None = None,
+        experiment: str | None = None,
+        project: str | None = None,
+    ) -> list[PassMeaning]:
+        """Store what pass means with these experiments, all if none is named, for everybody who asks about them.
+
+        Args:
+            term: A rollout has passed if this term of its reward is at least `threshold`, which is 1 if not given.
+            threshold: Without a term: a rollout has passed if its reward is at least this. With neither, the choice is
+                taken back.
+            experiment, project: Which experiments.
+
+        Returns:
+            What pass means in them now.
+
+        Raises:
+            QueryError: there is no such experiment, no reward of it has the term, or the threshold is no number.
+            StoreError: the store cannot be written.
+        """
+        rule = asked_rule(self, term, threshold, project=project, experiment=experiment) or NOT_CHOSEN
+        meanings = pass_meanings(self, project=project, experiment=experiment)
+        if not meanings:
+            raise QueryError(self.steps(project=project, experiment=experiment).why_empty())
+        if (problem := write_problem(self.path)) is not None:
+            raise StoreError(f"the store {str(self.path)!r} can only be read: {problem}")
+        for meaning in meanings:
+            asked_rule(self, term, threshold, project=meaning.project, experiment=meaning.experiment)
+        for meaning in meanings:
+            write_rule(self.path, meaning.project, meaning.experiment, rule)
+        self._engine.refresh(now=True)
+        return pass_meanings(self, project=project, experiment=experiment)
 
     def compare(self, trajectory_ids: Sequence[str]) -> Comparison:
         """Two or more trajectories side by side, and where they diverge."""

@@ -30,6 +30,7 @@ from rolltrace.errors import QueryError, StoreError
 from rolltrace.files import read_problem
 from rolltrace.journal import hidden_journals, journal_files, journal_folder, start_drainer
 from rolltrace.lake import mirror_in
+from rolltrace.pass_rule import Experiment, PassRule, read_rules
 from rolltrace.query.ahead import KEEP_SEC, LONGEST_LOOK_SEC, OLDEST_SEC, Ahead
 from rolltrace.query.coverage import drained, parts_for
 from rolltrace.query.cursors import Cursors
@@ -228,11 +229,13 @@ class Engine:
             self._unlisted = unlisted = dict[Path, str]()
             folders = self._known_folders.scan(lambda folder, fault: _leave_out(unlisted, folder, fault))
             listed = {path: self._without_damaged(folder) for path, folder in folders.items()}
-            if changed or listed != self._snapshot.folders or self._read_at is None:
+            rules = read_rules(self._store)
+            is_new = listed != self._snapshot.folders or rules != self._snapshot.pass_rules
+            if changed or is_new or self._read_at is None:
                 live: Mapping[str, dict[Path, list[pa.Table]]] = {name: {} for name in SCHEMAS}
                 if self._journals is not None and not self._journals.is_empty:
                     live = self._journals.tables(drained(listed))
-                self._show(Snapshot(listed, live, self._snapshot.number + 1))
+                self._show(Snapshot(listed, live, self._snapshot.number + 1, rules))
             self._read_at = time.monotonic()
             # One question asks several times, and is not to read on each time while there is too much to read.
             behind = self.unread_bytes and self._ahead is None
@@ -314,6 +317,11 @@ class Engine:
         """Project and experiment of each process that writes right now."""
         self._freshen()
         return self._journal_state.recording
+
+    @property
+    def pass_rules(self) -> Mapping[Experiment, PassRule]:
+        """What pass means, in the experiments for which somebody has chosen."""
+        return self._freshen().pass_rules
 
     def scope_of(self, places: Iterable[Partition]) -> frozenset[Path] | None:
         """Where rows of these steps lie, to look nowhere else; None if that cannot be told."""
@@ -461,7 +469,7 @@ class Engine:
         if problems:
             self._damaged = {**self._damaged, **problems}
             folders = {path: self._without_damaged(folder) for path, folder in self._snapshot.folders.items()}
-            self._show(Snapshot(folders, self._snapshot.live, self._snapshot.number))
+            self._show(Snapshot(folders, self._snapshot.live, self._snapshot.number, self._snapshot.pass_rules))
         return bool(problems)
 
 

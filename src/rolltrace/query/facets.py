@@ -6,7 +6,9 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from rolltrace.pass_rule import PassMeaning
 from rolltrace.query.filter_lexer import full_quote
+from rolltrace.query.passes import judged_select
 from rolltrace.query.scope import Row, Scope, Selected
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ SELECT field, value, n, more FROM (
         UNION ALL SELECT 'flag', unnest(flags) FROM selected
         UNION ALL SELECT 'label', unnest(labels) FROM selected
         UNION ALL SELECT 'validate', validate::VARCHAR FROM selected
+        UNION ALL SELECT 'passed', _passed::VARCHAR FROM ({{judged}})
         UNION ALL SELECT 'tool', name FROM (
             SELECT DISTINCT s.trajectory_id, s.name FROM _spans s SEMI JOIN selected USING (trajectory_id)
             WHERE s.kind = 'tool'
@@ -59,13 +62,18 @@ class Facets:
     """field, values (value, count, where), more: how many further values there are."""
     histograms: list[Row]
     """field, edges, counts, missing, not_finite"""
+    passing: list[PassMeaning]
+    """What `passed` means in the experiments of the scope."""
 
 
 def facets_of(store: Store, scope: Scope) -> Facets:
-    """Counts of status, fate, flag, label, tool, validation, tags, and histograms, over the trajectories of a scope."""
-    selected = scope.selected()
-    by_field: dict[str, list[Row]] = {"status": [], "flag": [], "label": [], "tool": [], "fate": [], "validate": []}
-    for row in selected.ask(store, _COUNTS):
+    """Counts of status, pass, fate, flag, label, tool, validation, tags, and histograms, over a scope."""
+    passing, selected = scope.passing(store), scope.selected()
+    by_field: dict[str, list[Row]] = {
+        name: [] for name in ("status", "passed", "flag", "label", "tool", "fate", "validate")
+    }
+    judged = judged_select(store._engine.pass_rules, scope.rule, "selected")
+    for row in selected.ask(store, _COUNTS.format(judged=judged)):
         by_field[row["field"]].append({**row, "where": _where(row["field"], row["value"])})
     tags: dict[str, list[Row]] = {}
     for row in selected.ask(store, _TAGS):
@@ -78,7 +86,7 @@ def facets_of(store: Store, scope: Scope) -> Facets:
     frequent = sorted(tags, key=lambda tag: -sum(row["n"] for row in tags[tag]))[:_MOST_TAGS]
     every = {**by_field, **{tag: tags[tag] for tag in frequent}}
     histograms, total = _histograms(store, selected)
-    return Facets(total, [_facet(field, rows) for field, rows in every.items() if rows], histograms)
+    return Facets(total, [_facet(field, rows) for field, rows in every.items() if rows], histograms, passing)
 
 
 def _facet(field: str, rows: list[Row]) -> Row:
@@ -89,7 +97,7 @@ def _facet(field: str, rows: list[Row]) -> Row:
 def _where(field: str, value: str) -> str:
     if field == "label":
         return f"label.{_name(value)}"
-    return f"{field} = {value if field == 'validate' else full_quote(value)}"
+    return f"{field} = {value if field in ('validate', 'passed') else full_quote(value)}"
 
 
 def _name(tag: str) -> str:

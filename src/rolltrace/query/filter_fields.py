@@ -1,8 +1,8 @@
 """Fields of the filter language: what can be asked about a trajectory, and the SQL that answers.
 
 This table is the only source of identifiers in the SQL; everything a user writes becomes a parameter.
-The SQL stands in `SELECT ... FROM trajectories t WHERE ...` and reads `spans`, `_transitions`, `latest_scores` and
-`groups`.
+The SQL stands in `SELECT ... FROM trajectories t WHERE ...` and reads `spans`, `_transitions`, `latest_scores`,
+`passes` and `groups`.
 """
 
 from __future__ import annotations
@@ -53,6 +53,7 @@ FIELDS = {
     field.name: field
     for field in (
         *(Field(column.name, _TYPES[column.kind], f"t.{column.name}", column.meaning) for column in _PLAIN),
+        Field("passed", "bool", "p.passed", "it passed, as its experiment has it (docs/howto/pass.md)"),
         Field("flag", "text", "one_flag", "some flag that rolltrace set"),
         Field("tool", "text", "s.name", "name of some tool op"),
         Field("op", "text", "s.name", "name of some op"),
@@ -83,8 +84,8 @@ FIELDS = {
         Field("group.max", "number", "g.max", "largest reward of its group"),
         Field("group.spread", "number", "g.spread", "largest minus smallest reward of its group"),
         Field("group.zero_variance", "bool", "g.zero_variance", "its group has two rewards or more, all the same"),
-        Field("group.passed", "number", "g.passed", "how many rewards of its group are above 0"),
-        Field("group.pass_rate", "number", "g.pass_rate", "their share of the rewards of its group"),
+        Field("group.passed", "number", "g.passed", "how many rollouts of its group passed"),
+        Field("group.pass_rate", "number", "g.pass_rate", "their share of those of its group that have a reward"),
         Field("group.response_tokens_mean", "number", "g.response_tokens_mean", "mean response length of its group"),
         Field("group.response_tokens_min", "number", "g.response_tokens_min", "shortest response of its group"),
         Field("group.response_tokens_max", "number", "g.response_tokens_max", "longest response of its group"),
@@ -99,6 +100,7 @@ _OPS = "EXISTS (SELECT 1 FROM spans s WHERE s.trajectory_id = t.trajectory_id AN
 _STEPS = "EXISTS (SELECT 1 FROM _transitions e WHERE e.trajectory_id = t.trajectory_id AND "
 _SCORES = "EXISTS (SELECT 1 FROM latest_scores x WHERE x.trajectory_id = t.trajectory_id AND x.name = ? AND "
 _LOOKUPS = {
+    "passed": "EXISTS (SELECT 1 FROM passes p WHERE p.trajectory_id = t.trajectory_id AND {})",
     "flag": "len([one_flag FOR one_flag IN t.flags IF {}]) > 0",
     "tool": _OPS + "s.kind = 'tool' AND {})",
     "op": _OPS + "{})",

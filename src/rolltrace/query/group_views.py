@@ -1,8 +1,8 @@
 """What all rollouts of one sample in one step have in common, as SQL.
 
-Missing rewards are left out of everything but `size`. NaN is no number that could be best, worst or passed, and SQL has
-no deviation of NaN and infinity: it fails. So `std` is of the finite rewards, while `mean`, `min`, `max` and `spread`
-show that something is wrong.
+Missing rewards are left out of everything but `size`. Which of the others passed is decided in `query.passes`. NaN is
+no number that could be best or worst, and SQL has no deviation of NaN and infinity: it fails. So `std` is of the finite
+rewards, while `mean`, `min`, `max` and `spread` show that something is wrong.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ GROUP_KEY = ("project", "experiment", "step", "sample_index", "validate", "run")
 GROUP_COLUMNS = (
     *GROUP_KEY, "size", "scored", "mean", "std", "min", "max", "spread", "best", "worst", "passed", "pass_rate",
     "zero_variance", "response_tokens_mean", "response_tokens_min", "response_tokens_max", "turns_mean",
-    "duration_s_max", "flags", "errors", "superseded",
+    "duration_s_max", "flags", "errors", "superseded", "pass_rule",
 )  # fmt: skip
 """The columns of `groups`, in order."""
 RECORD_COLUMNS = (
@@ -35,9 +35,10 @@ ZERO_VARIANCE = "count(reward) > 1 AND coalesce(isfinite(min(reward)) AND min(re
 """Two rewards or more, all the same."""
 
 
-def groups_select(threshold: str = "0") -> str:
-    """The groups of `_listing`; a reward above the threshold, a number or a parameter, counts as passed."""
-    return f"""
+PASSED = "CASE WHEN count(reward) = 0 OR count(_passed) > 0 THEN count(*) FILTER (_passed) END"
+"""How many passed; null if none of those that have a reward has a verdict."""
+
+_GROUPS = f"""
 SELECT *, CASE WHEN scored > 0 THEN passed / scored END AS pass_rate
 FROM (
     SELECT
@@ -51,7 +52,7 @@ FROM (
         max(reward) - min(reward) AS spread,
         first(trajectory_id ORDER BY reward DESC, {_FIRST}) {_RANKED} AS best,
         first(trajectory_id ORDER BY reward, {_FIRST}) {_RANKED} AS worst,
-        count(*) FILTER (reward > {threshold} AND NOT isnan(reward)) AS passed,
+        {PASSED} AS passed,
         {ZERO_VARIANCE} AS zero_variance,
         avg(response_tokens) AS response_tokens_mean,
         min(response_tokens) AS response_tokens_min,
@@ -61,8 +62,9 @@ FROM (
         list_sort(list_distinct(flatten(list(flags)))) AS flags,
         count(*) FILTER (status = 'error') AS errors,
         bool_or(superseded) AS superseded,
+        any_value(pass_rule) AS pass_rule,
         bool_and(_is_int) AS _is_int
-    FROM _listing WHERE sample_index IS NOT NULL
+    FROM _judged WHERE sample_index IS NOT NULL
     GROUP BY {", ".join(GROUP_KEY)}
 )
 """
@@ -90,7 +92,7 @@ QUALIFY row_number() OVER (PARTITION BY trajectory_id ORDER BY end_ns IS NULL, e
 """What was recorded for a whole group: no rollout, under an id of its own."""
 
 GROUP_VIEWS = {
-    "_groups": groups_select(),
+    "_groups": _GROUPS,
     "groups": f"SELECT {', '.join(GROUP_COLUMNS)}, {SAMPLE_NUMBER} AS sample_number FROM _groups",
     "_group_records": _RECORDS,
     "group_records": "SELECT * EXCLUDE (_is_int) FROM _group_records",

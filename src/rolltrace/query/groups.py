@@ -6,11 +6,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rolltrace.errors import QueryError
+from rolltrace.pass_rule import PassRule
 from rolltrace.query.arguments import numbers_of_rollouts, order_of, whole
 from rolltrace.query.columns import GROUP_FILTER_HEADERS, GROUP_HEADERS, TRAJECTORY_COLUMNS
 from rolltrace.query.filters import Predicate, compile_where
-from rolltrace.query.group_views import GROUP_COLUMNS, GROUP_KEY, SAME_GROUP, groups_select, pass_columns
+from rolltrace.query.group_views import GROUP_COLUMNS, GROUP_KEY, SAME_GROUP, pass_columns
+from rolltrace.query.passes import with_rule
 from rolltrace.query.result import IS_INT
 from rolltrace.query.runs import RunChoice, choose_runs
 from rolltrace.query.values import Row
@@ -86,24 +87,23 @@ def group_question(
     where: str | None,
     order: str | None,
     limit: int | None,
-    threshold: float,
+    rule: PassRule | None,
     k: int | Sequence[int] | None,
     run: str | None,
     all_runs: bool,
 ) -> GroupQuestion:
     """The groups that meet some conditions, on a group `g`; the other arguments are those of `Store.groups`."""
-    if isinstance(threshold, bool) or not isinstance(threshold, int | float):
-        raise QueryError(f"threshold must be a number, not {threshold!r}")
     chances = pass_columns(numbers_of_rollouts(k))
-    # Under the name of the view, so that a filter on `group.pass_rate` means this threshold too.
-    before, parameters = [f"groups AS MATERIALIZED ({groups_select('?::DOUBLE')})"], [float(threshold)]
+    # Under the name of the view: a filter looks into it several times, and `group.pass_rate` means this rule too.
+    before, parameters = ["groups AS MATERIALIZED (SELECT * FROM _groups)"], list[Any]()
     predicate = None
     if where is not None:
         predicate = compile_where(where, GROUP_FILTER_HEADERS)
-        more, matching_rows = chosen("true", predicate.sql, views=("latest_scores",))
+        more, matching_rows = chosen("true", predicate.sql, views=("latest_scores", "passes"))
         before += [*more, f"matching AS (SELECT DISTINCT {', '.join(GROUP_KEY)} FROM {matching_rows})"]
         parameters += predicate.parameters
         conditions += f" AND EXISTS (SELECT 1 FROM matching t WHERE {SAME_GROUP})"
+    before = with_rule(rule, before)
     runs = choose_runs("g", run, all_runs, () if predicate is None else predicate.fields)
     columns = [f"g.{name}" for name in (*GROUP_COLUMNS, IS_INT)]
     columns += [f'{sql} AS "{name}"' for name, sql in chances.items()]

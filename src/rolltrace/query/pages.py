@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from rolltrace.pass_rule import PassRule
 from rolltrace.query.arguments import order_of
 from rolltrace.query.columns import TRAJECTORY_COLUMNS
 from rolltrace.query.filters import Predicate
+from rolltrace.query.passes import with_rule
 from rolltrace.query.result import IS_INT
 from rolltrace.query.runs import RunChoice
-from rolltrace.query.views import NEWEST, chosen
+from rolltrace.query.views import NEWEST, Chosen, chosen
 
 DEFAULT_ORDER = f"{NEWEST},project,experiment,step,validate,sample_index,rollout_n,start_ns"
 """The newest experiment last."""
@@ -34,6 +36,13 @@ class Wanted(NamedTuple):
     runs: RunChoice
     predicate: Predicate
     step: int | None
+    rule: PassRule | None = None
+    """What pass means in the predicate, instead of what is stored."""
+
+    def matching(self) -> Chosen:
+        """As pieces of SQL."""
+        before, matching = chosen(f"{self.conditions} AND {self.runs.sql}", self.predicate.sql)
+        return Chosen(with_rule(self.rule, before), matching)
 
 
 class PageBounds(NamedTuple):
@@ -62,7 +71,7 @@ def listing_question(
     wanted: Wanted, page: PageBounds, newest: Iterable[tuple[str, str, int]] | None = None
 ) -> tuple[str, list[Any]]:
     """SQL and parameters; `newest`: of each experiment, when its newest trajectory began, if that is known."""
-    before, matching = chosen(f"{wanted.conditions} AND {wanted.runs.sql}", wanted.predicate.sql)
+    before, matching = wanted.matching()
     values = [*wanted.values, *wanted.runs.parameters, *wanted.predicate.parameters]
     if newest is None:
         ages = "SELECT project, experiment, max(start_ns) AS newest FROM hits GROUP BY ALL"
@@ -137,7 +146,7 @@ def count_question(wanted: Wanted, *, is_plain: bool) -> tuple[str, list[Any]]:
     if is_plain:
         sql = f"SELECT sum(trajectories)::BIGINT AS n FROM _steps t WHERE {wanted.conditions} AND {wanted.runs.sql}"
         return sql, [*wanted.values, *wanted.runs.parameters]
-    before, matching = chosen(f"{wanted.conditions} AND {wanted.runs.sql}", wanted.predicate.sql)
+    before, matching = wanted.matching()
     once = f"WITH {', '.join(before)} " if before else ""
     values = [*wanted.values, *wanted.runs.parameters, *wanted.predicate.parameters]
     return f"{once}SELECT count(*) AS n FROM {matching}", values

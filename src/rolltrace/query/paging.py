@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rolltrace.errors import QueryError
+from rolltrace.pass_rule import PassMeaning
 from rolltrace.query.arguments import order_of, whole
 from rolltrace.query.columns import GROUP_HEADERS, TRAJECTORY_COLUMNS, TRAJECTORY_HEADERS
 from rolltrace.query.filters import compile_where
@@ -52,6 +53,8 @@ class Page:
     """Names in the filter that nothing in the store has, most likely misspelt."""
     totals: Row = field(default_factory=dict)
     """Of groups: figures over all pages."""
+    passing: list[PassMeaning] = field(default_factory=list)
+    """Of groups: what pass means in their experiments."""
 
 
 _GROUPS = f"""
@@ -97,11 +100,12 @@ def group_page(
         FilterError: the filter cannot be understood.
         QueryError: there is no such column to sort by, or `after` is not from a page.
     """
+    passing = scope.passing(store)
     ordered = order_of(order or _GROUP_ORDER, "groups", GROUP_COLUMNS, GROUP_KEY, GROUP_HEADERS)
     page = _page(store, scope, _GROUPS, (*GROUP_COLUMNS, IS_INT), ordered, GROUP_KEY, after, limit)
     _add_cells(store, scope, page.rows)
     (totals,) = scope.selected().ask(store, _TOTALS, before=(f"matching AS ({_GROUPS})",))
-    return replace(page, totals=totals)
+    return replace(page, totals=totals, passing=passing)
 
 
 def cell_of(row: Row) -> Row:

@@ -32,16 +32,19 @@ SELECT t.project, t.experiment, t.step, t.validate,
     sum(samples)::BIGINT AS samples,
     sum(errors)::BIGINT AS errors,
     sum(running)::BIGINT AS running,
-    sum(reward_sum) / nullif(sum(scored), 0) AS reward_mean,
+    sum(reward_sum) / nullif(sum(t.scored), 0) AS reward_mean,
     min(reward_min) AS reward_min,
     max(reward_max) AS reward_max,
-    sum(passed) / nullif(sum(scored), 0) AS pass_rate,
+    sum(scored)::BIGINT AS scored,
+    sum(passed)::BIGINT AS passed,
+    sum(t.passed) / nullif(sum(t.scored), 0) AS pass_rate,
     sum(flat_groups) / nullif(sum(rated_groups), 0) AS zero_variance_share,
     sum(turns) / sum(trajectories) AS turns_mean,
     min(start_ns) AS start_ns,
     max(end_ns) AS end_ns,
-    t.run
-FROM _steps t WHERE {where} GROUP BY t.project, t.experiment, t.step, t.validate, t.run
+    t.run,
+    any_value(t.pass_rule) AS pass_rule
+FROM _judged_steps t WHERE {where} GROUP BY t.project, t.experiment, t.step, t.validate, t.run
 ORDER BY max(max(t.newest_ns)) OVER (PARTITION BY t.project, t.experiment), t.project, t.experiment,
     t.step NULLS LAST, t.validate, min(t.start_ns)
 """

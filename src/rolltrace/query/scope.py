@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rolltrace.pass_rule import PassMeaning, PassRule
 from rolltrace.query.arguments import conditions_of, whole
 from rolltrace.query.filters import compile_where
+from rolltrace.query.passes import asked_rule, pass_meanings, with_rule
 from rolltrace.query.runs import NO_OLDER_RUNS, OlderRuns, choose_runs
 from rolltrace.query.views import chosen
 from rolltrace.record import SampleIndex
@@ -30,6 +32,9 @@ class Scope:
     run: str | None = None
     all_runs: bool = False
     where: str | None = None
+    term: str | None = None
+    """What pass means, with `threshold`, instead of what is stored with the experiments."""
+    threshold: float | None = None
 
     def selected(self) -> Selected:
         """As pieces of SQL.
@@ -44,8 +49,25 @@ class Scope:
         predicate = compile_where(self.where)
         runs = choose_runs("t", self.run, self.all_runs, predicate.fields)
         before, rows = chosen(f"{conditions} AND {runs.sql}", predicate.sql)
+        if (rule := self.rule) is not None:
+            before = with_rule(rule, before)
         step = None if self.step is None else whole("step", self.step)
         return Selected(before, rows, [*values, *runs.parameters, *predicate.parameters], step)
+
+    @property
+    def rule(self) -> PassRule | None:
+        """The rule that `term` and `threshold` make; None if there are neither."""
+        rule = PassRule.of(self.term, self.threshold)
+        return rule if rule.is_chosen else None
+
+    def passing(self, store: Store) -> list[PassMeaning]:
+        """What pass means in these experiments.
+
+        Raises:
+            QueryError: no reward of these has the term.
+        """
+        place = {"project": self.project, "experiment": self.experiment}
+        return pass_meanings(store, **place, asked=asked_rule(store, self.term, self.threshold, **place))
 
     def older_runs(self, store: Store) -> OlderRuns:
         """What is left out because a newer run reached the same step."""

@@ -10,6 +10,9 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from rolltrace.pass_rule import PassMeaning, PassRule
+from rolltrace.query.group_views import PASSED
+from rolltrace.query.passes import asked_rule, pass_meanings, with_rule
 from rolltrace.query.questions import LOST
 from rolltrace.query.runs import OlderRuns, choose_runs
 from rolltrace.query.scope import Scope
@@ -35,7 +38,7 @@ SELECT step, validate, run, start_ns, end_ns, trajectories, samples, errors, run
     duration_s_p50, duration_s_p95, duration_s_max, staleness_mean,
     flat_groups / nullif(rated_groups, 0) AS zero_variance_share,
     flags
-FROM _steps t WHERE project = ? AND experiment = ? AND {runs} ORDER BY step NULLS LAST
+FROM _judged_steps t WHERE project = ? AND experiment = ? AND {runs} ORDER BY step NULLS LAST
 """
 _FINITE = "FILTER (isfinite(reward))"
 _STEPS_OF_SEVERAL_RUNS = f"""
@@ -51,7 +54,6 @@ SELECT step, validate, arg_max(run, start_ns) AS run,
     min(reward) {_FINITE} AS reward_min,
     max(reward) {_FINITE} AS reward_max,
     count(*) FILTER (NOT isfinite(reward)) AS rewards_not_finite,
-    count(*) FILTER (reward > 0 AND NOT isnan(reward)) / nullif(count(reward), 0) AS pass_rate,
     quantile_cont(response_tokens, 0.5) AS response_tokens_p50,
     quantile_cont(response_tokens, 0.95) AS response_tokens_p95,
     avg(turns) AS turns_mean,
@@ -67,6 +69,10 @@ FROM {{rows}} GROUP BY step, validate ORDER BY step NULLS LAST
 _ZERO_VARIANCE = """
 SELECT step, validate, avg(zero_variance::INT) FILTER (scored > 1) AS share FROM _groups g
 WHERE project = ? AND experiment = ? AND {runs} GROUP BY step, validate
+"""
+_PASS_RATES = f"""
+SELECT step, validate, {PASSED} / nullif(count(reward), 0) AS share FROM _judged g
+WHERE project = ? AND experiment = ? AND {{runs}} GROUP BY step, validate
 """
 _FLAGS = """
 SELECT step, validate, flag, count(*) AS n FROM (SELECT step, validate, unnest(flags) AS flag FROM {rows})
@@ -98,15 +104,29 @@ class StepSeries:
     validation: Columns
     reward_range: tuple[float, float] | None
     """Smallest and largest finite reward of all steps."""
+    passing: PassMeaning | None
+    """What `pass_rate` is the rate of; None if there are no trajectories."""
     older_runs: OlderRuns
 
 
 def step_series(
-    store: Store, *, project: str, experiment: str, run: str | None = None, all_runs: bool = False
+    store: Store,
+    *,
+    project: str,
+    experiment: str,
+    run: str | None = None,
+    all_runs: bool = False,
+    term: str | None = None,
+    threshold: float | None = None,
 ) -> StepSeries:
-    """An experiment over its steps, training and validation apart: counts, rewards and their terms, lengths, flags."""
+    """An experiment over its steps, training and validation apart: counts, rewards and their terms, lengths, flags.
+
+    `term` and `threshold` say what `pass_rate` means, instead of what is stored with the experiment.
+    """
     scope = Scope(project=project, experiment=experiment, run=run, all_runs=all_runs)
-    steps = _steps(store, scope)
+    rule = asked_rule(store, term, threshold, project=project, experiment=experiment)
+    steps = _steps(store, scope, rule)
+    passing = next(iter(pass_meanings(store, project=project, experiment=experiment, asked=rule)), None)
     has_terms = store._engine.may_have_terms(project, experiment)
     terms = _by_name(scope.selected().ask(store, _TERMS), "term", "mean") if has_terms else {}
     flags: dict[str, dict[Any, int]] = {}
@@ -128,25 +148,33 @@ def step_series(
         }
 
     reward_range = (min(least), max(most)) if least else None
-    return StepSeries(columns(False), columns(True), reward_range, scope.older_runs(store))
+    return StepSeries(columns(False), columns(True), reward_range, passing, scope.older_runs(store))
 
 
-def _steps(store: Store, scope: Scope) -> list[dict[str, Any]]:
+def _steps(store: Store, scope: Scope, rule: PassRule | None) -> list[dict[str, Any]]:
     """A row for each step, training and validation apart: those of `_steps`, if each is of one run alone."""
     runs = choose_runs("t", scope.run, scope.all_runs)
     place = [scope.project, scope.experiment]
-    rows = store._ask(_STEPS.format(runs=runs.sql), [*place, *runs.parameters], plain=True).rows()
+    once = f"WITH {', '.join(with_rule(rule))} " if rule is not None else ""
+    rows = store._ask(once + _STEPS.format(runs=runs.sql), [*place, *runs.parameters], plain=True).rows()
     if len({_key(row) for row in rows}) == len(rows):
         return [{**row, "flags": json.loads(row["flags"] or "{}")} for row in rows]
     selected = scope.selected()
     runs = choose_runs("g", scope.run, scope.all_runs)
     groups = store._ask(_ZERO_VARIANCE.format(runs=runs.sql), [*place, *runs.parameters])
     shares = {_key(row): row["share"] for row in groups}
+    passed = store._ask(once + _PASS_RATES.format(runs=runs.sql), [*place, *runs.parameters])
+    pass_rates = {_key(row): row["share"] for row in passed}
     flags: dict[Any, dict[str, int]] = {}
     for row in selected.ask(store, _FLAGS):
         flags.setdefault(_key(row), {})[row["flag"]] = row["n"]
     return [
-        {**row, "zero_variance_share": shares.get(_key(row)), "flags": flags.get(_key(row), {})}
+        {
+            **row,
+            "pass_rate": pass_rates.get(_key(row)),
+            "zero_variance_share": shares.get(_key(row)),
+            "flags": flags.get(_key(row), {}),
+        }
         for row in selected.ask(store, _STEPS_OF_SEVERAL_RUNS)
     ]
 

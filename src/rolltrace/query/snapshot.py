@@ -11,10 +11,12 @@ from collections.abc import Mapping
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 from xxhash import xxh3_64_hexdigest
 
+from rolltrace.pass_rule import Experiment, PassRule, rules_digest
 from rolltrace.query.coverage import CoversFolder, LiveRows, parts_for
 from rolltrace.query.summary import Folder
 from rolltrace.query.views import Cursor
@@ -40,11 +42,19 @@ class JournalState(NamedTuple):
 class Snapshot:
     """The parts and the rows of journals that questions see until the next look."""
 
-    def __init__(self, folders: Mapping[Path, Folder], live: LiveRows, number: int) -> None:
+    def __init__(
+        self,
+        folders: Mapping[Path, Folder],
+        live: LiveRows,
+        number: int,
+        pass_rules: Mapping[Experiment, PassRule] = MappingProxyType({}),
+    ) -> None:
         self.folders = folders
         self.live = live
         self.number = number
         """How often there was new data."""
+        self.pass_rules = pass_rules
+        """What pass means, in the experiments for which somebody has chosen."""
         self.cursors: dict[ScopeKey, Cursor] = {}
         self._versions: dict[int | None, str] = {}
 
@@ -68,6 +78,7 @@ class Snapshot:
         if step not in self._versions:
             scope = scope_of(step)
             parts = xxh3_64_hexdigest("\n".join(map(str, parts_for(self.folders, scope))).encode())
+            parts += rules_digest(self.pass_rules)
             self._versions[step] = f"{parts}-{self.number}" if self._moves(scope) else parts
         return self._versions[step]
 
@@ -79,7 +90,7 @@ class Snapshot:
 
     def has_same_rows(self, other: Snapshot, key: ScopeKey) -> bool:
         """Whether questions about a step have the same answers in both; false if that cannot be told cheaply."""
-        if not isinstance(key, int):
+        if not isinstance(key, int) or self.pass_rules != other.pass_rules:
             return False
         scope = scope_of(key)
         return not (self._moves(scope) or other._moves(scope)) and self._of(scope) == other._of(scope)

@@ -34,6 +34,8 @@ class SqlStore:
         self._teller = Teller(path)
         self._known_fields: set[str] = set()
         """Such as `term.format`: fields whose name occurs in the store."""
+        self._known_terms: set[tuple[Any, ...]] = set()
+        """Reward terms that were found, each with its place: see `query.passes`."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self.path)!r})"

@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+from rolltrace.pass_rule import NOT_CHOSEN
 from rolltrace.query.group_views import GROUP_KEY, ZERO_VARIANCE
 from rolltrace.query.runs import STEP_KEY
 
-_KEY = (*STEP_KEY, "run", "superseded")
+STEP_ROW_KEY = (*STEP_KEY, "run", "superseded")
 TRUNCATED = "cut_by_length"
 """The flag that makes a trajectory a truncated one."""
 _FINITE = "FILTER (isfinite(reward))"
@@ -41,7 +42,7 @@ _COLUMNS = (
     _Column("reward_sum", "DOUBLE", "sum(reward)"),
     _Column("reward_min", "DOUBLE", "min(reward)"),
     _Column("reward_max", "DOUBLE", "max(reward)"),
-    _Column("passed", "BIGINT", "count(*) FILTER (reward > 0 AND NOT isnan(reward))"),
+    _Column("passed", "BIGINT", f"count(*) FILTER {NOT_CHOSEN.sql('reward')}"),
     _Column("rated_groups", "BIGINT", "any_value(g.rated)"),
     _Column("flat_groups", "BIGINT", "any_value(g.flat)"),
     _Column("turns", "BIGINT", "sum(turns)"),
@@ -67,13 +68,13 @@ _COLUMNS = (
     _Column("staleness_mean", "DOUBLE", "avg(staleness)"),
     _Column("flags", "VARCHAR", "to_json(list_aggregate(flatten(list(flags)), 'histogram'))"),
 )
-_SAME = " AND ".join(f"g.{name} IS NOT DISTINCT FROM t.{name}" for name in _KEY)
+_SAME = " AND ".join(f"g.{name} IS NOT DISTINCT FROM t.{name}" for name in STEP_ROW_KEY)
 
 
 def step_rows(listing: str) -> str:
     """SQL of the rows of `_steps` for the trajectories of a listing."""
     columns = ", ".join(f"({column.sql})::{column.type} AS {column.name}" for column in _COLUMNS)
-    key = ", ".join(_KEY)
+    key = ", ".join(STEP_ROW_KEY)
     return f"""
 SELECT {columns}
 FROM {listing} t LEFT JOIN (
@@ -83,7 +84,7 @@ FROM {listing} t LEFT JOIN (
         FROM {listing} WHERE sample_index IS NOT NULL GROUP BY {", ".join(GROUP_KEY)}, superseded
     ) GROUP BY {key}
 ) g ON {_SAME}
-GROUP BY {", ".join(f"t.{name}" for name in _KEY)}
+GROUP BY {", ".join(f"t.{name}" for name in STEP_ROW_KEY)}
 """
 
 

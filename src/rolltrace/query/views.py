@@ -6,6 +6,7 @@
     latest_scores   the newest value of each score of a trajectory (query/score_views.py)
     labels          what people say of trajectories and turns now: labels and notes
     unmatched_scores                    those of trajectories that nobody traced, or that are not known yet
+    passes          which rollouts passed, and what that means (query/passes.py)
     groups          all rollouts of one sample in one step together (query/group_views.py)
     group_records   what was recorded for a whole group, and is no rollout
 
@@ -17,13 +18,16 @@ columns only: no inputs, outputs or token lists.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
+from rolltrace.pass_rule import Experiment, PassRule
 from rolltrace.query.columns import COLUMNS, TRAJECTORY_COLUMNS
-from rolltrace.query.group_views import GROUP_VIEWS, SAMPLE_NUMBER
+from rolltrace.query.group_views import SAMPLE_NUMBER
 from rolltrace.query.listing import PLACE
+from rolltrace.query.passes import pass_views
 from rolltrace.query.runs import SAME_STEP, newest_runs
 from rolltrace.query.score_views import (
     IS_MEANT,
@@ -151,14 +155,13 @@ _DERIVED = {
     **TRANSITION_VIEWS,
     "spans": _SPANS,
     "trajectories": f"SELECT {', '.join(TRAJECTORY_COLUMNS)}, {SAMPLE_NUMBER} AS sample_number FROM _listing",
-    **GROUP_VIEWS,
     "tokens": _TOKENS,
 }
 """Views over other views, each after those that it reads."""
 
 VIEWS = (
     "trajectories", "spans", "transitions", "scores", "notes", "losses", "flags", "texts", "tokens", "latest_scores",
-    "labels", "unmatched_scores", "groups", "group_records",
+    "labels", "unmatched_scores", "passes", "groups", "group_records",
 )  # fmt: skip
 """The documented ones."""
 
@@ -187,7 +190,7 @@ class Chosen(NamedTuple):
     """What stands behind its FROM."""
 
 
-def chosen(conditions: str, predicate: str, views: Sequence[str] = ("latest_scores", "groups")) -> Chosen:
+def chosen(conditions: str, predicate: str, views: Sequence[str] = ("latest_scores", "passes", "groups")) -> Chosen:
     """Those that meet plain conditions and a filter's predicate.
 
     A predicate that looks into ops, scores and groups several times is kept apart from the plain conditions, and the
@@ -275,6 +278,8 @@ class Sources(NamedTuple):
     """There are live rows of `texts`."""
     dropped: bool
     """There are ids in `DROPPED`."""
+    pass_rules: Mapping[Experiment, PassRule] = {}
+    """What pass means, in the experiments for which somebody has chosen."""
 
 
 def views(sources: Sources) -> dict[str, str]:
@@ -293,10 +298,10 @@ def views(sources: Sources) -> dict[str, str]:
         statements["_unsummed_rows"] = _union(sources, sources.touched)
         statements["_unsummed"] = _with_late("_unsummed_rows", sources)
         statements["_steps"] += f" UNION ALL BY NAME ({step_rows('_unsummed')})"
-    return {**statements, **_DERIVED}
+    return {**statements, **_DERIVED, **pass_views(sources.pass_rules)}
 
 
-def whole_views() -> dict[str, str]:
+def whole_views(pass_rules: Mapping[Experiment, PassRule] = MappingProxyType({})) -> dict[str, str]:
     """Name -> SQL of every view over whole tables, each after those that it reads: without journals and summaries.
 
     They read the stored tables under the names of `table_in_files`. Other engines get them (query/dialects).
@@ -316,6 +321,7 @@ def whole_views() -> dict[str, str]:
         "_rows": listing,
         "_listing": "SELECT * FROM _rows",
         **_DERIVED,
+        **{name: sql for name, sql in pass_views(pass_rules).items() if name != "_judged_steps"},
     }
 
 

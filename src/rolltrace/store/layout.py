@@ -4,6 +4,7 @@
     STORE/data/project=P/experiment=E/step=S/TABLE--SOURCE.parquet      parts; S is a number or `none`
     STORE/summary/project=P/experiment=E/step=S--...                    listings of settled steps (query/summary.py)
     STORE/blobs/ab/abcdef...                                            content, named by its hash
+    STORE/pass/HASH.json                                                what pass means in an experiment (pass_rule.py)
     STORE/tokenizers/FINGERPRINT.json                                   what decodes the tokens of ops
     STORE/journal/HOST/*.seg                                            what the drainer has not yet taken
     STORE/outbox/BACKEND/                                               what was sent on (keeper/outbox.py)

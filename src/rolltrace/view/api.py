@@ -133,17 +133,19 @@ def experiment(asked: Asked) -> Answer:
     if state is None:
         raise NotFoundError(f"there is no experiment {wanted.experiment!r} of the project {wanted.project!r}")
     series = step_series(
-        asked.store, project=wanted.project, experiment=wanted.experiment, run=wanted.run, all_runs=wanted.all_runs
-    )
+        asked.store, project=wanted.project, experiment=wanted.experiment, run=wanted.run, all_runs=wanted.all_runs,
+        term=wanted.term, threshold=wanted.threshold,
+    )  # fmt: skip
     runs = asked.store.runs(project=wanted.project, experiment=wanted.experiment).rows()
     named = {"project": wanted.project, "experiment": wanted.experiment, "state": state, "runs": runs}
-    return Answer(encoded(wire.Experiment, {**named, **vars(series)}))
+    passing = None if series.passing is None else shapes.passing(series.passing)
+    return Answer(encoded(wire.Experiment, {**named, **vars(series), "passing": passing}))
 
 
 def groups(asked: Asked) -> Answer:
     wanted: requests.PageRequest = asked.arguments
     page = group_page(asked.store, _scope(wanted), order=wanted.order, after=wanted.after, limit=wanted.limit)
-    return Answer(encoded(wire.Groups, page))
+    return Answer(encoded(wire.Groups, {**vars(page), "passing": [shapes.passing(each) for each in page.passing]}))
 
 
 def group_records(asked: Asked) -> Answer:
@@ -163,7 +165,8 @@ def sql(asked: Asked) -> Answer:
 
 
 def facets(asked: Asked) -> Answer:
-    return Answer(encoded(wire.Facets, facets_of(asked.store, _scope(asked.arguments))))
+    facets = facets_of(asked.store, _scope(asked.arguments))
+    return Answer(encoded(wire.Facets, {**vars(facets), "passing": [shapes.passing(each) for each in facets.passing]}))
 
 
 def filter_check(asked: Asked) -> Answer:
@@ -468,7 +471,7 @@ def jump(asked: Asked) -> Answer:
 
 
 def _scope(wanted: requests.ScopeRequest, **other: Any) -> Scope:
-    names = ("project", "experiment", "step", "sample_index", "validate", "run", "all_runs")
+    names = ("project", "experiment", "step", "sample_index", "validate", "run", "all_runs", "term", "threshold")
     return Scope(**{**{name: getattr(wanted, name) for name in names}, "where": written(wanted.where), **other})
 
 

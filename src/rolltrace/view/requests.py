@@ -30,6 +30,9 @@ class ScopeRequest(Struct, forbid_unknown_fields=True, kw_only=True):
     """Older attempts at a step too."""
     where: str | None = None
     """A filter (docs/reference/filter.md)."""
+    term: str | None = None
+    """What pass means, with `threshold`, instead of what is stored with the experiment."""
+    threshold: float | None = None
 
 
 class ExperimentRequest(Struct, forbid_unknown_fields=True, kw_only=True):
@@ -39,6 +42,9 @@ class ExperimentRequest(Struct, forbid_unknown_fields=True, kw_only=True):
     experiment: str
     run: str | None = None
     all_runs: bool = False
+    term: str | None = None
+    """What pass means, with `threshold`, instead of what is stored with the experiment."""
+    threshold: float | None = None
 
 
 class PageRequest(ScopeRequest, kw_only=True):
@@ -125,6 +131,17 @@ class LabelRequest(Struct, forbid_unknown_fields=True, kw_only=True):
     """The user who runs the server if not given."""
     op_id: str | None = None
     """What it is about, if not the whole trajectory."""
+
+
+class PassRequest(Struct, forbid_unknown_fields=True, kw_only=True):
+    """The body of a request that stores what pass means in an experiment."""
+
+    project: str
+    experiment: str
+    term: str | None = None
+    """The reward term that must reach the threshold, which is 1 if not given."""
+    threshold: float | None = None
+    """Without a term: the least reward that passes. With neither, the choice is taken back."""
 
 
 class JumpRequest(Struct, forbid_unknown_fields=True, kw_only=True):

@@ -27,12 +27,13 @@ from rolltrace.view.encoding import encoded_struct
 from rolltrace.view.endpoints import ENDPOINTS, Endpoint
 from rolltrace.view.lanes import Opened
 from rolltrace.view.limits import MOST_STREAMS, STREAM_SEC
+from rolltrace.view.requests import PassRequest
 from rolltrace.view.root import WithoutPrefix, relative_root
 from rolltrace.view.security import Access, Guard
 from rolltrace.view.static import INDEX, StaticFile, index_at, static_files
 from rolltrace.view.stores import PREFIX, Home, Stores
-from rolltrace.view.wire import Problem, Written
-from rolltrace.view.writes import USUAL, WRITES, Write, WriteRefused, Writing, body_of, write_labels
+from rolltrace.view.wire import Passing, Problem, Written
+from rolltrace.view.writes import USUAL, WRITES, Write, WriteRefused, Writing, body_of, write_labels, write_pass
 
 if TYPE_CHECKING:
     from rolltrace.view import api
@@ -119,7 +120,10 @@ class _Server:
                 wanted = await body_of(request, write.request)
                 named = self._named(request)
 
-                def save() -> Written:
+                def save() -> Written | Passing:
+                    if isinstance(wanted, PassRequest):
+                        home = named or self._stores.with_experiment(wanted.project, wanted.experiment)
+                        return write_pass(home.opened().store, self._writing, wanted)
                     home = named or self._stores.with_trajectory(wanted.trajectory_ids[0])
                     return write_labels(home.opened().store, self._writing, wanted)
 
@@ -305,7 +309,7 @@ def _problem(fault: Exception) -> _Reply:
     if isinstance(fault, NotFoundError):
         return _json(404, encoded_struct(Problem("not_found", str(fault))))
     if isinstance(fault, WriteRefused):
-        return _json(403, encoded_struct(Problem("read_only", str(fault), hint="rolltrace label ID NAME")))
+        return _json(403, encoded_struct(Problem("read_only", str(fault), hint=fault.hint)))
     if isinstance(fault, StoreError):
         return _json(503, encoded_struct(Problem("store", str(fault), hint="rolltrace doctor")))
     if isinstance(fault, RolltraceError):

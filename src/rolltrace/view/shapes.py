@@ -6,6 +6,7 @@ import json
 from typing import Any
 from urllib.parse import quote
 
+from rolltrace.pass_rule import PassMeaning
 from rolltrace.query import JumpTarget, MessagePart, Op, PairedCall, ShownMessage, TokenSequence
 from rolltrace.view.encoding import recorded
 
@@ -34,6 +35,12 @@ def listing_row(row: Shape) -> Shape:
     if isinstance(tags, str):
         tags = json.loads(tags)
     return {**row, "tags": {} if not isinstance(tags, dict) else {key: recorded(each) for key, each in tags.items()}}
+
+
+def passing(meaning: PassMeaning) -> Shape:
+    """What pass means in an experiment."""
+    rule = {"term": meaning.rule.term, "threshold": meaning.rule.threshold}
+    return {**meaning._asdict(), **rule, "title": meaning.title, "text": meaning.text}
 
 
 def group_record(row: Shape) -> Shape:

@@ -1,4 +1,4 @@
-"""The few requests that change something: labels and notes. Every rule about them is here.
+"""The few requests that change something: labels, notes, and what pass means. Every rule about them is here.
 
 A write is a POST with a JSON body and a header of our own, from a page of this very server: `Origin` or
 `Sec-Fetch-Site` must say so. A form or an image of another site can send neither the content type nor the header, and
@@ -32,13 +32,18 @@ _MOST_DIGITS = 20
 class WriteRefused(RolltraceError):
     """The request may not change anything: the store, the server or the page that sent it is not one to write."""
 
+    def __init__(self, why: str, hint: str) -> None:
+        super().__init__(why)
+        self.hint = hint
+        """What to type instead."""
+
 
 class Write(NamedTuple):
     """One POST endpoint."""
 
     name: str
     path: str
-    request: type[requests.LabelRequest]
+    request: type[requests.LabelRequest] | type[requests.PassRequest]
     """Of its body."""
     answer: type[Struct]
     summary: str
@@ -46,6 +51,7 @@ class Write(NamedTuple):
 
 WRITES = (
     Write("label", "/api/label", requests.LabelRequest, wire.Written, "Give labels or a note, or take them back"),
+    Write("pass", "/api/pass", requests.PassRequest, wire.Passing, "Store what pass means in an experiment"),
 )
 _PATH = re.compile(rf"(?:/s/[^/]+)?(?:{'|'.join(re.escape(each.path) for each in WRITES)})")
 
@@ -113,7 +119,7 @@ def write_labels(store: Store, writing: Writing, wanted: requests.LabelRequest) 
         RolltraceError: as `Store.label`.
     """
     if (why := writing.refusal(store.path)) is not None:
-        raise WriteRefused(why)
+        raise WriteRefused(why, "rolltrace label ID NAME")
     op_id = None if wanted.op_id is None else _whole(wanted.op_id)
     from rolltrace.query import login_name  # late: see view.lanes
 
@@ -121,6 +127,23 @@ def write_labels(store: Store, writing: Writing, wanted: requests.LabelRequest) 
     for trajectory_id in wanted.trajectory_ids:
         store.label(trajectory_id, wanted.name, wanted.value, author=author, op_id=op_id)
     return wire.Written(len(wanted.trajectory_ids), author)
+
+
+def write_pass(store: Store, writing: Writing, wanted: requests.PassRequest) -> wire.Passing:
+    """Store what pass means in an experiment.
+
+    Raises:
+        WriteRefused: nothing can be written.
+        RolltraceError: as `Store.set_pass`.
+    """
+    if (why := writing.refusal(store.path)) is not None:
+        raise WriteRefused(why, "rolltrace groups --term NAME --save")
+    from rolltrace.view import shapes  # late: see view.lanes
+
+    (meaning,) = store.set_pass(
+        project=wanted.project, experiment=wanted.experiment, term=wanted.term, threshold=wanted.threshold
+    )
+    return msgspec.convert(shapes.passing(meaning), wire.Passing)
 
 
 def _whole(text: str) -> int:

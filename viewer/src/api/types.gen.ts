@@ -463,6 +463,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/pass": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Store what pass means in an experiment */
+        post: operations["pass"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
@@ -576,6 +593,8 @@ export interface components {
             validation: components["schemas"]["Series"];
             /** @description Smallest and largest finite reward of all steps: one colour scale. None without rewards. */
             reward_range: number[] | null;
+            /** @description What `pass_rate` is the rate of; None without trajectories. */
+            passing: components["schemas"]["Passing"] | null;
             runs: components["schemas"]["Run"][];
             older_runs: components["schemas"]["OlderRuns"];
         };
@@ -625,6 +644,23 @@ export interface components {
             lost: number[];
         };
         /**
+         * Passing
+         * @description What pass means in one experiment.
+         */
+        Passing: {
+            project: string;
+            experiment: string;
+            term: string | null;
+            /** @description None if nobody has chosen: then a reward above 0 counts. */
+            threshold: number | null;
+            /** @description What a figure is called: `pass`, or `reward > 0` if nobody has chosen and rewards are not all 0 or 1. */
+            title: string;
+            /** @description `pass: correct >= 1`, `pass: reward = 1` or `reward > 0`. */
+            text: string;
+            /** @description Why nothing can be said to pass: no reward has the term. */
+            problem: string | null;
+        };
+        /**
          * OlderRuns
          * @description What an answer leaves out because a newer run reached the same step; `all_runs` shows it.
          */
@@ -642,8 +678,8 @@ export interface components {
             /** @description Give it as `after` to get the next page; None on the last. */
             next: string | null;
             older_runs: components["schemas"]["OlderRuns"];
-            /** @description Names in the filter that nothing in the store has, most likely misspelt. */
-            notices: string[];
+            /** @description What `passed` means in each experiment of the page. */
+            passing: components["schemas"]["Passing"][];
         };
         /**
          * GroupRow
@@ -665,8 +701,12 @@ export interface components {
             /** @description Id of the trajectory with the highest reward. */
             best: string | null;
             worst: string | null;
-            passed: number;
+            /** @description How many passed; None if no reward has the term that decides. */
+            passed: number | null;
+            /** @description Their share of those that have a reward. */
             pass_rate: number | null;
+            /** @description What passed means: `correct >= 1`. */
+            pass_rule: string;
             zero_variance: boolean;
             response_tokens_mean: number | null;
             response_tokens_min: number | null;
@@ -744,8 +784,6 @@ export interface components {
             /** @description Give it as `after` to get the next page; None on the last. */
             next: string | null;
             older_runs: components["schemas"]["OlderRuns"];
-            /** @description Names in the filter that nothing in the store has, most likely misspelt. */
-            notices: string[];
         };
         /**
          * TrajectoryRow
@@ -801,6 +839,8 @@ export interface components {
             total: number;
             facets: components["schemas"]["Facet"][];
             histograms: components["schemas"]["Histogram"][];
+            /** @description What the facet `passed` means in each experiment. */
+            passing: components["schemas"]["Passing"][];
         };
         /**
          * Facet
@@ -852,10 +892,7 @@ export interface components {
             position?: number | null;
             /** @default null */
             length?: number | null;
-            /**
-             * @description What to write instead; of a valid filter, which names in it nothing in the store has.
-             * @default null
-             */
+            /** @default null */
             hint?: string | null;
             /**
              * @description How many trajectories match, if `count` was asked for.
@@ -1551,6 +1588,24 @@ export interface components {
              */
             op_id?: string | null;
         };
+        /**
+         * PassRequest
+         * @description The body of a request that stores what pass means in an experiment.
+         */
+        PassRequest: {
+            project: string;
+            experiment: string;
+            /**
+             * @description The reward term that must reach the threshold, which is 1 if not given.
+             * @default null
+             */
+            term?: string | null;
+            /**
+             * @description Without a term: the least reward that passes. With neither, the choice is taken back.
+             * @default null
+             */
+            threshold?: number | null;
+        };
     };
     responses: never;
     parameters: never;
@@ -1565,6 +1620,7 @@ export type ExperimentRow = components['schemas']['ExperimentRow'];
 export type Run = components['schemas']['Run'];
 export type Experiment = components['schemas']['Experiment'];
 export type Series = components['schemas']['Series'];
+export type Passing = components['schemas']['Passing'];
 export type OlderRuns = components['schemas']['OlderRuns'];
 export type Groups = components['schemas']['Groups'];
 export type GroupRow = components['schemas']['GroupRow'];
@@ -1625,6 +1681,7 @@ export type JumpCandidate = components['schemas']['JumpCandidate'];
 export type Written = components['schemas']['Written'];
 export type Problem = components['schemas']['Problem'];
 export type LabelRequest = components['schemas']['LabelRequest'];
+export type PassRequest = components['schemas']['PassRequest'];
 export type $defs = Record<string, never>;
 export interface operations {
     status: {
@@ -1692,6 +1749,8 @@ export interface operations {
                 experiment: string;
                 run?: string | null;
                 all_runs?: boolean;
+                term?: string | null;
+                threshold?: number | null;
             };
             header?: never;
             path?: never;
@@ -1730,6 +1789,8 @@ export interface operations {
                 run?: string | null;
                 all_runs?: boolean;
                 where?: string | null;
+                term?: string | null;
+                threshold?: number | null;
                 order?: string | null;
                 after?: string | null;
                 limit?: number;
@@ -1771,6 +1832,8 @@ export interface operations {
                 run?: string | null;
                 all_runs?: boolean;
                 where?: string | null;
+                term?: string | null;
+                threshold?: number | null;
             };
             header?: never;
             path?: never;
@@ -1809,6 +1872,8 @@ export interface operations {
                 run?: string | null;
                 all_runs?: boolean;
                 where?: string | null;
+                term?: string | null;
+                threshold?: number | null;
                 order?: string | null;
                 after?: string | null;
                 limit?: number;
@@ -1850,6 +1915,8 @@ export interface operations {
                 run?: string | null;
                 all_runs?: boolean;
                 where?: string | null;
+                term?: string | null;
+                threshold?: number | null;
                 listing: "experiments" | "groups" | "steps" | "trajectories";
                 order?: string | null;
             };
@@ -1890,6 +1957,8 @@ export interface operations {
                 run?: string | null;
                 all_runs?: boolean;
                 where?: string | null;
+                term?: string | null;
+                threshold?: number | null;
             };
             header?: never;
             path?: never;
@@ -1928,6 +1997,8 @@ export interface operations {
                 run?: string | null;
                 all_runs?: boolean;
                 where?: string | null;
+                term?: string | null;
+                threshold?: number | null;
                 count?: boolean;
             };
             header?: never;
@@ -1967,6 +2038,8 @@ export interface operations {
                 run?: string | null;
                 all_runs?: boolean;
                 where?: string | null;
+                term?: string | null;
+                threshold?: number | null;
                 text?: string;
                 cursor?: number | null;
             };
@@ -2359,6 +2432,8 @@ export interface operations {
                 run?: string | null;
                 all_runs?: boolean;
                 where?: string | null;
+                term?: string | null;
+                threshold?: number | null;
                 ids?: string | null;
             };
             header?: never;
@@ -2456,6 +2531,8 @@ export interface operations {
                 run?: string | null;
                 all_runs?: boolean;
                 where?: string | null;
+                term?: string | null;
+                threshold?: number | null;
                 q: string;
                 after?: string | null;
                 limit?: number;
@@ -2542,6 +2619,41 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Written"];
+                };
+            };
+            /** @description why there is none */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    pass: {
+        parameters: {
+            query?: never;
+            header: {
+                "x-rolltrace": "write";
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PassRequest"];
+            };
+        };
+        responses: {
+            /** @description the answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Passing"];
                 };
             };
             /** @description why there is none */

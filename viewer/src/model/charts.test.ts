@@ -72,3 +72,12 @@ test("one rollout that took very long does not press the others to the ground", 
   expect(took(400)).toEqual([false, false, true]);
   expect(took(4)).toEqual([false, false, false]);
 });
+
+test("the chart of what passed says what passing means", () => {
+  const titleWith = (passing: unknown) => {
+    const data = { training: series({ step: [1], pass_rate: [0.5] }), validation: series({}), passing };
+    return chartsOf(data as unknown as Experiment, words).find((chart) => chart.key === "pass")!.title;
+  };
+  expect(titleWith({ title: "pass", text: "pass: correct >= 1" })).toBe("pass: correct >= 1");
+  expect(titleWith({ title: "reward > 0", text: "reward > 0" })).toBe("reward > 0");
+});

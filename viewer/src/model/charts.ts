@@ -1,6 +1,7 @@
 /** Which charts an experiment has, from the columns that hold something. */
 import { numbersOf, type WireNumber } from "../api/number";
 import type { Experiment, Series } from "../api/types.gen";
+import { passCaption } from "./passing";
 import { aligned, type Line, stacked } from "./series";
 
 export interface ChartSpec {
@@ -59,7 +60,7 @@ export function chartsOf(data: Experiment, words: ChartWords): ChartSpec[] {
   return [
     rewards(data, words),
     ...terms.map((name) => plain(`term ${name}`, charts.term(name), "measure", (series) => series.terms[name])),
-    plain("pass", charts.pass, "share", (series) => series.pass_rate),
+    plain("pass", passCaption(data.passing, charts.pass), "share", (series) => series.pass_rate),
     plain("zero", charts.zero, "share", (series) => series.zero_variance_share),
     quantiles(data, "tokens", charts.tokens, "count", [
       ["p50", (series) => series.response_tokens_p50],

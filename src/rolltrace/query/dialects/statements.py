@@ -7,11 +7,13 @@ where its files are, and which tables have any.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from importlib.resources import files
+from types import MappingProxyType
 from typing import NamedTuple
 
 from rolltrace.errors import QueryError
+from rolltrace.pass_rule import Experiment, PassRule
 from rolltrace.query.views import SQL_TYPES, table_in_files, whole_views
 from rolltrace.record import TABLES, ColumnType, Table
 
@@ -20,6 +22,7 @@ _LIMITS = (
     "For half a minute after a compaction the parts that it replaced are still there and their rows count twice.",
 )
 _LIMITS_OF_LAKE = ("These views read what was shipped: what is still on its node is not in them (rolltrace ship).",)
+_LIMIT_OF_PASS = "What was chosen for pass is not in these views: passed means reward > 0 here, as pass_rule says."
 _INTERNAL = "Names that begin with _ are steps on the way, and may change."
 _PARTS = "data/*/*/*"
 """Where the parts are, below the store: project, experiment, step."""
@@ -42,7 +45,14 @@ class Dialect(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def view_statements(dialect: str, path: str, stored: Collection[str], *, is_lake: bool = False) -> str:
+def view_statements(
+    dialect: str,
+    path: str,
+    stored: Collection[str],
+    *,
+    is_lake: bool = False,
+    pass_rules: Mapping[Experiment, PassRule] = MappingProxyType({}),
+) -> str:
     """The SQL that creates the documented views.
 
     Args:
@@ -50,6 +60,7 @@ def view_statements(dialect: str, path: str, stored: Collection[str], *, is_lake
         path: Where the engine finds the store or the lake: a folder or a URL.
         stored: The names of the tables that have parts there.
         is_lake: It is a lake.
+        pass_rules: What pass means in the experiments for which somebody has chosen.
 
     Raises:
         QueryError: there is no such dialect, or rolltrace cannot say how it reads a lake there.
@@ -59,17 +70,19 @@ def view_statements(dialect: str, path: str, stored: Collection[str], *, is_lake
     chosen = DIALECTS[dialect]
     what, limits = ("lake", _LIMITS_OF_LAKE) if is_lake else ("store", _LIMITS)
     about = [f"The views of the rolltrace {what} {path}, for {chosen.title}.", *limits, _INTERNAL, *chosen.notes]
+    if pass_rules and dialect in GENERATED:
+        about.append(_LIMIT_OF_PASS)
     statement = chosen.lake_table if is_lake else chosen.table
     tables = [statement(path.rstrip("/"), table, table.name in stored) for table in TABLES]
     lines = "\n".join("-- " + line.replace("\n", " ") for line in about)
-    return "\n".join([lines, "", *tables, _views(dialect)])
+    return "\n".join([lines, "", *tables, _views(dialect, pass_rules)])
 
 
-def _views(dialect: str) -> str:
+def _views(dialect: str, pass_rules: Mapping[Experiment, PassRule]) -> str:
     if dialect in GENERATED:
         return (files(__package__) / f"{dialect}.sql").read_text()
     create = DIALECTS[dialect].create
-    return "\n".join(f"{create.format(name=name)}\n{sql.strip()};\n" for name, sql in whole_views().items())
+    return "\n".join(f"{create.format(name=name)}\n{sql.strip()};\n" for name, sql in whole_views(pass_rules).items())
 
 
 def _quoted(text: str) -> str:

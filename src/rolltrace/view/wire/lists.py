@@ -6,7 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from rolltrace.view.wire.store import Json, Number, OlderRuns
+from rolltrace.view.wire.store import Json, Number, OlderRuns, Passing
 
 
 class Cell(Struct):
@@ -45,8 +45,12 @@ class GroupRow(Struct):
     best: str | None
     """Id of the trajectory with the highest reward."""
     worst: str | None
-    passed: int
+    passed: int | None
+    """How many passed; None if no reward has the term that decides."""
     pass_rate: float | None
+    """Their share of those that have a reward."""
+    pass_rule: str
+    """What passed means: `correct >= 1`."""
     zero_variance: bool
     response_tokens_mean: float | None
     response_tokens_min: int | None
@@ -102,6 +106,8 @@ class Groups(Struct):
     older_runs: OlderRuns
     notices: list[str]
     """Names in the filter that nothing in the store has, most likely misspelt."""
+    passing: list[Passing]
+    """What `passed` means in each experiment of the page."""
 
 
 class TrajectoryRow(Struct):
@@ -199,6 +205,8 @@ class Facets(Struct):
     total: int
     facets: list[Facet]
     histograms: list[Histogram]
+    passing: list[Passing]
+    """What the facet `passed` means in each experiment."""
 
 
 class FilterCheck(Struct, omit_defaults=True):

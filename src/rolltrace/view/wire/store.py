@@ -170,6 +170,22 @@ class Series(Struct):
     lost: list[int]
 
 
+class Passing(Struct):
+    """What pass means in one experiment."""
+
+    project: str
+    experiment: str
+    term: str | None
+    threshold: float | None
+    """None if nobody has chosen: then a reward above 0 counts."""
+    title: str
+    """What a figure is called: `pass`, or `reward > 0` if nobody has chosen and rewards are not all 0 or 1."""
+    text: str
+    """`pass: correct >= 1`, `pass: reward = 1` or `reward > 0`."""
+    problem: str | None
+    """Why nothing can be said to pass: no reward has the term."""
+
+
 class Experiment(Struct):
     """An experiment over its steps."""
 
@@ -180,6 +196,8 @@ class Experiment(Struct):
     validation: Series
     reward_range: list[float] | None
     """Smallest and largest finite reward of all steps: one colour scale. None without rewards."""
+    passing: Passing | None
+    """What `pass_rate` is the rate of; None without trajectories."""
     runs: list[Run]
     older_runs: OlderRuns
 

@@ -8,6 +8,7 @@ import { useText } from "../../text";
 import { Chart } from "../../ui/Chart";
 import { navigate, setQuery, useUrl } from "../../ui/url";
 import { OlderRunsNote } from "../parts/OlderRunsNote";
+import { PassChoice } from "../parts/PassChoice";
 import { ProblemPanel } from "../parts/Problem";
 import "./experiment.css";
 import { Figures } from "./Figures";
@@ -59,6 +60,7 @@ export default function ExperimentPage({ project, experiment }: { project: strin
           <i className="key-line" /> {t.experiment.training} <i className="key-line dashed" /> {t.experiment.validation}
         </span>
         <span className="grow" />
+        <PassChoice data={answer.data} />
         <RunChoice data={answer.data} run={run} />
         {zoom ? (
           <button type="button" className="button small" onClick={() => onZoom(null)}>

@@ -2,6 +2,7 @@ import type { ReactNode } from "react";
 import { numbersOf } from "../../api/number";
 import type { Experiment } from "../../api/types.gen";
 import { change, count, MISSING, measure, percent } from "../../model/format";
+import { passTitle, ruleOf } from "../../model/passing";
 import { changeOver, lastKnown } from "../../model/series";
 import { useText } from "../../text";
 
@@ -25,7 +26,11 @@ export function Figures({ data }: { data: Experiment }) {
           trend === null ? null : <span className={trend > 0 ? "good" : ""}>{`${change(trend)} ${t.inTenSteps}`}</span>
         }
       />
-      <Figure label={t.pass} value={percent(lastKnown(training.pass_rate))} />
+      <Figure
+        label={passTitle(data.passing, t.pass)}
+        value={percent(lastKnown(training.pass_rate))}
+        note={data.passing?.title === "pass" ? ruleOf(data.passing) : null}
+      />
       <Figure label={t.zeroVariance} value={percent(lastKnown(training.zero_variance_share))} />
       <Figure label={t.toolErrors} value={percent(lastKnown(training.tool_error_rate))} />
       <Figure label={t.truncated} value={percent(lastKnown(training.truncated_share))} />

@@ -4,6 +4,7 @@ import { numberOf } from "../../api/number";
 import type { Experiment, Series } from "../../api/types.gen";
 import { count, MISSING, measure, percent, seconds, short } from "../../model/format";
 import { neighbour } from "../../model/order";
+import { passCaption, passTitle } from "../../model/passing";
 import { stepPath } from "../../model/route";
 import { useText } from "../../text";
 import { useKeys } from "../../ui/keys";
@@ -88,8 +89,14 @@ export function StepsTable({ data, scroller, zoom, scope }: Props) {
             {t.experiment.table.step}
           </span>
           {HEADS.map((word) => (
-            <span key={word} role="columnheader" className="head num" tabIndex={-1}>
-              {t.experiment.table[word]}
+            <span
+              key={word}
+              role="columnheader"
+              className="head num"
+              tabIndex={-1}
+              title={word === "pass" ? passCaption(data.passing, t.experiment.table.pass) : undefined}
+            >
+              {word === "pass" ? passTitle(data.passing, t.experiment.table.pass) : t.experiment.table[word]}
             </span>
           ))}
           <span role="columnheader" className="head" tabIndex={-1}>

@@ -2,6 +2,7 @@ import { useState } from "react";
 import { useAnswer } from "../../api/hooks";
 import type { Facet, Histogram } from "../../api/types.gen";
 import { count, measure, seconds, short } from "../../model/format";
+import { passCaption } from "../../model/passing";
 import { type Range, share, viridis } from "../../model/scale";
 import { queryOf, type Scope } from "../../model/scope";
 import { hasCondition, rangeOf, toggled, withRange } from "../../model/where";
@@ -32,7 +33,13 @@ export function Facets({ scope, range, enabled, every }: Props) {
         <Brush key={histogram.field} histogram={histogram} range={range} where={where} onApply={apply} />
       ))}
       {answer.data?.facets.map((facet) => (
-        <Values key={facet.field} facet={facet} where={where} onApply={apply} />
+        <Values
+          key={facet.field}
+          facet={facet}
+          title={facet.field === "passed" ? passCaption(answer.data.passing[0], t.step.fields.passed ?? "") : undefined}
+          where={where}
+          onApply={apply}
+        />
       ))}
       {!answer.data && <div className="skeleton late" style={{ height: 280 }} />}
     </aside>
@@ -77,7 +84,7 @@ function Brush(props: { histogram: Histogram; range: Range | null; where: string
   );
 }
 
-function Values(props: { facet: Facet; where: string; onApply: (where: string) => void }) {
+function Values(props: { facet: Facet; title?: string; where: string; onApply: (where: string) => void }) {
   const t = useText();
   const [open, setOpen] = useState(false);
   const { field, values, more } = props.facet;
@@ -87,7 +94,7 @@ function Values(props: { facet: Facet; where: string; onApply: (where: string) =
   return (
     <section>
       <h2 className="label">
-        <bdi>{t.step.fields[field] ?? field.replace(/^tag\./, "")}</bdi>
+        <bdi>{props.title ?? t.step.fields[field] ?? field.replace(/^tag\./, "")}</bdi>
       </h2>
       <ul>
         {shown.map((each) => {
@@ -122,6 +129,7 @@ function Values(props: { facet: Facet; where: string; onApply: (where: string) =
 
 function wordOf(field: string, value: string, t: ReturnType<typeof useText>): string {
   if (field === "status") return t.status[value] ?? value;
+  if (field === "passed") return t.passing.verdicts[value] ?? value;
   if (field === "validate") return t.step.splits[value] ?? value;
   return value;
 }

@@ -78,7 +78,7 @@ export const GroupLine = memo(function GroupLine(props: Props) {
         {measure(numberOf(group.std))}
       </span>
       <span role="cell" className="num">
-        {group.scored ? `${group.passed}/${group.scored}` : MISSING}
+        {group.scored && group.passed !== null ? `${group.passed}/${group.scored}` : MISSING}
       </span>
       <span role="cell" className="num">
         {tokens}

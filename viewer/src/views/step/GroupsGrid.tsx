@@ -3,6 +3,7 @@ import { numberOf } from "../../api/number";
 import type { Cell, GroupRecord, Groups } from "../../api/types.gen";
 import { measure } from "../../model/format";
 import { directionOf, neighbour, nextOrder } from "../../model/order";
+import { passCaption, passTitle } from "../../model/passing";
 import { groupKey, recordsByGroup } from "../../model/records";
 import { trajectoryPath } from "../../model/route";
 import type { Range } from "../../model/scale";
@@ -104,8 +105,10 @@ export function GroupsGrid({ scope, range, selection, dim, records, every, onFir
         {COLUMNS.map(([word, column]) => (
           <SortHead
             key={column}
-            label={t.step.head[word]}
-            title={t.step.sortBy(t.step.head[word])}
+            label={word === "pass" ? passTitle(first?.passing[0], t.step.head.pass) : t.step.head[word]}
+            title={t.step.sortBy(
+              word === "pass" ? passCaption(first?.passing[0], t.step.head.pass) : t.step.head[word],
+            )}
             direction={directionOf(order, column)}
             numeric
             onSort={() => setQuery({ sort: nextOrder(order, column) })}

@@ -127,7 +127,7 @@ export default function StepPage({ project, experiment, step, sample }: Props) {
         <Summary
           scope={scope}
           totals={totals}
-          series={series.data?.training}
+          experiment={series.data}
           view={view}
           dim={dim}
           onDim={() => setDim(dim ? "no" : null)}

@@ -1,5 +1,5 @@
 import { numberOf, numbersOf } from "../../api/number";
-import type { Series } from "../../api/types.gen";
+import type { Experiment } from "../../api/types.gen";
 import { change, measure } from "../../model/format";
 import { queryOf, type Scope } from "../../model/scope";
 import { changeOver } from "../../model/series";
@@ -7,6 +7,7 @@ import { useText } from "../../text";
 import { Menu } from "../../ui/Menu";
 import { setQuery, useUrl } from "../../ui/url";
 import { CopyAs } from "../parts/CopyAs";
+import { PassChoice } from "../parts/PassChoice";
 import { ShareLink } from "../parts/ShareLink";
 import { COLUMNS, chosenColumns } from "./columns";
 import type { Totals } from "./StepPage";
@@ -15,7 +16,7 @@ import { MOST_COMPARED, type Selection } from "./selection";
 interface Props {
   scope: Scope;
   totals: Totals | null;
-  series: Series | undefined;
+  experiment: Experiment | undefined;
   view: string;
   dim: boolean;
   onDim: () => void;
@@ -27,13 +28,14 @@ interface Props {
 /** The line between filter and table: how many there are, how they do, and what can be done with them. */
 export function Summary(props: Props) {
   const { scope, totals, selection } = props;
+  const series = props.experiment?.training;
   const t = useText();
   const page = totals?.page;
   const mean = page && "totals" in page ? numberOf(page.totals.reward_mean) : null;
   const noVariance = page && "totals" in page ? page.totals.zero_variance_share : null;
   const trend =
-    props.series && typeof scope.step === "number" && !scope.where
-      ? changeOver(props.series.step, numbersOf(props.series.reward_mean), scope.step, 10)
+    series && typeof scope.step === "number" && !scope.where
+      ? changeOver(series.step, numbersOf(series.reward_mean), scope.step, 10)
       : null;
   return (
     <div className="summary">
@@ -74,6 +76,7 @@ export function Summary(props: Props) {
       )}
       <span className="grow" />
       <SelectionActions selection={selection} />
+      <PassChoice data={props.experiment} />
       {props.view === "list" ? (
         <ColumnsMenu />
       ) : (

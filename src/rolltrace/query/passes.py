@@ -1,0 +1,198 @@
+"""Which rollouts pass, as SQL: the listing with a verdict on each of its rows, and what questions need of that.
+
+What pass means is decided in `pass_rule`. Each experiment has its own rule; a question may bring one for all. A rollout
+without a reward has no verdict. One whose reward lacks the term has not passed, unless no reward has that term at all:
+then the rule is a mistake, and nothing has a verdict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rolltrace.errors import ConfigError, QueryError
+from rolltrace.pass_rule import NOT_CHOSEN, Experiment, PassMeaning, PassRule
+from rolltrace.query.arguments import conditions_of
+from rolltrace.query.filter_fields import pointers
+from rolltrace.query.group_views import GROUP_VIEWS, PASSED
+from rolltrace.query.step_rows import STEP_ROW_KEY
+from rolltrace.settings import nearest
+
+if TYPE_CHECKING:
+    from rolltrace.query.dataset import Store
+
+JUDGED = "_judged"
+PASS_COLUMNS = (
+    "trajectory_id", "project", "experiment", "step", "sample_index", "rollout_n", "validate", "run", "superseded",
+    "passed", "pass_rule",
+)  # fmt: skip
+"""The columns of `passes`, in order."""
+_SAME_STEP_ROW = " AND ".join(f"s.{name} IS NOT DISTINCT FROM j.{name}" for name in STEP_ROW_KEY)
+_JUDGED_STEPS = f"""
+SELECT s.* REPLACE (CASE WHEN j.pass_rule IS NULL THEN s.passed ELSE j.passed END AS passed),
+    coalesce(j.pass_rule, '{NOT_CHOSEN.text}') AS pass_rule
+FROM _steps s LEFT JOIN (
+    SELECT {", ".join(STEP_ROW_KEY)}, {PASSED} AS passed, any_value(pass_rule) AS pass_rule
+    FROM {JUDGED} t WHERE {{chosen}} GROUP BY {", ".join(STEP_ROW_KEY)}
+) j ON {_SAME_STEP_ROW}
+"""
+"""Where nobody has chosen, `_steps` has the number already."""
+_UNCHOSEN_STEPS = f"SELECT *, '{NOT_CHOSEN.text}' AS pass_rule FROM _steps"
+_BINARY = """
+SELECT project, experiment,
+    sum(scored) > 0 AND min(reward_min) >= 0 AND max(reward_max) <= 1 AND sum(reward_sum) = sum(passed) AS is_binary
+FROM _steps t WHERE {where} GROUP BY project, experiment ORDER BY min(start_ns), project, experiment
+"""
+"""Of rewards from 0 to 1, as many are above 0 as their sum says only if each of these is 1."""
+_TERMS = """
+SELECT DISTINCT unnest(json_keys(terms)) AS term FROM scores t
+WHERE name = 'reward' AND terms IS NOT NULL AND {where} ORDER BY term
+"""
+
+
+def judged_select(
+    rules: Mapping[Experiment, PassRule], everywhere: PassRule | None = None, listing: str = "_listing"
+) -> str:
+    """SQL: a listing with `_passed` and `pass_rule`; `everywhere` is a rule that counts instead of those."""
+    rules = {} if everywhere is not None else rules
+    other = everywhere or NOT_CHOSEN
+    terms = sorted({rule.term for rule in (*rules.values(), other) if rule.term is not None})
+    cases = [(_is_of(experiment), rule) for experiment, rule in sorted(rules.items())]
+    passed = _choose([(where, _verdict(rule, terms)) for where, rule in cases], _verdict(other, terms))
+    text = _choose([(where, _literal(rule.text)) for where, rule in cases], _literal(other.text))
+    select = f"SELECT t.*, CASE WHEN t.reward IS NOT NULL THEN {passed} END AS _passed, {text} AS pass_rule"
+    if not terms:
+        return f"{select} FROM {listing} t"
+    values = ", ".join(f"{_term_value(term)} AS v{at}" for at, term in enumerate(terms))
+    return (
+        f"WITH term_values AS MATERIALIZED (SELECT x.trajectory_id, {values} FROM latest_scores x "
+        "WHERE x.name = 'reward' AND x.author IS NULL AND x.op_id IS NULL AND x.terms IS NOT NULL) "
+        f"{select} FROM {listing} t LEFT JOIN term_values ON term_values.trajectory_id = t.trajectory_id"
+    )
+
+
+def pass_views(rules: Mapping[Experiment, PassRule], everywhere: PassRule | None = None) -> dict[str, str]:
+    """Name -> SQL of the views that say what passed, each after those that it reads."""
+    return {
+        JUDGED: judged_select(rules, everywhere),
+        "_judged_steps": _judged_steps(rules, everywhere),
+        "_passes": f"SELECT {', '.join(PASS_COLUMNS).replace('passed,', '_passed AS passed,')} FROM {JUDGED}",
+        "passes": "SELECT * FROM _passes",
+        **GROUP_VIEWS,
+    }
+
+
+def _judged_steps(rules: Mapping[Experiment, PassRule], everywhere: PassRule | None) -> str:
+    if not rules and everywhere is None:
+        return _UNCHOSEN_STEPS
+    chosen = "true" if everywhere is not None else f"({' OR '.join(map(_is_of, sorted(rules)))})"
+    return _JUDGED_STEPS.format(chosen=chosen)
+
+
+def with_rule(rule: PassRule | None, before: Sequence[str] = ()) -> list[str]:
+    """The pieces of a WITH, `name AS (...)`, after which a question sees this rule in all experiments."""
+    if rule is None:
+        return list(before)
+    named = {piece.partition(" AS ")[0] for piece in before}
+    views = {name: sql for name, sql in pass_views({}, rule).items() if name not in named}
+    return [*(f"{name} AS ({sql})" for name, sql in views.items() if "group_records" not in name), *before]
+
+
+def asked_rule(store: Store, term: Any, threshold: Any, **place: Any) -> PassRule | None:
+    """The rule that a question brings; None if it brings none.
+
+    Raises:
+        QueryError: the threshold is no number, or no reward of these experiments has the term.
+    """
+    try:
+        rule = PassRule.of(term, threshold)
+    except ConfigError as error:
+        raise QueryError(str(error)) from None
+    if not rule.is_chosen:
+        return None
+    if rule.term is not None and (problem := _term_problem(store, rule.term, place)) is not None:
+        raise QueryError(problem)
+    return rule
+
+
+def pass_meanings(
+    store: Store, *, project: str | None = None, experiment: str | None = None, asked: PassRule | None = None
+) -> list[PassMeaning]:
+    """What pass means in each experiment, the oldest first; `asked` instead of what is stored."""
+    where, values = conditions_of(project=project, experiment=experiment)
+    rules = store._engine.pass_rules
+    meanings = []
+    for row in store._ask(_BINARY.format(where=where), values, plain=True):
+        key = row["project"], row["experiment"]
+        rule = asked or rules.get(key, NOT_CHOSEN)
+        problem = None
+        if asked is None and rule.term is not None:
+            problem = _term_problem(store, rule.term, {"project": key[0], "experiment": key[1]})
+        meanings.append(PassMeaning(*key, rule, bool(row["is_binary"]), problem))
+    return meanings
+
+
+def verdicts_of(
+    store: Store, trajectory_ids: Sequence[str], *, term: str | None = None, threshold: float | None = None
+) -> dict[str, bool | None]:
+    """Which of these trajectories passed; None for one without a reward.
+
+    Raises:
+        QueryError: no reward has the term, or the threshold is no number.
+    """
+    if not trajectory_ids:
+        return {}
+    pieces = with_rule(asked_rule(store, term, threshold))
+    once = f"WITH {', '.join(pieces)} " if pieces else ""
+    ids = ", ".join("?" * len(trajectory_ids))
+    rows = store._ask(f"{once}SELECT trajectory_id, passed FROM passes WHERE trajectory_id IN ({ids})", trajectory_ids)
+    return {row["trajectory_id"]: row["passed"] for row in rows}
+
+
+def _term_problem(store: Store, term: str, place: Mapping[str, Any]) -> str | None:
+    """Why a term cannot be what pass means; None if it can, or if there is no reward with terms yet."""
+    known = (term, *place.values())
+    if known in store._known_terms:
+        return None
+    where, values = conditions_of(**place)
+    names = [row["term"] for row in store._ask(_TERMS.format(where=where), values, plain=True)]
+    if term in names:
+        store._known_terms.add(known)
+        return None
+    of = " of " + " / ".join(str(name) for name in place.values() if name) if any(place.values()) else ""
+    if not names:
+        return f"no reward{of} has the term {term!r}: none has any terms; choose a threshold on the reward"
+    near = nearest(term, names)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    return f"no reward{of} has the term {term!r}; {hint}there are: {', '.join(names)}"
+
+
+def _verdict(rule: PassRule, terms: list[str]) -> str:
+    """SQL: whether a row `t` that has a reward has passed."""
+    if rule.term is None:
+        return rule.sql("t.reward")
+    value = f"v{terms.index(rule.term)}"
+    return f"CASE WHEN (SELECT count({value}) > 0 FROM term_values) THEN coalesce({rule.sql(value)}, false) END"
+
+
+def _term_value(term: str) -> str:
+    """SQL: a term of the reward `x` as a number; true is 1."""
+    of_odd, of_plain = (f"json_extract_string(x.terms, {_literal(pointer)})" for pointer in pointers(term))
+    text = f"coalesce({of_odd}, {of_plain})"
+    return f"TRY_CAST(CASE {text} WHEN 'true' THEN '1' WHEN 'false' THEN '0' ELSE {text} END AS DOUBLE)"
+
+
+def _is_of(experiment: Experiment) -> str:
+    project, name = experiment
+    return f"(t.project = {_literal(project)} AND t.experiment = {_literal(name)})"
+
+
+def _choose(cases: list[tuple[str, str]], other: str) -> str:
+    if not cases:
+        return other
+    return f"CASE {' '.join(f'WHEN {where} THEN {sql}' for where, sql in cases)} ELSE {other} END"
+
+
+def _literal(text: str) -> str:
+    quoted = text.replace("'", "''")
+    return f"'{quoted}'"
