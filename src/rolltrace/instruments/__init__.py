@@ -9,7 +9,7 @@ from rolltrace._later import load_later
 
 if TYPE_CHECKING:
     from rolltrace.instruments.conversations import Conversation, Conversations
-    from rolltrace.instruments.events import Events, value_of
+    from rolltrace.instruments.events import EventBlocks, Events, value_of
     from rolltrace.instruments.op import OpenOp
     from rolltrace.instruments.protocols import call_name
     from rolltrace.instruments.registry import instrument, uninstrument
@@ -18,7 +18,7 @@ _LATER, __getattr__ = load_later(
     __name__,
     {
         "conversations": "Conversation Conversations",
-        "events": "Events value_of",
+        "events": "EventBlocks Events value_of",
         "op": "OpenOp",
         "protocols": "call_name",
         "registry": "instrument uninstrument",
@@ -29,6 +29,7 @@ _LATER, __getattr__ = load_later(
 __all__ = [
     "Conversation",
     "Conversations",
+    "EventBlocks",
     "Events",
     "OpenOp",
     "call_name",

@@ -11,6 +11,7 @@ import msgspec
 from rolltrace._guard import logger
 from rolltrace.instruments import call_name, value_of
 from rolltrace.proxy.address import CONTEXT_HEADER, TOKEN_HEADER, Address, address_of
+from rolltrace.proxy.credentials import Credentials
 from rolltrace.proxy.enrich import asks_more
 from rolltrace.proxy.exchange import Exchange
 from rolltrace.proxy.sessions import Sessions
@@ -45,6 +46,10 @@ class Proxy:
         if scope["type"] != "http":
             return
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        if "content-length" in headers and "transfer-encoding" in headers:
+            # Whoever stands before us may have read another length: what follows the body may be a request for it.
+            what = "a request has a Content-Length or a Transfer-Encoding, not both"
+            return await _answer(send, 400, what, (b"connection", b"close"))
         address = address_of(scope["path"], headers)
         refusal = await self._refusal(scope, headers, address)
         if refusal is not None:
@@ -89,7 +94,7 @@ class Proxy:
     ) -> None:
         name = call_name(scope["method"], address.path)
         incoming = _Incoming(receive)
-        exchange = Exchange()
+        exchange = Exchange(Credentials(headers, scope["query_string"].decode("latin-1"), self._key or ""))
         body: AsyncIterator[bytes] | bytes = incoming.chunks() if _has_body(headers) else b""
         sent = self._headers(scope["headers"], address, is_call=name is not None)
         if name is not None:
