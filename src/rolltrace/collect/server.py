@@ -21,15 +21,23 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from rolltrace.collect.collector import Collector, NotKept
-from rolltrace.collect.otlp import BadRequest, Received, partial_success, read_json, read_protobuf, status_body
+from rolltrace.collect.otlp import (
+    BadRequest,
+    Received,
+    TooManyItems,
+    partial_success,
+    read_json,
+    read_protobuf,
+    status_body,
+)
 from rolltrace.view import Guesses, host_name, is_loopback
 
 if TYPE_CHECKING:
     from rolltrace.view import Listening
 
 MOST_BODY_BYTES = 32 << 20
-"""Of one request as it is sent, and unpacked four times as much."""
-MOST_UNPACKED_BYTES = 128 << 20
+"""Of one request as it is sent, and unpacked twice as much."""
+MOST_UNPACKED_BYTES = 64 << 20
 MOST_AT_ONCE = 8
 """Requests that are read at the same time; the next are told to come later."""
 _SETTLE_EVERY_SEC = 1.0
@@ -85,6 +93,8 @@ class Server:
             self._collector.take(received.spans)
         except _Refused as refusal:
             return _refusal(refusal.status, str(refusal), is_json, refusal.retry_after_sec)
+        except TooManyItems as fault:
+            return _refusal(413, str(fault), is_json)
         except BadRequest as fault:
             return _refusal(400, str(fault), is_json)
         except NotKept as fault:
