@@ -19,7 +19,7 @@ from msgspec import Raw
 
 import rolltrace._entry  # noqa: F401  (before `_runtime`, which it imports in its own order)
 from rolltrace._runtime import Runtime
-from rolltrace.collect.conventions import Op, read
+from rolltrace.collect.conventions import Op, detail, merged, read
 from rolltrace.collect.otlp import ReceivedSpan
 from rolltrace.collect.place import Home, TracePlace, place_of
 from rolltrace.collect.spool import Spool
@@ -102,10 +102,11 @@ class Collector:
                 trace.held.append(span)
                 trace.last_at = now
                 self._remember(span)
-        for trace_id in dict.fromkeys(span.trace_id for span in ready):
-            self._release(trace_id)
+        by_trace: dict[bytes, list[ReceivedSpan]] = {}
         for span in ready:
-            self._write(span, self._trace(span.trace_id).place)
+            by_trace.setdefault(span.trace_id, []).append(span)
+        for trace_id, of_trace in by_trace.items():
+            self._release(trace_id, of_trace)
         self._tidy()
         return SpanCounts(len(ready), len(waiting), len(spans) - len(fresh))
 
@@ -148,21 +149,23 @@ class Collector:
     def _is_ready(self, trace: _Trace) -> bool:
         return trace.has_root or trace.place.is_settled
 
-    def _release(self, trace_id: bytes) -> None:
-        """Write the spans of a trace that waited."""
+    def _release(self, trace_id: bytes, more: Sequence[ReceivedSpan] = ()) -> None:
+        """Write the spans of a trace that waited, and then more of it."""
         trace = self._traces[trace_id]
+        ops = self._without_twins([*trace.held, *more])
         while trace.held:
-            self._write(trace.held[0], trace.place)
+            self._write(trace.held[0], trace.place, ops[trace.held[0].span_id])
             del trace.held[0]
+        for span in more:
+            self._write(span, trace.place, ops[span.span_id])
 
-    def _write(self, span: ReceivedSpan, place: TracePlace) -> None:
+    def _write(self, span: ReceivedSpan, place: TracePlace, op: Op) -> None:
         home = place.home or self._defaults
         recorder = self._home(home).recorder
         assert recorder is not None  # the settings of a collector always record
         where = place.coordinates or Coordinates()
         coordinates = Raw(encode_record(where))
         trajectory_id = place.trajectory_id or span.trace_id
-        op = self._without_twin(span, read(span))
         error = _error(span)
         status = "error" if span.is_error or error is not None else "ok"
         parent = op_id(span.parent_id) if span.parent_id else place.op_id
@@ -185,14 +188,26 @@ class Collector:
         if not span.parent_id:
             recorder.trajectory_ended()
 
-    def _without_twin(self, span: ReceivedSpan, op: Op) -> Op:
-        """A model call that two instrumentations saw is one turn: the second to tell of it is no call of its own."""
-        if op.kind != "llm" or op.response_id is None:
-            return op
-        key = (span.trace_id, op.response_id)
-        first = self._answers.setdefault(key, span.span_id)
+    def _without_twins(self, spans: Iterable[ReceivedSpan]) -> dict[bytes, Op]:
+        """The ops of spans of a trace, by span. A model call that several instrumentations saw is one turn: that of the
+        one that tells most, with what only the others know. Those that come later are no calls of their own."""
+        ops = {span.span_id: read(span) for span in spans}
+        twins: dict[tuple[bytes, str], list[bytes]] = {}
+        for span in spans:
+            op = ops[span.span_id]
+            if op.kind == "llm" and op.response_id is not None:
+                twins.setdefault((span.trace_id, op.response_id), []).append(span.span_id)
+        for key, span_ids in twins.items():
+            fullest = max(span_ids, key=lambda span_id: detail(ops[span_id]))
+            turn = self._answers.setdefault(key, fullest)
+            for span_id in span_ids:
+                if span_id == turn:
+                    continue
+                if turn in ops:
+                    ops[turn] = merged(ops[turn], ops[span_id])
+                ops[span_id] = ops[span_id]._replace(kind="other")
         _bound(self._answers)
-        return op if first == span.span_id else op._replace(kind="other")
+        return ops
 
     def _home(self, home: Home) -> Runtime:
         runtime = self._homes.get(home)
