@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from rolltrace.instruments.conversations import Conversation, Conversations
     from rolltrace.instruments.events import EventBlocks, Events, value_of
     from rolltrace.instruments.op import OpenOp
-    from rolltrace.instruments.protocols import call_name
+    from rolltrace.instruments.protocols import GEMINI, call_name, may_be_call, with_model
     from rolltrace.instruments.registry import instrument, uninstrument
 
 _LATER, __getattr__ = load_later(
@@ -20,13 +20,14 @@ _LATER, __getattr__ = load_later(
         "conversations": "Conversation Conversations",
         "events": "EventBlocks Events value_of",
         "op": "OpenOp",
-        "protocols": "call_name",
+        "protocols": "GEMINI call_name may_be_call with_model",
         "registry": "instrument uninstrument",
     },
 )
 """Name -> its module, loaded when it is asked for: `rolltrace run` loads instruments that may never be used."""
 
 __all__ = [
+    "GEMINI",
     "Conversation",
     "Conversations",
     "EventBlocks",
@@ -34,6 +35,8 @@ __all__ = [
     "OpenOp",
     "call_name",
     "instrument",
+    "may_be_call",
     "uninstrument",
     "value_of",
+    "with_model",
 ]
