@@ -82,7 +82,8 @@ class StreamSpan(Span):
     def write_so_far(self) -> None:
         """Write the items that are new to the journal: the end, which has all of them, may never come. Never raises.
 
-        It doubles what a stream writes, and its inputs: for a process whose work this is (`rolltrace proxy`), not for a rollout.
+        It doubles what a stream writes, and its inputs: for a process whose work this is (`rolltrace proxy`), not for a
+        rollout.
         """
         recorder = self._recorder
         if recorder is None or self._items_written == len(self._items):

@@ -8,6 +8,7 @@ at the start those that the store got in the last hour.
 
 from __future__ import annotations
 
+import re
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
@@ -19,11 +20,14 @@ from msgspec import Raw
 
 import rolltrace._entry  # noqa: F401  (before `_runtime`, which it imports in its own order)
 from rolltrace._runtime import Runtime
-from rolltrace.collect.conventions import Op, detail, merged, read
+from rolltrace.backends.otlp.spans import root_id, score_id
+from rolltrace.collect.conventions import Op, detail, is_own, merged, read
+from rolltrace.collect.messages import parsed
 from rolltrace.collect.otlp import ReceivedSpan
 from rolltrace.collect.place import Home, TracePlace, place_of
 from rolltrace.collect.spool import Spool
 from rolltrace.files import is_store
+from rolltrace.query import restore
 from rolltrace.record import Coordinates, Error, Event, OpEnd, TrajectoryEnd, encode_record
 from rolltrace.settings import Settings
 
@@ -37,6 +41,7 @@ _MOST_HELD_BYTES = 256 << 20
 _MOST_HOMES = 256
 """Experiments that are written to at once."""
 _TOP_BIT = (1 << 63) - 1
+_ID = re.compile("[0-9a-f]{32}")
 
 
 class NotKept(Exception):
@@ -166,21 +171,38 @@ class Collector:
         where = place.coordinates or Coordinates()
         coordinates = Raw(encode_record(where))
         trajectory_id = place.trajectory_id or span.trace_id
+        is_ours = is_own(span)
         error = _error(span)
         status = "error" if span.is_error or error is not None else "ok"
-        parent = op_id(span.parent_id) if span.parent_id else place.op_id
-        inputs, outputs = Raw(recorder.snapshot(op.inputs)), Raw(recorder.snapshot(op.outputs))
+        if is_ours:
+            status = str(span.attributes.get("rl.status", status))
+            error = error if any(event.name == "exception" for event in span.events) else None
+        own_root = root_id(span.trace_id.hex())
+        is_op = not is_ours or (span.span_id != own_root and span.attributes.get("rl.kind") != "score")
+        has_parent = span.parent_id and not (is_ours and span.parent_id == own_root)
+        parent = op_id(span.parent_id) if has_parent else place.op_id
         times = (span.start_ns, span.end_ns, status, error)
-        records: list[Any] = [
-            OpEnd(trajectory_id, coordinates, op_id(span.span_id), parent, op.name, op.kind, *times, inputs, outputs)
-        ]
+        records: list[Any] = []
+        if is_op:
+            inputs, outputs = Raw(recorder.snapshot(op.inputs)), Raw(recorder.snapshot(op.outputs))
+            own_id = op_id(span.span_id)
+            records.append(OpEnd(trajectory_id, coordinates, own_id, parent, op.name, op.kind, *times, inputs, outputs))
         records += (
-            Event(trajectory_id, coordinates, "score", span.end_ns, 0, Raw(encode_record(score)))
-            for score in _scores(span)
+            Event(trajectory_id, coordinates, "score", time_ns, 0, Raw(encode_record(score)))
+            for time_ns, score in _scores(span)
         )
         if not span.parent_id and place.trajectory_id is None:
             tags = Raw(recorder.snapshot(_tags(span)))
-            records.append(TrajectoryEnd(trajectory_id, coordinates, span.name, *times, None, 0, tags))
+            parent_id = span.attributes.get("rl.parent_trajectory_id") if is_ours else None
+            around = bytes.fromhex(parent_id) if isinstance(parent_id, str) and _ID.fullmatch(parent_id) else None
+            parent_op = span.attributes.get("rl.parent_op_id") if around else 0
+            is_group = is_ours and span.attributes.get("rl.is_group") is True
+            records.append(
+                TrajectoryEnd(
+                    trajectory_id, coordinates, span.name, *times, around, parent_op if type(parent_op) is int else 0,
+                    tags, is_group,
+                )
+            )  # fmt: skip
         for record in records:
             if not recorder.append(encode_record(record), where.step):
                 raise NotKept("the journal takes no more records; see: rolltrace doctor")
@@ -243,6 +265,16 @@ class Collector:
         since = time.time_ns() - _KNOWN_AGAIN_SEC * 1_000_000_000
         question = "SELECT op_id FROM spans WHERE end_ns > ? ORDER BY end_ns DESC LIMIT ?"
         self._op_ids.update((row["op_id"], None) for row in self._ask(question, since, _MOST_KNOWN))
+        # Roots and late scores of our own backend are no ops; it sends them again with each new score.
+        question = "SELECT trajectory_id FROM trajectories WHERE end_ns > ? ORDER BY end_ns DESC LIMIT ?"
+        ended = self._ask(question, since, _MOST_KNOWN)
+        self._op_ids.update((op_id(root_id(row["trajectory_id"])), None) for row in ended)
+        question = (
+            "SELECT trajectory_id, name, time_ns FROM scores WHERE time_ns > ? AND trajectory_id IS NOT NULL "
+            "ORDER BY time_ns DESC LIMIT ?"
+        )
+        given = self._ask(question, since, _MOST_KNOWN)
+        self._op_ids.update((op_id(score_id(*row.values())), None) for row in given)
 
     def _take_over(self) -> None:
         """Spans that waited when another collector was killed, without those that it had written."""
@@ -301,8 +333,12 @@ def _error(span: ReceivedSpan) -> Error | None:
     return Error(str(kind) if kind else "Error", span.message or str(span.attributes.get("error") or ""), "")
 
 
-def _scores(span: ReceivedSpan) -> list[dict[str, Any]]:
-    """Rewards and scores among the attributes: `rl.reward`, `rl.reward_terms.NAME`, `rl.score.NAME`."""
+def _scores(span: ReceivedSpan) -> list[tuple[int, dict[str, Any]]]:
+    """Rewards and scores among the attributes, and when they were given: `rl.scores` as our own backend sends them;
+    `rl.reward`, `rl.reward_terms.NAME`, `rl.score.NAME`."""
+    if is_own(span):
+        told = restore(parsed(span.attributes.get("rl.scores")), {})
+        return [_own_score(score, span.end_ns) for score in told] if isinstance(told, list) else []
     scores = []
     reward, prefix = _number(span.attributes.get("rl.reward")), "rl.reward_terms."
     terms = {
@@ -315,7 +351,13 @@ def _scores(span: ReceivedSpan) -> list[dict[str, Any]]:
     for name, value in span.attributes.items():
         if name.startswith("rl.score.") and (number := _number(value)) is not None:
             scores.append({"name": name.removeprefix("rl.score."), "value": number, "terms": {}})
-    return scores
+    return [(span.end_ns, score) for score in scores]
+
+
+def _own_score(score: dict[str, Any], otherwise_ns: int) -> tuple[int, dict[str, Any]]:
+    time_ns = score.pop("time_ns", otherwise_ns)
+    label = score.pop("label", None)
+    return time_ns, {**score, "value": score.get("value") if label is None else label}
 
 
 def _number(value: Any) -> float | None:
@@ -324,6 +366,9 @@ def _number(value: Any) -> float | None:
 
 def _tags(span: ReceivedSpan) -> dict[str, Any]:
     """What the root says about its trajectory."""
+    if is_own(span):
+        told = restore(parsed(span.attributes.get("rl.tags")), {})
+        return told if isinstance(told, dict) else {}
     tags = {
         name.removeprefix("rl.tag."): value for name, value in span.attributes.items() if name.startswith("rl.tag.")
     }

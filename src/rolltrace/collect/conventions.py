@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from rolltrace.collect import messages as chat
 from rolltrace.collect.messages import Message, parsed
 from rolltrace.collect.otlp import ReceivedSpan
+from rolltrace.query import restore
 from rolltrace.record import OP_KINDS
 
 _OPENINFERENCE = {"LLM": "llm", "TOOL": "tool", "EVALUATOR": "reward"}
@@ -61,6 +62,8 @@ def read(span: ReceivedSpan) -> Op:
     """The op that a span stands for."""
     kind = kind_of(span)
     attributes = span.attributes
+    if is_own(span):
+        return Op(kind, span.name, own_value(attributes, "input"), own_value(attributes, "output"))
     if kind in ("llm", "aux_llm"):
         return Op(kind, span.name, _asked(span), _reply(span), _response_id(attributes))
     if kind == "tool":
@@ -69,6 +72,17 @@ def read(span: ReceivedSpan) -> Op:
     if inputs is None:
         inputs = {name: value for name, value in attributes.items() if not name.startswith("rl.")} or None
     return Op(kind, span.name, inputs, outputs)
+
+
+def is_own(span: ReceivedSpan) -> bool:
+    """Whether rolltrace's own backend sent it: then it holds all that was recorded, as it was."""
+    return "rl.status" in span.attributes or span.attributes.get("rl.kind") == "score"
+
+
+def own_value(attributes: dict[str, Any], which: str) -> Any:
+    value = attributes.get(f"{which}.value")
+    is_json = attributes.get(f"{which}.mime_type") == "application/json"
+    return restore(parsed(value), {}) if is_json else value
 
 
 def merged(turn: Op, twin: Op) -> Op:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from rolltrace._protobuf import bytes_field, fields, number_field
+from rolltrace.backends.otlp.wire import OUR_MARK
 
 _DEEPEST = 32
 """Of values in values."""
@@ -369,8 +370,8 @@ def partial_success(rejected: int, why: str, *, is_json: bool) -> bytes:
         body = {"partialSuccess": {"rejectedSpans": str(rejected), "errorMessage": why}} if rejected else {}
         return json.dumps(body).encode()
     if not rejected:
-        return b""
-    return bytes_field(1, number_field(1, rejected) + bytes_field(2, why.encode()))
+        return OUR_MARK
+    return bytes_field(1, number_field(1, rejected) + bytes_field(2, why.encode())) + OUR_MARK
 
 
 def status_body(message: str, *, is_json: bool) -> bytes:

@@ -86,12 +86,19 @@ class PartialSuccess(NamedTuple):
 
     rejected_spans: int = 0
     message: str = ""
+    is_rolltrace: bool = False
+    """The receiver is `rolltrace collect`."""
+
+
+OUR_MARK = bytes_field(1000, b"rolltrace")
+"""In the answers of `rolltrace collect`: a field that others skip."""
 
 
 def read_response(body: bytes) -> PartialSuccess:
     """The answer to a request; what cannot be read says nothing."""
     try:
-        partial = dict(fields(body)).get(1, b"")
+        told = dict(fields(body))
+        partial = told.get(1, b"")
         partial_fields = dict(fields(partial)) if isinstance(partial, bytes) else {}
         rejected, message = partial_fields.get(1, 0), partial_fields.get(2, b"")
     except (IndexError, ValueError):
@@ -99,6 +106,7 @@ def read_response(body: bytes) -> PartialSuccess:
     return PartialSuccess(
         rejected if isinstance(rejected, int) else 0,
         message.decode("utf-8", "replace") if isinstance(message, bytes) else "",
+        told.get(1000) == b"rolltrace",
     )
 
 
