@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 from msgspec import Raw
 
 import rolltrace._entry  # noqa: F401  (before `_runtime`, which it imports in its own order)
+from rolltrace._own_spans import root_id, score_id
 from rolltrace._runtime import Runtime
-from rolltrace.backends.otlp.spans import root_id, score_id
 from rolltrace.collect.conventions import Op, detail, is_own, merged, read
 from rolltrace.collect.messages import parsed
 from rolltrace.collect.otlp import ReceivedSpan

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from rolltrace._own_spans import OUR_MARK
 from rolltrace._protobuf import bytes_field, fields, number_field
-from rolltrace.backends.otlp.wire import OUR_MARK
 
 _DEEPEST = 32
 """Of values in values."""

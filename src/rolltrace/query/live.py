@@ -163,8 +163,9 @@ class LiveJournals:
                     is_open.pop(key, None)
                 for key, record in segment.opened.items():
                     before = is_open.get(key)
-                    is_stream = isinstance(before, OpStart) and isinstance(record, OpStart)
-                    is_open[key] = before.with_items(record) if is_stream else record
+                    if isinstance(before, OpStart) and isinstance(record, OpStart):
+                        record = before.with_items(record)
+                    is_open[key] = record
             goes_on = segment.state == "live" or writer_of(segment.path) in behind
             status = "running" if goes_on else "interrupted"
             yield (

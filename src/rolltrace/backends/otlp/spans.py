@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import xxhash
-
+from rolltrace._own_spans import root_id, score_id
 from rolltrace.backends.otlp.attributes import coordinates, error_type, of_op, of_score, of_trajectory, whole_scores
 from rolltrace.backends.otlp.wire import CLIENT, ERROR, INTERNAL, OK, Attributes, Event, Link, SentSpan, Value
 from rolltrace.backends.values import strict_json, word
@@ -19,8 +18,6 @@ from rolltrace.record import MODEL_KINDS
 
 CUT = "... [cut by rolltrace, {} bytes in all]"
 _ELSEWHERE = ("time_ns", "op_id", "amends")
-_ROOT_BIT, _SCORE_BIT = 1 << 63, 1 << 62
-"""An op's id is below both, so that no root and no score has the id of an op."""
 
 
 def spans_of(trajectory: Trajectory, *, longest: int, mlflow: bool = False) -> Iterator[SentSpan]:
@@ -118,17 +115,6 @@ def _score(trajectory: Trajectory, score: Mapping[str, Any], where: Attributes, 
         time_ns,
         cut({**where, **attributes, **values, **whole_scores([score])}, longest),
     )
-
-
-def root_id(trajectory_id: str) -> bytes:
-    """The span id of a trajectory's root."""
-    return (int(trajectory_id[:16], 16) | _ROOT_BIT).to_bytes(8, "big")
-
-
-def score_id(trajectory_id: str, name: str, time_ns: int) -> bytes:
-    """The span id of a score that came when its trajectory was over."""
-    digest = xxhash.xxh3_64_intdigest(f"{trajectory_id} {name} {time_ns}".encode("utf-8", "replace"))
-    return ((digest & (_SCORE_BIT - 1)) | _SCORE_BIT).to_bytes(8, "big")
 
 
 def _op_id(op_id: int) -> bytes:

@@ -9,6 +9,7 @@ import struct
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from rolltrace._own_spans import MARK, MARK_FIELD
 from rolltrace._protobuf import bytes_field, fields, fixed64_field, number_field
 
 Value = str | bool | int | float | Sequence[str]
@@ -90,10 +91,6 @@ class PartialSuccess(NamedTuple):
     """The receiver is `rolltrace collect`."""
 
 
-OUR_MARK = bytes_field(1000, b"rolltrace")
-"""In the answers of `rolltrace collect`: a field that others skip."""
-
-
 def read_response(body: bytes) -> PartialSuccess:
     """The answer to a request; what cannot be read says nothing."""
     try:
@@ -106,7 +103,7 @@ def read_response(body: bytes) -> PartialSuccess:
     return PartialSuccess(
         rejected if isinstance(rejected, int) else 0,
         message.decode("utf-8", "replace") if isinstance(message, bytes) else "",
-        told.get(1000) == b"rolltrace",
+        told.get(MARK_FIELD) == MARK,
     )
 
 
