@@ -115,6 +115,8 @@ class Runtime:
 
 
 _active: Runtime | None = None
+last_settings: Settings | None = None
+"""Those that were last in force with tracing on: `rolltrace run` says at the end what is in their store."""
 _last_stats: Stats | None = None
 _closes_in_children = False
 _lock = threading.RLock()
@@ -141,7 +143,7 @@ def start(arguments: dict[str, Any], *, default_backend: str | None) -> None:
 
 def activate(settings: Settings, *, from_environment: bool = False) -> bool:
     """Make these the settings in force; whether they were not so already."""
-    global _active, _last_stats
+    global _active, _last_stats, last_settings
     with _lock:
         settings = _with_run(settings)
         if _active is not None:
@@ -158,6 +160,7 @@ def activate(settings: Settings, *, from_environment: bool = False) -> bool:
             _close(_active)
         _active = fresh
         if _active.recorder is not None:
+            last_settings = settings
             follow_threads()
             _close_in_multiprocessing_children()
         _last_stats = None

@@ -64,6 +64,13 @@ def run(folder: Path, *words: str, variables: dict[str, str] | None = None) -> s
     )  # fmt: skip
 
 
+def told_by_program(stderr: str) -> str:
+    """Without the line at the end that says what was recorded."""
+    *lines, last = stderr.splitlines(keepends=True)
+    assert last.startswith("rolltrace: "), stderr
+    return "".join(lines)
+
+
 def plainly(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """The same without us."""
     return subprocess.run([sys.executable, *words], cwd=folder, capture_output=True, text=True, check=False)
@@ -77,7 +84,7 @@ def test_a_program_sees_what_python_itself_would_show_it(tmp_path: Path, words: 
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "__main__.py").write_text(WHO)
     traced = run(tmp_path, *words)
-    assert (traced.returncode, traced.stderr) == (0, "")
+    assert (traced.returncode, told_by_program(traced.stderr)) == (0, "")
     assert traced.stdout == plainly(tmp_path, *words).stdout
 
 
@@ -125,13 +132,13 @@ def test_exit_codes_signals_and_tracebacks_are_those_of_the_program(tmp_path: Pa
     assert run(tmp_path, "ends.py").returncode == 7
     assert run(tmp_path, "dies.py").returncode == -signal.SIGTERM
     failed = run(tmp_path, "fails.py")
-    assert (failed.returncode, failed.stderr) == (1, plainly(tmp_path, "fails.py").stderr)
+    assert (failed.returncode, told_by_program(failed.stderr)) == (1, plainly(tmp_path, "fails.py").stderr)
 
 
 def test_what_cannot_be_run_is_said_as_python_or_a_shell_says_it(tmp_path: Path) -> None:
     for words in (["-m", "no_such_module"], ["no_such_script.py"]):
         traced, plain = run(tmp_path, *words), plainly(tmp_path, *words)
-        assert (traced.returncode, traced.stderr) == (plain.returncode, plain.stderr)
+        assert (traced.returncode, told_by_program(traced.stderr)) == (plain.returncode, plain.stderr)
     assert run(tmp_path, "--", "no-such-command").returncode == 127
     assert run(tmp_path, "--", str(tmp_path)).returncode == 126
 
@@ -185,4 +192,68 @@ def test_a_python_without_rolltrace_runs_as_ever(tmp_path: Path) -> None:
     traced = run(tmp_path, "--", bare, "-S", "-c", program)
     assert (traced.returncode, traced.stdout, traced.stderr) == (0, "False\n", "")
     traced = run(tmp_path, "--", bare, "-c", "print('as ever')")
-    assert (traced.returncode, traced.stdout, traced.stderr) == (0, "as ever\n", "")
+    assert (traced.returncode, traced.stdout, told_by_program(traced.stderr)) == (0, "as ever\n", "")
+
+
+def said(folder: Path, program: str, **variables: str) -> str:
+    """The last line on stderr of a program."""
+    (folder / "program.py").write_text(program)
+    done = run(folder, "program.py", variables=variables)
+    assert done.returncode == 0, done.stderr
+    return done.stderr.splitlines()[-1] if done.stderr else ""
+
+
+def library(folder: Path, name: str) -> None:
+    """A package of this name, which makes no calls."""
+    place = folder.joinpath(*name.split("."))
+    place.mkdir(parents=True)
+    (place / "__init__.py").write_text("")
+
+
+def test_what_was_recorded_is_said_at_the_end(tmp_path: Path) -> None:
+    program = """
+import multiprocessing, rolltrace
+@rolltrace.rollout_trace_op(kind="llm")
+def ask(n): return "x"
+def rollout(n):
+    with rolltrace.rollout_trace_attr(step=1, sample_index=n):
+        [ask(turn) for turn in range(4)]
+if __name__ == "__main__":
+    rollout(0)
+    rollout(1)
+    child = multiprocessing.get_context("spawn").Process(target=rollout, args=(2,))
+    child.start(); child.join()
+"""
+    assert said(tmp_path, program) == f"rolltrace: 3 trajectories, 12 model calls recorded in {tmp_path / 'store'}"
+    one = "import rolltrace\nwith rolltrace.rollout_trace_attr(step=2): rolltrace.rollout_trace_op(print)('a')\n"
+    assert "1 trajectory, 0 model calls recorded" in said(tmp_path, one)  # of this run alone
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        (
+            "google.genai",
+            ["0 model calls", "openai", "not imported", "google-genai is not supported", "rolltrace proxy"],
+        ),
+        ("dspy", ["0 model calls", "dspy is not supported", "rolltrace proxy"]),
+        ("huggingface_hub.inference._client", ["huggingface_hub.InferenceClient is not supported", "rolltrace proxy"]),
+        ("trl.experimental.async_grpo", ["TRL's AsyncGRPOTrainer is not supported"]),
+        ("httpx", ["0 model calls", "requests by httpx are not recorded", "rolltrace proxy"]),
+        ("openai", ["0 model calls", "openai made none"]),
+    ],
+)
+@pytest.mark.parametrize("in_child", [False, True])
+def test_nothing_recorded_is_said_with_the_reason(tmp_path: Path, name: str, words: list[str], in_child: bool) -> None:
+    library(tmp_path, name)
+    program = f"import {name}\n"
+    if in_child:
+        program = f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {program!r}], check=True)\n"
+    (tmp_path / "tmp").mkdir()
+    line = said(tmp_path, program, PYTHONPATH=str(tmp_path), TMPDIR=str(tmp_path / "tmp"))
+    assert [word for word in words if word not in line] == [], line
+    assert list((tmp_path / "tmp").glob("rolltrace-run-*")) == []
+
+
+def test_a_quiet_run_says_nothing_at_the_end(tmp_path: Path) -> None:
+    assert said(tmp_path, "print(1)\n", ROLLTRACE_QUIET="1") == ""

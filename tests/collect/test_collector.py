@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 import rolltrace
 from rolltrace.collect import Collector
 from rolltrace.collect.collector import QUIET_SEC
+from rolltrace.collect.otlp import ReceivedSpan
 from rolltrace.collect.place import Home
 from rolltrace.query import Store, Trajectory, open_store
 from rolltrace.settings import Settings
@@ -216,3 +218,47 @@ def test_a_failed_span_is_a_failed_op(rig: Rig) -> None:
     rig.collector.take([failed, span(1, None)])
     (op,) = rig.only().ops[0].children
     assert (op.status, op.error) == ("error", "ValueError: no")
+
+
+def langchain_answer(number: int) -> str:
+    """`output.value` of openinference-instrumentation-langchain, for a call of OpenAI."""
+    kwargs = {"content": f"answer {number}", "type": "ai", "id": f"run--{number}-0", "response_metadata": {}}
+    message = {"lc": 1, "type": "constructor", "id": ["langchain", "schema", "messages", "AIMessage"], "kwargs": kwargs}
+    generation = {"text": f"answer {number}", "type": "ChatGeneration", "message": message}
+    output = {"model_name": "m", "id": f"chatcmpl-{number}"}
+    return json.dumps({"generations": [[generation]], "llm_output": output, "run": None, "type": "LLMResult"})
+
+
+def seen_twice(number: int) -> tuple[ReceivedSpan, ReceivedSpan]:
+    """A call as the instrumentations of LangChain and of OpenAI tell of it, one beside the other."""
+    choice = {"index": 0, "message": {"role": "assistant", "content": f"answer {number}"}, "logprobs": None}
+    response = {"id": f"chatcmpl-{number}", "object": "chat.completion", "model": "m", "choices": [choice]}
+    by_langchain = span(2 * number, 1, name="ChatOpenAI")
+    by_langchain.attributes = {
+        "openinference.span.kind": "LLM", "output.value": langchain_answer(number), "llm.token_count.prompt": 7,
+        "llm.token_count.completion": number, "llm.output_messages.0.message.role": "assistant",
+        "llm.output_messages.0.message.content": f"answer {number}",
+    }  # fmt: skip
+    by_openai = span(2 * number + 1, 1, name="ChatCompletion")
+    by_openai.attributes = {"openinference.span.kind": "LLM", "output.value": json.dumps(response)}
+    return by_langchain, by_openai
+
+
+@pytest.mark.parametrize("order", ["together", "langchain first", "openai first"])
+def test_a_call_that_two_instrumentations_saw_side_by_side_is_one_turn(rig: Rig, order: str) -> None:
+    pairs = [seen_twice(number) for number in range(1, 22)]
+    root = span(1, None, name="chain", rl_step=1)
+    if order == "together":
+        rig.collector.take([*(each for pair in pairs for each in pair), root])
+    else:
+        rig.collector.take([root])
+        for pair in pairs:
+            for each in pair if order == "langchain first" else reversed(pair):
+                rig.collector.take([each])
+    trajectory = rig.only()
+    assert trajectory.turns == 21
+    assert len(trajectory.ops[0].children) == 42
+    if order == "together":
+        turns = [op for op in trajectory.ops[0].children if op.kind == "llm"]
+        assert {op.name for op in turns} == {"ChatCompletion"}  # it has the response itself
+        assert [op.response_tokens for op in turns] == list(range(1, 22))  # and what LangChain alone counted

@@ -11,7 +11,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from rolltrace.backends.otlp.wire import read_response
+from rolltrace._protobuf import bytes_field
+from rolltrace.backends.otlp.wire import PartialSuccess, read_response
 from rolltrace.cli import main
 from rolltrace.query import open_store
 
@@ -48,7 +49,8 @@ def test_what_was_acknowledged_survives_a_kill_and_comes_once_when_it_is_sent_ag
 def test_protobuf_json_and_compression_are_taken(collector: Collecting) -> None:
     body = request_of(span(1, None, trace=0xA1))
     answer = collector.post(gzip.compress(body, mtime=0), content_encoding="gzip")
-    assert (answer.status_code, answer.content, answer.headers["content-type"]) == (200, b"", "application/x-protobuf")
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "application/x-protobuf")
+    assert read_response(answer.content) == PartialSuccess(is_rolltrace=True)
     sent = {
         "traceId": "a2".rjust(32, "0"), "spanId": "02".rjust(16, "0"), "name": "x", "startTimeUnixNano": "5",
         "endTimeUnixNano": "6",
@@ -137,3 +139,75 @@ def test_a_short_token_or_a_port_that_is_taken_is_one_line(
     port = collector.url.rpartition(":")[2]
     assert main(["collect", str(tmp_path / "s"), "--port", port]) == 1
     assert "cannot listen" in capsys.readouterr().err
+
+
+def json_spans(*spans: str) -> bytes:
+    return ('{"resourceSpans":[{"scopeSpans":[{"spans":[' + ",".join(spans) + "]}]}]}").encode()
+
+
+def json_span(number: int, attributes: str = "") -> str:
+    times = '"startTimeUnixNano":"5","endTimeUnixNano":"6"'
+    return f'{{"traceId":"{"b" * 32}","spanId":"{number:016x}","name":"x",{times},"attributes":[{attributes}]}}'
+
+
+def text_attribute(name: str, value: str) -> str:
+    return json.dumps({"key": name, "value": {"stringValue": value}})
+
+
+def lists_in_text(count: int) -> str:
+    return text_attribute("input.value", "[" + "[]," * count + "[]]")
+
+
+MANY = 3_000_000
+NESTED = b""
+for _ in range(100):
+    NESTED = bytes_field(5, bytes_field(1, NESTED))
+BOMBS = {
+    "empty resources": ("application/json", b'{"resourceSpans":[' + b"{}," * MANY + b"{}]}", 413),
+    "lists beside": ("application/json", b'{"a":[' + b"[]," * MANY + b"[]]}", 413),
+    "nested": ("application/json", b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}", 400),
+    "attributes": ("application/json", json_spans(json_span(1, "{}," * MANY + "{}")), 413),
+    "spans": ("application/json", json_spans(*[json_span(2)] * 20_000), 413),
+    "JSON in an attribute": ("application/json", json_spans(json_span(3, lists_in_text(MANY))), 413),
+    "JSON in many attributes": (
+        "application/json",
+        json_spans(*(json_span(at, lists_in_text(MANY // 20)) for at in range(4, 24))),
+        413,
+    ),
+    "protobuf resources": ("application/x-protobuf", b"\x0a\x00" * MANY, 413),
+    "protobuf spans": ("application/x-protobuf", bytes_field(1, bytes_field(2, b"\x12\x00" * 20_000)), 413),
+    "protobuf attributes": (
+        "application/x-protobuf",
+        bytes_field(1, bytes_field(2, bytes_field(2, bytes_field(9, b"") * MANY))),
+        413,
+    ),
+    "protobuf values": (
+        "application/x-protobuf",
+        bytes_field(1, bytes_field(2, bytes_field(2, bytes_field(9, bytes_field(1, b"a") + bytes_field(2, NESTED))))),
+        400,
+    ),
+    "unpacked": ("application/x-protobuf", bytes(65 << 20), 413),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("bomb", BOMBS)
+def test_a_small_request_that_unpacks_to_too_much_is_refused_with_the_limit(collector: Collecting, bomb: str) -> None:
+    kind, body, status = BOMBS[bomb]
+    packed = gzip.compress(body, 1, mtime=0)
+    answer = collector.post(packed, content_encoding="gzip", content_type=kind)
+    assert answer.status_code == status
+    assert b"at most " in answer.content
+    assert collector.post(request_of(span(1, None, trace=0xC1))).status_code == 200
+
+
+def test_long_texts_are_no_items(collector: Collecting) -> None:
+    text = 'a long text, with commas, {braces} and "quotes", \\ and lists [1, 2] ' * 100_000
+    answer = collector.post(
+        json_spans(json_span(99, text_attribute("input.value", text))), content_type="application/json"
+    )
+    assert answer.status_code == 200
+
+
+@pytest.mark.parametrize("host", ["127.evil.example", "evil.example@127.0.0.1", "127.0.0.1#evil.example", "localhost."])
+def test_a_host_that_only_looks_like_this_machine_is_refused(collector: Collecting, host: str) -> None:
+    assert collector.post(request_of(span(1, None, trace=0xC2)), host=host).status_code == 421

@@ -24,6 +24,21 @@ def test_on_loopback_another_host_name_is_refused(client: httpx.Client, host: st
     assert answer.status_code in (400, 421)  # the web server itself refuses none at all
 
 
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.com:80@127.0.0.1", "evil.com@localhost", "127.0.0.1#evil.com", "127.0.0.1/evil.com", "127.0.0.1?evil.com",
+        "127.0.0.1\\evil.com", "127.0.0.1:80:80", "127.0.0.1:", "127.0.0.1:x", "127.0.0.1:-1", "127.0.0.1:99999",
+        "127.0.0.1:80#evil.com", "localhost,evil.com", "localhost evil.com", "[localhost]", "[127.0.0.1]", "[::1",
+        "[::1]evil.com", "[::1%25lo]", "::1", "::1:80", "http://localhost", "localhost%00", "localhost%2eevil.com",
+        "127.0.0.1:8\t0",
+    ],
+)  # fmt: skip
+def test_a_host_that_is_more_than_a_name_and_a_port_is_refused(client: httpx.Client, host: str) -> None:
+    answer = client.get("/api/status", headers={"Host": host})
+    assert answer.status_code in (400, 421)
+
+
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:9", "127.0.0.1:80", "[::1]:7655"])
 def test_loopback_names_with_any_port_are_answered(client: httpx.Client, host: str) -> None:
     assert client.get("/api/status", headers={"Host": host}).status_code == 200

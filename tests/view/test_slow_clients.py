@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import httpx
@@ -133,3 +134,29 @@ def test_streams_that_nobody_reads_do_not_grow_and_their_number_is_bounded(clien
             return stream.status_code == 200
 
     eventually(has_room)
+
+
+def test_other_requests_are_answered_beside_three_hundred_event_streams(demo_store: Path) -> None:
+    with serving(demo_store) as client, ExitStack() as streams:
+        refused = 0
+        for _ in range(300):
+            stream = streams.enter_context(connected(client))
+            stream.sendall(b"GET /api/events HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+            head = stream.recv(65536)
+            if not head.startswith(b"HTTP/1.1 200"):
+                assert head.startswith(b"HTTP/1.1 503")
+                assert b"live updates" in head + stream.recv(65536)
+                refused += 1
+        assert refused == 300 - MOST_STREAMS
+        with httpx.Client(base_url=client.base_url) as another:
+            assert all(is_answered(another) for _ in range(5))
+
+
+def test_event_streams_that_are_asked_for_at_the_same_moment_are_counted(client: httpx.Client) -> None:
+    request = b"GET /api/events HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+    with ExitStack() as streams:
+        connections = [streams.enter_context(connected(client)) for _ in range(MOST_STREAMS + 20)]
+        for connection in connections:
+            connection.sendall(request)
+        statuses = [connection.recv(12) for connection in connections]
+        assert sorted(statuses) == [b"HTTP/1.1 200"] * MOST_STREAMS + [b"HTTP/1.1 503"] * 20

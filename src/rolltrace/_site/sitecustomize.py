@@ -65,5 +65,59 @@ def _wait() -> None:
         sys.meta_path.insert(0, _FirstImport(wanted))
 
 
+def _see_to_summary() -> None:
+    """At the end of the program, have `rolltrace.cli.run_summary` say what was recorded of it.
+
+    Its first process does so; those that it started tell it by a file which libraries they imported.
+    """
+    first, python, since_ns, notes, modules = os.environ.get("_ROLLTRACE_SUMMARY", ",,,,").split(",", 4)
+    if not first or os.environ.get("ROLLTRACE_BACKEND", "") in ("", "off"):
+        return
+    import atexit
+
+    def imported() -> "list[str]":
+        return [name for name in modules.split(",") if name in sys.modules]
+
+    def tell_first() -> None:
+        with open(os.open(notes, os.O_WRONLY | os.O_APPEND), "w") as file:  # it must be there: made by the first
+            file.write("".join(name + "\n" for name in imported()))
+
+    def summarise() -> None:
+        with open(notes) as file:
+            told = set(file.read().split())
+        os.unlink(notes)
+        settings = getattr(sys.modules.get("rolltrace._runtime"), "last_settings", None)
+        default = os.environ.get("ROLLTRACE_STORE") or os.path.join("~", ".rolltrace")
+        import json
+        import subprocess
+
+        ended = {
+            "store": os.path.expanduser(str(getattr(settings, "store", default))),
+            "run": getattr(settings, "run", None),
+            "since_ns": int(since_ns),
+            "modules": sorted(told.union(imported())),
+        }
+        silent = {name: value for name, value in os.environ.items() if not name.startswith(("_ROLLTRACE", "ROLLTRACE"))}
+        command = [python, "-m", "rolltrace.cli.run_summary", json.dumps(ended)]
+        subprocess.run(command, env=silent, stdout=subprocess.DEVNULL, timeout=60, check=False)
+
+    def at_exit() -> None:
+        try:
+            if str(os.getpid()) == first:
+                summarise()
+            elif os.path.exists(notes):
+                tell_first()
+        except Exception:  # a program must not end otherwise because of us
+            pass
+
+    if str(os.getpid()) == first:
+        try:
+            os.close(os.open(notes, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        except OSError:
+            return
+    atexit.register(at_exit)  # the first, so it runs after all others: what they record is in the store
+
+
 _load_the_other()
+_see_to_summary()
 _wait()

@@ -15,7 +15,7 @@ from rolltrace._guard import caught
 from rolltrace.capture import scope
 from rolltrace.capture.failure import describe_failure, status_of
 from rolltrace.capture.span import Span
-from rolltrace.record import MODEL_KINDS, NOTHING, encode_record
+from rolltrace.record import MODEL_KINDS, NOTHING, OpStart, encode_record
 
 if TYPE_CHECKING:
     from rolltrace.capture.recorder import Recorder
@@ -27,12 +27,12 @@ T = TypeVar("T")
 class StreamSpan(Span):
     """One run of a traced generator. Its output: `items`, `count`, `end` and, if there is one, `return`."""
 
-    __slots__ = ("_count", "_end_word", "_full", "_items", "_items_bytes", "_place")
+    __slots__ = ("_count", "_end_word", "_full", "_items", "_items_bytes", "_items_written", "_place")
 
     def __init__(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self._count = 0
         self._items: list[Raw] = []
-        self._items_bytes = 0
+        self._items_bytes = self._items_written = 0
         self._full = False
         """A limit is reached: further items are only counted."""
         self._end_word = "exhausted"
@@ -74,6 +74,31 @@ class StreamSpan(Span):
             recorder.cut_streams += 1
         else:
             self._items.append(Raw(raw))
+
+    def count_unkept(self, items: int) -> None:
+        """So many items came that are not to be recorded."""
+        self._count += items
+
+    def write_so_far(self) -> None:
+        """Write the items that are new to the journal: the end, which has all of them, may never come. Never raises.
+
+        It doubles what a stream writes, and its inputs: for a process whose work this is (`rolltrace proxy`), not for a
+        rollout.
+        """
+        recorder = self._recorder
+        if recorder is None or self._items_written == len(self._items):
+            return
+        try:
+            trajectory, call = self.trajectory, self.call
+            inputs = NOTHING if self._items_written else self._inputs
+            new, self._items_written = self._items[self._items_written :], len(self._items)
+            start = OpStart(
+                trajectory.trace_id, trajectory.coordinates, self.op_id, self.parent_id, call.name, call.kind,
+                self._start_ns, inputs, new,
+            )  # fmt: skip
+            recorder.append(encode_record(start), trajectory.step)
+        except Exception:
+            caught("op item")
 
     def thrown(self, thrown: BaseException) -> None:
         """The consumer throws into the generator; GeneratorExit says that it stops early."""

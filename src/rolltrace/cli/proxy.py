@@ -16,8 +16,8 @@ def add(commands: Any) -> None:
     parser = commands.add_parser(
         "proxy",
         help="record the model calls of agents that cannot be changed",
-        description="A reverse proxy for the protocols of OpenAI and Anthropic. Bytes pass as they come, both ways; a "
-        "copy becomes a trajectory for each agent. An agent is pointed at it by its base URL, which "
+        description="A reverse proxy for the protocols of OpenAI, Anthropic and Gemini. Bytes pass as they come, both "
+        "ways; a copy becomes a trajectory for each agent. An agent is pointed at it by its base URL, which "
         "rolltrace.proxied_env(trajectory) makes for a trajectory of yours. When it listens on more than this "
         "machine's own address, it requires a token, which is part of the printed address.",
         epilog="""examples:
@@ -61,7 +61,8 @@ def run(options: argparse.Namespace) -> int:
     access = access_for(options.host, listening.port, token, options.allow_host)
     print(
         f"rolltrace proxy of {options.upstream}\n  {address}\n"
-        f"point agents at it: ANTHROPIC_BASE_URL={address}  OPENAI_BASE_URL={address}/v1\n"
+        f"point agents at it: ANTHROPIC_BASE_URL={address}  OPENAI_BASE_URL={address}/v1  "
+        f"GOOGLE_GEMINI_BASE_URL={address}\n"
         f"or for trajectories of yours: {VARIABLE}={address} and rolltrace.proxied_env(trajectory)\n"
         "press Ctrl-C to stop",
         flush=True,

@@ -8,6 +8,7 @@ at the start those that the store got in the last hour.
 
 from __future__ import annotations
 
+import re
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
@@ -18,12 +19,15 @@ from typing import Any, NamedTuple
 from msgspec import Raw
 
 import rolltrace._entry  # noqa: F401  (before `_runtime`, which it imports in its own order)
+from rolltrace._own_spans import root_id, score_id
 from rolltrace._runtime import Runtime
-from rolltrace.collect.conventions import Op, read
+from rolltrace.collect.conventions import Op, detail, is_own, merged, read
+from rolltrace.collect.messages import parsed
 from rolltrace.collect.otlp import ReceivedSpan
 from rolltrace.collect.place import Home, TracePlace, place_of
 from rolltrace.collect.spool import Spool
 from rolltrace.files import is_store
+from rolltrace.query import restore
 from rolltrace.record import Coordinates, Error, Event, OpEnd, TrajectoryEnd, encode_record
 from rolltrace.settings import Settings
 
@@ -37,6 +41,7 @@ _MOST_HELD_BYTES = 256 << 20
 _MOST_HOMES = 256
 """Experiments that are written to at once."""
 _TOP_BIT = (1 << 63) - 1
+_ID = re.compile("[0-9a-f]{32}")
 
 
 class NotKept(Exception):
@@ -102,10 +107,11 @@ class Collector:
                 trace.held.append(span)
                 trace.last_at = now
                 self._remember(span)
-        for trace_id in dict.fromkeys(span.trace_id for span in ready):
-            self._release(trace_id)
+        by_trace: dict[bytes, list[ReceivedSpan]] = {}
         for span in ready:
-            self._write(span, self._trace(span.trace_id).place)
+            by_trace.setdefault(span.trace_id, []).append(span)
+        for trace_id, of_trace in by_trace.items():
+            self._release(trace_id, of_trace)
         self._tidy()
         return SpanCounts(len(ready), len(waiting), len(spans) - len(fresh))
 
@@ -148,36 +154,55 @@ class Collector:
     def _is_ready(self, trace: _Trace) -> bool:
         return trace.has_root or trace.place.is_settled
 
-    def _release(self, trace_id: bytes) -> None:
-        """Write the spans of a trace that waited."""
+    def _release(self, trace_id: bytes, more: Sequence[ReceivedSpan] = ()) -> None:
+        """Write the spans of a trace that waited, and then more of it."""
         trace = self._traces[trace_id]
+        ops = self._without_twins([*trace.held, *more])
         while trace.held:
-            self._write(trace.held[0], trace.place)
+            self._write(trace.held[0], trace.place, ops[trace.held[0].span_id])
             del trace.held[0]
+        for span in more:
+            self._write(span, trace.place, ops[span.span_id])
 
-    def _write(self, span: ReceivedSpan, place: TracePlace) -> None:
+    def _write(self, span: ReceivedSpan, place: TracePlace, op: Op) -> None:
         home = place.home or self._defaults
         recorder = self._home(home).recorder
         assert recorder is not None  # the settings of a collector always record
         where = place.coordinates or Coordinates()
         coordinates = Raw(encode_record(where))
         trajectory_id = place.trajectory_id or span.trace_id
-        op = self._without_twin(span, read(span))
+        is_ours = is_own(span)
         error = _error(span)
         status = "error" if span.is_error or error is not None else "ok"
-        parent = op_id(span.parent_id) if span.parent_id else place.op_id
-        inputs, outputs = Raw(recorder.snapshot(op.inputs)), Raw(recorder.snapshot(op.outputs))
+        if is_ours:
+            status = str(span.attributes.get("rl.status", status))
+            error = error if any(event.name == "exception" for event in span.events) else None
+        own_root = root_id(span.trace_id.hex())
+        is_op = not is_ours or (span.span_id != own_root and span.attributes.get("rl.kind") != "score")
+        has_parent = span.parent_id and not (is_ours and span.parent_id == own_root)
+        parent = op_id(span.parent_id) if has_parent else place.op_id
         times = (span.start_ns, span.end_ns, status, error)
-        records: list[Any] = [
-            OpEnd(trajectory_id, coordinates, op_id(span.span_id), parent, op.name, op.kind, *times, inputs, outputs)
-        ]
+        records: list[Any] = []
+        if is_op:
+            inputs, outputs = Raw(recorder.snapshot(op.inputs)), Raw(recorder.snapshot(op.outputs))
+            own_id = op_id(span.span_id)
+            records.append(OpEnd(trajectory_id, coordinates, own_id, parent, op.name, op.kind, *times, inputs, outputs))
         records += (
-            Event(trajectory_id, coordinates, "score", span.end_ns, 0, Raw(encode_record(score)))
-            for score in _scores(span)
+            Event(trajectory_id, coordinates, "score", time_ns, 0, Raw(encode_record(score)))
+            for time_ns, score in _scores(span)
         )
         if not span.parent_id and place.trajectory_id is None:
             tags = Raw(recorder.snapshot(_tags(span)))
-            records.append(TrajectoryEnd(trajectory_id, coordinates, span.name, *times, None, 0, tags))
+            parent_id = span.attributes.get("rl.parent_trajectory_id") if is_ours else None
+            around = bytes.fromhex(parent_id) if isinstance(parent_id, str) and _ID.fullmatch(parent_id) else None
+            parent_op = span.attributes.get("rl.parent_op_id") if around else 0
+            is_group = is_ours and span.attributes.get("rl.is_group") is True
+            records.append(
+                TrajectoryEnd(
+                    trajectory_id, coordinates, span.name, *times, around, parent_op if type(parent_op) is int else 0,
+                    tags, is_group,
+                )
+            )  # fmt: skip
         for record in records:
             if not recorder.append(encode_record(record), where.step):
                 raise NotKept("the journal takes no more records; see: rolltrace doctor")
@@ -185,14 +210,26 @@ class Collector:
         if not span.parent_id:
             recorder.trajectory_ended()
 
-    def _without_twin(self, span: ReceivedSpan, op: Op) -> Op:
-        """A model call that two instrumentations saw is one turn: the second to tell of it is no call of its own."""
-        if op.kind != "llm" or op.response_id is None:
-            return op
-        key = (span.trace_id, op.response_id)
-        first = self._answers.setdefault(key, span.span_id)
+    def _without_twins(self, spans: Iterable[ReceivedSpan]) -> dict[bytes, Op]:
+        """The ops of spans of a trace, by span. A model call that several instrumentations saw is one turn: that of the
+        one that tells most, with what only the others know. Those that come later are no calls of their own."""
+        ops = {span.span_id: read(span) for span in spans}
+        twins: dict[tuple[bytes, str], list[bytes]] = {}
+        for span in spans:
+            op = ops[span.span_id]
+            if op.kind == "llm" and op.response_id is not None:
+                twins.setdefault((span.trace_id, op.response_id), []).append(span.span_id)
+        for key, span_ids in twins.items():
+            fullest = max(span_ids, key=lambda span_id: detail(ops[span_id]))
+            turn = self._answers.setdefault(key, fullest)
+            for span_id in span_ids:
+                if span_id == turn:
+                    continue
+                if turn in ops:
+                    ops[turn] = merged(ops[turn], ops[span_id])
+                ops[span_id] = ops[span_id]._replace(kind="other")
         _bound(self._answers)
-        return op if first == span.span_id else op._replace(kind="other")
+        return ops
 
     def _home(self, home: Home) -> Runtime:
         runtime = self._homes.get(home)
@@ -228,6 +265,16 @@ class Collector:
         since = time.time_ns() - _KNOWN_AGAIN_SEC * 1_000_000_000
         question = "SELECT op_id FROM spans WHERE end_ns > ? ORDER BY end_ns DESC LIMIT ?"
         self._op_ids.update((row["op_id"], None) for row in self._ask(question, since, _MOST_KNOWN))
+        # Roots and late scores of our own backend are no ops; it sends them again with each new score.
+        question = "SELECT trajectory_id FROM trajectories WHERE end_ns > ? ORDER BY end_ns DESC LIMIT ?"
+        ended = self._ask(question, since, _MOST_KNOWN)
+        self._op_ids.update((op_id(root_id(row["trajectory_id"])), None) for row in ended)
+        question = (
+            "SELECT trajectory_id, name, time_ns FROM scores WHERE time_ns > ? AND trajectory_id IS NOT NULL "
+            "ORDER BY time_ns DESC LIMIT ?"
+        )
+        given = self._ask(question, since, _MOST_KNOWN)
+        self._op_ids.update((op_id(score_id(*row.values())), None) for row in given)
 
     def _take_over(self) -> None:
         """Spans that waited when another collector was killed, without those that it had written."""
@@ -286,8 +333,12 @@ def _error(span: ReceivedSpan) -> Error | None:
     return Error(str(kind) if kind else "Error", span.message or str(span.attributes.get("error") or ""), "")
 
 
-def _scores(span: ReceivedSpan) -> list[dict[str, Any]]:
-    """Rewards and scores among the attributes: `rl.reward`, `rl.reward_terms.NAME`, `rl.score.NAME`."""
+def _scores(span: ReceivedSpan) -> list[tuple[int, dict[str, Any]]]:
+    """Rewards and scores among the attributes, and when they were given: `rl.scores` as our own backend sends them;
+    `rl.reward`, `rl.reward_terms.NAME`, `rl.score.NAME`."""
+    if is_own(span):
+        told = restore(parsed(span.attributes.get("rl.scores")), {})
+        return [_own_score(score, span.end_ns) for score in told] if isinstance(told, list) else []
     scores = []
     reward, prefix = _number(span.attributes.get("rl.reward")), "rl.reward_terms."
     terms = {
@@ -300,7 +351,13 @@ def _scores(span: ReceivedSpan) -> list[dict[str, Any]]:
     for name, value in span.attributes.items():
         if name.startswith("rl.score.") and (number := _number(value)) is not None:
             scores.append({"name": name.removeprefix("rl.score."), "value": number, "terms": {}})
-    return scores
+    return [(span.end_ns, score) for score in scores]
+
+
+def _own_score(score: dict[str, Any], otherwise_ns: int) -> tuple[int, dict[str, Any]]:
+    time_ns = score.pop("time_ns", otherwise_ns)
+    label = score.pop("label", None)
+    return time_ns, {**score, "value": score.get("value") if label is None else label}
 
 
 def _number(value: Any) -> float | None:
@@ -309,6 +366,9 @@ def _number(value: Any) -> float | None:
 
 def _tags(span: ReceivedSpan) -> dict[str, Any]:
     """What the root says about its trajectory."""
+    if is_own(span):
+        told = restore(parsed(span.attributes.get("rl.tags")), {})
+        return told if isinstance(told, dict) else {}
     tags = {
         name.removeprefix("rl.tag."): value for name, value in span.attributes.items() if name.startswith("rl.tag.")
     }

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from rolltrace.collect import messages as chat
 from rolltrace.collect.messages import Message, parsed
 from rolltrace.collect.otlp import ReceivedSpan
+from rolltrace.query import restore
 from rolltrace.record import OP_KINDS
 
 _OPENINFERENCE = {"LLM": "llm", "TOOL": "tool", "EVALUATOR": "reward"}
@@ -41,6 +42,11 @@ _USAGE = {
 }  # fmt: skip
 
 
+_OF_A_REQUEST = ("model", "tools", "sampling_params")
+_OF_AN_ANSWER = frozenset({"usage", "finish_reason", "model", "policy_version"})
+"""What is told beside the messages."""
+
+
 class Op(NamedTuple):
     """What is recorded of a span."""
 
@@ -56,18 +62,63 @@ def read(span: ReceivedSpan) -> Op:
     """The op that a span stands for."""
     kind = kind_of(span)
     attributes = span.attributes
+    if is_own(span):
+        return Op(kind, span.name, own_value(attributes, "input"), own_value(attributes, "output"))
     if kind in ("llm", "aux_llm"):
-        answered = attributes.get("gen_ai.response.id")
-        outputs = _reply(span)
-        if answered is None and isinstance(outputs, dict):
-            answered = outputs.get("id")
-        return Op(kind, span.name, _asked(span), outputs, answered if isinstance(answered, str) else None)
+        return Op(kind, span.name, _asked(span), _reply(span), _response_id(attributes))
     if kind == "tool":
         return _tool(span)
     inputs, outputs = _values(attributes)
     if inputs is None:
         inputs = {name: value for name, value in attributes.items() if not name.startswith("rl.")} or None
     return Op(kind, span.name, inputs, outputs)
+
+
+def is_own(span: ReceivedSpan) -> bool:
+    """Whether rolltrace's own backend sent it: then it holds all that was recorded, as it was."""
+    return "rl.status" in span.attributes or span.attributes.get("rl.kind") == "score"
+
+
+def own_value(attributes: dict[str, Any], which: str) -> Any:
+    value = attributes.get(f"{which}.value")
+    is_json = attributes.get(f"{which}.mime_type") == "application/json"
+    return restore(parsed(value), {}) if is_json else value
+
+
+def merged(turn: Op, twin: Op) -> Op:
+    """A model call with what another instrumentation knows of it besides."""
+    inputs = {**{name: twin.inputs[name] for name in _OF_A_REQUEST if name in twin.inputs}, **turn.inputs}
+    outputs = {**{name: twin.outputs[name] for name in _OF_AN_ANSWER if name in twin.outputs}, **turn.outputs}
+    return turn._replace(inputs=inputs, outputs=outputs)
+
+
+def detail(op: Op) -> int:
+    """How much an instrumentation tells of a model's answer: the response itself, a message, or nothing."""
+    return 2 if "choices" in op.outputs else 1 if op.outputs.keys() - _OF_AN_ANSWER else 0
+
+
+def _response_id(attributes: dict[str, Any]) -> str | None:
+    """The id that the server gave to its answer; LangChain has it in `llm_output`, or with the message."""
+    answer = parsed(attributes.get("output.value"))
+    answer = answer if isinstance(answer, dict) else {}
+    generations = answer.get("generations")
+    while isinstance(generations, list) and generations:
+        generations = generations[0]
+    message = _inside(_inside({"generation": generations}, "generation"), "message")
+    message = _inside(message, "kwargs") or message  # as LangChain writes objects
+    ids = (
+        attributes.get("gen_ai.response.id"),
+        answer.get("id"),
+        _inside(answer, "llm_output").get("id"),
+        _inside(message, "response_metadata").get("id"),
+        message.get("id"),
+    )
+    return next((each for each in ids if isinstance(each, str) and each and not each.startswith("run-")), None)
+
+
+def _inside(holder: dict[str, Any], name: str) -> dict[str, Any]:
+    value = holder.get(name)
+    return value if isinstance(value, dict) else {}
 
 
 def kind_of(span: ReceivedSpan) -> str:

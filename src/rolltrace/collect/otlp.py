@@ -8,21 +8,37 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import struct
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import msgspec
 
+from rolltrace._own_spans import OUR_MARK
 from rolltrace._protobuf import bytes_field, fields, number_field
 
 _DEEPEST = 32
 """Of values in values."""
+_TOO_DEEP = f"values that are nested too deeply: at most {_DEEPEST} levels"
+MAX_SPANS = 16_384
+"""In one request; exporters send 512 at once, collectors 8,192."""
+MAX_ITEMS = 1_000_000
+"""Fields, attributes and values of one request together: a kilobyte of gzip can be millions of them."""
 _MOST_NS = 1 << 63
+_JSON_TOKEN = re.compile(rb'"[^"]*"|[,\[{]')
+
+
+MAX_ITEMS_INSIDE = 2_000_000
+"""Values in the JSON that attributes hold, of all spans of a request."""
 
 
 class BadRequest(ValueError):
     """Bytes that are no request of OTLP; the message tells why."""
+
+
+class TooManyItems(BadRequest):
+    """A request that is to be sent in smaller ones."""
 
 
 class SpanEvent(msgspec.Struct, array_like=True):
@@ -67,7 +83,9 @@ def read_protobuf(body: bytes) -> Received:
         BadRequest: it is none.
     """
     try:
-        return _collected(_protobuf_spans(body))
+        return _collected(_protobuf_spans(body, _Items()))
+    except BadRequest:
+        raise
     except ValueError as fault:
         raise BadRequest(str(fault)) from None
     except (IndexError, KeyError, struct.error, TypeError, AttributeError) as fault:
@@ -81,10 +99,12 @@ def read_json(body: bytes) -> Received:
         BadRequest: it is none.
     """
     try:
+        if not _may_be_parsed(body):
+            raise TooManyItems(_too_many("values", MAX_ITEMS))
         request = json.loads(body)
         return _collected(_json_spans(request))
     except RecursionError:
-        raise BadRequest("JSON that is nested too deeply") from None
+        raise BadRequest(_TOO_DEEP) from None
     except (ValueError, KeyError, TypeError, AttributeError) as fault:
         if isinstance(fault, BadRequest):
             raise
@@ -93,8 +113,13 @@ def read_json(body: bytes) -> Received:
 
 def _collected(spans: Iterator[ReceivedSpan]) -> Received:
     good: list[ReceivedSpan] = []
-    rejected, why = 0, ""
-    for span in spans:
+    rejected, why, inside = 0, "", 0
+    for count, span in enumerate(spans, 1):
+        if count > MAX_SPANS:
+            raise TooManyItems(_too_many("spans", MAX_SPANS))
+        inside += _items_inside(span)
+        if inside > MAX_ITEMS_INSIDE:
+            raise TooManyItems(_too_many("values in the JSON of attributes", MAX_ITEMS_INSIDE))
         problem = _problem(span)
         if problem:
             rejected, why = rejected + 1, why or problem
@@ -115,32 +140,69 @@ def _problem(span: ReceivedSpan) -> str:
     return ""
 
 
-def _protobuf_spans(body: bytes) -> Iterator[ReceivedSpan]:
-    for number, resource_spans in fields(body):
+class _Items:
+    """How many fields of a request may still be read."""
+
+    def __init__(self) -> None:
+        self._left = MAX_ITEMS
+
+    def fields(self, body: bytes) -> Iterator[tuple[int, int | bytes]]:
+        for field in fields(body):
+            self._left -= 1
+            if self._left < 0:
+                raise TooManyItems(_too_many("fields", MAX_ITEMS))
+            yield field
+
+
+def _may_be_parsed(body: bytes) -> bool:
+    """Whether JSON has few enough values to be made objects, which are up to thirty times as large."""
+    if sum(map(body.count, (b",", b"[", b"{"))) <= MAX_ITEMS:
+        return True
+    without_escapes = body.replace(b"\\\\", b"").replace(b'\\"', b"")
+    return all(count < MAX_ITEMS for count, _ in enumerate(_JSON_TOKEN.finditer(without_escapes)))
+
+
+def _items_inside(span: ReceivedSpan) -> int:
+    """How many values there may be in the JSON that attributes hold as text."""
+    texts = [
+        text
+        for attributes in (span.attributes, *(event.attributes for event in span.events))
+        for text in attributes.values()
+        if isinstance(text, str) and text[:1] in ("{", "[")
+    ]
+    return sum(map(text.count, ",[{")) if (text := "".join(texts)) else 0
+
+
+def _too_many(what: str, most: int) -> str:
+    return f"a request has at most {most:,} {what}; send fewer spans at once (OTEL_BSP_MAX_EXPORT_BATCH_SIZE)"
+
+
+def _protobuf_spans(body: bytes, items: _Items) -> Iterator[ReceivedSpan]:
+    for number, resource_spans in items.fields(body):
         if number != 1:
             continue
         resource: dict[str, Any] = {}
         scopes = []
-        for inner, value in fields(_bytes(resource_spans)):
+        for inner, value in items.fields(_bytes(resource_spans)):
             if inner == 1:
-                resource.update(_attributes(_bytes(value), 1))
+                resource.update(_attributes(items, _bytes(value), 1))
             elif inner == 2:
                 scopes.append(_bytes(value))
         for scope_spans in scopes:
             scope = ""
             spans = []
-            for inner, value in fields(scope_spans):
+            for inner, value in items.fields(scope_spans):
                 if inner == 1:
-                    scope = " ".join(_text(part) for at, part in fields(_bytes(value)) if at in (1, 2))
+                    scope = " ".join(_text(part) for at, part in items.fields(_bytes(value)) if at in (1, 2))
                 elif inner == 2:
                     spans.append(_bytes(value))
             for span in spans:
-                yield _protobuf_span(span, resource, scope)
+                yield _protobuf_span(items, span, resource, scope)
 
 
-def _protobuf_span(body: bytes, resource: dict[str, Any], scope: str) -> ReceivedSpan:
+def _protobuf_span(items: _Items, body: bytes, resource: dict[str, Any], scope: str) -> ReceivedSpan:
     span = ReceivedSpan(b"", b"", b"", "", 0, 0, {}, resource, [], scope=scope)
-    for number, value in fields(body):
+    for number, value in items.fields(body):
         if number == 1:
             span.trace_id = _bytes(value)
         elif number == 2:
@@ -154,11 +216,11 @@ def _protobuf_span(body: bytes, resource: dict[str, Any], scope: str) -> Receive
         elif number == 8:
             span.end_ns = _number(value)
         elif number == 9:
-            span.attributes.update(_pair(_bytes(value), 0))
+            span.attributes.update(_pair(items, _bytes(value), 0))
         elif number == 11:
-            span.events.append(_protobuf_event(_bytes(value)))
+            span.events.append(_protobuf_event(items, _bytes(value)))
         elif number == 15:
-            for inner, part in fields(_bytes(value)):
+            for inner, part in items.fields(_bytes(value)):
                 if inner == 2:
                     span.message = _text(part)
                 elif inner == 3:
@@ -168,41 +230,41 @@ def _protobuf_span(body: bytes, resource: dict[str, Any], scope: str) -> Receive
     return span
 
 
-def _protobuf_event(body: bytes) -> SpanEvent:
+def _protobuf_event(items: _Items, body: bytes) -> SpanEvent:
     event = SpanEvent(0, "", {})
-    for number, value in fields(body):
+    for number, value in items.fields(body):
         if number == 1:
             event.time_ns = _number(value) & (_MOST_NS - 1)
         elif number == 2:
             event.name = _text(value)
         elif number == 3:
-            event.attributes.update(_pair(_bytes(value), 0))
+            event.attributes.update(_pair(items, _bytes(value), 0))
     return event
 
 
-def _attributes(body: bytes, field: int, depth: int = 0) -> dict[str, Any]:
+def _attributes(items: _Items, body: bytes, field: int, depth: int = 0) -> dict[str, Any]:
     attributes: dict[str, Any] = {}
-    for number, value in fields(body):
+    for number, value in items.fields(body):
         if number == field:
-            attributes.update(_pair(_bytes(value), depth))
+            attributes.update(_pair(items, _bytes(value), depth))
     return attributes
 
 
-def _pair(body: bytes, depth: int) -> dict[str, Any]:
+def _pair(items: _Items, body: bytes, depth: int) -> dict[str, Any]:
     key, value = "", None
-    for number, part in fields(body):
+    for number, part in items.fields(body):
         if number == 1:
             key = _text(part)
         elif number == 2:
-            value = _any(_bytes(part), depth + 1)
+            value = _any(items, _bytes(part), depth + 1)
     return {key: value}
 
 
-def _any(body: bytes, depth: int) -> Any:
+def _any(items: _Items, body: bytes, depth: int) -> Any:
     if depth > _DEEPEST:
-        raise BadRequest("values that are nested too deeply")
+        raise BadRequest(_TOO_DEEP)
     value: Any = None
-    for number, part in fields(body):
+    for number, part in items.fields(body):
         if number == 1:
             value = _text(part)
         elif number == 2:
@@ -212,9 +274,9 @@ def _any(body: bytes, depth: int) -> Any:
         elif number == 4:
             (value,) = struct.unpack("<d", _bytes(part))
         elif number == 5:
-            value = [_any(_bytes(item), depth + 1) for at, item in fields(_bytes(part)) if at == 1]
+            value = [_any(items, _bytes(item), depth + 1) for at, item in items.fields(_bytes(part)) if at == 1]
         elif number == 6:
-            value = _attributes(_bytes(part), 1, depth + 1)
+            value = _attributes(items, _bytes(part), 1, depth + 1)
         elif number == 7:
             value = _bytes(part)
     return value
@@ -278,10 +340,12 @@ def _hex(value: Any) -> bytes:
 
 
 def _json_attributes(record: dict[str, Any]) -> dict[str, Any]:
-    return {str(each.get("key") or ""): _json_any(each.get("value") or {}) for each in _list(record, "attributes")}
+    return {str(each.get("key") or ""): _json_any(each.get("value") or {}, 1) for each in _list(record, "attributes")}
 
 
-def _json_any(value: dict[str, Any]) -> Any:
+def _json_any(value: dict[str, Any], depth: int) -> Any:
+    if depth > _DEEPEST:
+        raise BadRequest(_TOO_DEEP)
     for name, inner in value.items():
         if name in ("stringValue", "boolValue"):
             return inner
@@ -293,9 +357,10 @@ def _json_any(value: dict[str, Any]) -> Any:
         if name == "bytesValue":
             return base64.b64decode(inner)
         if name == "arrayValue":
-            return [_json_any(each) for each in _list(inner, "values")]
+            return [_json_any(each, depth + 2) for each in _list(inner, "values")]
         if name == "kvlistValue":
-            return {str(each.get("key") or ""): _json_any(each.get("value") or {}) for each in _list(inner, "values")}
+            pairs = _list(inner, "values")
+            return {str(each.get("key") or ""): _json_any(each.get("value") or {}, depth + 2) for each in pairs}
     return None
 
 
@@ -305,8 +370,8 @@ def partial_success(rejected: int, why: str, *, is_json: bool) -> bytes:
         body = {"partialSuccess": {"rejectedSpans": str(rejected), "errorMessage": why}} if rejected else {}
         return json.dumps(body).encode()
     if not rejected:
-        return b""
-    return bytes_field(1, number_field(1, rejected) + bytes_field(2, why.encode()))
+        return OUR_MARK
+    return bytes_field(1, number_field(1, rejected) + bytes_field(2, why.encode())) + OUR_MARK
 
 
 def status_body(message: str, *, is_json: bool) -> bytes:

@@ -89,10 +89,12 @@ def _coordinates(attributes: dict[str, Any]) -> Coordinates | None:
     names = ("rl.step", "rl.sample_index", "rl.rollout_n", "rl.validate")
     if all(attributes.get(name) is None for name in names):
         return None
-    validate = attributes.get("rl.validate")
+    validate, sample_index = attributes.get("rl.validate"), attributes.get("rl.sample_index")
+    if attributes.get("rl.sample_is_int") is True and (number := _whole(sample_index)) is not None:
+        sample_index = number
     return Coordinates(
         _whole(attributes.get("rl.step")),
-        coordinate(attributes.get("rl.sample_index")),
+        coordinate(sample_index),
         _whole(attributes.get("rl.rollout_n")),
         validate is True or (isinstance(validate, str) and validate.lower() in ("true", "1")),
     )

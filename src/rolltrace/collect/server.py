@@ -21,20 +21,27 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from rolltrace.collect.collector import Collector, NotKept
-from rolltrace.collect.otlp import BadRequest, Received, partial_success, read_json, read_protobuf, status_body
-from rolltrace.view import Guesses
+from rolltrace.collect.otlp import (
+    BadRequest,
+    Received,
+    TooManyItems,
+    partial_success,
+    read_json,
+    read_protobuf,
+    status_body,
+)
+from rolltrace.view import Guesses, host_name, is_loopback
 
 if TYPE_CHECKING:
     from rolltrace.view import Listening
 
 MOST_BODY_BYTES = 32 << 20
-"""Of one request as it is sent, and unpacked four times as much."""
-MOST_UNPACKED_BYTES = 128 << 20
+"""Of one request as it is sent, and unpacked twice as much."""
+MOST_UNPACKED_BYTES = 64 << 20
 MOST_AT_ONCE = 8
 """Requests that are read at the same time; the next are told to come later."""
 _SETTLE_EVERY_SEC = 1.0
 _PROTOBUF, _JSON = "application/x-protobuf", "application/json"
-_LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 logger = logging.getLogger("rolltrace.collect")
 
 
@@ -86,6 +93,8 @@ class Server:
             self._collector.take(received.spans)
         except _Refused as refusal:
             return _refusal(refusal.status, str(refusal), is_json, refusal.retry_after_sec)
+        except TooManyItems as fault:
+            return _refusal(413, str(fault), is_json)
         except BadRequest as fault:
             return _refusal(400, str(fault), is_json)
         except NotKept as fault:
@@ -107,9 +116,9 @@ class Server:
         if "origin" in request.headers or request.headers.get("sec-fetch-site", "none") != "none":
             raise _Refused(403, "pages in a browser may not send spans")
         if self._token is None:
-            name = request.url.hostname or ""
-            if name not in _LOOPBACK_NAMES and not name.startswith("127."):
-                raise _Refused(421, f"this receiver does not answer for the host {name[:100]!r}")
+            host = request.headers.get("host", "")
+            if not is_loopback(host_name(host)):
+                raise _Refused(421, f"this receiver does not answer for the host {host[:100]!r}")
             return
         shown = request.headers.get("authorization", "").removeprefix("Bearer ").strip()
         client = request.client.host if request.client is not None else ""

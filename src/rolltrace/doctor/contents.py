@@ -23,6 +23,9 @@ _ADVICE = {
     "after_shutdown": "call rolltrace.shutdown() after the last rollout",
     "refused_score": "a reward that is not a number, or a score without a target: the program's warnings name the "
     "lines; ROLLTRACE_STRICT=1 stops there",
+    "unrecorded_request": "requests that rolltrace proxy passed on in a protocol that it does not know; its log names "
+    "their paths",
+    "answer_too_large": "answers that rolltrace proxy passed on and did not record; see: rolltrace docs proxy",
     "unreadable": "see: rolltrace ls --where \"flag = 'unreadable'\"; the records are in the store's folder unreadable",
 }
 

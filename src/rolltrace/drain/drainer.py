@@ -344,7 +344,12 @@ def note_open(record: object, still_open: OpenRecords) -> OpenKey | None:
     """Remember what a record begins and forget what it ends; its key, if it ends what was not known to be open."""
     key: OpenKey
     if isinstance(record, OpStart):
-        still_open["op", record.op_id] = record
+        key = "op", record.op_id
+        before = still_open.get(key)
+        if isinstance(before, OpStart) and before.items:
+            before.items.extend(record.items)  # not `with_items`, which would copy all of a stream for each piece
+        else:
+            still_open[key] = before.with_items(record) if isinstance(before, OpStart) else record
         return None
     if isinstance(record, OpEnd):
         key = "op", record.op_id

@@ -51,6 +51,7 @@ from rolltrace.record import (
     TrajectoryStart,
     clean_text,
     decode_value,
+    encode_record,
     read_coordinates,
     read_partly,
     sample_columns,
@@ -224,7 +225,9 @@ class RowMaker:
 
     def _unfinished(self, record: OpStart | TrajectoryStart, status: str) -> list[Row]:
         if isinstance(record, OpStart):
-            return self._span(record, status, None, None, None)
+            so_far = {"items": record.items, "count": len(record.items), "end": status} if record.items else None
+            outputs = None if so_far is None else msgspec.Raw(encode_record(so_far))
+            return self._span(record, status, None, None, outputs)
         return self._trajectory(record, status, None, None)
 
     def _where(self, record: Any) -> dict[str, Any]:

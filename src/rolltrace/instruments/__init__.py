@@ -9,30 +9,34 @@ from rolltrace._later import load_later
 
 if TYPE_CHECKING:
     from rolltrace.instruments.conversations import Conversation, Conversations
-    from rolltrace.instruments.events import Events, value_of
+    from rolltrace.instruments.events import EventBlocks, Events, value_of
     from rolltrace.instruments.op import OpenOp
-    from rolltrace.instruments.protocols import call_name
+    from rolltrace.instruments.protocols import GEMINI, call_name, may_be_call, with_model
     from rolltrace.instruments.registry import instrument, uninstrument
 
 _LATER, __getattr__ = load_later(
     __name__,
     {
         "conversations": "Conversation Conversations",
-        "events": "Events value_of",
+        "events": "EventBlocks Events value_of",
         "op": "OpenOp",
-        "protocols": "call_name",
+        "protocols": "GEMINI call_name may_be_call with_model",
         "registry": "instrument uninstrument",
     },
 )
 """Name -> its module, loaded when it is asked for: `rolltrace run` loads instruments that may never be used."""
 
 __all__ = [
+    "GEMINI",
     "Conversation",
     "Conversations",
+    "EventBlocks",
     "Events",
     "OpenOp",
     "call_name",
     "instrument",
+    "may_be_call",
     "uninstrument",
     "value_of",
+    "with_model",
 ]

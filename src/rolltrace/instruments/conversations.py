@@ -189,8 +189,8 @@ def _take(table: dict[bytes, list[Conversation]], key: bytes, conversation: Conv
 
 
 def _messages_of(inputs: Any) -> list[Message]:
-    """What a model is given in the requests of OpenAI's and Anthropic's protocols."""
-    for name in ("messages", "input", "prompt", "text"):
+    """What a model is given in the requests of OpenAI's, Anthropic's and Gemini's protocols."""
+    for name in ("messages", "input", "prompt", "contents", "text"):
         value = inputs.get(name) if isinstance(inputs, dict) else None
         if isinstance(value, str):
             return [{"role": "user", "content": value}]

@@ -346,5 +346,5 @@ def _no_segment(body: bytes, rest: tuple[Payload, ...]) -> bool:
     return False
 
 
-_QUIET_LOSSES = frozenset({"sample_limit", "text_failed", "text_queue", "refused_score"})
+_QUIET_LOSSES = frozenset({"sample_limit", "text_failed", "text_queue", "refused_score", "unrecorded_request"})
 """Counted and shown, but not worth a warning here: asked for by a setting, or said by whoever lost them."""

@@ -30,8 +30,8 @@ def proxied_env(trajectory: TrajectoryHandle | None = None, *, proxy: str | None
         with rolltrace.rollout_trace_attr(step=1, sample_index=7) as trajectory:
             subprocess.run(["claude", "-p", "..."], env={**os.environ, **rolltrace.proxied_env(trajectory)})
 
-    They are read by the SDKs of OpenAI and Anthropic and by most agents. While tracing is off they lead to the proxy
-    all the same, which then makes a trajectory of its own.
+    They are read by the SDKs of OpenAI, Anthropic and Google and by most agents. While tracing is off they lead to the
+    proxy all the same, which then makes a trajectory of its own.
 
     Args:
         trajectory: What the calls belong to; the current trajectory and op if not given.
@@ -50,7 +50,8 @@ def proxied_env(trajectory: TrajectoryHandle | None = None, *, proxy: str | None
     context = "" if place is None else context_of(place)
     if context:
         base += f"/t/{packed(context)}"
-    return {"ANTHROPIC_BASE_URL": base, "OPENAI_BASE_URL": f"{base}/v1", "OPENAI_API_BASE": f"{base}/v1"}
+    openai = {"OPENAI_BASE_URL": f"{base}/v1", "OPENAI_API_BASE": f"{base}/v1"}
+    return {"ANTHROPIC_BASE_URL": base, **openai, "GOOGLE_GEMINI_BASE_URL": base}
 
 
 def packed(context: str) -> str:
@@ -79,7 +80,8 @@ def address_of(path: str, headers: Mapping[str, str]) -> Address:
     if path.startswith("/t/"):
         word, _, path = path[3:].partition("/")
         path, context, own_parts = f"/{path}", _unpacked(word), own_parts + 2
-    key = headers.get("x-api-key") or headers.get("authorization", "").removeprefix("Bearer ").strip()
+    key = headers.get("x-api-key") or headers.get("x-goog-api-key") or ""
+    key = key or headers.get("authorization", "").removeprefix("Bearer ").strip()
     key_context = _unpacked(key[len(_KEY_PREFIX) :]) if key.startswith(_KEY_PREFIX) else ""
     named = headers.get(CONTEXT_HEADER, "")
     return Address(path, context or _unpacked(named) or named or key_context, token, bool(key_context), own_parts)

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rolltrace._guard import logger
-from rolltrace.instruments import call_name, value_of
+from rolltrace.capture import scope as capture_scope
+from rolltrace.instruments import GEMINI, call_name, may_be_call, value_of, with_model
 from rolltrace.proxy.address import CONTEXT_HEADER, TOKEN_HEADER, Address, address_of
+from rolltrace.proxy.credentials import Credentials
 from rolltrace.proxy.enrich import asks_more
 from rolltrace.proxy.exchange import Exchange
 from rolltrace.proxy.sessions import Sessions
@@ -21,7 +23,10 @@ if TYPE_CHECKING:
     from starlette.types import Message, Receive, Scope, Send
 
 _OURS = frozenset({CONTEXT_HEADER.encode(), TOKEN_HEADER.encode()})
-_KEYS = frozenset({b"authorization", b"x-api-key"})
+_KEYS = frozenset({b"authorization", b"x-api-key", b"x-goog-api-key"})
+_USUAL_KEYS = {"anthropic.messages": b"x-api-key", GEMINI: b"x-goog-api-key"}
+UNRECORDED = "unrecorded_request"
+_MAX_PATHS_SAID = 100
 _MOST_CALL_BYTES = 256 << 20
 """A request to a model is read whole before it goes on: it is recorded, and what is asked may be more."""
 
@@ -38,6 +43,7 @@ class Proxy:
         self._guesses = Guesses()
         self._sessions = Sessions()
         self._has_refused_websocket = False
+        self._paths_said: set[str] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -45,6 +51,10 @@ class Proxy:
         if scope["type"] != "http":
             return
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        if "content-length" in headers and "transfer-encoding" in headers:
+            # Whoever stands before us may have read another length: what follows the body may be a request for it.
+            what = "a request has a Content-Length or a Transfer-Encoding, not both"
+            return await _answer(send, 400, what, (b"connection", b"close"))
         address = address_of(scope["path"], headers)
         refusal = await self._refusal(scope, headers, address)
         if refusal is not None:
@@ -89,9 +99,11 @@ class Proxy:
     ) -> None:
         name = call_name(scope["method"], address.path)
         incoming = _Incoming(receive)
-        exchange = Exchange()
+        exchange = Exchange(Credentials(headers, scope["query_string"].decode("latin-1"), self._key or ""))
         body: AsyncIterator[bytes] | bytes = incoming.chunks() if _has_body(headers) else b""
-        sent = self._headers(scope["headers"], address, is_call=name is not None)
+        sent = self._headers(scope["headers"], address, name)
+        if name is None and may_be_call(scope["method"], address.path):
+            self._say_unrecorded(address.path)
         if name is not None:
             raw = await incoming.whole()
             if raw is None:
@@ -105,7 +117,7 @@ class Proxy:
                     exchange.asked = asked
             sent = [each for each in sent if each[0] != b"content-length"]
             sent.append((b"content-length", str(len(body)).encode()))
-            exchange.begin(self._sessions, name, asked, headers, address)
+            exchange.begin(self._sessions, name, with_model(name, address.path, asked), headers, address)
         target = (self._upstream.prefix + _raw_path(scope, address)).encode("latin-1")
         watcher = asyncio.create_task(incoming.hung_up()) if name is not None or not body else None
         work = asyncio.create_task(self._forward(exchange, scope["method"].encode(), target, sent, body, send))
@@ -123,7 +135,20 @@ class Proxy:
             work.cancel()
             exchange.hung_up()
 
-    def _headers(self, received: Headers, address: Address, *, is_call: bool) -> Headers:
+    def _say_unrecorded(self, path: str) -> None:
+        """A request that may have asked a model went by: said once for each path, and counted."""
+        if capture_scope.recorder is not None:
+            capture_scope.recorder.sink.lose(UNRECORDED, None)
+        if path not in self._paths_said and len(self._paths_said) < _MAX_PATHS_SAID:
+            self._paths_said.add(path)
+            logger.warning(
+                "POST %s is passed on and not recorded: it is no protocol that rolltrace proxy knows (OpenAI, "
+                "Anthropic, Gemini, SGLang)", path[:200],
+            )  # fmt: skip
+
+    def _headers(self, received: Headers, address: Address, name: str | None) -> Headers:
+        """What goes on; `name`: that of the model call, if it is one."""
+        is_call = name is not None
         left_out = HOP_BY_HOP | _OURS | {b"host"}
         if is_call:  # what is read on the way must not be compressed
             left_out |= {b"accept-encoding"}
@@ -137,9 +162,8 @@ class Proxy:
         if is_call:
             sent.append((b"accept-encoding", b"identity"))
         if self._key is not None and left_out >= _KEYS:  # where the agent has its own, else where the protocol has it
-            usual = b"x-api-key" if address.path.endswith("/messages") else b"authorization"
-            name = shown[0] if shown else usual
-            sent.append((name, (self._key if name == b"x-api-key" else f"Bearer {self._key}").encode()))
+            header = shown[0] if shown else _USUAL_KEYS.get(name or "", b"authorization")
+            sent.append((header, (f"Bearer {self._key}" if header == b"authorization" else self._key).encode()))
         return sent
 
     async def _forward(

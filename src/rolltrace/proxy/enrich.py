@@ -10,8 +10,9 @@ from typing import Any
 
 import msgspec
 
+from rolltrace.instruments import EventBlocks
+
 Body = dict[str, Any]
-_END = (b"\n\n", b"\r\n\r\n")
 
 
 def asks_more(name: str, asked: Body) -> Body:
@@ -71,27 +72,16 @@ class StreamEditor:
 
     def __init__(self, asked: Body) -> None:
         self._asked = asked
-        self._rest = b""
+        self._blocks = EventBlocks()
 
     def edited(self, chunk: bytes) -> bytes:
-        data = self._rest + chunk
-        out = []
-        while True:
-            ends = [(at + len(end), end) for end in _END if (at := data.find(end)) >= 0]
-            if not ends:
-                break
-            cut, end = min(ends)
-            out.append(self._event(data[: cut - len(end)], data[:cut]))
-            data = data[cut:]
-        self._rest = data
-        return b"".join(out)
+        return b"".join(map(self._event, self._blocks.feed(chunk)))
 
     def rest(self) -> bytes:
-        rest, self._rest = self._rest, b""
-        return rest
+        return self._blocks.take_rest()
 
-    def _event(self, block: bytes, whole: bytes) -> bytes:
-        lines = block.splitlines()
+    def _event(self, whole: bytes) -> bytes:
+        lines = whole.rstrip(b"\r\n").splitlines()
         data_lines = [line for line in lines if line.startswith(b"data:")]
         try:
             answer = msgspec.json.decode(b"\n".join(line[5:] for line in data_lines))

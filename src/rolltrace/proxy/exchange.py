@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -11,6 +11,7 @@ from rolltrace._guard import caught
 from rolltrace.capture import scope
 from rolltrace.instruments import Events, OpenOp, value_of
 from rolltrace.proxy.address import Address
+from rolltrace.proxy.credentials import Credentials, StreamCleaner
 from rolltrace.proxy.enrich import StreamEditor, takes_out
 from rolltrace.proxy.sessions import Sessions
 from rolltrace.proxy.upstream import HOP_BY_HOP, Response, UpstreamError
@@ -20,15 +21,21 @@ if TYPE_CHECKING:
     from starlette.types import Message, Send
 
 
+MAX_ANSWER_BYTES = 64 << 20
+"""Of an answer that is no stream, as much is recorded; more is passed on and counted as lost."""
+ANSWER_TOO_LARGE = "answer_too_large"
+
+
 class Exchange:
     """One of them. Nothing of it raises but what the upstream and the agent's connection do."""
 
-    def __init__(self) -> None:
+    def __init__(self, credentials: Credentials) -> None:
         self._op: OpenOp | None = None
         """None if nothing is recorded."""
         self.asked: dict[str, Any] | None = None
         """What the agent asked, if more was asked of the upstream."""
-        self._key = ""
+        self._credentials = credentials
+        self._cleaner = StreamCleaner(credentials)
 
     def begin(self, sessions: Sessions, name: str, asked: Any, headers: Mapping[str, str], address: Address) -> None:
         """Never raises: what cannot be recorded is passed on all the same."""
@@ -36,14 +43,13 @@ class Exchange:
         if recorder is None:
             return
         try:
-            self._key = headers.get("x-api-key") or headers.get("authorization", "").removeprefix("Bearer ").strip()
             conversation = sessions.conversation(recorder, address.context, headers, name, asked)
             if conversation is None:
                 return
             attempt = headers.get("x-stainless-retry-count", "0")
-            inputs = asked
+            inputs = self._credentials.clean(asked)
             if isinstance(asked, dict) and attempt.isdigit() and int(attempt):
-                inputs = {**asked, "attempt": int(attempt) + 1}
+                inputs = {**inputs, "attempt": int(attempt) + 1}
             self._op = OpenOp(name, "llm", inputs, conversation.place)
             self._op.conversation = conversation
         except Exception:
@@ -54,57 +60,88 @@ class Exchange:
         is_plain = response.header(b"content-encoding") in (b"", b"identity")
         edits = self.asked is not None and is_plain and response.status == 200
         body = response.body()
+        held: list[bytes] = []
         if edits and not is_events:  # all of it at once: its length is another
-            whole = b"".join([chunk async for chunk in body])
-            self._read(whole, response)
-            answer = value_of(whole)
-            if isinstance(answer, dict | list) and self.asked is not None:
-                whole = msgspec.json.encode(takes_out(self.asked, answer))
-            await send(_start(response, {b"content-length": str(len(whole)).encode()}))
-            return await send({"type": "http.response.body", "body": whole})
-        editor = StreamEditor(self.asked) if edits and self.asked is not None else None
+            size = 0
+            async for chunk in body:
+                held.append(chunk)
+                size += len(chunk)
+                if size > MAX_ANSWER_BYTES:  # too much to be edited: the agent gets what it did not ask for, too
+                    break
+            else:
+                return await self._hand_back_edited(b"".join(held), response, send)
+        editor = StreamEditor(self.asked) if edits and is_events and self.asked is not None else None
         await send(_start(response, {b"content-length": b""} if editor is not None else {}))
         events = Events() if is_events and is_plain and response.status == 200 else None
-        copy = bytearray()
+        copy = _Copy()
         if self._op is not None and events is not None:
             self._op.is_stream = True
-        async for chunk in body:
+        async for chunk in _chained(held, body):
             out = chunk if editor is None else editor.edited(chunk)
             if out:  # waits while the agent does not read: then nothing is read from the upstream either
                 await send({"type": "http.response.body", "body": out, "more_body": True})
             if self._op is not None and self._op.is_open:
                 if events is None:
-                    copy += chunk
+                    copy.add(chunk)
                 else:
                     self._heard(events.feed(chunk))
         if editor is not None and (rest := editor.rest()):
             await send({"type": "http.response.body", "body": rest, "more_body": True})
         if events is not None:
             self._heard(events.rest())
-            if self._op is not None:
-                self._op.finish()
+            self._end_stream(events)
         else:
-            self._read(bytes(copy), response)
+            self._read(copy, response)
         await send({"type": "http.response.body", "body": b""})
         return None
 
+    async def _hand_back_edited(self, whole: bytes, response: Response, send: Send) -> None:
+        copy = _Copy()
+        copy.add(whole)
+        self._read(copy, response)
+        answer = value_of(whole)
+        if isinstance(answer, dict | list) and self.asked is not None:
+            whole = msgspec.json.encode(takes_out(self.asked, answer))
+        await send(_start(response, {b"content-length": str(len(whole)).encode()}))
+        await send({"type": "http.response.body", "body": whole})
+
     def _heard(self, events: list[Any]) -> None:
+        if self._op is not None and self._op.is_open:
+            self._keep(self._cleaner.feed(events))
+            self._op.write_so_far()
+
+    def _keep(self, events: list[Any]) -> None:
         if self._op is not None:
             for event in events:
                 self._op.yielded(event)
 
-    def _read(self, whole: bytes, response: Response) -> None:
+    def _end_stream(self, events: Events) -> None:
+        if self._op is None or not self._op.is_open:
+            return
+        self._keep(self._cleaner.rest())
+        if events.too_long:
+            self._op.count_unkept(events.too_long)
+            self._lose_answer()
+        self._op.finish()
+
+    def _lose_answer(self) -> None:
+        recorder = scope.recorder
+        if recorder is not None and self._op is not None:
+            recorder.sink.lose(ANSWER_TOO_LARGE, self._op.trajectory.step)
+
+    def _read(self, copy: _Copy, response: Response) -> None:
         if self._op is None or not self._op.is_open:
             return
         encoding = response.header(b"content-encoding").decode("latin-1")
         if encoding not in ("", "identity"):
-            self._op.finish({"content-encoding": encoding, "bytes": len(whole)})
+            self._op.finish({"content-encoding": encoding, "bytes": copy.size})
+        elif copy.is_cut and response.status < 400:
+            self._lose_answer()
+            self._op.finish({"not_recorded": f"more than {MAX_ANSWER_BYTES:,} bytes", "bytes": copy.size})
         elif response.status < 400:
-            self._op.finish(value_of(whole))
+            self._op.finish(self._credentials.clean(value_of(copy.data)))
         else:
-            text = whole.decode(errors="replace")
-            if len(self._key) > 3:
-                text = text.replace(self._key, "[key]")  # some servers quote it
+            text = self._credentials.clean_text(copy.data.decode(errors="replace"))
             self._op.is_no_turn()
             self._op.break_off(Error(f"HTTP {response.status}", text, ""), value=value_of(text.encode()))
 
@@ -112,15 +149,45 @@ class Exchange:
         if self._op is not None and self._op.is_open:
             if not self._op.is_stream:
                 self._op.is_no_turn()
+            self._keep(self._cleaner.rest())
             self._op.break_off(Error("UpstreamError", f"the upstream broke off: {fault}", ""))
 
     def hung_up(self) -> None:
         if self._op is not None and self._op.is_open:
+            self._keep(self._cleaner.rest())
             self._op.break_off(Error("HungUp", "the agent closed its connection", ""), "cancelled")
+
+
+class _Copy:
+    """What an answer holds, up to `MAX_ANSWER_BYTES`."""
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+        self.size = 0
+
+    @property
+    def is_cut(self) -> bool:
+        return self.size > MAX_ANSWER_BYTES
+
+    def add(self, chunk: bytes) -> None:
+        self.size += len(chunk)
+        if not self.is_cut:
+            self.data += chunk
+        elif self.data:
+            self.data = bytearray()  # the begin of a value is none
+
+
+async def _chained(first: list[bytes], rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    for chunk in first:
+        yield chunk
+    async for chunk in rest:
+        yield chunk
 
 
 def _start(response: Response, instead: dict[bytes, bytes]) -> Message:
     """The head of the answer; `instead` has the headers that are others, or none if empty."""
+    if response.header(b"transfer-encoding"):
+        instead = {b"content-length": b"", **instead}  # its length is that of the pieces, whatever else it says
     headers = [(name, value) for name, value in response.headers if name not in HOP_BY_HOP and name not in instead] + [
         (name, value) for name, value in instead.items() if value
     ]

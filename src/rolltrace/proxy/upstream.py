@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+import time
 from collections.abc import AsyncIterator
 from urllib.parse import urlsplit
 
@@ -24,6 +25,9 @@ HOP_BY_HOP = frozenset(
 _READ_BYTES = 64 << 10
 _CONNECT_SEC = 30.0
 _MOST_IDLE = 64
+_MAX_IDLE_SEC = 4.0
+"""Servers close connections after five seconds (uvicorn, Node) or later: a call must not be sent into one of those."""
+_REPEATABLE = frozenset({b"GET", b"HEAD", b"OPTIONS"})
 
 
 class UpstreamError(ConnectionError):
@@ -63,14 +67,16 @@ class Upstream:
                 return await connection.ask(method, target, headers, body)
             except UpstreamError:
                 connection.close()
-                # A server may close an idle connection at any time; what was not answered can be asked once more.
-                if is_fresh or not isinstance(body, bytes):
+                # A server may close an idle connection at any time. But one that has read a call may have worked on it,
+                # and is paid for it: only a request that changes nothing is sent a second time.
+                if is_fresh or not isinstance(body, bytes) or (connection.has_sent and method not in _REPEATABLE):
                     raise
             except BaseException:
                 connection.close()
                 raise
 
     async def _connection(self) -> tuple[_Connection, bool]:
+        await asyncio.sleep(0)  # so that it is known which of them the server has closed
         while self._idle:
             idle = self._idle.pop()
             if idle.is_usable:
@@ -134,13 +140,17 @@ class _Connection:
         self._writer = writer
         self._protocol = h11.Connection(h11.CLIENT)
         self._is_done = True
+        self._idle_since = 0.0
+        self.has_sent = False
+        """Some of the request that it was last used for may have reached the server."""
 
     @property
     def is_usable(self) -> bool:
-        return not self._reader.at_eof() and not self._writer.is_closing()
+        is_old = time.monotonic() - self._idle_since > _MAX_IDLE_SEC
+        return not is_old and not self._reader.at_eof() and not self._writer.is_closing()
 
     async def ask(self, method: bytes, target: bytes, headers: Headers, body: AsyncIterator[bytes] | bytes) -> Response:
-        self._is_done = False
+        self._is_done = self.has_sent = False
         try:
             self._send(h11.Request(method=method, target=target, headers=headers))
             if isinstance(body, bytes):
@@ -164,6 +174,7 @@ class _Connection:
     def _send(self, event: h11.Event) -> None:
         data = self._protocol.send(event)
         if data:
+            self.has_sent = True
             self._writer.write(data)
 
     async def next_event(self) -> h11.Event:
@@ -189,6 +200,7 @@ class _Connection:
         self._is_done = True
         if self._protocol.our_state is h11.DONE and self._protocol.their_state is h11.DONE:
             self._protocol.start_next_cycle()
+            self._idle_since = time.monotonic()
             self._upstream.give_back(self)
         else:
             self.close()

@@ -93,6 +93,7 @@ if TYPE_CHECKING:
     from rolltrace.query.transitions import amendments_of as amendments_of
     from rolltrace.query.values import Row as Row
     from rolltrace.query.values import changes_between
+    from rolltrace.query.values import restore as restore
     from rolltrace.query.views import stored_name as stored_name
 
 _LATER, __getattr__ = load_later(
@@ -141,7 +142,7 @@ _LATER, __getattr__ = load_later(
         "summarise": "summarise_steps",
         "trajectory": "Trajectory",
         "transitions": "amendments_of",
-        "values": "Row changes_between",
+        "values": "Row changes_between restore",
         "views": "stored_name",
     },
 )

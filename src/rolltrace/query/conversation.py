@@ -27,12 +27,14 @@ if TYPE_CHECKING:
     from rolltrace.query.op import Op
 
 PROMPT_KEYS = ("prompt", "prompt_text", "prompt_str", "input_text", "input", "inputs", "query", "text", "question")
-_MESSAGES_KEYS = ("messages", "raw_prompt", "input", "prompt", "inputs", "prompts", "state", "chat_history", "history")
+_MESSAGES_KEYS = (
+    "messages", "raw_prompt", "input", "prompt", "inputs", "prompts", "contents", "state", "chat_history", "history",
+)  # fmt: skip
 """Where messages are looked for first; then any argument that is nothing but messages is taken."""
 _MANY_CALLS = 100
 """From how many model calls on not all of them are read."""
-_SYSTEM_KEYS = ("system", "instructions")
-"""What Anthropic's messages and OpenAI's responses have the system's message in."""
+_SYSTEM_KEYS = ("system", "instructions", "systemInstruction", "system_instruction")
+"""What Anthropic's messages, OpenAI's responses and Gemini have the system's message in."""
 
 
 class ProducedMessage(NamedTuple):
@@ -211,7 +213,9 @@ def messages_of(inputs: Any) -> list[Message] | None:
 
 
 def _system(inputs: dict[str, Any]) -> list[Message]:
-    prompt = next((inputs[name] for name in _SYSTEM_KEYS if isinstance(inputs.get(name), str | list)), None)
+    prompt = next((inputs[name] for name in _SYSTEM_KEYS if isinstance(inputs.get(name), str | list | dict)), None)
+    if isinstance(prompt, dict):
+        prompt = prompt.get("parts")
     return read_messages([{"role": "system", "content": prompt}]) or [] if prompt else []
 
 

@@ -39,7 +39,7 @@ from rolltrace.errors import ConfigError, FormatError
 from rolltrace.files import read_problem
 from rolltrace.journal import FRAME, HEADER_BYTES, SegmentReader, hidden_journals, journal_files
 from rolltrace.query.listing import PartKey
-from rolltrace.record import BLOB_NAME, Blob
+from rolltrace.record import BLOB_NAME, Blob, OpStart
 from rolltrace.store import SCHEMAS, Partition
 
 _TRIES = 5
@@ -161,7 +161,11 @@ class LiveJournals:
                 is_open.update(self._carried[segment.path].still_open if segment.path in self._carried else {})
                 for key in segment.ended:
                     is_open.pop(key, None)
-                is_open.update(segment.opened)
+                for key, record in segment.opened.items():
+                    before = is_open.get(key)
+                    if isinstance(before, OpStart) and isinstance(record, OpStart):
+                        record = before.with_items(record)
+                    is_open[key] = record
             goes_on = segment.state == "live" or writer_of(segment.path) in behind
             status = "running" if goes_on else "interrupted"
             yield (

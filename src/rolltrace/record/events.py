@@ -73,6 +73,14 @@ class OpStart(_Record, tag="op_start", frozen=True):
     start_ns: int
     inputs: Raw
     """Absent when large: the end has them. Writing a long prompt twice would double the cost of the op."""
+    items: list[Raw] = []
+    """What a stream gave since the last such record of it: where the end of a stream may never come, each of its pieces
+    is written when it has come, in a start of the same op (`with_items`)."""
+
+    def with_items(self, more: OpStart) -> OpStart:
+        """The start of a stream with what a later record of it adds."""
+        inputs = more.inputs if self.inputs == NOTHING else self.inputs
+        return msgspec.structs.replace(self, inputs=inputs, items=[*self.items, *more.items])
 
 
 class OpEnd(_Record, tag="op_end", frozen=True):

@@ -1,9 +1,9 @@
 """Messages as OpenAI's chat format has them, read from the forms that SDKs and frameworks give them.
 
-Understood are dicts with a `role`, those of LangChain (`type: human`), Anthropic's content blocks, the items of
-OpenAI's responses, and pairs of role and text. What is about the call and not about what was said (usage, ids, empty
-fields) is left out: it stays with the op. Nothing is lost that a model said or saw; parts that are no text stay as they
-are.
+Understood are dicts with a `role`, those of LangChain (`type: human`), Anthropic's content blocks, Gemini's parts, the
+items of OpenAI's responses, and pairs of role and text. What is about the call and not about what was said (usage, ids,
+empty fields) is left out: it stays with the op. Nothing is lost that a model said or saw; parts that are no text stay
+as they are.
 """
 
 from __future__ import annotations
@@ -104,7 +104,8 @@ def _read(value: Any) -> list[Message] | None:
     if isinstance(role, str):
         return _of_role(role, value)
     if not isinstance(kind, str):
-        return None
+        # Gemini's contents may leave out that the user says them.
+        return _of_role("user", value) if isinstance(value.get("parts"), list) else None
     if kind in _TYPES:
         data = value.get("data")
         if isinstance(data, dict) and "content" in data:  # as LangChain's `messages_to_dict` writes them
@@ -182,6 +183,14 @@ def _content(content: Any) -> tuple[Any, list[Any], list[str], list[Message]]:
             calls.append(_call(part.get("id"), part.get("name"), part.get("input", part.get("args"))))
         elif kind == "tool_result":
             results.append(_result(part.get("tool_use_id"), part.get("content"), failed=part.get("is_error") is True))
+        elif kind is None and isinstance(call := _gemini(part, "function_call", "functionCall"), dict):
+            calls.append(_call(call.get("id"), call.get("name"), call.get("args")))
+        elif kind is None and isinstance(result := _gemini(part, "function_response", "functionResponse"), dict):
+            name = result.get("name")
+            answer = _result(result.get("id"), _as_text(result.get("response")))
+            results.append({**answer, **({"name": name} if isinstance(name, str) else {})})
+        elif kind is None and _gemini(part, "thought") is True:
+            thoughts.append(_text(part) if _is_text(part) else "")
         elif kind in _THOUGHTS and isinstance(part.get(_THOUGHTS[kind]), str):
             thoughts.append(part[_THOUGHTS[kind]])
         elif kind != "redacted_thinking":
@@ -190,6 +199,15 @@ def _content(content: Any) -> tuple[Any, list[Any], list[str], list[Message]]:
         text = "".join(_text(part) for part in parts)
         return text if parts or not calls else None, calls, thoughts, results
     return parts, calls, thoughts, results
+
+
+def _gemini(part: Any, *names: str) -> Any:
+    """What a part of Gemini's holds, under the name of its SDK or of its service."""
+    return next((part[name] for name in names if name in part), None) if isinstance(part, dict) else None
+
+
+def _as_text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _is_text(part: Any) -> bool:
@@ -224,9 +242,8 @@ def _own_call(call: Any) -> Any:
 
 
 def _call(call_id: Any, name: Any, arguments: Any) -> dict[str, Any]:
-    text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False, default=str)
     return {
         **({"id": call_id} if call_id else {}),
         "type": "function",
-        "function": {"name": name, "arguments": text},
+        "function": {"name": name, "arguments": _as_text(arguments)},
     }

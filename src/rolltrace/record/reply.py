@@ -46,6 +46,8 @@ def _replies(value: Any, depth: int) -> list[Message]:
         return _last_said([value])
     if isinstance(value.get("message"), dict):
         return _replies(value["message"], depth + 1)
+    if isinstance(value.get("content"), dict) and isinstance(value["content"].get("parts"), list):  # Gemini's
+        return [assistant(value["content"]["parts"], value)]
     if isinstance(value.get("messages"), list):  # the state of a LangGraph
         return _replies(value["messages"], depth + 1)
     return _text_replies(value) or _wrapped(value, depth)

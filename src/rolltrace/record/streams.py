@@ -89,6 +89,8 @@ def _way_of(items: list[Item]) -> Callable[[list[Item]], Any] | None:
         return _response
     if "chunk" in kinds and any(isinstance(item.get("chunk"), dict) for item in items):
         return _chat_events
+    if any(_dicts(item.get("candidates")) for item in items):
+        return _gemini
     choices = [choice for item in items for choice in _dicts(item.get("choices"))]
     if any(isinstance(choice.get("delta"), dict) for choice in choices):
         return _chat
@@ -204,6 +206,26 @@ def _anthropic(items: list[Item]) -> Item:
             block["input"] = block.pop("partial_json")
         message["content"].append(block)
     return message
+
+
+def _gemini(items: list[Item]) -> Item:
+    """Answers of Gemini's `streamGenerateContent`: each has the next parts, the last one also the usage."""
+    candidates: dict[int, Item] = {}
+    for candidate in (each for item in items for each in _dicts(item.get("candidates"))):
+        index = candidate.get("index") or 0
+        whole = candidates.setdefault(index, {"content": {"role": "model", "parts": []}})
+        whole.update((name, value) for name, value in candidate.items() if name != "content" and value is not None)
+        content = candidate.get("content")
+        parts = whole["content"]["parts"]
+        for part in _dicts(content.get("parts")) if isinstance(content, dict) else ():
+            is_text = isinstance(part.get("text"), str) and part.keys() <= {"text", "thought"}
+            last = parts[-1] if parts else {}
+            if is_text and isinstance(last.get("text"), str) and last.get("thought") == part.get("thought"):
+                parts[-1] = {**last, "text": last["text"] + part["text"]}
+            else:
+                parts.append(part)
+    names = [name for item in items for name in item if name != "candidates"]
+    return {"candidates": [candidates[index] for index in sorted(candidates)], **_newest(items, *names)}
 
 
 def _response(items: list[Item]) -> Item:

@@ -28,10 +28,10 @@ COLUMN_OF = {name: column for column, names in TOKEN_NAMES.items() for name in n
 
 TOKEN_SCALARS: dict[str, tuple[str, ...]] = {
     "policy_version": ("policy_version", "weight_version", "model_version", "param_version"),
-    "finish_reason": ("finish_reason", "stop_reason"),
+    "finish_reason": ("finish_reason", "stop_reason", "finishReason"),
 }
-TOKEN_WRAPPERS = ("outputs", "choices", "sequences", "output")
-"""Where vLLM, OpenAI-style and tinker outputs keep the one completion."""
+TOKEN_WRAPPERS = ("outputs", "choices", "sequences", "output", "candidates")
+"""Where vLLM, OpenAI-style, tinker and Gemini outputs keep the one completion."""
 SIDES = ("extra_fields", "metrics", "meta_info", "details", "response_metadata", "message")
 """Where verl, SGLang, TGI and LangChain outputs keep scalars about it."""
 

@@ -21,21 +21,28 @@ class Usage(NamedTuple):
 
 
 _NOTHING = Usage()
-_PLACES = ("usage", "usage_metadata", "token_usage", "meta_info", "details")
+_PLACES = ("usage", "usage_metadata", "usageMetadata", "token_usage", "meta_info", "details")
 _AROUND = ("response_metadata", "llm_output", "message", "response")
 _LISTS = ("outputs", "choices", "generations", "messages")
 _NAMES = {
-    "prompt_tokens": ("prompt_tokens", "input_tokens"),
-    "response_tokens": ("completion_tokens", "output_tokens", "generated_tokens"),
-    "cached_tokens": ("cached_tokens", "cache_read_input_tokens", "cache_read", "num_cached_tokens"),
-    "reasoning_tokens": ("reasoning_tokens", "reasoning"),
-}
+    "prompt_tokens": ("prompt_tokens", "input_tokens", "prompt_token_count", "promptTokenCount"),
+    "response_tokens": (
+        "completion_tokens", "output_tokens", "generated_tokens", "candidates_token_count", "candidatesTokenCount",
+    ),
+    "cached_tokens": (
+        "cached_tokens", "cache_read_input_tokens", "cache_read", "num_cached_tokens", "cached_content_token_count",
+        "cachedContentTokenCount",
+    ),
+    "reasoning_tokens": ("reasoning_tokens", "reasoning", "thoughts_token_count", "thoughtsTokenCount"),
+}  # fmt: skip
 _DETAILS = {
     "cached_tokens": ("prompt_tokens_details", "input_tokens_details", "input_token_details"),
     "reasoning_tokens": ("completion_tokens_details", "output_tokens_details", "output_token_details"),
 }
 _CACHE_OF_ANTHROPIC = ("cache_read_input_tokens", "cache_creation_input_tokens")
 """What Anthropic does not count among the tokens of the input."""
+_THOUGHTS_OF_GEMINI = ("thoughts_token_count", "thoughtsTokenCount")
+"""What Gemini does not count among the tokens of the response."""
 _DEEPEST = 4
 
 
@@ -86,6 +93,9 @@ def _read(usage: dict[str, Any]) -> Usage:
                 counts[field] = _first(usage[holder], _NAMES[field])
     if counts["prompt_tokens"] is not None and "input_tokens" in usage:
         counts["prompt_tokens"] += sum(_count(usage.get(name)) or 0 for name in _CACHE_OF_ANTHROPIC)
+    thoughts = _first(usage, _THOUGHTS_OF_GEMINI)
+    if thoughts is not None:
+        counts["response_tokens"] = (counts["response_tokens"] or 0) + thoughts
     return Usage(**counts)
 
 

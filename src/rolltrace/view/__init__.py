@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rolltrace.view.connection import Connection
     from rolltrace.view.guesses import Guesses
     from rolltrace.view.notebook import Page
-    from rolltrace.view.security import Access, access_for
+    from rolltrace.view.security import Access, access_for, host_name
     from rolltrace.view.server import application
     from rolltrace.view.writes import Writing
 
@@ -37,7 +37,7 @@ _LATER, __getattr__ = load_later(
     {
         "connection": "Connection",
         "guesses": "Guesses",
-        "security": "Access access_for",
+        "security": "Access access_for host_name",
         "server": "application",
         "writes": "Writing",
     },
@@ -54,6 +54,7 @@ __all__ = [
     "application",
     "checked_certificate",
     "checked_root_path",
+    "host_name",
     "is_loopback",
     "listen",
     "serve",

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
+import re
 import socket
 from collections.abc import Iterable
 from http.cookies import CookieError, SimpleCookie
@@ -45,6 +46,10 @@ _LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 _TOKEN_PARAMETER = "token"
 _NEXT_PARAMETER = "next"
 _READS = frozenset({"GET", "HEAD"})
+_HOST = re.compile(
+    r"(?:(?P<name>[A-Za-z0-9._-]+)|\[(?P<ipv6>[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*)\])(?::(?P<port>[0-9]{1,5}))?"
+)
+_MAX_PORT = 65535
 
 
 class Access(NamedTuple):
@@ -61,7 +66,7 @@ class Access(NamedTuple):
 
     def knows(self, host: str) -> bool:
         """Whether the server may be asked for under what a Host header says."""
-        name = _name_of(host)
+        name = host_name(host)
         if name in self.hosts:
             return True
         if self.token is None:
@@ -79,7 +84,7 @@ class Access(NamedTuple):
 def access_for(host: str, port: int, token: str | None, more_hosts: Iterable[str] = ()) -> Access:
     """The access that an address to listen on stands for."""
     proxies = frozenset(name.lower() for name in more_hosts)
-    names = {*_LOOPBACK_NAMES, host.lower(), *(_name_of(name) for name in proxies)}
+    names = {*_LOOPBACK_NAMES, host.lower(), *(host_name(name) for name in proxies)}
     if not is_loopback(host):
         names |= {socket.gethostname().lower(), socket.getfqdn().lower()}
     return Access(token, frozenset(names), f"rolltrace_{port}", proxies)
@@ -120,7 +125,7 @@ class Guard:
         if not self._access.knows(host):
             return _problem(
                 421, "forbidden", f"this server does not answer for the host {host[:100]!r}",
-                f"rolltrace view --allow-host {_name_of(host)[:100]}",
+                f"rolltrace view --allow-host {host_name(host)[:100]}",
             )  # fmt: skip
         site, mode = headers.get("sec-fetch-site", "none"), headers.get("sec-fetch-mode")
         origin = headers.get("origin")
@@ -207,12 +212,15 @@ def _address_of(origin: str) -> str:
         return ""
 
 
-def _name_of(host: str) -> str:
-    """The name in a Host header, without its port."""
-    try:
-        return (urlsplit(f"//{host}").hostname or "").lower()
-    except ValueError:
+def host_name(header: str) -> str:
+    """The name in a Host header, in small letters and without its port; empty if it is not a name and perhaps a port.
+
+    Nothing else is looked for: of `evil.com@127.0.0.1` and `127.0.0.1#evil.com`, readers of URLs name different hosts.
+    """
+    match = _HOST.fullmatch(header)
+    if match is None or int(match["port"] or 0) > _MAX_PORT:
         return ""
+    return (match["name"] or match["ipv6"]).lower()
 
 
 def _problem(status: int, error: str, detail: str, hint: str | None = None) -> Response:

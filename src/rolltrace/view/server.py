@@ -19,7 +19,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 from xxhash import xxh3_64_hexdigest
 
 from rolltrace.errors import FilterError, NotFoundError, QueryError, RolltraceError, StoppedError, StoreError
@@ -179,28 +179,30 @@ class _Server:
         return _static(file, request)
 
     async def _events(self, request: Request) -> Response:
-        if self._streams >= MOST_STREAMS:
-            return _response(_json(503, encoded_struct(Problem("busy", "too many pages wait for live updates"))))
         try:
             home = self._named(request)
         except NotFoundError as fault:
             return _response(_problem(fault))
-        stream = self._updates(home, time.monotonic() + STREAM_SEC)
-        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-        return StreamingResponse(stream, media_type="text/event-stream", headers=headers)
-
-    async def _updates(self, home: Home | None, until: float) -> AsyncIterator[bytes]:
+        if self._streams >= MOST_STREAMS:
+            detail = f"{MOST_STREAMS} pages wait for live updates already; close some of them, or load this one again"
+            busy = _json(503, encoded_struct(Problem("busy", detail)))
+            # Its connection is closed, too: kept open, those of the refused would be too many for other requests.
+            return _response(busy._replace(headers={**busy.headers, "Connection": "close", "Retry-After": "10"}))
         self._streams += 1
-        try:
-            sent, sent_at = "", 0.0
-            while time.monotonic() < until:
-                version, body = await self._live_body(home)
-                if version != sent or time.monotonic() - sent_at >= AT_LEAST_EVERY_SEC:
-                    sent, sent_at = version, time.monotonic()
-                    yield body
-                await asyncio.sleep(EVERY_SEC)
-        finally:
-            self._streams -= 1
+        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+        return _EventStream(self._updates(home), self._stream_ended, headers)
+
+    def _stream_ended(self) -> None:
+        self._streams -= 1
+
+    async def _updates(self, home: Home | None) -> AsyncIterator[bytes]:
+        sent, sent_at, until = "", 0.0, time.monotonic() + STREAM_SEC
+        while time.monotonic() < until:
+            version, body = await self._live_body(home)
+            if version != sent or time.monotonic() - sent_at >= AT_LEAST_EVERY_SEC:
+                sent, sent_at = version, time.monotonic()
+                yield body
+            await asyncio.sleep(EVERY_SEC)
 
     async def _live_body(self, home: Home | None) -> tuple[str, bytes]:
         """The newest event, made once for all pages that wait; and what tells it from the one before."""
@@ -223,6 +225,20 @@ class _Server:
         asked = self._asked(home, (home or self._stores.homes[0]).opened(), None, {})
         version = " ".join(each.store.version() for _, each in asked.every())
         return version.encode() + b"\nevent: live\ndata: " + api.live(asked).body + b"\n\n"
+
+
+class _EventStream(StreamingResponse):
+    """Counted from when it is promised until it is over: if its client left before its first byte, too."""
+
+    def __init__(self, updates: AsyncIterator[bytes], ended: Callable[[], None], headers: dict[str, str]) -> None:
+        super().__init__(updates, media_type="text/event-stream", headers=headers)
+        self._ended = ended
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._ended()
 
 
 async def _never() -> None:

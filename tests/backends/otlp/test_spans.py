@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from rolltrace import rollout_trace_attr, rollout_trace_op
-from rolltrace.backends.otlp.spans import root_and_scores, root_id, spans_of
+from rolltrace._own_spans import root_id
+from rolltrace.backends.otlp.spans import root_and_scores, spans_of
 from rolltrace.backends.otlp.wire import CLIENT, ERROR, OK, SentSpan
 from rolltrace.query import Trajectory
 from rolltrace.testing import rollouts

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rolltrace.backends.otlp.spans import root_id
+from rolltrace._own_spans import root_id
 from tests.background import eventually
 from tests.integrations.runs import Run
 from tests.integrations.servers import MlflowServer

@@ -7,7 +7,7 @@ Three vocabularies side by side: the GenAI semantic conventions (`gen_ai.*`), Op
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from rolltrace.backends.links import view_link
@@ -39,12 +39,14 @@ _LONGEST_FLOAT = 1024
 def coordinates(trajectory: Trajectory) -> dict[str, Value]:
     """Where a trajectory stands; on each of its spans, because most receivers filter spans."""
     where = trajectory.coordinates
+    is_int = isinstance(where.get("sample_index"), int)
     if "sample_index" in where:
         where["sample_index"] = str(where["sample_index"])
     return {
         "rl.project": trajectory.project,
         "rl.experiment": trajectory.experiment,
         **{f"rl.{name}": value for name, value in where.items()},
+        **({"rl.sample_is_int": True} if is_int else {}),
     }
 
 
@@ -94,7 +96,20 @@ def of_trajectory(trajectory: Trajectory) -> dict[str, Value]:
     for score in trajectory.newest_scores.values():
         attributes.update(of_score(score))
     attributes.update(_ending(trajectory.status, trajectory.error))
+    if trajectory.tags:
+        attributes["rl.tags"] = strict_json(dict(trajectory.tags))
+    if trajectory.parent_trajectory_id:
+        attributes["rl.parent_trajectory_id"] = trajectory.parent_trajectory_id
+        attributes["rl.parent_op_id"] = trajectory.parent_op_id or 0
+    if trajectory.is_group:
+        attributes["rl.is_group"] = True
     return attributes
+
+
+def whole_scores(scores: Iterable[Mapping[str, Any]]) -> dict[str, Value]:
+    """Scores with all that is known of them, for `rolltrace collect`."""
+    told = [{name: value for name, value in score.items() if value is not None} for score in scores]
+    return {"rl.scores": strict_json(told)} if told else {}
 
 
 def of_score(score: Mapping[str, Any]) -> dict[str, Value]:

@@ -6,20 +6,23 @@ Nothing is ever changed at a receiver: the same ids are sent again, and it keeps
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.metadata import version
+from typing import NamedTuple
 
 from rolltrace._guard import logger
 from rolltrace.backends.backend import Refused, convert_each
 from rolltrace.backends.otlp.receiver import Receiver, ReceiverSettings, Rejected, TooLarge
 from rolltrace.backends.otlp.spans import root_and_scores, spans_of
-from rolltrace.backends.otlp.wire import resource_spans_bytes, span_bytes
+from rolltrace.backends.otlp.wire import SentSpan, resource_spans_bytes, span_bytes
 from rolltrace.errors import BackendError
 from rolltrace.query import Trajectory
 
 MOST_BYTES = 4 << 20
 """In one request, before compression; receivers commonly take 4 to 20 MiB."""
 _LONGEST_ATTRIBUTE = 64 << 10
+_LONGEST_FOR_ROLLTRACE = 16 << 20
+"""Of `rolltrace collect`, which takes requests of 32 MiB."""
 _LIMIT_VARIABLES = ("OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT", "OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT")
 _MLFLOW_HEADER = "x-mlflow-experiment-id"
 
@@ -33,42 +36,67 @@ class OtlpBackend:
     def __init__(self) -> None:
         settings = ReceiverSettings.read()
         self._receiver = Receiver(settings)
-        self._longest = _longest_attribute()
+        limit = _longest_attribute()
+        self._longest = limit or _LONGEST_ATTRIBUTE
+        self._has_asked = limit is not None
+        """It is known how long attributes may be."""
         self._mlflow = _MLFLOW_HEADER in {name.lower() for name in settings.headers}
         self._most_bytes = MOST_BYTES
 
     def send(self, trajectories: Sequence[Trajectory]) -> Sequence[Refused]:
         """Give all their spans to the receiver."""
         refused: dict[str, str] = {}
-        dropped = self._export(convert_each(trajectories, self._spans, refused))
+        dropped = self._export(trajectories, self._spans, refused)
         if dropped:
             if len(trajectories) > 1:  # which one is not said: the sender then tries them one by one
                 raise Rejected(dropped)
             refused[trajectories[0].trajectory_id] = dropped
         return [Refused(*each) for each in refused.items()]
 
-    def _spans(self, trajectory: Trajectory) -> list[bytes]:
-        return list(map(span_bytes, spans_of(trajectory, longest=self._longest, mlflow=self._mlflow)))
+    def _spans(self, trajectory: Trajectory) -> _Converted:
+        return _converted(spans_of(trajectory, longest=self._longest, mlflow=self._mlflow))
 
-    def _root_and_scores(self, trajectory: Trajectory) -> list[bytes]:
-        return list(map(span_bytes, root_and_scores(trajectory, longest=self._longest, mlflow=self._mlflow)))
+    def _root_and_scores(self, trajectory: Trajectory) -> _Converted:
+        return _converted(root_and_scores(trajectory, longest=self._longest, mlflow=self._mlflow))
 
     def update(self, trajectories: Sequence[Trajectory]) -> None:
         """Send the late scores as spans, and the roots again, for receivers that replace."""
         refused: dict[str, str] = {}
-        self._export(convert_each(trajectories, self._root_and_scores, refused))
+        self._export(trajectories, self._root_and_scores, refused)
         for trajectory_id, reason in refused.items():
             logger.warning("the late scores of trajectory %s were not sent: %s", trajectory_id, reason)
 
     def close(self) -> None:
         """There is no connection to close."""
 
-    def _export(self, converted: Iterable[tuple[Trajectory, list[bytes]]]) -> str:
+    def _export(
+        self, trajectories: Sequence[Trajectory], convert: Callable[[Trajectory], _Converted], refused: dict[str, str]
+    ) -> str:
         """Send the spans; what the receiver said of those that it dropped."""
         dropped = ""
-        for batch in self._batches((_resource_of(each), span) for each, spans in converted for span in spans):
+        for batch in self._batches(self._whole_spans(trajectories, convert, refused)):
             dropped = self._send(batch) or dropped
         return dropped
+
+    def _whole_spans(
+        self, trajectories: Sequence[Trajectory], convert: Callable[[Trajectory], _Converted], refused: dict[str, str]
+    ) -> Iterator[tuple[Resource, bytes]]:
+        """The spans, with attributes as long as the receiver takes them."""
+        for trajectory, (spans, is_cut) in convert_each(trajectories, convert, refused):
+            if is_cut and not self._has_asked:
+                if self._is_rolltrace():
+                    self._longest = _LONGEST_FOR_ROLLTRACE
+                    spans = convert(trajectory).spans
+                self._has_asked = True
+            for span in spans:
+                yield _resource_of(trajectory), span
+
+    def _is_rolltrace(self) -> bool:
+        """Whether the receiver is `rolltrace collect`, whose answers say so. Any receiver takes an empty request."""
+        try:
+            return self._receiver.export(b"").is_rolltrace
+        except Rejected:
+            return False
 
     def _batches(self, spans: Iterable[tuple[Resource, bytes]]) -> Iterator[list[tuple[Resource, bytes]]]:
         batch: list[tuple[Resource, bytes]] = []
@@ -94,6 +122,17 @@ class OtlpBackend:
         if answer.rejected_spans:
             return f"the receiver dropped {answer.rejected_spans} spans: {answer.message}"
         return ""
+
+
+class _Converted(NamedTuple):
+    spans: list[bytes]
+    is_cut: bool
+    """Some attribute was too long."""
+
+
+def _converted(spans: Iterable[SentSpan]) -> _Converted:
+    spans = list(spans)
+    return _Converted(list(map(span_bytes, spans)), any("rl.cut" in span.attributes for span in spans))
 
 
 def _resource_of(trajectory: Trajectory) -> Resource:
@@ -127,11 +166,11 @@ def _resource(project: str, experiment: str) -> dict[str, str]:
     return resource
 
 
-def _longest_attribute() -> int:
+def _longest_attribute() -> int | None:
     for variable in _LIMIT_VARIABLES:
         if os.environ.get(variable):
             try:
                 return max(int(os.environ[variable]), 1)
             except ValueError:
                 raise BackendError(f"{variable} must be a number of bytes, not {os.environ[variable]!r}") from None
-    return _LONGEST_ATTRIBUTE
+    return None

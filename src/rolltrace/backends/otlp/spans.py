@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import xxhash
-
-from rolltrace.backends.otlp.attributes import coordinates, error_type, of_op, of_score, of_trajectory
+from rolltrace._own_spans import root_id, score_id
+from rolltrace.backends.otlp.attributes import coordinates, error_type, of_op, of_score, of_trajectory, whole_scores
 from rolltrace.backends.otlp.wire import CLIENT, ERROR, INTERNAL, OK, Attributes, Event, Link, SentSpan, Value
 from rolltrace.backends.values import strict_json, word
 from rolltrace.query import Op, Trajectory
@@ -19,8 +18,6 @@ from rolltrace.record import MODEL_KINDS
 
 CUT = "... [cut by rolltrace, {} bytes in all]"
 _ELSEWHERE = ("time_ns", "op_id", "amends")
-_ROOT_BIT, _SCORE_BIT = 1 << 63, 1 << 62
-"""An op's id is below both, so that no root and no score has the id of an op."""
 
 
 def spans_of(trajectory: Trajectory, *, longest: int, mlflow: bool = False) -> Iterator[SentSpan]:
@@ -46,7 +43,8 @@ def root_and_scores(trajectory: Trajectory, *, longest: int, mlflow: bool = Fals
     for score in trajectory.scores:
         if score["time_ns"] > last_ns:
             yield _score(trajectory, score, where, longest)
-    attributes = {**where, **of_trajectory(trajectory)}
+    in_time = [score for score in trajectory.scores if score["time_ns"] <= last_ns]
+    attributes = {**where, **of_trajectory(trajectory), **whole_scores(in_time)}
     if mlflow:
         tags = {**where, "rl.experiment_name": trajectory.experiment}
         attributes.update({f"mlflow.traceTag.{name[3:]}": word(value) for name, value in tags.items()})
@@ -94,8 +92,6 @@ def _ops(
 def _score(trajectory: Trajectory, score: Mapping[str, Any], where: Attributes, longest: int) -> SentSpan:
     """A score that came when the trajectory was over: some receivers never change a span that they have."""
     name, time_ns = str(score["name"]), score["time_ns"]
-    seed = f"{trajectory.trajectory_id} {name} {time_ns}".encode("utf-8", "replace")
-    own = (xxhash.xxh3_64_intdigest(seed) & (_SCORE_BIT - 1)) | _SCORE_BIT
     attributes: dict[str, Value] = {
         "openinference.span.kind": "EVALUATOR",
         "rl.kind": "score",
@@ -111,19 +107,14 @@ def _score(trajectory: Trajectory, score: Mapping[str, Any], where: Attributes, 
         attributes["gen_ai.evaluation.explanation"] = str(score["reason"])
     return SentSpan(
         bytes.fromhex(trajectory.trajectory_id),
-        own.to_bytes(8, "big"),
+        score_id(trajectory.trajectory_id, name, time_ns),
         root_id(trajectory.trajectory_id),
         f"score {name}",
         INTERNAL,
         time_ns,
         time_ns,
-        cut({**where, **attributes, **values}, longest),
+        cut({**where, **attributes, **values, **whole_scores([score])}, longest),
     )
-
-
-def root_id(trajectory_id: str) -> bytes:
-    """The span id of a trajectory's root."""
-    return (int(trajectory_id[:16], 16) | _ROOT_BIT).to_bytes(8, "big")
 
 
 def _op_id(op_id: int) -> bytes:

@@ -9,6 +9,7 @@ import struct
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from rolltrace._own_spans import MARK, MARK_FIELD
 from rolltrace._protobuf import bytes_field, fields, fixed64_field, number_field
 
 Value = str | bool | int | float | Sequence[str]
@@ -86,12 +87,15 @@ class PartialSuccess(NamedTuple):
 
     rejected_spans: int = 0
     message: str = ""
+    is_rolltrace: bool = False
+    """The receiver is `rolltrace collect`."""
 
 
 def read_response(body: bytes) -> PartialSuccess:
     """The answer to a request; what cannot be read says nothing."""
     try:
-        partial = dict(fields(body)).get(1, b"")
+        told = dict(fields(body))
+        partial = told.get(1, b"")
         partial_fields = dict(fields(partial)) if isinstance(partial, bytes) else {}
         rejected, message = partial_fields.get(1, 0), partial_fields.get(2, b"")
     except (IndexError, ValueError):
@@ -99,6 +103,7 @@ def read_response(body: bytes) -> PartialSuccess:
     return PartialSuccess(
         rejected if isinstance(rejected, int) else 0,
         message.decode("utf-8", "replace") if isinstance(message, bytes) else "",
+        told.get(MARK_FIELD) == MARK,
     )
 
 
