@@ -115,8 +115,8 @@ class _WatchedLoader:
             raise AttributeError(name)
         return getattr(self._loader, name)
 
-    @property
-    def __class__(self) -> Any:  # type: ignore[misc]
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
         return type(self._loader)
 
     def exec_module(self, module: ModuleType) -> None:
