@@ -17,6 +17,8 @@ from rolltrace.query import Trajectory
 
 with warnings.catch_warnings():  # much in verl and Ray is deprecated; none of it is ours
     warnings.simplefilter("ignore")
+    import transfer_queue
+
     from . import parts
     from . import rig as rig_module
     from .rig import Rig
@@ -36,6 +38,15 @@ def rig(store_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     folder = tmp_path_factory.mktemp("rig")
     with session(folder, store_folder, parts, rig_module):
         yield Rig(folder, make_model(folder / "model"))
+
+
+@pytest.fixture
+def queue(rig: Rig, experiment: str) -> Iterator[Any]:
+    """That of the v1 trainer."""
+    one = "transfer_queue.backend.SimpleStorage.num_data_storage_units=1"  # each takes a CPU of Ray's
+    transfer_queue.init(rig.config(experiment, one).transfer_queue)
+    yield transfer_queue
+    transfer_queue.close()
 
 
 @pytest.fixture

@@ -10,8 +10,6 @@ import functools
 import inspect
 from typing import Any
 
-import xxhash
-
 import rolltrace
 from rolltrace._guard import caught
 from rolltrace.integrations.verl.batch import CARRIED, ROW, deciding, telling
@@ -35,11 +33,6 @@ def change(module: Any) -> None:
     for owner, name, changed in changes:
         setattr(owner, name, changed)
     follow_subclasses(module.AgentLoopBase, "run")  # that of SingleTurnAgentLoop has no decorator in verl 0.7.1
-
-
-def session_id(uid: Any, session: Any) -> bytes:
-    """The id of a trajectory of the v1 trainer: workers and trainer both know the prompt's uid and the session."""
-    return xxhash.xxh3_128_digest(f"verl:{uid}_{session}".encode())
 
 
 def _is_async(func: Any) -> bool:
@@ -76,7 +69,6 @@ def _describe(
         coordinates = dict(trajectory)
         about.tags = {tag: str(kwargs[name]) for name, tag in _TAGS.items() if kwargs.get(name) is not None}
         if of_queue and "session_id" in kwargs and "uid" in kwargs:
-            about.trajectory_id = session_id(kwargs["uid"], kwargs["session_id"])
             coordinates["rollout_n"] = kwargs["session_id"]
             about.left_out_if_failed = None if coordinates.get("validate") else "the rollout failed"
             trace = {"trace": True}  # the v1 trainer of verl 0.9.1 has no tracing of its own, and always says False

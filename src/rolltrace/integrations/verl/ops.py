@@ -30,7 +30,6 @@ BACKEND = "rolltrace"
 class Rollout:
     """What is known of a rollout before it begins, besides what verl says of it."""
 
-    trajectory_id: bytes | None = None
     tags: dict[str, Any] = field(default_factory=dict)
     trajectory: rolltrace.TrajectoryHandle | None = None
     """Its handle, once it has begun."""
@@ -172,10 +171,7 @@ def _attr(verls_attr: Any) -> Any:
 
 def _trajectory(arguments: dict[str, Any], about: Rollout | None) -> rolltrace.rollout_trace_attr:
     arguments["trace"] = arguments.get("trace", True) and _is_chosen(arguments)
-    entry = rolltrace.rollout_trace_attr(**arguments, **({} if about is None else about.tags))
-    if about is not None:
-        entry.trajectory_id = about.trajectory_id
-    return entry
+    return rolltrace.rollout_trace_attr(**arguments, **({} if about is None else about.tags))
 
 
 def _is_chosen(arguments: dict[str, Any]) -> bool:

@@ -17,6 +17,7 @@ from rolltrace.capture import scope
 from rolltrace.errors import RolltraceError
 from rolltrace.integrations.verl.batch import CARRIED
 from rolltrace.integrations.verl.ops import names_of, turn_on
+from rolltrace.integrations.verl.tools import follow_subclasses
 
 Ids = list["str | None"]
 """Which trajectory each row of a batch belongs to; None for a row that is not traced."""
@@ -24,11 +25,14 @@ Ids = list["str | None"]
 ids_of_batch: ContextVar[Ids | None] = ContextVar("rolltrace_verl_ids", default=None)
 """Those of the batch whose reward is being computed, if the batch itself does not say."""
 _trainer: weakref.ref[Any] | None = None
+_awaiting_update: dict[str, None] = {}
+"""The rollouts whose advantages were computed, until the actor has been updated with them."""
 
 
 def change_ray_trainer(module: Any) -> None:
     """Change `verl.trainer.ppo.ray_trainer`."""
     start_with(module.RayPPOTrainer)
+    follow_updates(module.RayPPOTrainer)
     module.compute_advantage = _scoring(module.compute_advantage)
 
 
@@ -65,6 +69,38 @@ def start_with(trainer: Any) -> None:
 
     trainer.__init__ = init
     trainer.__init_subclass__ = classmethod(init_subclass)
+
+
+def follow_updates(trainer: Any) -> None:
+    """Rollouts are trained when the actor was updated with them, or during its warm-up the critic."""
+    follow_subclasses(trainer, "_update_actor", functools.partial(_noting_trained, by_critic=False))
+    follow_subclasses(trainer, "_update_critic", functools.partial(_noting_trained, by_critic=True))
+
+
+def _noting_trained(update: Any, *, by_critic: bool) -> Any:
+    @functools.wraps(update)
+    def noting(self: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            result = update(self, *args, **kwargs)
+        except BaseException:
+            _awaiting_update.clear()
+            raise
+        if _awaiting_update and (not by_critic or _is_warming_up(self)):
+            try:
+                _score_trained(self, "critic warm-up: only the critic" if by_critic else None)
+            except Exception:
+                caught("verl fate")
+        return result
+
+    return noting
+
+
+def _score_trained(trainer: Any, reason: str | None) -> None:
+    # That of a fully asynchronous trainer counts updates of which several make one version of the weights.
+    version = getattr(trainer, "current_param_version", None)
+    step = trainer.global_steps if version is None else version + 1
+    while _awaiting_update:
+        rolltrace.score(_awaiting_update.popitem()[0], "fate", "trained", reason=reason, trained_step=step)
 
 
 def _starting(init: Any) -> Any:
@@ -161,7 +197,7 @@ def score_rewards(ids: Ids, data: Any, column: str) -> None:
 
 
 def score_advantages(ids: Ids, data: Any) -> None:
-    """The mean over all tokens that are trained on, in all rows of a trajectory; and so that they are."""
+    """The mean over all tokens that are trained on, in all rows of a trajectory; they await the update."""
     mask = data.batch["response_mask"]
     sums = data.batch["advantages"].masked_fill(mask == 0, 0).sum(-1).tolist()
     totals: dict[str, tuple[float, float]] = {}
@@ -169,19 +205,17 @@ def score_advantages(ids: Ids, data: Any) -> None:
         if each:
             total, count = totals.get(each, (0, 0))
             totals[each] = total + more, count + tokens
-    why = "critic warm-up: only the critic" if _is_warming_up() else None
     for each, (total, count) in totals.items():
         if count:
             rolltrace.score(each, "advantage", total / count)
-            rolltrace.score(each, "fate", "trained", reason=why)
+            _awaiting_update[each] = None
         else:
             rolltrace.score(each, "fate", "filtered", reason="no token is left to train on, as rollout correction does")
 
 
-def _is_warming_up() -> bool:
+def _is_warming_up(trainer: Any) -> bool:
     """Whether the actor is not trained in this step, as verl decides it."""
-    trainer = None if _trainer is None else _trainer()
     try:
-        return trainer is not None and bool(trainer.config.trainer.critic_warmup > trainer.global_steps)
-    except Exception:  # a trainer of somebody else's, perhaps before its first step
+        return bool(trainer.config.trainer.critic_warmup > trainer.global_steps)
+    except Exception:  # a trainer of somebody else's
         return False

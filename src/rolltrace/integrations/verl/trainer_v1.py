@@ -15,9 +15,8 @@ from typing import Any, NamedTuple
 import rolltrace
 from rolltrace._guard import caught
 from rolltrace.capture import scope
-from rolltrace.integrations.verl.agent_loop import session_id
 from rolltrace.integrations.verl.batch import CARRIED
-from rolltrace.integrations.verl.trainer import Ids, ids_of_batch, score_advantages, start_with
+from rolltrace.integrations.verl.trainer import Ids, follow_updates, ids_of_batch, score_advantages, start_with
 
 TRAIN = "train"
 """The partition of the queue with the rollouts to train on; the other one is for validation."""
@@ -44,6 +43,7 @@ def parse(key: str) -> Key:
 def change_trainer(module: Any) -> None:
     """Change `verl.trainer.ppo.v1.trainer_base`."""
     start_with(module.PPOTrainer)
+    follow_updates(module.PPOTrainer)
     compute_reward = module.PPOTrainer._compute_reward_colocate
 
     @functools.wraps(compute_reward)
@@ -100,13 +100,12 @@ def change_replay_buffer(module: Any) -> None:
 
 
 def ids_of(keys: list[str], partition: str) -> Ids:
-    """The trajectories of these rows. If not all are traced, the queue says which are."""
-    parsed = [None if _PADDING.fullmatch(key.uid) else key for key in map(parse, keys)]
-    recorder = scope.recorder
-    if recorder is None or recorder.settings.max_samples_per_step_per_worker is None:
-        return [None if key is None else session_id(key.uid, key.session).hex() for key in parsed]
-    carried_ids = _carried([name for name, key in zip(keys, parsed) if key is not None], partition)
-    return [carried_ids.get(name) for name in keys]
+    """The trajectories of these rows.
+
+    The queue says it: after a resume it has rollouts of the run before, and others have begun again with the same keys.
+    """
+    carried_ids = _carried([key for key in keys if not _PADDING.fullmatch(parse(key).uid)], partition)
+    return [carried_ids.get(key) for key in keys]
 
 
 def _carried(keys: list[str], partition: str) -> dict[str, str | None]:
