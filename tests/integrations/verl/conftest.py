@@ -19,7 +19,7 @@ with warnings.catch_warnings():  # much in verl and Ray is deprecated; none of i
     warnings.simplefilter("ignore")
     import transfer_queue
 
-    from . import parts
+    from . import parts, stand_ins
     from . import rig as rig_module
     from .rig import Rig
     from .session import (  # noqa: F401  (pytest looks for hooks and fixtures here)
@@ -36,7 +36,7 @@ with warnings.catch_warnings():  # much in verl and Ray is deprecated; none of i
 @pytest.fixture(scope="session")
 def rig(store_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
     folder = tmp_path_factory.mktemp("rig")
-    with session(folder, store_folder, parts, rig_module):
+    with session(folder, store_folder, parts, rig_module, stand_ins):
         yield Rig(folder, make_model(folder / "model"))
 
 

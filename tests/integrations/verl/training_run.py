@@ -173,7 +173,7 @@ class Done:
             patch.setattr(reward_loop, "RewardModelManager", RewardModel)
             patch.setattr(trainer_base, "RayWorkerGroup", engines)
             if engines is Here:
-                patch.setattr(LLMServerManager, "_init_global_load_balancer", _known_balancer)
+                patch.setattr(LLMServerManager, "_init_global_load_balancer", known_balancer)
             RolloutTraceConfig.reset()
             self.trainer = fit_v1(config) if config.trainer.use_v1 else fit(config, engines)
             RolloutTraceConfig.reset()
@@ -187,7 +187,7 @@ class Done:
         return lines_of(self.folder / "val" / f"{step}.jsonl")
 
 
-async def _known_balancer(self: Any) -> None:
+async def known_balancer(self: Any) -> None:
     self.global_load_balancer = Replica.balancer
 
 
