@@ -27,14 +27,14 @@ from .training_config import training_keys
 from .training_run import lines_of
 
 N = 4
-BATCH = 3
+BATCH = 4
 RUNS = nightly(3, 2)
 STEPS = 2 * RUNS + 1
 PACKAGE = "parts_of_verl_tests"
 
 
 class Resumed:
-    """A training whose runs are killed right after a checkpoint, each but the last; a third of its prompts is held."""
+    """A training whose runs but the last are killed after a checkpoint; one prompt of each batch is held."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.store_folder = folder, folder / "store"
@@ -43,7 +43,7 @@ class Resumed:
         write_tools(folder)
         (folder / PACKAGE).symlink_to(Path(__file__).parent)  # under a name that no package has which is installed
         model = make_model(folder / "model")
-        questions = [f"add {number}{' held' * (number % 3 == 1)}" for number in range(BATCH * (STEPS + 4))]
+        questions = [f"add {number}{' held' * (number % BATCH == 1)}" for number in range(BATCH * (STEPS + 4))]
         self._keys = [
             *keys_of(model, "resumed", *keys_with_tools(folder, "rolltrace")),
             *training_keys(model, folder, questions),
@@ -76,7 +76,7 @@ class Resumed:
         given = {
             FOLDER: str(self.folder),
             WHICH: str(which),
-            "PYTHONPATH": str(self.folder),
+            "PYTHONPATH": os.pathsep.join(filter(None, [str(self.folder), os.environ.get("PYTHONPATH")])),
             "ROLLTRACE_STORE": str(self.store_folder),
             "ROLLTRACE_DRAIN": "off",
             "ROLLTRACE_STRICT": "1",
@@ -86,9 +86,9 @@ class Resumed:
         log = self.folder / f"run-{which}.log"
         with tempfile.TemporaryDirectory(prefix="ray") as sockets, log.open("w") as output:
             words.append(f"+ray_kwargs.ray_init._temp_dir={sockets}")
-            training = subprocess.Popen(
-                words, env={**os.environ, **given}, cwd=self.folder, stdout=output, stderr=output
-            )
+            environment = {**os.environ, **given}
+            environment.pop("ROLLTRACE_RUN", None)  # each is a Ray job of its own
+            training = subprocess.Popen(words, env=environment, cwd=self.folder, stdout=output, stderr=output)
             try:
                 if until is None:
                     assert training.wait(timeout=400) == 0, log.read_text()[-5000:]
@@ -157,12 +157,12 @@ def test_every_attempt_is_a_trajectory_with_what_happened_in_it(
     attempts = resumed.attempts
     again = Counter((uid, session) for _, uid, session in attempts)
     assert max(again.values()) == RUNS  # prompts in flight were issued once more, with the same uid
-    assert len(attempts) >= nightly(120, 80)
+    assert len(attempts) >= 120
     assert recorded_attempts.keys() == attempts.keys()
     for key, response in attempts.items():
         found = recorded_attempts[key]
         if response is None:
-            assert found.status == "crashed"
+            assert found.status == "interrupted"
             assert found.turns <= 2
             assert found.reward is None
         else:
