@@ -23,6 +23,7 @@ _ADVICE = {
     "after_shutdown": "call rolltrace.shutdown() after the last rollout",
     "refused_score": "a reward that is not a number, or a score without a target: the program's warnings name the "
     "lines; ROLLTRACE_STRICT=1 stops there",
+    "untraced_rollout": "they were made by an agent loop manager of your own; see: rolltrace docs verl",
     "unreadable": "see: rolltrace ls --where \"flag = 'unreadable'\"; the records are in the store's folder unreadable",
 }
 

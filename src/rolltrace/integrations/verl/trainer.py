@@ -6,6 +6,7 @@ The trainer knows our trajectories by the id that came with the batch. The v1 tr
 from __future__ import annotations
 
 import functools
+import sys
 import weakref
 from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
@@ -15,15 +16,18 @@ import rolltrace
 from rolltrace._guard import caught
 from rolltrace.capture import scope
 from rolltrace.errors import RolltraceError
+from rolltrace.integrations.verl import status
 from rolltrace.integrations.verl.batch import CARRIED
-from rolltrace.integrations.verl.ops import names_of, turn_on
+from rolltrace.integrations.verl.ops import asked_backend, names_of, turn_on
 from rolltrace.integrations.verl.tools import follow_subclasses
 
+UNTRACED = "untraced_rollout"
+"""The reason of a loss: a rollout that was not made by a worker of verl's."""
 Ids = list["str | None"]
 """Which trajectory each row of a batch belongs to; None for a row that is not traced."""
 
 ids_of_batch: ContextVar[Ids | None] = ContextVar("rolltrace_verl_ids", default=None)
-"""Those of the batch whose reward is being computed, if the batch itself does not say."""
+"""Those of the batch whose reward or advantage is being computed, if the batch itself does not say."""
 _trainer: weakref.ref[Any] | None = None
 _awaiting_update: dict[str, None] = {}
 """The rollouts whose advantages were computed, until the actor has been updated with them."""
@@ -32,6 +36,7 @@ _awaiting_update: dict[str, None] = {}
 def change_ray_trainer(module: Any) -> None:
     """Change `verl.trainer.ppo.ray_trainer`."""
     start_with(module.RayPPOTrainer)
+    follow_subclasses(module.RayPPOTrainer, "fit", looking_at_manager)
     follow_updates(module.RayPPOTrainer)
     module.compute_advantage = _scoring(module.compute_advantage)
 
@@ -69,6 +74,42 @@ def start_with(trainer: Any) -> None:
 
     trainer.__init__ = init
     trainer.__init_subclass__ = classmethod(init_subclass)
+
+
+def looking_at_manager(fit: Any) -> Any:
+    """`fit` of a trainer, before which is said whether its rollouts are traced."""
+
+    @functools.wraps(fit)
+    def looking(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if scope.recorder is not None:
+            try:
+                of_trainer = getattr(self, "async_rollout_manager", None)
+                manager = args[0] if args else kwargs.get("agent_loop_manager", of_trainer)
+                if manager is not None and not _has_verls_workers(manager):
+                    status.warn_untraced(f"{type(manager).__module__}.{type(manager).__qualname__}")
+            except Exception:
+                caught("verl manager")
+        return fit(self, *args, **kwargs)
+
+    return looking
+
+
+def _has_verls_workers(manager: Any) -> bool:
+    module = sys.modules.get("verl.experimental.agent_loop.agent_loop")
+    if module is None or not isinstance(manager, module.AgentLoopManager):
+        return False
+    workers = getattr(manager, "agent_loop_workers_class", None)
+    of_actor = getattr(getattr(workers, "__ray_metadata__", None), "modified_class", workers)
+    return not isinstance(of_actor, type) or issubclass(of_actor, module.AgentLoopWorker)
+
+
+def lose_untraced(count: int) -> None:
+    """Count rollouts that came from elsewhere than verl's workers."""
+    recorder = scope.recorder
+    if count and recorder is not None:
+        trainer = None if _trainer is None else _trainer()
+        recorder.sink.lose(UNTRACED, getattr(trainer, "global_steps", None), count)
+        status.warn_untraced()
 
 
 def follow_updates(trainer: Any) -> None:
@@ -129,7 +170,7 @@ def start(config: Any) -> None:
     """
     try:
         trace = config.actor_rollout_ref.rollout.trace
-        names = names_of(trace.get("backend"))
+        names = names_of(asked_backend(trace.get("backend")))
         if names is not None:
             limit = trace.get("max_samples_per_step_per_worker")
             turn_on(names, trace.get("project_name"), trace.get("experiment_name"), trace.get("token2text"), limit)
@@ -143,6 +184,11 @@ def _scoring(compute_advantage: Any) -> Any:
     @functools.wraps(compute_advantage)
     def scoring(data: Any, *args: Any, **kwargs: Any) -> Any:
         before = _carried(data)
+        if not before and ids_of_batch.get() is None:
+            try:
+                lose_untraced(len(data))
+            except Exception:
+                caught("verl rollout")
         if before:
             try:  # a trainer of somebody else's may have computed the reward in its own way
                 late = [None if each.get("rewarded") else each.get("id") for each in before]
