@@ -81,6 +81,17 @@ def test_a_row_that_is_drawn_twice_counts_once_and_one_that_is_not_drawn_is_filt
     assert (second.reward, second.fate) == (0.75, "trained")
 
 
+def test_rollouts_that_no_worker_of_verls_has_made_are_counted(rig: Rig, experiment: str) -> None:
+    batch = batch_of(["a", "b"])
+    output = rig.in_process(rig.config(experiment), batch)
+    assert rolltrace.stats().losses == {}
+    with_advantages(output, batch, [0.25, 0.75])
+    assert rolltrace.stats().losses == {}
+    del output.non_tensor_batch["rolltrace"]  # as those of a manager of one's own
+    with_advantages(output, batch, [0.25, 0.75])
+    assert sum(rolltrace.stats().losses["untraced_rollout"].values()) == 2
+
+
 def test_the_trainer_turns_tracing_on_by_its_config(rig: Rig, experiment: str) -> None:
     trainer.start(rig.config(experiment, backend="null"))
     assert rolltrace.RolloutTraceConfig.get_instance().backend is None
