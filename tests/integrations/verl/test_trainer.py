@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from typing import Any
 
@@ -11,6 +12,7 @@ import torch
 from omegaconf import OmegaConf
 from tensordict import TensorDict
 from verl import DataProto
+from verl.experimental.agent_loop.agent_loop import AgentLoopWorker
 from verl.trainer.ppo import ray_trainer
 from verl.trainer.ppo.core_algos import AdvantageEstimator
 from verl.trainer.ppo.v1 import replay_buffer
@@ -81,10 +83,27 @@ def test_a_row_that_is_drawn_twice_counts_once_and_one_that_is_not_drawn_is_filt
     assert (second.reward, second.fate) == (0.75, "trained")
 
 
+def test_a_worker_that_computes_rewards_in_its_own_way_is_known_to_the_trainer(
+    rig: Rig, experiment: str, recorded: Any
+) -> None:
+    class Own(AgentLoopWorker):
+        async def _compute_score(self, outputs: Any, *args: Any, **kwargs: Any) -> None:
+            for output in outputs if isinstance(outputs, list) else [outputs]:
+                output.reward_score = 0.5
+
+    async def roll_out() -> DataProto:
+        config = rig.config(experiment)
+        return await Own(config, rig.client(config), None, [rig.judge]).generate_sequences(batch)
+
+    batch = batch_of(["a", "b"])
+    with_advantages(asyncio.run(roll_out()), batch, [0.25, 0.75])
+    assert [each.reward for each in recorded()] == [0.25, 0.75]
+
+
 def test_rollouts_that_no_worker_of_verls_has_made_are_counted(rig: Rig, experiment: str) -> None:
     batch = batch_of(["a", "b"])
     output = rig.in_process(rig.config(experiment), batch)
-    assert rolltrace.stats().losses == {}
+    trainer.start(rig.config(experiment))
     with_advantages(output, batch, [0.25, 0.75])
     assert rolltrace.stats().losses == {}
     del output.non_tensor_batch["rolltrace"]  # as those of a manager of one's own

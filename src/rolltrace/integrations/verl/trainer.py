@@ -29,6 +29,8 @@ Ids = list["str | None"]
 ids_of_batch: ContextVar[Ids | None] = ContextVar("rolltrace_verl_ids", default=None)
 """Those of the batch whose reward or advantage is being computed, if the batch itself does not say."""
 _trainer: weakref.ref[Any] | None = None
+_is_asked = False
+"""Whether the trainer's config asks for us."""
 _awaiting_update: dict[str, None] = {}
 """The rollouts whose advantages were computed, until the actor has been updated with them."""
 
@@ -81,7 +83,7 @@ def looking_at_manager(fit: Any) -> Any:
 
     @functools.wraps(fit)
     def looking(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if scope.recorder is not None:
+        if scope.recorder is not None and _is_asked:
             try:
                 of_trainer = getattr(self, "async_rollout_manager", None)
                 manager = args[0] if args else kwargs.get("agent_loop_manager", of_trainer)
@@ -106,7 +108,7 @@ def _has_verls_workers(manager: Any) -> bool:
 def lose_untraced(count: int) -> None:
     """Count rollouts that came from elsewhere than verl's workers."""
     recorder = scope.recorder
-    if count and recorder is not None:
+    if count and recorder is not None and _is_asked:
         trainer = None if _trainer is None else _trainer()
         recorder.sink.lose(UNTRACED, getattr(trainer, "global_steps", None), count)
         status.warn_untraced()
@@ -168,9 +170,11 @@ def start(config: Any) -> None:
     Raises:
         RolltraceError: it says so, in a way that cannot work; better now than in a worker an hour later.
     """
+    global _is_asked
     try:
         trace = config.actor_rollout_ref.rollout.trace
         names = names_of(asked_backend(trace.get("backend")))
+        _is_asked = names is not None
         if names is not None:
             limit = trace.get("max_samples_per_step_per_worker")
             turn_on(names, trace.get("project_name"), trace.get("experiment_name"), trace.get("token2text"), limit)
