@@ -186,6 +186,20 @@ def test_a_sitecustomize_of_the_users_own_is_loaded(tmp_path: Path) -> None:
     assert traced.stdout == f"mine\nmine\n{tmp_path / 'sitecustomize.py'}\n"  # once by the command itself
 
 
+def test_import_hooks_of_the_program_run_once_beside_ours(tmp_path: Path) -> None:
+    pytest.importorskip("wrapt")
+    (tmp_path / "hooks.py").write_text(
+        "import wrapt\n"
+        "seen = []\n"
+        "for name in ('openai', 'openai._base_client'):\n"
+        "    wrapt.register_post_import_hook(lambda module: seen.append(module.__name__), name)\n"
+        "import openai\n"
+        "print(sorted(seen))\n"
+    )
+    done = run(tmp_path, "hooks.py")
+    assert (done.returncode, done.stdout) == (0, "['openai', 'openai._base_client']\n"), done.stderr
+
+
 def test_a_python_without_rolltrace_runs_as_ever(tmp_path: Path) -> None:
     bare: Any = getattr(sys, "_base_executable", sys.executable)
     program = "import sys; print('rolltrace' in sys.modules)"

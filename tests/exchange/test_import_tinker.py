@@ -126,12 +126,28 @@ def test_a_number_that_somebody_formatted_is_flagged_and_costs_no_trajectory(tmp
     assert trajectory.tags["total_reward"] == "50%"
 
 
+def test_a_number_with_more_digits_than_python_writes_is_flagged_as_when_it_is_traced(
+    tmp_path: Path, into: Importer
+) -> None:
+    step = {**SUMMARY["steps"][0], "reward": "1.000", "metrics": {"valid": "0.50", "turn": "1e-05"}}
+    line = {**SUMMARY, "total_reward": "1.500", "steps": [step]}
+    assert into("tinker", write(tmp_path / "x.jsonl", [line])) == ImportReport(1, 0, 0)
+    (row,) = into.store.trajectories().rows()
+    assert (row["reward"], row["flags"]) == (None, ["number_as_text"])
+    trajectory = into.store.trajectory(row["trajectory_id"])
+    assert trajectory.transitions[0]["reward"] is None
+    assert trajectory.transitions[0]["fields"]["metrics"] == {"valid": "0.50", "turn": 1e-05}
+    assert [each["detail"] for each in trajectory.findings] == [
+        {"reward": "1.000", "metrics.valid": "0.50"}, {"total_reward": "1.500"},
+    ]  # fmt: skip
+
+
 def test_tinker_evaluations_of_one_iteration_stay_apart(tmp_path: Path, into: Importer) -> None:
     lines = [{**SUMMARY, "split": split} for split in ("train", "eval/gsm8k", "eval/math")]
     into("tinker", write(tmp_path / "x.jsonl", lines))
     rows = into.store.trajectories().rows()
     assert [(row["sample_index"], row["validate"]) for row in rows] == [
-        (5, False), ("eval/gsm8k/5", True), ("eval/math/5", True),
+        (5, False), ("gsm8k/5", True), ("math/5", True),
     ]  # fmt: skip
 
 

@@ -287,6 +287,19 @@ def test_staleness_is_how_far_the_weights_are_behind_the_step(tmp_path: Path) ->
     assert store.trajectory(store.trajectories().rows()[0]["trajectory_id"]).staleness == 2
 
 
+def test_staleness_counts_from_the_step_that_trained_on_it_and_is_never_negative(tmp_path: Path) -> None:
+    start(tmp_path)
+    for sample, step in ((1, 5), (2, 0), (3, 0)):  # the step of an asynchronous rollout may be a batch of the data
+        with rolltrace.rollout_trace_attr(sample, step=step) as rollout:
+            agent("q")  # its model calls say policy versions 3 and 4
+        if sample < 3:
+            rolltrace.score(rollout, "fate", "trained", trained_step=8)
+    rolltrace.shutdown()
+    store = open_store(tmp_path)
+    assert {row["sample_index"]: row["staleness"] for row in store.trajectories()} == {1: 5, 2: 5, 3: None}
+    assert len(store.trajectories(where="staleness >= 5")) == 2
+
+
 @pytest.mark.parametrize("drained", ["all", "all, compacted"])
 def test_pruning_keeps_every_score(tmp_path: Path, drained: str) -> None:
     run = Run(tmp_path, drained)

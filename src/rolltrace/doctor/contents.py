@@ -26,6 +26,7 @@ _ADVICE = {
     "unrecorded_request": "requests that rolltrace proxy passed on in a protocol that it does not know; its log names "
     "their paths",
     "answer_too_large": "answers that rolltrace proxy passed on and did not record; see: rolltrace docs proxy",
+    "untraced_rollout": "they were made by an agent loop manager of your own; see: rolltrace docs verl",
     "unreadable": "see: rolltrace ls --where \"flag = 'unreadable'\"; the records are in the store's folder unreadable",
 }
 

@@ -265,12 +265,13 @@ def _seen(value: Any) -> str:
     return text if len(text) <= 60 else text[:59] + "…"
 
 
-def number_again(value: Any, *, digits: bool = True) -> Any:
+def number_again(value: Any, *, digits: bool = True, formatted: bool = True) -> Any:
     """The number that a text was, or the value itself.
 
     Args:
         value: Whatever a file holds.
         digits: Whether digits alone count: where ids and answers may stand, "42" is as likely text.
+        formatted: Whether one counts that Python would have written in another way, such as "1.000".
     """
     if not isinstance(value, str) or not 0 < len(value) <= _LONGEST_NUMBER:
         return value
@@ -281,14 +282,14 @@ def number_again(value: Any, *, digits: bool = True) -> Any:
     if text in _BOOLS:
         return _BOOLS[text]
     if _DECIMAL.fullmatch(text):
-        return float(text)
+        return float(text) if formatted or wrapped is not None or str(float(text)) == text else value
     return int(text) if digits and _DIGITS.fullmatch(text) else value
 
 
-def numbers_again(value: Any, *, digits: bool = True) -> Any:
+def numbers_again(value: Any, *, digits: bool = True, formatted: bool = True) -> Any:
     """As `number_again`, for all that a dict or a list holds."""
     if isinstance(value, dict):
-        return {key: numbers_again(item, digits=digits) for key, item in value.items()}
+        return {key: numbers_again(item, digits=digits, formatted=formatted) for key, item in value.items()}
     if isinstance(value, list):
-        return [numbers_again(item, digits=digits) for item in value]
-    return number_again(value, digits=digits)
+        return [numbers_again(item, digits=digits, formatted=formatted) for item in value]
+    return number_again(value, digits=digits, formatted=formatted)

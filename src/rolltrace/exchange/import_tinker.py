@@ -3,7 +3,8 @@
 A line tells split, iteration, group and index in it, rewards, metrics, and per step lengths, reward, metrics and logs.
 Each step becomes a transition, and a model call. Where the environment gives a `RolloutTrace`, the step has it as
 `trace`: it becomes the transition's, and its prompt and response the call's; otherwise there is no text. There are no
-tokens. The sample of a split other than train is named `SPLIT/GROUP`: several evaluations may belong to one iteration.
+tokens. The sample of an evaluation is named `EVALUATOR/GROUP`, as when it is traced: several of them may belong to
+one iteration.
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ _COLUMNS = ("reward", "episode_done", "stop_reason", "trace")
 """Fields of a step that become columns of its transition; all others become its fields."""
 _STOP = "stop/"
 """A metric `stop/REASON` of 1 says why an episode ended."""
+_EVALUATION = "eval/"
+"""How the split of an evaluation begins; its evaluator's name follows."""
 _ITERATION = re.compile(r"iteration_(\d+)")
 _SUMMARIES = "*rollout_summaries*.jsonl"
 
@@ -70,7 +73,7 @@ def reader(source: Source) -> LineReader:
         version = record.get("schema_version", _VERSION)
         if version != _VERSION:
             raise Malformed(f"rollout summaries of schema_version {version!r:.60} are not supported, only {_VERSION}")
-        steps, metrics = record.get("steps"), numbers_again(record.get("trajectory_metrics") or {})
+        steps, metrics = record.get("steps"), _numbers(record.get("trajectory_metrics") or {})
         if not isinstance(steps, list) or not all(isinstance(each, dict) for each in steps):
             raise Malformed("steps must be a list of objects")
         if not isinstance(metrics, dict):
@@ -79,20 +82,21 @@ def reader(source: Source) -> LineReader:
             raise Malformed("iteration and group_idx are missing")
         split, group = str(record.get("split", "train")), _whole(record, "group_idx")
         trains = split.startswith("train")
+        sample_index = group if trains else f"{split.removeprefix(_EVALUATION)}/{group}"
         place = place_of(
             source, line,
-            step=_whole(record, "iteration"), sample_index=group if trains else f"{split}/{group}",
+            step=_whole(record, "iteration"), sample_index=sample_index,
             rollout_n=_whole(record, "traj_idx"), validate=source.target.validate or not trains,
         )  # fmt: skip
         at, policy = line.time_ns, _whole(record, "sampling_client_step")
-        rewards = {name: number_again(record.get(name)) for name in ("total_reward", "final_reward")}
+        rewards = {name: _numbers(record.get(name)) for name in ("total_reward", "final_reward")}
         flags = checks.formatted(place, {**rewards, **metrics}, at)
         formatted = {name: rewards.pop(name) for name in list(rewards) if is_formatted(rewards[name])}
         tags = {name: value for name, value in record.items() if name not in _KNOWN} | formatted
         tags.update((name, value) for name, value in metrics.items() if not is_number(value))
         rows = [trajectory_row(place, "tinker", at, at + len(steps), tags)]
         for number, step in enumerate(steps):
-            trace = numbers_again(step.get("trace"), digits=False)
+            trace = numbers_again(step.get("trace"), digits=False, formatted=False)
             values: dict[str, Any] = {
                 "prompt_tokens": _whole(step, "ob_len"),
                 "response_tokens": _whole(step, "ac_len"),
@@ -112,16 +116,21 @@ def reader(source: Source) -> LineReader:
     return read
 
 
+def _numbers(value: Any) -> Any:
+    """Numbers that tinker-cookbook wrote as text, as numbers again. One that somebody formatted stays text."""
+    return numbers_again(value, formatted=False)
+
+
 def _whole(record: dict[str, Any], name: str) -> int | None:
     return whole(number_again(record.get(name)), name)
 
 
 def _transition(step: dict[str, Any], trace: Any, stop_reason: Any) -> dict[str, Any]:
     """The columns of an environment step. A reward that is no number stays among its fields, and is flagged."""
-    reward, done = number_again(step.get("reward")), number_again(step.get("episode_done"))
+    reward, done = _numbers(step.get("reward")), number_again(step.get("episode_done"))
     fields = {name: value for name, value in step.items() if name not in _COLUMNS}
     if "metrics" in fields:
-        fields["metrics"] = numbers_again(fields["metrics"])
+        fields["metrics"] = _numbers(fields["metrics"])
     if reward is not None and not is_number(reward):
         reward, fields["reward"] = None, reward
     return {

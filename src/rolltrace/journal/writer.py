@@ -218,15 +218,15 @@ class JournalWriter:
                     continue
         return total, spare
 
-    def lose(self, reason: str, step: int | None) -> None:
-        """Count a record that never got as far as the journal, such as one over a sampling limit."""
+    def lose(self, reason: str, step: int | None, count: int = 1) -> None:
+        """Count records that never got as far as the journal, such as one over a sampling limit."""
         with self._lock:
             if self._segment is None and not self._closed and not self._busy:
                 try:
                     self._turn_over(self._next_capacity(), time.monotonic())  # losses are kept in a segment's header
                 except OSError:
                     pass
-            self._lose(reason, step)
+            self._lose(reason, step, count=count)
 
     def _lose(self, reason: str, step: int | None, fault: OSError | None = None, *, count: int = 1) -> None:
         label = "" if step is None else str(step)
@@ -346,5 +346,7 @@ def _no_segment(body: bytes, rest: tuple[Payload, ...]) -> bool:
     return False
 
 
-_QUIET_LOSSES = frozenset({"sample_limit", "text_failed", "text_queue", "refused_score", "unrecorded_request"})
+_QUIET_LOSSES = frozenset(
+    {"sample_limit", "text_failed", "text_queue", "refused_score", "unrecorded_request", "untraced_rollout"}
+)
 """Counted and shown, but not worth a warning here: asked for by a setting, or said by whoever lost them."""

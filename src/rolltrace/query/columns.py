@@ -78,8 +78,11 @@ COLUMNS = (
     ),
     _Column("fate_reason", "text", "fate_reason", "why", comparable=False, on_page=False),
     _Column(
-        "staleness", "integer", "every.step - calls.policy_version_min",
-        "step minus the oldest weights that produced its tokens", comparable=False, on_page=False,
+        "staleness", "integer",
+        "CASE WHEN coalesce(trained_step, every.step) >= calls.policy_version_min "
+        "THEN coalesce(trained_step, every.step) - calls.policy_version_min END",
+        "`trained_step`, or `step` if that is not known, minus the oldest weights that produced its tokens",
+        comparable=False, on_page=False,
     ),
     _plain("run", "text", "the training job that wrote it; asking for it shows older runs too"),
     _Column(

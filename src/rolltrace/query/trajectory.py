@@ -68,7 +68,7 @@ class Trajectory:
     """What training did with it: trained, filtered, ..."""
     fate_reason: str | None = None
     staleness: int | None = None
-    """How many versions its oldest weights are behind its step."""
+    """How many versions its oldest weights are behind the step that trained on it, or its own if that is not known."""
     run: str | None = None
     """The training job that wrote it."""
     superseded: bool = False

@@ -41,10 +41,10 @@ class MemorySink:
         self.bytes += len(self.bodies[-1])
         return True
 
-    def lose(self, reason: str, step: int | None) -> None:
+    def lose(self, reason: str, step: int | None, count: int = 1) -> None:
         steps = self.losses.setdefault(reason, {})
         label = "" if step is None else str(step)
-        steps[label] = steps.get(label, 0) + 1
+        steps[label] = steps.get(label, 0) + count
 
     def sync(self) -> bool:
         """There is no disk to wait for."""

@@ -11,10 +11,11 @@ from typing import Any, ClassVar
 import chz
 import tinker
 import torch
-from tinker_cookbook.distillation import train_on_policy
+from tinker_cookbook.distillation import sdft, train_on_policy
 from tinker_cookbook.distillation.datasets import DistillationDatasetConfig, PromptOnlyDataset, TeacherConfig
 from tinker_cookbook.preference.types import PreferenceModel
 from tinker_cookbook.recipes.multiplayer_rl.guess_number.env import GuessNumberEnvGroupBuilder
+from tinker_cookbook.recipes.sdft.datasets import SDFTDataset
 from tinker_cookbook.rl import train
 from tinker_cookbook.rl.preference_envs import PairwisePreferenceGroupBuilder, TournamentPattern
 from tinker_cookbook.rl.problem_env import ProblemGroupBuilder
@@ -55,7 +56,7 @@ class Sampling:
         sequence = SimpleNamespace(
             tokens=tokens, logprobs=[-0.5 - at / 1000 for at in range(len(tokens))], stop_reason="stop"
         )
-        return SimpleNamespace(sequences=[sequence])
+        return SimpleNamespace(sequences=[sequence], topk_prompt_logprobs=None)
 
     async def compute_logprobs_async(self, prompt: Any) -> list[float]:
         return [-1.0 - at / 100 for at in range(prompt.length)]
@@ -71,8 +72,10 @@ class Training:
         self.version = 0
 
     async def forward_backward_async(self, data: Any, **_: Any) -> Done:
-        lengths = [len(datum.loss_fn_inputs["advantages"].data) for datum in data]
+        lengths = [datum.model_input.length for datum in data]
         for datum in data:
+            if "advantages" not in datum.loss_fn_inputs:
+                continue
             sampled = datum.loss_fn_inputs["logprobs"].to_torch() != 0
             self.advantages.append(float(datum.loss_fn_inputs["advantages"].to_torch()[sampled].mean()))
         outputs = [{"logprobs": tinker.TensorData.from_torch(torch.full((length,), -0.5))} for length in lengths]
@@ -212,6 +215,23 @@ def distillation_config(log: str) -> train_on_policy.Config:
         eval_every=1,
         save_every=0,
     )
+
+
+def self_distillation(log: str, topk: int) -> tuple[sdft.Config, SDFTDataset]:
+    """Four questions, in batches of two."""
+    questions = [f"say {number}" for number in range(4)]
+    made = sdft.Config(
+        model_name=MODEL,
+        recipe_name="recipe_sdft",
+        renderer_name="qwen3_instruct",
+        loss_fn="importance_sampling" if topk == 0 else "cross_entropy",
+        topk=topk,
+        max_tokens=64,
+        log_path=log,
+        eval_every=1,
+        save_every=0,
+    )
+    return made, SDFTDataset(questions, [f"{each}!" for each in questions], 2, 2, RENDERER)
 
 
 def config(log: str, mode: str = "sync", *, failures: int = 0, batches: int = 2, **more: Any) -> train.Config:

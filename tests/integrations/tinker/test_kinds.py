@@ -108,6 +108,8 @@ def test_the_parts_of_a_reward_are_raw_numbers(played: dict[str, Played]) -> Non
     }
     assert _trace(played, "message, parse error")["reward_data"] == {"failed_parse_reward": -1.0}
     assert _trace(played, "message, overflow")["reward_data"] == {"context_overflow_reward": -0.1}
+    at_first = _trace(played, "message, overflow at the first observation")
+    assert at_first["reward_data"] == {"context_overflow_reward": -0.1}
 
 
 def test_the_state_of_an_environment_is_that_before_the_step(played: dict[str, Played]) -> None:

@@ -11,16 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tinker_cookbook.distillation import train_on_policy
+from tinker_cookbook.distillation import sdft, train_on_policy
 from tinker_cookbook.rl import train
 
 import rolltrace
+from rolltrace.integrations import tinker
 from rolltrace.integrations.tinker.group import CONSTANT
 from rolltrace.query import Trajectory, open_store
 from tests.draining import drain
 
 from .native import Line, summaries, told_by_store, told_by_summary
-from .service import GROUPS, Training, config, distillation_config
+from .service import GROUPS, Held, Training, config, distillation_config, self_distillation
 from .stand_ins import MODEL
 
 MODES = ("sync", "stream", "async")
@@ -169,6 +170,33 @@ def test_distillation_has_its_signal_after_the_penalty(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("topk", [0, 2])
+def test_self_distillation_is_recorded_with_nothing_but_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, topk: int
+) -> None:
+    monkeypatch.setenv("ROLLTRACE_STORE", str(tmp_path / "store"))
+    monkeypatch.setenv("ROLLTRACE_DRAIN", "off")
+    tinker.install()
+    Training.advantages.clear()
+    settings, dataset = self_distillation(str(tmp_path / "log"), topk)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        asyncio.run(sdft.main(settings, dataset, Held()))
+    rolltrace.shutdown()
+    ran = read(tmp_path / "store", tmp_path / "log")
+    places = [(each.step, each.sample_index, each.rollout_n) for each in ran.training]
+    assert sorted(places) == [(step, sample, number) for step in range(2) for sample in range(2) for number in range(2)]
+    told = {(each.fate, each.trained_step == each.step, each.policy_version_max == each.step) for each in ran.training}
+    assert told == {("trained", True, True)}
+    ours = sorted(each.advantage for each in ran.training if each.advantage is not None)
+    assert ours == pytest.approx(sorted(Training.advantages), abs=1e-5)
+    assert len(ours) == (0 if topk else 8)
+    assert Counter((each.step, each.sample_index) for each in ran.validation) == Counter(
+        (step, f"test/{at}") for step in range(2) for at in range(4)
+    )
+    assert {(each.project, each.experiment) for each in ran.recorded} == {("recipe_sdft", "log")}
+
+
 @pytest.fixture(scope="module")
 def stale(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     return run(tmp_path_factory.mktemp("stale"), "async", max_steps_off_policy=0, batches=4)
@@ -181,6 +209,14 @@ def test_what_was_too_old_to_be_trained_says_so(stale: Ran) -> None:
     reasons = Counter((each.fate_reason or "").split(":")[0] for each in untrained)
     assert reasons["stale"] > 0
     assert set(reasons) <= {"stale", "left over at the end of training"}
+
+
+def test_staleness_is_that_of_the_iteration_which_trained_on_it(stale: Ran, runs: dict[str, Ran]) -> None:
+    for ran in (stale, runs["async"]):
+        for each in ran.training:
+            assert each.staleness is None or each.staleness >= 0
+            if each.fate == "trained":
+                assert each.staleness == each.trained_step - each.policy_version_min
 
 
 def test_a_sample_that_is_drawn_again_goes_on_counting(stale: Ran) -> None:

@@ -17,7 +17,9 @@ from rolltrace.query import Trajectory
 
 with warnings.catch_warnings():  # much in verl and Ray is deprecated; none of it is ours
     warnings.simplefilter("ignore")
-    from . import parts
+    import transfer_queue
+
+    from . import parts, stand_ins
     from . import rig as rig_module
     from .rig import Rig
     from .session import (  # noqa: F401  (pytest looks for hooks and fixtures here)
@@ -34,8 +36,17 @@ with warnings.catch_warnings():  # much in verl and Ray is deprecated; none of i
 @pytest.fixture(scope="session")
 def rig(store_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
     folder = tmp_path_factory.mktemp("rig")
-    with session(folder, store_folder, parts, rig_module):
+    with session(folder, store_folder, parts, rig_module, stand_ins):
         yield Rig(folder, make_model(folder / "model"))
+
+
+@pytest.fixture
+def queue(rig: Rig, experiment: str) -> Iterator[Any]:
+    """That of the v1 trainer."""
+    one = "transfer_queue.backend.SimpleStorage.num_data_storage_units=1"  # each takes a CPU of Ray's
+    transfer_queue.init(rig.config(experiment, one).transfer_queue)
+    yield transfer_queue
+    transfer_queue.close()
 
 
 @pytest.fixture

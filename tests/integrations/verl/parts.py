@@ -82,24 +82,30 @@ class Judge:
 
 def config_of(model: str, experiment: str, *more: str) -> DictConfig:
     """The config of a training run whose rollouts are traced."""
+    return composed(keys_of(model, experiment, *more))
+
+
+def keys_of(model: str, experiment: str, *more: str) -> list[str]:
+    """The same, as one types it."""
+    return [
+        f"actor_rollout_ref.model.path={model}",
+        "+actor_rollout_ref.model.override_config.attn_implementation=eager",
+        "actor_rollout_ref.rollout.name=vllm",
+        "actor_rollout_ref.rollout.prompt_length=1024",
+        "actor_rollout_ref.rollout.response_length=512",
+        "actor_rollout_ref.rollout.calculate_log_probs=True",
+        "actor_rollout_ref.rollout.multi_turn.format=hermes",
+        "actor_rollout_ref.rollout.agent.num_workers=2",
+        "actor_rollout_ref.rollout.trace.token2text=True",
+        "trainer.project_name=maths",
+        f"trainer.experiment_name={experiment}",
+        *more,
+    ]
+
+
+def composed(keys: list[str]) -> DictConfig:
     with initialize_config_module("verl.trainer.config", version_base=None):
-        return compose(
-            "ppo_trainer",
-            overrides=[
-                f"actor_rollout_ref.model.path={model}",
-                "+actor_rollout_ref.model.override_config.attn_implementation=eager",
-                "actor_rollout_ref.rollout.name=vllm",
-                "actor_rollout_ref.rollout.prompt_length=1024",
-                "actor_rollout_ref.rollout.response_length=512",
-                "actor_rollout_ref.rollout.calculate_log_probs=True",
-                "actor_rollout_ref.rollout.multi_turn.format=hermes",
-                "actor_rollout_ref.rollout.agent.num_workers=2",
-                "actor_rollout_ref.rollout.trace.token2text=True",
-                "trainer.project_name=maths",
-                f"trainer.experiment_name={experiment}",
-                *more,
-            ],
-        )
+        return compose("ppo_trainer", overrides=keys)
 
 
 def batch_of(

@@ -59,29 +59,34 @@ class Model(parts.Model):
         return self.output(f"the answer to {question} is 4<|im_end|>")
 
 
+def write_tools(folder: Path) -> None:
+    (folder / "tools.py").write_text(TOOLS)
+    (folder / "look_up_tool.py").write_text(LOOK_UP)
+    (folder / "look_up.yaml").write_text(LOOK_UP_CONFIG)
+
+
+def keys_with_tools(folder: Path, backend: str) -> list[str]:
+    return [
+        f"actor_rollout_ref.rollout.multi_turn.function_tool_path={folder / 'tools.py'}",
+        f"actor_rollout_ref.rollout.multi_turn.tool_config_path={folder / 'look_up.yaml'}",
+        f"actor_rollout_ref.rollout.trace.backend={backend}",
+    ]
+
+
 class Rig:
     """A config, a model server and a reward worker, in one Ray session."""
 
     def __init__(self, folder: Path, model: str) -> None:
         self.model = model
         self.folder = folder
-        (folder / "tools.py").write_text(TOOLS)
-        (folder / "look_up_tool.py").write_text(LOOK_UP)
-        (folder / "look_up.yaml").write_text(LOOK_UP_CONFIG)
+        write_tools(folder)
         self.server = ray.remote(Model).options(num_cpus=0).remote(model)
         self.judge = ray.remote(Judge).options(num_cpus=0).remote()
         balancer = ray.remote(GlobalRequestLoadBalancer).options(num_cpus=0)
         self.balancer = balancer.remote(servers={"one": self.server})
 
     def config(self, experiment: str, *more: str, backend: str = "rolltrace") -> DictConfig:
-        return config_of(
-            self.model,
-            experiment,
-            f"actor_rollout_ref.rollout.multi_turn.function_tool_path={self.folder / 'tools.py'}",
-            f"actor_rollout_ref.rollout.multi_turn.tool_config_path={self.folder / 'look_up.yaml'}",
-            f"actor_rollout_ref.rollout.trace.backend={backend}",
-            *more,
-        )
+        return config_of(self.model, experiment, *keys_with_tools(self.folder, backend), *more)
 
     def client(self, config: DictConfig) -> LLMServerClient:
         return LLMServerClient(config, load_balancer_handle=self.balancer)

@@ -6,13 +6,11 @@ ever. They answer with numbers that depend on the position alone.
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from typing import Any
 
 import ray
 import torch
-from ray import cloudpickle
 from verl.single_controller.base import Worker
 from verl.single_controller.base.decorator import Dispatch, make_nd_compute_dataproto_dispatch_fn, register
 from verl.single_controller.ray import RayResourcePool, ResourcePoolManager
@@ -150,6 +148,10 @@ class Here:
 
     def reset(self) -> None: ...
 
+    def save_checkpoint(self, *args: Any, **kwargs: Any) -> None: ...
+
+    def load_checkpoint(self, *args: Any, **kwargs: Any) -> None: ...
+
     def set_loss_fn(self, loss_fn: Any) -> None: ...
 
     def update_weights(self, **more: Any) -> list[Any]:
@@ -192,11 +194,10 @@ class Pools(ResourcePoolManager):
             )
 
 
-def serve(model: str) -> None:
+def serve(model: str, server: Any = Server) -> None:
     """Start the server, once for all runs, and let it be all replicas; and one who sends requests there."""
-    cloudpickle.register_pickle_by_value(sys.modules[__name__])  # not on the workers' path
     RolloutReplicaRegistry.register("vllm", lambda: Replica)
     if Replica.server is None:
-        Replica.server = ray.remote(Server).options(num_cpus=0).remote(model)
+        Replica.server = ray.remote(server).options(num_cpus=0).remote(model)
         balancer = ray.remote(GlobalRequestLoadBalancer).options(num_cpus=0)
         Replica.balancer = balancer.remote(servers={"replica-0": Replica.server})

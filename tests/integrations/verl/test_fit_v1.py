@@ -13,8 +13,11 @@ import transfer_queue
 from verl.single_controller.ray import RayWorkerGroup
 
 import rolltrace
+from rolltrace.doctor.contents import check_losses
+from rolltrace.integrations.verl import status
 from rolltrace.query import Trajectory
 
+from .own_manager import OwnManager, TracingManager
 from .rig import Rig
 from .stand_ins import serve
 from .training_config import GAE, LATE
@@ -196,3 +199,40 @@ def test_so_does_that_of_a_validation(late: Done, recorded: Any) -> None:
 def test_a_rollout_that_only_the_critic_learns_from_says_so(late: Done, recorded: Any) -> None:
     assert list(late.trained) == [2]
     assert fates(recorded(late.name, 1)) == {("trained", "critic warm-up: only the critic"): 4}
+
+
+@pytest.fixture
+def logged(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> pytest.LogCaptureFixture:
+    monkeypatch.setattr(status, "_warned_untraced", False)
+    return caplog
+
+
+def test_a_manager_that_makes_rollouts_in_its_own_way_is_named_and_its_rollouts_are_counted(
+    rig: Rig, tmp_path: Path, logged: pytest.LogCaptureFixture
+) -> None:
+    (folder := tmp_path / "own").mkdir()
+    run = Done(rig, tmp_path / "store", folder, ["a", "b", "c", "d"], *UNVALIDATED, manager=OwnManager)
+    assert [len(rows) for rows in run.trained.values()] == [2 * N, 2 * N]
+    (said,) = [record.getMessage() for record in logged.records if "are not traced" in record.getMessage()]
+    assert "own_manager.OwnManager" in said
+    store = rolltrace.open(run.store)
+    assert len(store.trajectories()) == 0
+    assert store.unmatched_scores().rows() == []
+    assert [(row["reason"], row["step"], row["count"]) for row in store.losses()] == [
+        ("untraced_rollout", step, 2 * N) for step in (1, 2)
+    ]
+    (finding,) = check_losses(run.store)
+    assert (finding.level, finding.what) == ("problem", "16 records lost: untraced_rollout")
+
+
+def test_one_that_traces_them_itself_gets_what_the_trainer_makes_of_them(
+    rig: Rig, tmp_path: Path, logged: pytest.LogCaptureFixture
+) -> None:
+    (folder := tmp_path / "tracing").mkdir()
+    run = Done(rig, tmp_path / "store", folder, ["a", "b", "c", "d"], *UNVALIDATED, manager=TracingManager)
+    rows = rolltrace.open(run.store).trajectories(order="step, sample_index, rollout_n").rows()
+    trained = [row for step in (1, 2) for row in run.trained[step]]
+    assert [(row["fate"], row["trained_step"]) for row in rows] == [("trained", row["step"]) for row in rows]
+    assert sorted(row["reward"] for row in rows) == sorted(row.reward for row in trained)
+    assert sorted(round(row["advantage"], 5) for row in rows) == sorted(row.advantage for row in trained)
+    assert rolltrace.open(run.store).losses().rows() == []

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import ray
 import torch
-import transfer_queue
 from tensordict import NonTensorData, TensorDict
 from verl import DataProto
 from verl.trainer.ppo.core_algos import AdvantageEstimator
@@ -20,16 +18,9 @@ from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 from rolltrace.integrations.verl import trainer
 
 from .rig import Rig
+from .updates import UpdatingV1
 
 N = 2
-
-
-@pytest.fixture
-def queue(rig: Rig, experiment: str) -> Iterator[Any]:
-    one = "transfer_queue.backend.SimpleStorage.num_data_storage_units=1"  # each takes a CPU of Ray's
-    transfer_queue.init(rig.config(experiment, one).transfer_queue)
-    yield transfer_queue
-    transfer_queue.close()
 
 
 def prompts(questions: list[str]) -> TensorDict:
@@ -81,5 +72,7 @@ def test_rollouts_and_what_the_trainer_makes_of_them(rig: Rig, experiment: str, 
     batch = DataProto.from_dict(columns, {"uid": ["prompt0", "prompt0", "prompt1", "prompt1"]})
     utils.compute_advantage_for_multi_trajectories(batch, keys, adv_estimator=AdvantageEstimator.GRPO)
     assert [each.advantage for each in recorded()] == pytest.approx([0.7071, -0.7071, 0, 0], abs=1e-3)
-    assert {each.fate for each in recorded()} == {"trained"}
+    assert {each.fate for each in recorded()} == {None}  # until the actor is updated
+    UpdatingV1(config)._update_actor(keys, {})
+    assert {(each.fate, each.trained_step) for each in recorded()} == {("trained", 6)}
     assert [each.reward for each in recorded()] == pytest.approx(rewards)

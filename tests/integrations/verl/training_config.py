@@ -59,13 +59,17 @@ LATE = (
 
 def training(rig: Rig, experiment: str, folder: Path, questions: list[str], *more: str) -> DictConfig:
     """The config of two steps over these questions, two in each, with a validation before and after."""
-    (folder / "reward.py").write_text(REWARD)
     (rig.folder / "twice.py").write_text(TWICE)  # a place where the workers look for modules
     (folder / "agents.yaml").write_text("- {name: twice, _target_: twice.Twice}")
+    return rig.config(experiment, *training_keys(rig.model, folder, questions), *more)
+
+
+def training_keys(model: str, folder: Path, questions: list[str]) -> list[str]:
+    """The same, as one types it, for agent loops in `agents.yaml`."""
+    (folder / "reward.py").write_text(REWARD)
     data_set(folder / "train.parquet", questions)
     data_set(folder / "val.parquet", ["add for validation", "look for validation", "hi for validation"])
-    return rig.config(
-        experiment,
+    return [
         f"data.train_files={folder / 'train.parquet'}",
         f"data.val_files={folder / 'val.parquet'}",
         "data.train_batch_size=2",
@@ -79,11 +83,11 @@ def training(rig: Rig, experiment: str, folder: Path, questions: list[str], *mor
         "actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu=1",
         "actor_rollout_ref.rollout.n=4",
         f"actor_rollout_ref.rollout.agent.agent_loop_config_path={folder / 'agents.yaml'}",
-        f"critic.model.path={rig.model}",
+        f"critic.model.path={model}",
         "algorithm.adv_estimator=grpo",
         f"reward.custom_reward_function.path={folder / 'reward.py'}",
         f"reward.reward_manager.module.path={folder / 'reward.py'}",
-        f"reward.reward_model.model_path={rig.model}",
+        f"reward.reward_model.model_path={model}",
         "reward.num_workers=1",
         "trainer.device=cpu",
         "trainer.n_gpus_per_node=2",
@@ -93,8 +97,7 @@ def training(rig: Rig, experiment: str, folder: Path, questions: list[str], *mor
         "trainer.save_freq=-1",
         f"trainer.validation_data_dir={folder / 'val'}",
         "trainer.resume_mode=disable",
-        *more,
-    )
+    ]
 
 
 def data_set(path: Path, questions: list[str]) -> None:

@@ -156,10 +156,18 @@ class Done:
         questions: Two for each of the two steps, or more.
         more: Further keys of the config.
         engines: The worker groups of the engines; with `Here` one process less, too, sends requests to the server.
+        manager: Who makes the rollouts of the v1 trainer.
     """
 
     def __init__(
-        self, rig: Rig, store: Path, folder: Path, questions: list[str], *more: str, engines: Any = Here
+        self,
+        rig: Rig,
+        store: Path,
+        folder: Path,
+        questions: list[str],
+        *more: str,
+        engines: Any = Here,
+        manager: Any = AgentLoopManagerTQ,
     ) -> None:
         self.name, self.folder, self.store = folder.name, folder, store
         config = training(rig, self.name, folder, questions, *more)
@@ -173,9 +181,9 @@ class Done:
             patch.setattr(reward_loop, "RewardModelManager", RewardModel)
             patch.setattr(trainer_base, "RayWorkerGroup", engines)
             if engines is Here:
-                patch.setattr(LLMServerManager, "_init_global_load_balancer", _known_balancer)
+                patch.setattr(LLMServerManager, "_init_global_load_balancer", known_balancer)
             RolloutTraceConfig.reset()
-            self.trainer = fit_v1(config) if config.trainer.use_v1 else fit(config, engines)
+            self.trainer = fit_v1(config, manager) if config.trainer.use_v1 else fit(config, engines)
             RolloutTraceConfig.reset()
         self.trained: dict[int, list[Row]] = self.trainer.trained
 
@@ -187,7 +195,7 @@ class Done:
         return lines_of(self.folder / "val" / f"{step}.jsonl")
 
 
-async def _known_balancer(self: Any) -> None:
+async def known_balancer(self: Any) -> None:
     self.global_load_balancer = Replica.balancer
 
 
@@ -207,12 +215,12 @@ def fit(config: DictConfig, engines: Any) -> Any:
     return trainer
 
 
-def fit_v1(config: DictConfig) -> Any:
+def fit_v1(config: DictConfig, manager_class: Any) -> Any:
     """As `TaskRunnerV1` of `verl.trainer.main_ppo` does it, but the queue is there already, and is left empty."""
     config.transfer_queue.enable = True
     trainer = (ObservedSync if config.trainer.v1.trainer_mode == "sync" else ObservedAsync)(config)
     trainer.init()
-    manager = AgentLoopManagerTQ.create(
+    manager = manager_class.create(
         config=config,
         llm_client=trainer.get_llm_client(),
         teacher_client=trainer.get_teacher_client(),
@@ -230,7 +238,7 @@ def fit_v1(config: DictConfig) -> Any:
 
 def _dismiss(trainer: Any, manager: Any) -> None:
     """Ray keeps actors as long as somebody knows them, and reward workers have names of which there is one each."""
-    workers = [*manager.agent_loop_workers, *trainer.reward_loop_manager.reward_loop_workers]
+    workers = [*getattr(manager, "agent_loop_workers", ()), *trainer.reward_loop_manager.reward_loop_workers]
     for worker in [*workers, *trainer.actor_rollout_wg.workers]:
         ray.kill(worker)
     for pool in trainer.resource_pool_manager.resource_pool_dict.values():

@@ -85,6 +85,17 @@ def test_a_group_that_is_split_over_two_workers_has_each_number_once(manager: An
     assert "rolltrace_row" not in output.non_tensor_batch
 
 
+class Updating(ray_trainer.RayPPOTrainer):
+    """Does nothing but update the actor."""
+
+    def __init__(self, config: Any) -> None:
+        self.config = config
+        self.global_steps = 4
+
+    def _update_actor(self, batch: Any) -> Any:
+        return batch
+
+
 def test_the_trainer_adds_advantage_and_fate(rig: Rig, manager: Any, recorded: Any) -> None:
     with contextlib.suppress(Exception):  # it gets nothing to train with; tracing begins before it sees that
         ray_trainer.RayPPOTrainer(
@@ -99,9 +110,10 @@ def test_the_trainer_adds_advantage_and_fate(rig: Rig, manager: Any, recorded: A
     output.batch["response_mask"][3] = 0  # as rollout correction rejects a sequence
     output.non_tensor_batch["uid"] = batch.non_tensor_batch["uid"]
     ray_trainer.compute_advantage(output, adv_estimator=AdvantageEstimator.GRPO)
+    Updating(rig.config("managed"))._update_actor(output)
     found = recorded("managed", 4)
     assert [each.advantage for each in found[:3]] == pytest.approx([0.7071, -0.7071, 0.0], abs=1e-3)
-    assert [each.fate for each in found] == ["trained", "trained", "trained", "filtered"]
+    assert [(each.fate, each.trained_step) for each in found] == [("trained", 4)] * 3 + [("filtered", None)]
 
 
 def test_a_greedy_baseline_can_be_joined_with_the_rollouts_of_its_prompts(manager: Any, recorded: Any) -> None:

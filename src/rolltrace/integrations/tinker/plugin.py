@@ -18,6 +18,7 @@ from rolltrace.integrations.tinker import (
     messages,
     models,
     rollout,
+    self_distillation,
     status,
     training,
 )
@@ -35,6 +36,7 @@ SEAMS: dict[str, Callable[[Any], None]] = {
     "tinker_cookbook.rl.data_processing": training.change_data,
     "tinker_cookbook.rl.train": training.change_train,
     "tinker_cookbook.distillation.train_on_policy": training.change_distillation,
+    "tinker_cookbook.distillation.sdft": self_distillation.change,
     "tinker_cookbook.recipes.rubric.env": environments.change_rubric,
 }
 """Module of tinker-cookbook -> what is changed there."""

@@ -154,7 +154,11 @@ class Rollout:
         try:
             metrics, logs = dict(first.metrics), dict(first.logs)
             recorded = _Recorded(first.reward, True, metrics, logs, _stop_reason(metrics))
-            self._write(self._parts_of_no_turn(), recorded)
+            parts = self._parts_of_no_turn()
+            reward_data = self._taken("reward_data", self.adapter.reward_data, self.env, first)
+            if reward_data is not None:
+                parts["reward_data"] = reward_data
+            self._write(parts, recorded)
         except Exception:
             caught("tinker step")
 
@@ -322,7 +326,7 @@ def _answer(output: Any) -> dict[str, Any]:
 
 
 class WatchedEnv:
-    """The environment, as the runner sees it: all but two methods are its own."""
+    """The environment, as the runner sees it: all but these methods are its own."""
 
     __slots__ = ("_env", "_rollout")
 
@@ -332,6 +336,12 @@ class WatchedEnv:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._env, name)
+
+    async def initial_observation(self) -> Any:
+        first = await self._env.initial_observation()
+        if not isinstance(first, tuple):
+            self._rollout.overflowed(first)
+        return first
 
     async def step(self, action: Any, **kwargs: Any) -> Any:
         self._rollout.before_step(action)

@@ -33,13 +33,17 @@ turns_on = False
 """Whether a training loop turns tracing on if nobody has decided; set by `install`."""
 
 
+Owners = dict[int, tuple[Any, str]]
+"""Of data to train on: by the id of a datum, the datum and whose it is."""
+
+
 class TrainingRun(Positions):
     """One training loop."""
 
-    def __init__(self, start: int, most_steps_off_policy: int | None) -> None:
+    def __init__(self, start: int | None, most_steps_off_policy: int | None) -> None:
         super().__init__()
         self.next_step = start
-        self._steps = start
+        self._steps = start or 0
         """How many steps were trained, those of earlier runs included."""
         self._most_steps_off_policy = most_steps_off_policy
         self._waiting: dict[int, Any] = {}
@@ -99,8 +103,8 @@ def _numbers_used(group: Any) -> int:
 
 
 current_run: ContextVar[TrainingRun | None] = ContextVar("rolltrace_tinker_run", default=None)
-_owners: ContextVar[dict[int, tuple[Any, str]] | None] = ContextVar("rolltrace_tinker_owners", default=None)
-"""Of the minibatch that is being prepared: by the id of a datum, the datum and whose it is."""
+_owners: ContextVar[Owners | None] = ContextVar("rolltrace_tinker_owners", default=None)
+"""Of the minibatch that is being prepared."""
 
 
 class WatchedDataset:
@@ -163,7 +167,8 @@ def turn_on(config: Any) -> None:
 
 
 @contextmanager
-def _inside(run: TrainingRun, start: int) -> Iterator[None]:
+def inside(run: TrainingRun, start: int | None) -> Iterator[None]:
+    """What is rolled out inside belongs to this run; `start` is the version of clients that are there already."""
     tokens = current_run.set(run), positions.set(run), first_version.set(start)
     try:
         yield
@@ -186,11 +191,11 @@ def _followed(theirs: Any) -> Any:
         mode = getattr(arguments["config"], "async_config", None)
         run = TrainingRun(arguments["start_batch"], None if mode is None else mode.max_steps_off_policy)
         arguments["dataset"] = WatchedDataset(arguments["dataset"], run)
-        with _inside(run, arguments["start_batch"]):
+        with inside(run, arguments["start_batch"]):
             try:
                 return await theirs(*bound.args, **bound.kwargs)
             finally:
-                _guarded(run.ended)
+                guarded(run.ended)
 
     return training
 
@@ -202,10 +207,17 @@ def _versioned(theirs: Any) -> Any:
     async def save_and_get(*args: Any, **kwargs: Any) -> Any:
         result = await theirs(*args, **kwargs)
         if scope.recorder is not None:
-            _guarded(lambda: versions.add(result[0], order.bind(*args, **kwargs).arguments["i_batch"]))
+            guarded(lambda: _note_version(result[0], order.bind(*args, **kwargs).arguments["i_batch"]))
         return result
 
     return save_and_get
+
+
+def _note_version(client: Any, step: int) -> None:
+    versions.add(client, step)
+    run = current_run.get()
+    if run is not None and run.next_step is None:  # one that says only here where it starts
+        run.next_step = step
 
 
 def _produced(theirs: Any) -> Any:
@@ -214,7 +226,7 @@ def _produced(theirs: Any) -> Any:
         theirs(self, *args, **kwargs)
         run = current_run.get()
         if run is not None and scope.recorder is not None:
-            _guarded(lambda: run.produced(self))
+            guarded(lambda: run.produced(self))
 
     return init
 
@@ -228,7 +240,7 @@ def _trained(theirs: Any) -> Any:
         run = current_run.get()
         if run is not None and scope.recorder is not None:
             arguments = order.bind(*args, **kwargs).arguments
-            _guarded(lambda: run.trained(arguments["i_batch"], arguments["trajectory_groups_P"]))
+            guarded(lambda: run.trained(arguments["i_batch"], arguments["trajectory_groups_P"]))
         return result
 
     return train_step
@@ -249,7 +261,7 @@ def _trained_streaming(theirs: Any) -> Any:
         result = await theirs(*bound.args, **bound.kwargs)
         if result is not None:
             step, wrapped = bound.arguments["i_batch"], result[2]
-            _guarded(lambda: run.trained(step, [each.trajectory_group for each in wrapped]))
+            guarded(lambda: run.trained(step, [each.trajectory_group for each in wrapped]))
         return result
 
     return train_step
@@ -258,7 +270,7 @@ def _trained_streaming(theirs: Any) -> Any:
 def _filter(run: TrainingRun, is_wanted: Any, wrapped: Any) -> Any:
     answer = is_wanted(wrapped)
     if not answer and wrapped is not None:
-        _guarded(lambda: run.discard_if_stale(wrapped))
+        guarded(lambda: run.discard_if_stale(wrapped))
     return answer
 
 
@@ -267,7 +279,7 @@ def _removed(theirs: Any) -> Any:
     def remove_constant_reward_groups(trajectory_groups_P: Any) -> Any:
         remaining = theirs(trajectory_groups_P)
         if scope.recorder is not None:
-            _guarded(lambda: _filter_missing(trajectory_groups_P, remaining))
+            guarded(lambda: _filter_missing(trajectory_groups_P, remaining))
         return remaining
 
     return remove_constant_reward_groups
@@ -287,13 +299,14 @@ def _owned(theirs: Any) -> Any:
         result = theirs(trajectory_groups_P, advantages_P)
         owners = _owners.get()
         if owners is not None:
-            _guarded(lambda: _note_owners(owners, trajectory_groups_P, *result))
+            guarded(lambda: note_owners(owners, trajectory_groups_P, *result))
         return result
 
     return assemble_training_data
 
 
-def _note_owners(owners: dict[int, tuple[Any, str]], groups: Any, data: Any, metadata: Any) -> None:
+def note_owners(owners: Owners, groups: Any, data: Any, metadata: Any) -> None:
+    """Whose data these are, as the metadata say."""
     for datum, at in zip(data, metadata):
         mark = groups[at["group_idx"]].trajectories_G[at["traj_idx"]].__dict__.get(MARK)
         if mark and mark["id"]:
@@ -305,19 +318,19 @@ def _scored(theirs: Any) -> Any:
     async def prepare_minibatch(*args: Any, **kwargs: Any) -> Any:
         if scope.recorder is None:
             return await theirs(*args, **kwargs)
-        owners: dict[int, tuple[Any, str]] = {}
+        owners: Owners = {}
         token = _owners.set(owners)
         try:
             result = await theirs(*args, **kwargs)
         finally:
             _owners.reset(token)
-        _guarded(lambda: score_advantages(result[0], owners))
+        guarded(lambda: score_advantages(result[0], owners))
         return result
 
     return prepare_minibatch
 
 
-def score_advantages(data: Iterable[Any], owners: dict[int, tuple[Any, str]]) -> None:
+def score_advantages(data: Iterable[Any], owners: Owners) -> None:
     """The mean over all tokens that are trained on, in all data of a trajectory, as it goes into the loss."""
     totals: dict[str, tuple[float, float]] = {}
     for datum in data:
@@ -334,7 +347,8 @@ def score_advantages(data: Iterable[Any], owners: dict[int, tuple[Any, str]]) ->
             rolltrace.score(trajectory, "advantage", total / count)
 
 
-def _guarded(work: Any) -> None:
+def guarded(work: Any) -> None:
+    """Do something that must not disturb the training."""
     try:
         work()
     except Exception:

@@ -10,8 +10,6 @@ import functools
 import inspect
 from typing import Any
 
-import xxhash
-
 import rolltrace
 from rolltrace._guard import caught
 from rolltrace.integrations.verl.batch import CARRIED, ROW, deciding, telling
@@ -34,12 +32,8 @@ def change(module: Any) -> None:
     ]
     for owner, name, changed in changes:
         setattr(owner, name, changed)
+    follow_subclasses(worker, "_agent_loop_postprocess", _marked)
     follow_subclasses(module.AgentLoopBase, "run")  # that of SingleTurnAgentLoop has no decorator in verl 0.7.1
-
-
-def session_id(uid: Any, session: Any) -> bytes:
-    """The id of a trajectory of the v1 trainer: workers and trainer both know the prompt's uid and the session."""
-    return xxhash.xxh3_128_digest(f"verl:{uid}_{session}".encode())
 
 
 def _is_async(func: Any) -> bool:
@@ -76,7 +70,6 @@ def _describe(
         coordinates = dict(trajectory)
         about.tags = {tag: str(kwargs[name]) for name, tag in _TAGS.items() if kwargs.get(name) is not None}
         if of_queue and "session_id" in kwargs and "uid" in kwargs:
-            about.trajectory_id = session_id(kwargs["uid"], kwargs["session_id"])
             coordinates["rollout_n"] = kwargs["session_id"]
             about.left_out_if_failed = None if coordinates.get("validate") else "the rollout failed"
             trace = {"trace": True}  # the v1 trainer of verl 0.9.1 has no tracing of its own, and always says False
@@ -92,6 +85,35 @@ def _describe(
         return about, trajectory, trace
 
 
+def _marked(postprocess: Any) -> Any:
+    """The trainer learns whose rows these are, also from a worker that computes rewards in its own way."""
+
+    @functools.wraps(postprocess)
+    async def marked(self: Any, one_or_many: Any, *args: Any, **kwargs: Any) -> Any:
+        if is_on():
+            try:
+                _carry(_listed(one_or_many), rewarded=False)
+            except Exception:
+                caught("verl rollout")
+        return await postprocess(self, one_or_many, *args, **kwargs)
+
+    return marked
+
+
+def _listed(one_or_many: Any) -> list[Any]:
+    return one_or_many if isinstance(one_or_many, list) else [one_or_many]
+
+
+def _carry(outputs: list[Any], *, rewarded: bool) -> None:
+    """Of every rollout, traced or not: batches are joined only if they have the same keys."""
+    about = rollout.get()
+    trajectory = None if about is None else about.trajectory
+    traced = trajectory is not None and trajectory.traced
+    carried = {"id": trajectory.id if trajectory is not None and traced else None, "rewarded": rewarded}
+    for output in outputs:
+        output.extra_fields[CARRIED] = dict(carried)
+
+
 def _rewarded(compute_score: Any) -> Any:
     @functools.wraps(compute_score)
     async def rewarded(self: Any, one_or_many: Any, *args: Any, **kwargs: Any) -> None:
@@ -99,8 +121,7 @@ def _rewarded(compute_score: Any) -> Any:
         if not is_on():
             await scoring
             return
-        # verl 0.7.1 gives one, not a list of them.
-        outputs = one_or_many if isinstance(one_or_many, list) else [one_or_many]
+        outputs = _listed(one_or_many)  # verl 0.7.1 gives one
         if getattr(self, "reward_loop_worker_handles", None) is None:
             await scoring
         else:
@@ -125,14 +146,8 @@ def _keep_reward(outputs: Any) -> None:
     try:
         about, last = rollout.get(), outputs[-1]
         trajectory = None if about is None else about.trajectory
-        traced = trajectory is not None and trajectory.traced
         if trajectory is not None and last.reward_score is not None:
             trajectory.reward(last.reward_score, terms=_terms(last))
-        carried = {
-            "id": trajectory.id if trajectory is not None and traced else None,
-            "rewarded": last.reward_score is not None,
-        }
-        for output in outputs:  # of every rollout, traced or not: batches are joined only if they have the same keys
-            output.extra_fields[CARRIED] = dict(carried)
+        _carry(outputs, rewarded=last.reward_score is not None)
     except Exception:
         caught("verl reward")

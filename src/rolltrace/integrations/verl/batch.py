@@ -16,7 +16,7 @@ from typing import Any
 import rolltrace
 from rolltrace._guard import caught
 from rolltrace.capture import rank_of, sample_text, scope
-from rolltrace.integrations.verl.ops import NOTHING, Decision, decision, is_on, names_of
+from rolltrace.integrations.verl.ops import NOTHING, Decision, asked_backend, decision, is_on, names_of
 
 WHOLE = "rolltrace_batch"
 """In the `meta_info` of a batch: `[workers, the sample of each row, which rows the trainer throws away and why]`."""
@@ -80,7 +80,7 @@ def _annotated(manager: Any, prompts: Any) -> Any:
     try:
         columns, rollout = prompts.non_tensor_batch, manager.config.actor_rollout_ref.rollout
         column = group_column(columns)
-        if names_of(rollout.trace.get("backend")) is None or column is None:
+        if names_of(asked_backend(rollout.trace.get("backend"))) is None or column is None:
             return prompts
         import numpy
 

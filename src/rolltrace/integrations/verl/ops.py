@@ -30,7 +30,6 @@ BACKEND = "rolltrace"
 class Rollout:
     """What is known of a rollout before it begins, besides what verl says of it."""
 
-    trajectory_id: bytes | None = None
     tags: dict[str, Any] = field(default_factory=dict)
     trajectory: rolltrace.TrajectoryHandle | None = None
     """Its handle, once it has begun."""
@@ -68,6 +67,11 @@ def names_of(backend: Any) -> tuple[str, ...] | None:
     return names if names and names[0] == BACKEND else None
 
 
+def asked_backend(configured: Any) -> Any:
+    """The backend of a config or, if it has none, that of `rolltrace run`."""
+    return BACKEND if configured is None and is_below_run() else configured
+
+
 def is_on() -> bool:
     """Whether verl was told to trace with us."""
     return scope.recorder is not None and _config is not None and names_of(_config.get_backend()) is not None
@@ -98,8 +102,7 @@ def _change_config(config: Any) -> None:
         bound = order.bind(cls, *args, **kwargs)
         bound.apply_defaults()
         arguments = bound.arguments
-        if arguments["backend"] is None and is_below_run():
-            arguments["backend"] = BACKEND
+        arguments["backend"] = asked_backend(arguments["backend"])
         names = names_of(arguments["backend"])
         if names is not None and not cls.get_instance()._initialized:
             limit = arguments.get("max_samples_per_step_per_worker")
@@ -172,10 +175,7 @@ def _attr(verls_attr: Any) -> Any:
 
 def _trajectory(arguments: dict[str, Any], about: Rollout | None) -> rolltrace.rollout_trace_attr:
     arguments["trace"] = arguments.get("trace", True) and _is_chosen(arguments)
-    entry = rolltrace.rollout_trace_attr(**arguments, **({} if about is None else about.tags))
-    if about is not None:
-        entry.trajectory_id = about.trajectory_id
-    return entry
+    return rolltrace.rollout_trace_attr(**arguments, **({} if about is None else about.tags))
 
 
 def _is_chosen(arguments: dict[str, Any]) -> bool:

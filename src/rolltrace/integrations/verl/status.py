@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from rolltrace._guard import logger
 from rolltrace.integrations.changes import Changes
 
 TESTED = ("0.7.1", "0.8.0", "0.9.0", "0.9.1")
@@ -15,6 +16,7 @@ loaded = False
 """Whether verl has loaded the plug-in."""
 too_early: list[str] = []
 """The modules that were there before the plug-in."""
+_warned_untraced = False
 changes = Changes("verl", "--verl")
 changed = changes.changed
 problems = changes.problems
@@ -23,6 +25,18 @@ problems = changes.problems
 def warn() -> None:
     """Say once what is wrong, now that somebody wants to trace."""
     changes.warn_once(complaints)
+
+
+def warn_untraced(manager: str | None = None) -> None:
+    """Say once that rollouts are made in a way that is not traced."""
+    global _warned_untraced
+    if not _warned_untraced:
+        _warned_untraced = True
+        logger.warning(
+            "verl: the rollouts of %s are not traced, because they are not made by verl's AgentLoopWorker. "
+            "See: rolltrace docs verl",
+            manager or "this training",
+        )
 
 
 def complaints() -> list[str]:

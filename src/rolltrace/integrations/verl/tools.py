@@ -6,10 +6,13 @@ exception in a tool becomes a text for the model, so that it can be seen only he
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from rolltrace._guard import caught
 from rolltrace.integrations.verl.ops import traced
+
+Wrap = Callable[[Any], Any]
 
 
 def change_base(module: Any) -> None:
@@ -27,8 +30,9 @@ def change_interactions(module: Any) -> None:
     follow_subclasses(module.BaseInteraction, "generate_response")
 
 
-def follow_subclasses(base: Any, method: str) -> None:
-    """Trace a method of the class and of all its subclasses, those to come too."""
+def follow_subclasses(base: Any, method: str, wrap: Wrap | None = None) -> None:
+    """Wrap a method of the class and of all its subclasses, those to come too; without `wrap` it is traced."""
+    wrap = wrap or (lambda own: traced(own, own))
     theirs = base.__dict__.get("__init_subclass__")
 
     def __init_subclass__(cls: Any, /, **kwargs: Any) -> None:
@@ -36,23 +40,25 @@ def follow_subclasses(base: Any, method: str) -> None:
             theirs.__func__(cls, **kwargs)
         else:
             super(base, cls).__init_subclass__(**kwargs)
-        _trace_own(cls, method)
+        _wrap_own(cls, method, wrap)
 
     base.__init_subclass__ = classmethod(__init_subclass__)
     waiting = [base]
     while waiting:
         cls = waiting.pop()
-        _trace_own(cls, method)
+        _wrap_own(cls, method, wrap)
         waiting.extend(cls.__subclasses__())
 
 
-def _trace_own(cls: Any, method: str) -> None:
+def _wrap_own(cls: Any, method: str, wrap: Wrap) -> None:
     try:
         own = cls.__dict__.get(method)
         if callable(own) and not _is_traced(own):
-            setattr(cls, method, traced(own, own))
+            ours = wrap(own)
+            ours.__rolltrace__ = True
+            setattr(cls, method, ours)
     except Exception:
-        caught("verl tool")
+        caught(f"verl {method}")
 
 
 def _is_traced(func: Any) -> bool:

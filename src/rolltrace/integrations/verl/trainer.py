@@ -6,6 +6,7 @@ The trainer knows our trajectories by the id that came with the batch. The v1 tr
 from __future__ import annotations
 
 import functools
+import sys
 import weakref
 from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
@@ -15,20 +16,30 @@ import rolltrace
 from rolltrace._guard import caught
 from rolltrace.capture import scope
 from rolltrace.errors import RolltraceError
+from rolltrace.integrations.verl import status
 from rolltrace.integrations.verl.batch import CARRIED
-from rolltrace.integrations.verl.ops import names_of, turn_on
+from rolltrace.integrations.verl.ops import asked_backend, names_of, turn_on
+from rolltrace.integrations.verl.tools import follow_subclasses
 
+UNTRACED = "untraced_rollout"
+"""The reason of a loss: a rollout that was not made by a worker of verl's."""
 Ids = list["str | None"]
 """Which trajectory each row of a batch belongs to; None for a row that is not traced."""
 
 ids_of_batch: ContextVar[Ids | None] = ContextVar("rolltrace_verl_ids", default=None)
-"""Those of the batch whose reward is being computed, if the batch itself does not say."""
+"""Those of the batch whose reward or advantage is being computed, if the batch itself does not say."""
 _trainer: weakref.ref[Any] | None = None
+_is_asked = False
+"""Whether the trainer's config asks for us."""
+_awaiting_update: dict[str, None] = {}
+"""The rollouts whose advantages were computed, until the actor has been updated with them."""
 
 
 def change_ray_trainer(module: Any) -> None:
     """Change `verl.trainer.ppo.ray_trainer`."""
     start_with(module.RayPPOTrainer)
+    follow_subclasses(module.RayPPOTrainer, "fit", looking_at_manager)
+    follow_updates(module.RayPPOTrainer)
     module.compute_advantage = _scoring(module.compute_advantage)
 
 
@@ -67,6 +78,74 @@ def start_with(trainer: Any) -> None:
     trainer.__init_subclass__ = classmethod(init_subclass)
 
 
+def looking_at_manager(fit: Any) -> Any:
+    """`fit` of a trainer, before which is said whether its rollouts are traced."""
+
+    @functools.wraps(fit)
+    def looking(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if scope.recorder is not None and _is_asked:
+            try:
+                of_trainer = getattr(self, "async_rollout_manager", None)
+                manager = args[0] if args else kwargs.get("agent_loop_manager", of_trainer)
+                if manager is not None and not _has_verls_workers(manager):
+                    status.warn_untraced(f"{type(manager).__module__}.{type(manager).__qualname__}")
+            except Exception:
+                caught("verl manager")
+        return fit(self, *args, **kwargs)
+
+    return looking
+
+
+def _has_verls_workers(manager: Any) -> bool:
+    module = sys.modules.get("verl.experimental.agent_loop.agent_loop")
+    if module is None or not isinstance(manager, module.AgentLoopManager):
+        return False
+    workers = getattr(manager, "agent_loop_workers_class", None)
+    of_actor = getattr(getattr(workers, "__ray_metadata__", None), "modified_class", workers)
+    return not isinstance(of_actor, type) or issubclass(of_actor, module.AgentLoopWorker)
+
+
+def lose_untraced(count: int) -> None:
+    """Count rollouts that came from elsewhere than verl's workers."""
+    recorder = scope.recorder
+    if count and recorder is not None and _is_asked:
+        trainer = None if _trainer is None else _trainer()
+        recorder.sink.lose(UNTRACED, getattr(trainer, "global_steps", None), count)
+        status.warn_untraced()
+
+
+def follow_updates(trainer: Any) -> None:
+    """Rollouts are trained when the actor was updated with them, or during its warm-up the critic."""
+    follow_subclasses(trainer, "_update_actor", functools.partial(_noting_trained, by_critic=False))
+    follow_subclasses(trainer, "_update_critic", functools.partial(_noting_trained, by_critic=True))
+
+
+def _noting_trained(update: Any, *, by_critic: bool) -> Any:
+    @functools.wraps(update)
+    def noting(self: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            result = update(self, *args, **kwargs)
+        except BaseException:
+            _awaiting_update.clear()
+            raise
+        if _awaiting_update and (not by_critic or _is_warming_up(self)):
+            try:
+                _score_trained(self, "critic warm-up: only the critic" if by_critic else None)
+            except Exception:
+                caught("verl fate")
+        return result
+
+    return noting
+
+
+def _score_trained(trainer: Any, reason: str | None) -> None:
+    # That of a fully asynchronous trainer counts updates of which several make one version of the weights.
+    version = getattr(trainer, "current_param_version", None)
+    step = trainer.global_steps if version is None else version + 1
+    while _awaiting_update:
+        rolltrace.score(_awaiting_update.popitem()[0], "fate", "trained", reason=reason, trained_step=step)
+
+
 def _starting(init: Any) -> Any:
     """Of a subclass: some of verl's own never call that of their base class."""
 
@@ -91,9 +170,11 @@ def start(config: Any) -> None:
     Raises:
         RolltraceError: it says so, in a way that cannot work; better now than in a worker an hour later.
     """
+    global _is_asked
     try:
         trace = config.actor_rollout_ref.rollout.trace
-        names = names_of(trace.get("backend"))
+        names = names_of(asked_backend(trace.get("backend")))
+        _is_asked = names is not None
         if names is not None:
             limit = trace.get("max_samples_per_step_per_worker")
             turn_on(names, trace.get("project_name"), trace.get("experiment_name"), trace.get("token2text"), limit)
@@ -107,6 +188,11 @@ def _scoring(compute_advantage: Any) -> Any:
     @functools.wraps(compute_advantage)
     def scoring(data: Any, *args: Any, **kwargs: Any) -> Any:
         before = _carried(data)
+        if not before and ids_of_batch.get() is None:
+            try:
+                lose_untraced(len(data))
+            except Exception:
+                caught("verl rollout")
         if before:
             try:  # a trainer of somebody else's may have computed the reward in its own way
                 late = [None if each.get("rewarded") else each.get("id") for each in before]
@@ -161,7 +247,7 @@ def score_rewards(ids: Ids, data: Any, column: str) -> None:
 
 
 def score_advantages(ids: Ids, data: Any) -> None:
-    """The mean over all tokens that are trained on, in all rows of a trajectory; and so that they are."""
+    """The mean over all tokens that are trained on, in all rows of a trajectory; they await the update."""
     mask = data.batch["response_mask"]
     sums = data.batch["advantages"].masked_fill(mask == 0, 0).sum(-1).tolist()
     totals: dict[str, tuple[float, float]] = {}
@@ -169,19 +255,17 @@ def score_advantages(ids: Ids, data: Any) -> None:
         if each:
             total, count = totals.get(each, (0, 0))
             totals[each] = total + more, count + tokens
-    why = "critic warm-up: only the critic" if _is_warming_up() else None
     for each, (total, count) in totals.items():
         if count:
             rolltrace.score(each, "advantage", total / count)
-            rolltrace.score(each, "fate", "trained", reason=why)
+            _awaiting_update[each] = None
         else:
             rolltrace.score(each, "fate", "filtered", reason="no token is left to train on, as rollout correction does")
 
 
-def _is_warming_up() -> bool:
+def _is_warming_up(trainer: Any) -> bool:
     """Whether the actor is not trained in this step, as verl decides it."""
-    trainer = None if _trainer is None else _trainer()
     try:
-        return trainer is not None and bool(trainer.config.trainer.critic_warmup > trainer.global_steps)
-    except Exception:  # a trainer of somebody else's, perhaps before its first step
+        return bool(trainer.config.trainer.critic_warmup > trainer.global_steps)
+    except Exception:  # a trainer of somebody else's
         return False

@@ -15,9 +15,17 @@ from typing import Any, NamedTuple
 import rolltrace
 from rolltrace._guard import caught
 from rolltrace.capture import scope
-from rolltrace.integrations.verl.agent_loop import session_id
 from rolltrace.integrations.verl.batch import CARRIED
-from rolltrace.integrations.verl.trainer import Ids, ids_of_batch, score_advantages, start_with
+from rolltrace.integrations.verl.tools import follow_subclasses
+from rolltrace.integrations.verl.trainer import (
+    Ids,
+    follow_updates,
+    ids_of_batch,
+    looking_at_manager,
+    lose_untraced,
+    score_advantages,
+    start_with,
+)
 
 TRAIN = "train"
 """The partition of the queue with the rollouts to train on; the other one is for validation."""
@@ -44,6 +52,8 @@ def parse(key: str) -> Key:
 def change_trainer(module: Any) -> None:
     """Change `verl.trainer.ppo.v1.trainer_base`."""
     start_with(module.PPOTrainer)
+    follow_subclasses(module.PPOTrainer, "fit", looking_at_manager)
+    follow_updates(module.PPOTrainer)
     compute_reward = module.PPOTrainer._compute_reward_colocate
 
     @functools.wraps(compute_reward)
@@ -63,15 +73,32 @@ def change_advantage(module: Any) -> None:
 
     @functools.wraps(compute)
     def scoring(data: Any, batch_keys: Any, *args: Any, **kwargs: Any) -> Any:
-        result = compute(data, batch_keys, *args, **kwargs)
-        if scope.recorder is not None:
-            try:
-                score_advantages(ids_of(list(batch_keys), TRAIN), result)
-            except Exception:
-                caught("verl advantage")
+        if scope.recorder is None:
+            return compute(data, batch_keys, *args, **kwargs)
+        ids = _known(list(batch_keys))
+        token = ids_of_batch.set(ids)
+        try:
+            result = compute(data, batch_keys, *args, **kwargs)
+        finally:
+            ids_of_batch.reset(token)
+        try:
+            score_advantages(ids, result)
+        except Exception:
+            caught("verl advantage")
         return result
 
     module.compute_advantage_for_multi_trajectories = scoring
+
+
+def _known(keys: list[str]) -> Ids:
+    """The trajectories of rows that are going to be trained on. A rollout without one is counted."""
+    try:
+        carried = _carried(keys, TRAIN)
+        lose_untraced(len({parse(key)[:2] for key, each in carried.items() if each is None}))
+        return [(carried.get(key) or {}).get("id") for key in keys]
+    except Exception:
+        caught("verl advantage")
+        return [None] * len(keys)
 
 
 def change_replay_buffer(module: Any) -> None:
@@ -100,22 +127,26 @@ def change_replay_buffer(module: Any) -> None:
 
 
 def ids_of(keys: list[str], partition: str) -> Ids:
-    """The trajectories of these rows. If not all are traced, the queue says which are."""
-    parsed = [None if _PADDING.fullmatch(key.uid) else key for key in map(parse, keys)]
-    recorder = scope.recorder
-    if recorder is None or recorder.settings.max_samples_per_step_per_worker is None:
-        return [None if key is None else session_id(key.uid, key.session).hex() for key in parsed]
-    carried_ids = _carried([name for name, key in zip(keys, parsed) if key is not None], partition)
-    return [carried_ids.get(name) for name in keys]
+    """The trajectories of these rows.
+
+    The queue says it: after a resume it has rollouts of the run before, and others have begun again with the same keys.
+    """
+    carried = _carried(keys, partition)
+    return [(carried.get(key) or {}).get("id") for key in keys]
 
 
-def _carried(keys: list[str], partition: str) -> dict[str, str | None]:
-    if not keys:
+def _carried(keys: Iterable[str], partition: str) -> dict[str, Mapping[str, Any] | None]:
+    """What the workers gave along, by row; None for one that is not from a worker of verl's. Padding is left out."""
+    made = [key for key in keys if not _PADDING.fullmatch(parse(key).uid)]
+    if not made:
         return {}
     queue = importlib.import_module("transfer_queue")  # verl has it
-    columns = queue.kv_batch_get(keys=keys, partition_id=partition, select_fields=["extra_fields"])
+    try:
+        columns = queue.kv_batch_get(keys=made, partition_id=partition, select_fields=["extra_fields"])
+    except ValueError:  # somebody puts rows there without them
+        return dict.fromkeys(made)
     fields = [getattr(each, "data", each) for each in columns["extra_fields"]]
-    return {key: (each.get(CARRIED) or {}).get("id") for key, each in zip(keys, fields)}
+    return {key: each.get(CARRIED) for key, each in zip(made, fields)}
 
 
 def _of_last_rows(batch: Any) -> Ids | None:

@@ -502,7 +502,10 @@ SELECT
   _5.advantage AS advantage,
   _5.fate AS fate,
   _5.fate_reason AS fate_reason,
-  every.step - calls.policy_version_min AS staleness,
+  CASE
+    WHEN COALESCE(_5.trained_step, every.step) >= calls.policy_version_min
+    THEN COALESCE(_5.trained_step, every.step) - calls.policy_version_min
+  END AS staleness,
   every.run AS run,
   COALESCE(every.run, '') <> newest.newest_run
   AND (
