@@ -8,7 +8,7 @@ store has from elsewhere is left out and counted.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -35,6 +35,8 @@ class ImportTarget(NamedTuple):
     experiment: str | None = None
     validate: bool = False
     """They are validation rollouts, whatever the file says."""
+    rewards: Mapping[str, float] | None = None
+    """The columns that make up the reward, with their weights, for formats that leave it open."""
 
     def named(self) -> tuple[str, str]:
         """Project and experiment, for formats that do not tell them."""

@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from rolltrace.exchange.import_rows import Malformed
 from rolltrace.exchange.importer import BadLine, Line, Source, json_lines
 from rolltrace.exchange.text import parse
 
@@ -78,19 +79,30 @@ def parquet_rows(source: Source) -> Iterator[Line | BadLine]:
     """The rows of a Parquet file, as objects."""
     number = 0
     try:
-        with pq.ParquetFile(source.path) as file:
+        for number, row in enumerate(read_parquet(source.path), start=1):
+            yield Line(number, as_bytes(row), row, source.time_ns + 1000 * number)
+    except Malformed as fault:
+        yield BadLine(source.path, number and number + 1, str(fault))
+
+
+def read_parquet(path: Path) -> Iterator[dict[str, Any]]:
+    """The rows of a Parquet file.
+
+    Raises:
+        Malformed: it is no such file, is damaged, or too large in one piece.
+    """
+    try:
+        with pq.ParquetFile(path) as file:
             for at in range(file.metadata.num_row_groups):
                 size = file.metadata.row_group(at).total_byte_size
                 if size > _MOST_ROW_GROUP_BYTES:
-                    reason = f"row group {at} has {size:,} bytes; at most {_MOST_ROW_GROUP_BYTES:,} are read"
-                    yield BadLine(source.path, number + 1, reason)
-                    return
+                    raise Malformed(f"row group {at} has {size:,} bytes; at most {_MOST_ROW_GROUP_BYTES:,} are read")
             for batch in file.iter_batches(batch_size=_ROWS_AT_ONCE):
-                for row in batch.to_pylist():
-                    number += 1
-                    yield Line(number, as_bytes(row), row, source.time_ns + 1000 * number)
+                yield from batch.to_pylist()
     except (pa.ArrowException, OSError, ValueError) as fault:
-        yield BadLine(source.path, number and number + 1, f"not a Parquet file that can be read: {_first_line(fault)}")
+        if isinstance(fault, Malformed):
+            raise
+        raise Malformed(f"not a Parquet file that can be read: {_first_line(fault)}") from None
 
 
 def parquet_columns(path: Path) -> frozenset[str]:
