@@ -82,7 +82,7 @@ IMPORTS = {
     ),
     "inspect": ImportFormat("import_inspect", "logs of inspect, `.eval` and `.json`"),
     "trl": ImportFormat("import_trl", "completions that TRL logs, `completions_*.parquet`"),
-    "slime": ImportFormat("import_slime", "debug rollout data of slime and miles, `*.pt` (needs torch)"),
+    "slime": ImportFormat("import_slime", "debug rollout data of slime and miles, `*.pt`"),
     "nemo-rl": ImportFormat("import_nemo_rl", "NeMo-RL's `train_data_step*.jsonl` and `val_data_step*.jsonl`"),
     "prime-rl": ImportFormat("import_prime_rl", "rollouts of prime-rl: its output folder, or `rollouts` in it"),
     "verifiers": ImportFormat("import_verifiers", "traces of verifiers, `traces.jsonl`"),

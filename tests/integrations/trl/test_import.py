@@ -71,4 +71,4 @@ def test_what_no_advantage_tells_is_asked_for(ran: Callable[[str], Ran], tmp_pat
     folder = ran("environments").folder
     report = import_files(form.reader, [folder], target, files_of=form.files, on_bad=bad.append)
     assert report == ImportReport(0, 0, len(bad))
-    assert {each.reason.partition(":")[0] for each in bad} == {"cannot tell whether count is a reward"}
+    assert all(each.reason.startswith("cannot tell whether count") for each in bad)
