@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from rolltrace.errors import ConfigError
 from rolltrace.exchange.formats import IMPORTS
+from rolltrace.exchange.opening import open_regular
 from rolltrace.exchange.text import parse
 
 _HEAD_BYTES = 64 << 10
@@ -30,7 +31,7 @@ class Peek:
     def head(self) -> bytes:
         """Its first bytes."""
         try:
-            with self.path.open("rb") as file:
+            with open_regular(self.path) as file:
                 return file.read(_HEAD_BYTES)
         except OSError:
             return b""
@@ -41,7 +42,7 @@ class Peek:
         if not self.head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{"):
             return {}
         try:
-            with self.path.open("rb") as file:
+            with open_regular(self.path) as file:
                 line = next((line for line in iter(lambda: file.readline(_LONGEST_LINE), b"") if line.strip()), b"")
             value = parse(line.decode("utf-8-sig"))
         except (OSError, ValueError, RecursionError):
@@ -74,6 +75,11 @@ def guess(path: Path) -> Guess:
     """
     if not path.exists():
         raise ConfigError(f"{str(path)!r} does not exist")
+    if not path.is_dir():
+        try:
+            open_regular(path).close()
+        except OSError as fault:
+            raise ConfigError(f"cannot read {str(path)!r}: {fault.strerror or fault}") from None
     peeks: dict[Path, Peek] = {}
     for name, form in IMPORTS.items():
         files = form.files(path)[:_MOST_FILES] if path.is_dir() else [path]

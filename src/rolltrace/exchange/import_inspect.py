@@ -29,7 +29,8 @@ from rolltrace.exchange.import_rows import (
 )
 from rolltrace.exchange.import_turns import Turns, add_message, time_of, tool_call
 from rolltrace.exchange.importer import BadLine, Line, LineReader, Source, place_of
-from rolltrace.exchange.splitting import MOST_DOCUMENT_BYTES, as_bytes, document, whole_document
+from rolltrace.exchange.opening import MAX_DOCUMENT_BYTES
+from rolltrace.exchange.splitting import as_bytes, document, whole_document
 from rolltrace.record import SCORES, TRAJECTORIES
 
 _SAMPLE = re.compile(r"samples/[^/]+\.json")
@@ -124,7 +125,7 @@ def _samples(source: Source, evaluation: dict[str, Any]) -> Iterator[Line | BadL
 
 def _member(source: Source, archive: Archive, name: str, number: int) -> Line | BadLine:
     try:
-        return document(source, number, archive.read(name, MOST_DOCUMENT_BYTES), name)
+        return document(source, number, archive.read(name, MAX_DOCUMENT_BYTES), name)
     except Malformed as fault:
         return BadLine(source.path, number, f"{name}: {fault}")
 
@@ -226,7 +227,7 @@ class _Attachments:
 
     def __init__(self, texts: dict[str, Any]) -> None:
         self._texts = texts
-        self._left = MOST_DOCUMENT_BYTES
+        self._left = MAX_DOCUMENT_BYTES
 
     def put_in(self, value: Any) -> Any:
         if isinstance(value, str) and value.startswith(_ATTACHMENT):

@@ -22,6 +22,7 @@ from rolltrace.exchange.guessing import Peek
 from rolltrace.exchange.import_rows import Malformed
 from rolltrace.exchange.import_verifiers import FILE, Numbers, TraceStanding, sample_of_trace, traces_reader
 from rolltrace.exchange.importer import LineReader, Source
+from rolltrace.exchange.opening import open_regular, read_lines
 
 _STEP = re.compile(r"step_(\d{1,18})")
 
@@ -101,7 +102,9 @@ def cohort_of(file: Path) -> Cohort | None:
 def _stamps(root: Path) -> Iterator[tuple[Path, int, int]]:
     """The files of a run, in the order of its steps, and what changes when they do."""
     files_of_run = [
-        (cohort, file) for file in root.glob(f"step_*/*/*/{FILE}") if (cohort := cohort_of(file)) is not None
+        (cohort, file)
+        for file in root.glob(f"step_*/*/*/{FILE}")
+        if file.is_file() and (cohort := cohort_of(file)) is not None
     ]
     for _, file in sorted(files_of_run, key=lambda each: (each[0].step, each[0].kind, each[0].subset)):
         stat = file.stat()
@@ -137,10 +140,10 @@ def _standings_of_run(root: Path, stamps: tuple[tuple[Path, int, int], ...]) -> 
 
 
 def _episodes(file: Path) -> Iterator[_Episode]:
-    with file.open("rb") as lines:
-        for line in lines:
+    with open_regular(file) as lines:
+        for line in read_lines(lines):
             try:
-                yield _decoder.decode(line)
+                yield _decoder.decode(line or b"")
             except (msgspec.MsgspecError, ValueError, RecursionError):  # said when the line is imported
                 continue
 

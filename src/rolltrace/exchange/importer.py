@@ -17,6 +17,7 @@ import xxhash
 from rolltrace.drain import Redactor
 from rolltrace.errors import ConfigError, StoreError
 from rolltrace.exchange.import_rows import ImportedPlace, ImportedRow, Malformed
+from rolltrace.exchange.opening import MAX_DOCUMENT_BYTES, open_regular, read_lines
 from rolltrace.exchange.text import parse
 from rolltrace.files import is_store
 from rolltrace.query import open_store
@@ -85,7 +86,7 @@ class Source:
         self._occurrences: Counter[bytes] = Counter()
         self._salt: tuple[object, ...] = ()
         digest = xxhash.xxh3_128()
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             while block := file.read(1 << 20):
                 digest.update(block)
         self.name = f"import-{digest.hexdigest()}{'v' if target.validate else ''}"
@@ -148,8 +149,11 @@ class BadLine(NamedTuple):
 
 def json_lines(source: Source) -> Iterator[Line | BadLine]:
     """Every line that is not empty, or what is wrong with it."""
-    with source.path.open("rb") as file:
-        for number, raw in enumerate(file, start=1):
+    with open_regular(source.path) as file:
+        for number, raw in enumerate(read_lines(file), start=1):
+            if raw is None:
+                yield BadLine(source.path, number, f"longer than {MAX_DOCUMENT_BYTES:,} bytes")
+                continue
             text = raw.removeprefix(b"\xef\xbb\xbf").strip() if number == 1 else raw.strip()
             if not text:
                 continue

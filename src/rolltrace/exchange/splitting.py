@@ -16,28 +16,28 @@ import pyarrow.parquet as pq
 
 from rolltrace.exchange.import_rows import Malformed
 from rolltrace.exchange.importer import BadLine, Line, Source, json_lines
+from rolltrace.exchange.opening import MAX_DOCUMENT_BYTES, open_regular
 from rolltrace.exchange.text import parse
 
-MOST_DOCUMENT_BYTES = 256 << 20
-"""Of one JSON document, unpacked: its values take about ten times as much memory."""
 _MOST_ROW_GROUP_BYTES = 2 << 30
 _ROWS_AT_ONCE = 32
 
 
 def whole_document(source: Source) -> Iterator[Line | BadLine]:
     """The one JSON document that a file is."""
-    size = source.path.stat().st_size
-    if size > MOST_DOCUMENT_BYTES:
-        yield BadLine(source.path, 0, f"a JSON document of {size:,} bytes; at most {MOST_DOCUMENT_BYTES:,} are read")
-        return
-    yield document(source, 0, source.path.read_bytes())
+    with open_regular(source.path) as file:
+        raw = file.read(MAX_DOCUMENT_BYTES + 1)
+    if len(raw) > MAX_DOCUMENT_BYTES:
+        yield BadLine(source.path, 0, f"a JSON document of more than {MAX_DOCUMENT_BYTES:,} bytes")
+    else:
+        yield document(source, 0, raw)
 
 
 def whole_session(source: Source) -> Iterator[Line | BadLine]:
     """All lines of a file as one record with `lines`: what the session files of agents are made of."""
     size = source.path.stat().st_size
-    if size > MOST_DOCUMENT_BYTES:
-        yield BadLine(source.path, 0, f"a session of {size:,} bytes; at most {MOST_DOCUMENT_BYTES:,} are read")
+    if size > MAX_DOCUMENT_BYTES:
+        yield BadLine(source.path, 0, f"a session of {size:,} bytes; at most {MAX_DOCUMENT_BYTES:,} are read")
         return
     lines: list[Any] = []
     for line in json_lines(source):

@@ -53,7 +53,7 @@ def find_rewards(path: Path) -> dict[str, float]:
     if not columns:
         return {}
     fitting = _fitting_counts(completions)
-    others = sorted(each for each in path.parent.glob("completions_*.parquet") if each != path)
+    others = sorted(each for each in path.parent.glob("completions_*.parquet") if each != path and each.is_file())
     for other in others[:_MAX_FILES]:
         if not fitting or not _open_columns(completions, fitting):
             break
