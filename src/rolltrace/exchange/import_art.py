@@ -11,7 +11,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from rolltrace.exchange.guessing import Peek
 from rolltrace.exchange.import_checks import ImportChecks
 from rolltrace.exchange.import_rows import (
     ImportedRow,
@@ -29,19 +28,11 @@ from rolltrace.exchange.importer import Line, LineReader, Source, place_of
 from rolltrace.exchange.splitting import parquet_rows
 from rolltrace.exchange.text import parse
 
-_COLUMNS = frozenset({"group_index", "reward", "metrics", "metadata", "messages"})
-
 
 def files(folder: Path) -> list[Path]:
     """The steps of all splits below a folder."""
     steps = [each for each in folder.rglob("*.parquet") if each.stem.isdecimal()]
     return sorted(steps, key=lambda each: (each.parent, len(each.stem), each.stem))
-
-
-def recognise(peek: Peek) -> str | None:
-    """By its columns."""
-    is_log = peek.columns >= _COLUMNS
-    return "a Parquet file with group_index, messages, metrics and reward" if is_log else None
 
 
 def reader(source: Source) -> LineReader:

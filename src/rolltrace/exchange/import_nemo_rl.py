@@ -11,6 +11,7 @@ import re
 from pathlib import Path
 from typing import Any, TypeGuard
 
+from rolltrace.exchange.formats import IMPORTS
 from rolltrace.exchange.guessing import Peek
 from rolltrace.exchange.import_checks import ImportChecks
 from rolltrace.exchange.import_rows import (
@@ -42,7 +43,8 @@ def files(folder: Path) -> list[Path]:
 
 def recognise(peek: Peek) -> str | None:
     """By its name and fields."""
-    is_data = _NAME.fullmatch(peek.path.name) is not None and {"content", "rewards", "idx"} <= peek.record.keys()
+    fields = IMPORTS["nemo-rl"].fields
+    is_data = _NAME.fullmatch(peek.path.name) is not None and fields <= peek.record.keys()
     return "its name, and its first record has content, rewards and idx" if is_data else None
 
 

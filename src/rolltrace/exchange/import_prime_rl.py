@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from rolltrace.exchange import import_verifiers
 from rolltrace.exchange.episode import PastPlace, mean_advantage, place_of_episode
+from rolltrace.exchange.formats import IMPORTS
 from rolltrace.exchange.guessing import Peek
 from rolltrace.exchange.import_rows import Malformed
 from rolltrace.exchange.import_verifiers import FILE, Numbers, TraceStanding, sample_of_trace, traces_reader
@@ -69,8 +69,8 @@ def files(folder: Path) -> list[Path]:
 
 def recognise(peek: Peek) -> str | None:
     """By the folders that a file is in, and the fields of an episode."""
-    why = import_verifiers.recognise(peek)
-    return why and f"{why}, in step_N/KIND/SUBSET" if cohort_of(peek.path) is not None else None
+    why = IMPORTS["verifiers"].recognise(peek) if cohort_of(peek.path) is not None else None
+    return why and f"{why}, in step_N/KIND/SUBSET"
 
 
 def reader(source: Source) -> LineReader:

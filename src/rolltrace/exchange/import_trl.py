@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from rolltrace.exchange.guessing import Peek
 from rolltrace.exchange.import_checks import ImportChecks
 from rolltrace.exchange.import_rows import (
     ImportedRow,
@@ -34,12 +33,6 @@ from rolltrace.exchange.trl_rewards import OWN_COLUMNS, check_named, find_reward
 def files(folder: Path) -> list[Path]:
     """The completions of an output folder, or of the folder `completions` in it."""
     return sorted(folder.glob("completions_*.parquet")) or sorted(folder.glob("completions/completions_*.parquet"))
-
-
-def recognise(peek: Peek) -> str | None:
-    """By its columns."""
-    is_log = peek.columns >= OWN_COLUMNS
-    return "a Parquet file with step, prompt, completion and advantage" if is_log else None
 
 
 def reader(source: Source) -> LineReader:

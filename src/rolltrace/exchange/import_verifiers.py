@@ -15,7 +15,6 @@ import xxhash
 
 from rolltrace.drain import take_columns
 from rolltrace.exchange.episode import AGENT, PastPlace, PastTrace, place_of_episode, read_trace, traces_of
-from rolltrace.exchange.guessing import Peek
 from rolltrace.exchange.import_checks import ImportChecks
 from rolltrace.exchange.import_rows import ImportedPlace, ImportedRow, Malformed, op_id, row, score_row, span_row
 from rolltrace.exchange.importer import BadLine, Line, LineReader, Source, place_of
@@ -37,12 +36,6 @@ class TraceStanding(NamedTuple):
 def files(folder: Path) -> list[Path]:
     """The traces in a folder, or in the folders below it."""
     return sorted(folder.rglob(FILE))
-
-
-def recognise(peek: Peek) -> str | None:
-    """By the fields of an episode."""
-    is_episode = {"traces", "task", "env"} <= peek.record.keys()
-    return "its first record has traces, task and env" if is_episode else None
 
 
 def reader(source: Source) -> LineReader:

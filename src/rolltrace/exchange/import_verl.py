@@ -12,7 +12,6 @@ import re
 from collections.abc import Hashable
 from typing import Any, NamedTuple
 
-from rolltrace.exchange.guessing import Peek
 from rolltrace.exchange.import_checks import ImportChecks
 from rolltrace.exchange.import_rows import (
     ImportedRow,
@@ -54,12 +53,6 @@ def _session(record: dict[str, Any]) -> Hashable:
     """What lines of one rollout have in common; None for a line that is a rollout of its own."""
     uid = _uid(record)
     return None if uid is None or uid.session is None else (record.get("step"), uid)
-
-
-def recognise(peek: Peek) -> str | None:
-    """By the fields that every line has."""
-    is_dump = {"input", "output", "score"} <= peek.record.keys()
-    return "its first record has input, output and score" if is_dump else None
 
 
 def reader(source: Source) -> LineReader:

@@ -17,8 +17,8 @@ import xxhash
 from rolltrace.drain import Redactor
 from rolltrace.errors import ConfigError, StoreError
 from rolltrace.exchange.import_rows import ImportedPlace, ImportedRow, Malformed
-from rolltrace.exchange.opening import MAX_DOCUMENT_BYTES, open_regular, read_lines
-from rolltrace.exchange.text import parse
+from rolltrace.exchange.json_records import JsonRecord, read_json_lines, read_json_records
+from rolltrace.exchange.opening import open_regular
 from rolltrace.files import is_store
 from rolltrace.query import open_store
 from rolltrace.record import FLAGS, TRAJECTORIES, Table
@@ -81,8 +81,8 @@ class Source:
         self.time_ns = path.stat().st_mtime_ns
         self.same_trajectory: Callable[[dict[str, Any]], Hashable] = lambda record: None
         """What the lines of one trajectory have in common, and stand together by; None for a line that stands alone."""
-        self.split: Callable[[Source], Iterator[Line | BadLine]] = json_lines
-        """How the file is cut into records; `exchange.splitting` has other ways than lines."""
+        self.split: Callable[[Source], Iterator[Line | BadLine]] = json_records
+        """How the file is cut into records; `exchange.splitting` has ways for files that are not JSON."""
         self._occurrences: Counter[bytes] = Counter()
         self._salt: tuple[object, ...] = ()
         digest = xxhash.xxh3_128()
@@ -149,20 +149,19 @@ class BadLine(NamedTuple):
 
 def json_lines(source: Source) -> Iterator[Line | BadLine]:
     """Every line that is not empty, or what is wrong with it."""
-    with open_regular(source.path) as file:
-        for number, raw in enumerate(read_lines(file), start=1):
-            if raw is None:
-                yield BadLine(source.path, number, f"longer than {MAX_DOCUMENT_BYTES:,} bytes")
-                continue
-            text = raw.removeprefix(b"\xef\xbb\xbf").strip() if number == 1 else raw.strip()
-            if not text:
-                continue
-            try:
-                yield Line(number, text, parse(text.decode()), source.time_ns + 1000 * number)
-            except RecursionError:
-                yield BadLine(source.path, number, "nested too deeply")
-            except ValueError as fault:
-                yield BadLine(source.path, number, f"not JSON: {fault}")
+    return (line_of(source, record) for record in read_json_lines(source.path))
+
+
+def json_records(source: Source) -> Iterator[Line | BadLine]:
+    """The records of a file of JSON, or what is wrong with them: lines, items of an array, or one document."""
+    return (line_of(source, record) for record in read_json_records(source.path))
+
+
+def line_of(source: Source, record: JsonRecord) -> Line | BadLine:
+    """A record as a line of the file that it is in."""
+    if record.problem is not None:
+        return BadLine(source.path, record.number, record.problem)
+    return Line(record.number, record.raw, record.value, source.time_ns + 1000 * record.number)
 
 
 class ImportReport(NamedTuple):

@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rolltrace.exchange.import_rows import Malformed
-from rolltrace.exchange.importer import BadLine, Line, Source, json_lines
-from rolltrace.exchange.opening import MAX_DOCUMENT_BYTES, open_regular
-from rolltrace.exchange.text import parse
+from rolltrace.exchange.importer import BadLine, Line, Source, json_lines, line_of
+from rolltrace.exchange.json_records import parse_record, read_document
+from rolltrace.exchange.opening import MAX_DOCUMENT_BYTES
 
 _MOST_ROW_GROUP_BYTES = 2 << 30
 _ROWS_AT_ONCE = 32
@@ -25,12 +25,7 @@ _ROWS_AT_ONCE = 32
 
 def whole_document(source: Source) -> Iterator[Line | BadLine]:
     """The one JSON document that a file is."""
-    with open_regular(source.path) as file:
-        raw = file.read(MAX_DOCUMENT_BYTES + 1)
-    if len(raw) > MAX_DOCUMENT_BYTES:
-        yield BadLine(source.path, 0, f"a JSON document of more than {MAX_DOCUMENT_BYTES:,} bytes")
-    else:
-        yield document(source, 0, raw)
+    yield line_of(source, read_document(source.path))
 
 
 def whole_session(source: Source) -> Iterator[Line | BadLine]:
@@ -65,14 +60,8 @@ def document(source: Source, number: int, raw: bytes, inside: str = "") -> Line 
         raw: Its text.
         inside: What it is called there.
     """
-    where = f"{inside}: " if inside else ""
-    try:
-        text = raw.removeprefix(b"\xef\xbb\xbf").decode()
-        return Line(number, raw, parse(text), source.time_ns + 1000 * number)
-    except RecursionError:
-        return BadLine(source.path, number, f"{where}nested too deeply")
-    except ValueError as fault:
-        return BadLine(source.path, number, f"{where}not JSON: {fault}")
+    line = line_of(source, parse_record(number, raw))
+    return line._replace(reason=f"{inside}: {line.reason}") if inside and isinstance(line, BadLine) else line
 
 
 def parquet_rows(source: Source) -> Iterator[Line | BadLine]:
