@@ -73,15 +73,19 @@ def unread_tokens(op: OpFacts) -> Iterator[Finding]:
         "response_mask": fields.get("response_mask") is None,
     }
     answered = places(op.outputs)
+    returned = _lists_in([*answered, *sides(answered)])
     for column in (column for column, is_missing in missing.items() if is_missing):
-        standing = [*answered, *sides(answered), *(places(op.inputs) if column == "prompt_ids" else ())]
-        for place in standing:
-            name = next((name for name in place if _is_like(column, name) and _fits(column, place[name])), None)
-            if name is not None:
-                yield Finding(
-                    "unread_tokens", {"field": name, "column": column, "items": len(flat_list(place[name]) or ())}
-                )
+        lists = [*returned, *_lists_in(places(op.inputs))] if column == "prompt_ids" else returned
+        for name, values in lists:
+            if _is_like(column, name) and _fits(column, values):
+                yield Finding("unread_tokens", {"field": name, "column": column, "items": len(values)})
                 break
+
+
+def _lists_in(standing: list[dict[str, Any]]) -> list[tuple[Any, list[Any]]]:
+    """The flat lists in some dicts, with their names."""
+    lists = [(name, flat_list(value)) for place in standing for name, value in place.items()]
+    return [(name, values) for name, values in lists if values]
 
 
 def _is_like(column: str, name: Any) -> bool:
@@ -90,10 +94,9 @@ def _is_like(column: str, name: Any) -> bool:
     return _LIKE[column].fullmatch(name.lower()) is not None
 
 
-def _fits(column: str, value: Any) -> bool:
-    """Whether a value is a list of such numbers as the column has."""
-    values = flat_list(value)
-    if not values or not all(isinstance(each, int | float) for each in values):
+def _fits(column: str, values: list[Any]) -> bool:
+    """Whether these are such numbers as the column has."""
+    if not all(isinstance(each, int | float) for each in values):
         return False
     if column == "response_mask":
         return all(each in (0, 1) for each in values)
