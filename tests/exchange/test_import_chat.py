@@ -26,7 +26,7 @@ def test_a_conversation_becomes_ops(tmp_path: Path, into: Importer) -> None:
         ("llm", "assistant"), ("tool", "search"), ("llm", "assistant"),
     ]  # fmt: skip
     assert trajectory.ops[2].inputs == {"messages": CHAT[:4]}
-    assert trajectory.ops[2].outputs == {"content": "done"}
+    assert trajectory.ops[2].outputs == CHAT[4]
     assert (trajectory.ops[1].inputs, trajectory.ops[1].outputs) == ('{"q": "x"}', "found")
     assert trajectory.conversation == CHAT
     assert trajectory.tags == {"source": {"web": True}}
@@ -164,3 +164,12 @@ def test_a_first_line_that_is_cut_off_costs_itself_alone(tmp_path: Path, into: I
     (tmp_path / "x.jsonl").write_text('{"messages":\n' + good + "\n" + good + "\n")
     assert into("chat", tmp_path / "x.jsonl") == ImportReport(2, 0, 1)
     assert into.bad[0].number == 1
+
+
+def test_token_ids_and_logprobs_of_messages_become_columns(tmp_path: Path, into: Importer) -> None:
+    reply = {"role": "assistant", "content": "42", "token_ids": [5, 6], "logprobs": [-0.5, -0.25]}
+    into("chat", write(tmp_path / "x.jsonl", [{"messages": [PLAIN[0], reply]}]))
+    (row,) = into.store.trajectories().rows()
+    trajectory = into.store.trajectory(row["trajectory_id"])
+    assert (trajectory.tokens[0].response_ids, trajectory.tokens[0].logprobs) == ([5, 6], [-0.5, -0.25])
+    assert trajectory.conversation == PLAIN

@@ -41,6 +41,8 @@ class ImportFormat(NamedTuple):
     """What each record of it has, and no other format."""
     columns: frozenset[str] = frozenset()
     """The same for a format that is tables."""
+    is_checked: bool = True
+    """Its trajectories are looked at for problems, as those that are recorded."""
     is_remote: bool = False
     """What is named is no file, but something on a server; its module has a function `fetch`."""
 
@@ -50,7 +52,10 @@ class ImportFormat(NamedTuple):
 
     def reader(self, source: Source) -> LineReader:
         """The reader of one file: a function of a line."""
-        return cast("Callable[[Source], LineReader]", _module(self.module).reader)(source)
+        from rolltrace.exchange.import_checks import checked
+
+        read = cast("Callable[[Source], LineReader]", _module(self.module).reader)(source)
+        return checked(read) if self.is_checked else read
 
     def files(self, folder: Path) -> list[Path]:
         """Which files of a folder are of this format: those that its module's `files` names, or all `.jsonl` files."""
@@ -97,7 +102,9 @@ EXPORTS = {
 }
 
 IMPORTS = {
-    "jsonl": ImportFormat("import_jsonl", "what `rolltrace export jsonl` wrote", frozenset({"rolltrace"})),
+    "jsonl": ImportFormat(
+        "import_jsonl", "what `rolltrace export jsonl` wrote", frozenset({"rolltrace"}), is_checked=False
+    ),
     "harbor": ImportFormat(
         "import_harbor", "Harbor's trajectories (ATIF) with their rewards: a jobs folder or a trial"
     ),

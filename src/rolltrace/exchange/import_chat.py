@@ -14,12 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from rolltrace.exchange.guessing import Peek
-from rolltrace.exchange.import_checks import ImportChecks
 from rolltrace.exchange.import_rows import (
     ImportedPlace,
     ImportedRow,
     Malformed,
-    conversation_rows,
     is_number,
     run_id,
     sample,
@@ -27,6 +25,7 @@ from rolltrace.exchange.import_rows import (
     trajectory_row,
     whole,
 )
+from rolltrace.exchange.import_turns import Turns, add_message
 from rolltrace.exchange.importer import BadLine, Line, LineReader, Source, json_records, jsonl_files
 
 _ID = re.compile(r"[0-9a-f]{32}")
@@ -52,7 +51,6 @@ def recognise(peek: Peek) -> str | None:
 def reader(source: Source) -> LineReader:
     """A reader of conversations."""
     source.split = _conversations
-    checks = ImportChecks()
 
     def read(record: dict[str, Any], line: Line) -> list[ImportedRow]:
         messages, reward = _messages(record), record.get("reward")
@@ -60,12 +58,16 @@ def reader(source: Source) -> LineReader:
             raise Malformed(f"reward must be a number, not {reward!r:.60}")
         place, at = _place(record, line, source), line.time_ns
         tags = {name: value for name, value in record.items() if name not in _KNOWN}
-        name = record.get("name") or "chat"
-        rows = [trajectory_row(place, name, at, at + len(messages) + 1, tags)]
-        rows += conversation_rows(place, messages, at)
+        turns = Turns(place, at)
+        for message in messages:
+            add_message(turns, message)
+        rows = [
+            trajectory_row(place, record.get("name") or "chat", at, at + len(messages) + 1, tags),
+            *turns.finished(),
+        ]
         if reward is not None:
             rows.append(score_row(place, reward, {}, at + len(messages)))
-        return checks.flagged(place, rows)
+        return rows
 
     return read
 

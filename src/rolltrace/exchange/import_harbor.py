@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rolltrace.exchange.guessing import Peek
-from rolltrace.exchange.import_checks import ImportChecks
 from rolltrace.exchange.import_rows import (
     ImportedRow,
     Malformed,
@@ -66,7 +65,6 @@ def reader(source: Source) -> LineReader:
     if trial.name:
         source.told_by_path(trial.name, source.path.name)
     source.split = _documents
-    checks = ImportChecks()
     root: list[str] = []
 
     def read(record: dict[str, Any], line: Line) -> list[ImportedRow]:
@@ -98,7 +96,7 @@ def reader(source: Source) -> LineReader:
         if is_root and trial.rewards:
             terms = {name: value for name, value in trial.rewards.items() if name != "reward"}
             rows.append(score_row(place, _reward(trial.rewards), terms, own["end_ns"]))
-        return checks.flagged(place, rows)
+        return rows
 
     return read
 

@@ -15,7 +15,6 @@ from typing import Any
 
 from rolltrace.exchange.archive import Archive
 from rolltrace.exchange.guessing import Peek
-from rolltrace.exchange.import_checks import ImportChecks
 from rolltrace.exchange.import_rows import (
     ImportedRow,
     Malformed,
@@ -60,7 +59,6 @@ def reader(source: Source) -> LineReader:
     source.target.named()
     evaluation: dict[str, Any] = {}
     source.split = lambda _: _samples(source, evaluation)
-    checks = ImportChecks()
 
     def read(record: dict[str, Any], line: Line) -> list[ImportedRow]:
         epoch = whole(record.get("epoch", 1), "epoch")
@@ -93,7 +91,7 @@ def reader(source: Source) -> LineReader:
         terms = {name: value for name, value in values.items() if value is not None}
         if terms:
             rows.append(score_row(place, next(iter(terms.values())) if len(values) == 1 else None, terms, end))
-        return checks.flagged(place, rows)
+        return rows
 
     return read
 

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from rolltrace.exchange.import_checks import ImportChecks
 from rolltrace.exchange.import_rows import (
     ImportedRow,
     Malformed,
@@ -39,7 +38,7 @@ def reader(source: Source) -> LineReader:
     """A reader of the rows of one file."""
     source.target.named()
     weights: dict[str, float] = dict(source.target.rewards or {})
-    checks, samples = ImportChecks(), Samples()
+    samples = Samples()
 
     def split(source: Source) -> Iterator[Line | BadLine]:
         try:
@@ -75,7 +74,7 @@ def reader(source: Source) -> LineReader:
             rows.append(score_row(place, math.fsum(counted) if counted else math.nan, rewards, end))
         if is_number(record.get("advantage")):
             rows.append(score_row(place, record["advantage"], {}, end, "advantage"))
-        return checks.flagged(place, rows)
+        return rows
 
     return read
 

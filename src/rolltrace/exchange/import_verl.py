@@ -12,7 +12,6 @@ import re
 from collections.abc import Hashable
 from typing import Any, NamedTuple
 
-from rolltrace.exchange.import_checks import ImportChecks
 from rolltrace.exchange.import_rows import (
     ImportedRow,
     Malformed,
@@ -59,7 +58,6 @@ def reader(source: Source) -> LineReader:
     """A reader of the lines of one step."""
     source.target.named()
     source.same_trajectory = _session
-    checks = ImportChecks()
     step_of_file = int(source.path.stem) if source.path.stem.isdecimal() else None
     samples: dict[tuple[int | None, str], int] = {}
     rollouts: dict[tuple[int | None, int], int] = {}
@@ -95,6 +93,6 @@ def reader(source: Source) -> LineReader:
         terms = {name: float(value) for name, value in extra.items() if is_number(value)}
         if score is not None or terms:
             rows.append(score_row(place, score, terms, end))
-        return checks.flagged(place, rows)
+        return rows
 
     return read

@@ -98,8 +98,12 @@ class Source:
 
     def named_by(self, *identity: object) -> None:
         """Take the file for what it is called, not for its content: when it has grown, it replaces what it was."""
+        self.name = f"import-{self.id_of(*identity)}"
+
+    def id_of(self, *identity: object) -> str:
+        """An id of something that is known by its name."""
         whole_identity = (*identity, self.target.project, self.target.experiment, self.target.validate)
-        self.name = f"import-{xxhash.xxh3_128_hexdigest(repr(whole_identity).encode('utf-8', 'backslashreplace'))}"
+        return xxhash.xxh3_128_hexdigest(repr(whole_identity).encode("utf-8", "backslashreplace"))
 
     def part(self, chunk: int) -> str:
         return f"{self.name}-{chunk}"
