@@ -75,6 +75,18 @@ FLAGS = (
         },
     ),
     Flag(
+        "unread_tokens",
+        "a model call has a list that looks like token ids, logprobs or a mask, under a name that is not read; "
+        "`rolltrace docs names` lists those that are",
+        "when the column was read from another name, for logprobs and masks of the prompt, of another model or of the "
+        "trainer, for lists of lists",
+        {
+            "field": "the name that was not read",
+            "column": "what it looks like: `prompt_ids`, `response_ids`, `logprobs` or `response_mask`",
+            "items": "how many numbers it has",
+        },
+    ),
+    Flag(
         "cut_by_length",
         "a response ended because it reached its greatest length",
         "when neither a finish reason says so nor the response has as many tokens as `max_tokens` allows",

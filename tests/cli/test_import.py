@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from rolltrace.cli import main
@@ -112,3 +114,14 @@ def test_a_failed_import_leaves_no_store(text: str, file: Path, tmp_path: Path) 
 def test_a_missing_project_is_one_line(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["import", "verl", str(file), str(tmp_path / "new")]) == 1
     assert "pass --project and --experiment" in capsys.readouterr().err
+
+
+def test_reward_columns_are_named_with_their_weights(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = {"step": [1, 1], "prompt": ["p", "p"], "completion": ["c", "d"], "a": [1.0, 0.0], "b": [0.0, 1.0]}
+    pq.write_table(pa.table({**rows, "advantage": [0.7, -0.7]}), tmp_path / "x.parquet")
+    command = ["import", "auto", str(tmp_path / "x.parquet"), str(tmp_path / "new"), *NAMED]
+    assert main([*command, "--rewards", "a,b=0.25"]) == 0
+    assert [row["reward"] for row in open_store(tmp_path / "new").trajectories(order="rollout_n").rows()] == [1.0, 0.25]
+    with pytest.raises(SystemExit):
+        main([*command, "--rewards", "a=x"])
+    assert "'x' is not a weight; write NAME or NAME=WEIGHT" in capsys.readouterr().err

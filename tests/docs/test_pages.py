@@ -128,14 +128,32 @@ def test_every_make_command_that_the_docs_name_exists() -> None:
     ] == []
 
 
+def test_every_name_that_a_framework_is_said_to_use_is_read() -> None:
+    from rolltrace.record.tokens import COLUMN_OF, TOKEN_SCALARS
+    from tools.gen_docs import USERS_OF_NAMES
+
+    read = {*COLUMN_OF, *(name for names in TOKEN_SCALARS.values() for name in names)}
+    assert {name for names in USERS_OF_NAMES.values() for name in names} <= read
+
+
 def test_the_generated_pages_are_up_to_date() -> None:
     from tools.gen_api import API_PAGE, api_page
     from tools.gen_diagrams import DIAGRAMS, IMAGES
-    from tools.gen_docs import CONFIG_PAGE, FLAGS_PAGE, STORE_PAGE, config_page, flags_page, store_page
+    from tools.gen_docs import (
+        CONFIG_PAGE,
+        FLAGS_PAGE,
+        NAMES_PAGE,
+        STORE_PAGE,
+        config_page,
+        flags_page,
+        names_page,
+        store_page,
+    )
 
     assert API_PAGE.read_text() == api_page(), "run make gen"
     assert CONFIG_PAGE.read_text() == config_page(), "run make gen"
     assert STORE_PAGE.read_text() == store_page(), "run make gen"
     assert FLAGS_PAGE.read_text() == flags_page(), "run make gen"
+    assert NAMES_PAGE.read_text() == names_page(), "run make gen"
     for name, svg in DIAGRAMS.items():
         assert (IMAGES / name).read_text() == svg, "run make gen"

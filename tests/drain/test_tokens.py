@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rolltrace.drain.tokens import take_columns
-from rolltrace.record import Snapshotter, decode_value
+from rolltrace.record import TOKEN_NAMES, Snapshotter, decode_value
 from tests.replies import (
     CHAT_USAGE,
     RESPONSE,
@@ -151,3 +151,52 @@ def test_a_stream_of_completions_has_the_prompt_that_stands_in_its_first_choice(
 )
 def test_the_reason_for_which_a_model_stopped_is_found(outputs: Any, reason: str) -> None:
     assert columns(outputs)["finish_reason"] == reason
+
+
+ALL_NAMES = [(column, name) for column, names in TOKEN_NAMES.items() for name in names]
+VALUES: dict[str, Any] = {
+    "prompt_ids": [5, 6], "response_ids": [5, 6], "logprobs": [-0.5, -0.25], "response_mask": [1, 0],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("column", "name"), ALL_NAMES)
+@pytest.mark.parametrize("inside", [False, True])
+def test_every_name_is_read_from_a_result_and_from_the_one_completion_in_it(
+    column: str, name: str, inside: bool
+) -> None:
+    beside = {"response_mask": [1, 1]} if column != "response_mask" else {"response_ids": [5, 6]}
+    result = {name: VALUES[column], **beside}
+    values = decode_value(Snapshotter().take({"choices": [result]} if inside else result))
+    columns = take_columns({}, values)
+    kept = {"prompt_ids": "tokens", "response_ids": "tokens"}.get(column, column)
+    assert columns[kept].to_pylist() == VALUES[column]
+    assert (values["choices"][0] if inside else values)[name] == {"$column": column}
+
+
+@pytest.mark.parametrize(
+    ("inputs", "outputs"),
+    [
+        ({}, {"ids": [3, 5], "scores": [0.5, 0.25]}),  # of documents
+        ({}, {"mask": [1, 0], "area": 3}),
+        ({"ids": [1], "mask": [1]}, {"text": "x"}),
+    ],
+)
+def test_bare_names_alone_are_not_read(inputs: Any, outputs: Any) -> None:
+    assert take_columns(inputs, outputs) == {}
+
+
+def test_a_name_whose_value_is_no_list_does_not_hide_another() -> None:
+    columns = take_columns({}, {"output_tokens": 2, "response_tokens": 2, "ids": [5, 6], "logps": [-0.5, -0.25]})
+    assert columns["tokens"].to_pylist() == [5, 6]
+
+
+def test_token_fields_of_the_message_of_a_choice_are_read() -> None:
+    message = {
+        "content": "x",
+        "prompt_token_ids": [1],
+        "generation_token_ids": [5, 6],
+        "generation_log_probs": [-1, -2],
+    }
+    columns = take_columns({}, {"choices": [{"message": message, "finish_reason": "stop"}]})
+    assert columns["tokens"].to_pylist() == [1, 5, 6]
+    assert columns["logprobs"].to_pylist() == [-1, -2]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from rolltrace.cli import main
@@ -47,6 +49,27 @@ def test_what_is_not_known_is_not_guessed(content: bytes, tmp_path: Path) -> Non
         guess(tmp_path / "x.dat")
 
 
+def test_an_unknown_format_is_compared_with_the_nearest(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as fault:
+        guess(write(tmp_path / "x.jsonl", [{"input": "i", "output": "o", "model": "m"}]))
+    first, near, name, *formats = str(fault.value).split("\n")
+    assert first == f"cannot tell the format of '{tmp_path / 'x.jsonl'}': its first record has input, model, output"
+    assert near == "nearest is verl, which has input, output and score, and this has no score"
+    assert name == f"name it: rolltrace import FORMAT {tmp_path / 'x.jsonl'}; formats that were looked for:"
+    assert [line.split(":")[0].strip() for line in formats] == [
+        name for name, form in IMPORTS.items() if not form.is_remote
+    ]
+
+
+def test_a_folder_of_an_unknown_format_says_which_file_was_looked_at(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"step": [1], "prompt": ["p"]}), tmp_path / "completions_1.parquet")
+    with pytest.raises(ConfigError) as fault:
+        guess(tmp_path)
+    assert "its columns are prompt, step (completions_1.parquet)" in str(fault.value)
+    assert "nearest is trl" in str(fault.value)
+    assert "this has no advantage and completion" in str(fault.value)
+
+
 def test_auto_says_what_it_guessed_and_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     paths = [str(SAMPLES / "nemo_rl"), str(SAMPLES / "trl")]
     assert main(["import", "auto", *paths, str(tmp_path / "new"), *NAMED]) == 0
@@ -61,7 +84,7 @@ def test_auto_says_what_it_guessed_and_why(tmp_path: Path, capsys: pytest.Captur
 BROKEN = [b"", b"\0" * 500, b"PK\x03\x04" + b"\0" * 50, b"PAR1" + b"\0" * 50 + b"PAR1", b"[]", b"5", b"[" * 50_000]
 
 
-@pytest.mark.parametrize("name", [name for name in IMPORTS if name not in ("slime", "mlflow", "weave")])
+@pytest.mark.parametrize("name", [name for name in IMPORTS if name not in ("mlflow", "weave")])
 def test_no_importer_is_harmed_by_a_file_of_another_kind(name: str, tmp_path: Path, into: Importer) -> None:
     for number, content in enumerate(BROKEN):
         (tmp_path / f"{number}.eval").write_bytes(content)

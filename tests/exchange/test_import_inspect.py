@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from rolltrace.exchange import splitting
+from rolltrace.exchange import opening
 from rolltrace.exchange.archive import Archive
 from rolltrace.exchange.importer import ImportReport
 
@@ -92,13 +92,13 @@ GOOD = json.dumps(SAMPLE).encode()
 def test_a_bomb_is_refused_and_the_rest_is_read(
     tmp_path: Path, into: Importer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rolltrace.exchange.import_inspect.MOST_DOCUMENT_BYTES", 100_000)
+    monkeypatch.setattr("rolltrace.exchange.import_inspect.MAX_DOCUMENT_BYTES", 100_000)
     bomb = b'"' + b"0" * 20_000_000 + b'"'
     log = archive(tmp_path / "x.eval", {"header.json": b"{}", "samples/a.json": bomb, "samples/b.json": GOOD})
     assert log.stat().st_size < 5_000
     assert into("inspect", log) == ImportReport(1, 0, 1)
     assert into.bad[0].reason == "samples/a.json: more than 100,000 bytes when unpacked"
-    assert splitting.MOST_DOCUMENT_BYTES == 256 << 20
+    assert opening.MAX_DOCUMENT_BYTES == 256 << 20
 
 
 def test_names_that_lead_elsewhere_are_only_names(tmp_path: Path, into: Importer) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from rolltrace._amounts import counted
 from rolltrace.cli.options import add_json, add_store, store_after, store_of
 from rolltrace.cli.output import json_line, plain, progress
+from rolltrace.errors import ConfigError
 from rolltrace.exchange import IMPORTS
 
 if TYPE_CHECKING:
@@ -50,6 +51,11 @@ def add(commands: Any) -> None:
         one.add_argument("--project", help="the project they belong to")
         one.add_argument("--experiment", help="the experiment they belong to")
         one.add_argument("--validate", action="store_true", help="they are validation rollouts")
+        if name in (AUTO, "trl"):
+            one.add_argument(
+                "--rewards", metavar="NAME[=WEIGHT],...", type=_read_weights,
+                help="the columns of TRL's completions that make up the reward; found from the advantages if not named",
+            )  # fmt: skip
         add_json(one)
         one.set_defaults(run=run, format=name)
 
@@ -59,7 +65,8 @@ def run(options: argparse.Namespace) -> int:
 
     files = [Path(path) for path in options.paths]
     store = store_of(options, may_be_new=True, to_write=True)
-    target = ImportTarget(store, options.project, options.experiment, options.validate)
+    rewards = getattr(options, "rewards", None)
+    target = ImportTarget(store, options.project, options.experiment, options.validate, rewards)
     problems: list[str] = []
 
     def tell(bad: BadLine) -> None:
@@ -70,6 +77,10 @@ def run(options: argparse.Namespace) -> int:
     done = ImportReport(0, 0, 0)
     with TemporaryDirectory(prefix="rolltrace-import-") as fetched:
         for chosen, its_files in _by_format(options.format, files).items():
+            if rewards and chosen is not IMPORTS["trl"]:
+                raise ConfigError(
+                    f"--rewards is for TRL's completions; import {', '.join(map(str, its_files))} without"
+                )
             if chosen.is_remote:
                 target.named()  # before anything is asked of a server
                 its_files = [chosen.fetch(str(each), Path(fetched)) for each in its_files]
@@ -89,6 +100,20 @@ def run(options: argparse.Namespace) -> int:
     if not done.imported and not done.already_there:
         return 1
     return 3 if done.malformed else 0
+
+
+def _read_weights(text: str) -> dict[str, float]:
+    """The names of reward columns, each with its weight."""
+    weights = {}
+    for item in text.split(","):
+        name, _, weight = item.partition("=")
+        try:
+            weights[name.strip()] = float(weight or 1)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"{weight!r} is not a weight; write NAME or NAME=WEIGHT") from None
+        if not name.strip():
+            raise argparse.ArgumentTypeError(f"{text!r} has an empty name; write NAME or NAME=WEIGHT, with commas")
+    return weights
 
 
 def _by_format(name: str, files: list[Path]) -> dict[ImportFormat, list[Path]]:

@@ -6,6 +6,7 @@ What stands there in another form, a dict per token or pieces of a stream, is re
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ from rolltrace.record import (
     Array,
     flat_list,
     may_tell,
+    names_in,
     places,
     put_together,
     sides,
@@ -40,13 +42,12 @@ def take_columns(inputs: Any, outputs: Any) -> dict[str, Any]:
     answered = places(whole)
     standing = [*answered, *places(inputs)]
     spelt = spelt_out(answered)  # before any ids are taken out: they say which logprob is meant
-    for column, names in TOKEN_NAMES.items():
-        for place in standing:
-            name = next((name for name in names if name in place), "")
-            values = _typed(place[name], column) if name else None
+    named = [(place, names_in(place, is_answer=at < len(answered))) for at, place in enumerate(standing)]
+    for column in TOKEN_NAMES:
+        for place, own_names in named:
+            values = _take(place, own_names.get(column, ()), column)
             if values is not None:
                 columns[column] = values
-                place[name] = {"$column": column}
                 break
     for column, numbers in spelt.items():
         values = None if column in columns else _typed(numbers, column)
@@ -62,6 +63,16 @@ def take_columns(inputs: Any, outputs: Any) -> dict[str, Any]:
     if "finish_reason" not in columns and answered:
         _responses_end(answered[0], columns)
     return _counted(join_tokens(columns), whole)
+
+
+def _take(place: dict[str, Any], names: Iterable[str], column: str) -> pa.Array | None:
+    """The values of a column under the first of these names that has fitting ones, which are replaced."""
+    for name in names:
+        values = _typed(place[name], column)
+        if values is not None:
+            place[name] = {"$column": column}
+            return values
+    return None
 
 
 def _reason(value: Any) -> str | None:

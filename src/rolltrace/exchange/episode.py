@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from rolltrace.exchange.import_rows import Malformed
+from rolltrace.exchange.import_rows import Malformed, shown
 from rolltrace.record import SampleIndex
 
 AGENT = "agent"
@@ -100,7 +100,7 @@ def place_of_episode(episode: Mapping[str, Any]) -> PastPlace:
         sample = f"{name}/{sample}"
     step = work.get("step")
     if step is not None and (not isinstance(step, int) or isinstance(step, bool)):
-        raise Malformed(f"run.work.step must be a whole number, not {_seen(step)}")
+        raise Malformed(f"run.work.step must be a whole number, not {shown(step)}")
     group = _text(_object(episode, "group"), "id")
     validate = "eval" in (run.get("type"), work.get("type"))
     return PastPlace(sample, step, validate, group, _text(run, "id"))
@@ -189,7 +189,7 @@ class TraceGraph:
         for at, node in enumerate(nodes):
             parent = node.get("parent")
             if parent is not None and (type(parent) is not int or not 0 <= parent < at):
-                raise Malformed(f"nodes[{at}].parent must be an earlier node, not {_seen(parent)}")
+                raise Malformed(f"nodes[{at}].parent must be an earlier node, not {shown(parent)}")
             _role(node, at)
         self.leaves = sorted(set(range(len(nodes))) - {node.get("parent") for node in nodes})
         self._branches = self._branch_of_nodes()
@@ -205,7 +205,7 @@ class TraceGraph:
             elif type(node) is int and 0 <= node < len(self._nodes):
                 by_node[node] = call
             else:
-                raise Malformed(f"calls.node must be the place of a node, not {_seen(node)}")
+                raise Malformed(f"calls.node must be the place of a node, not {shown(node)}")
         new = range(first_node, len(self._nodes))
         sampled = sorted({*by_node, *(at for at in new if self._nodes[at].get("sampled") and not live)})
         for turn, at in enumerate(sampled):
@@ -324,7 +324,7 @@ def _read_rewards(past: PastTrace, trace: Mapping[str, Any]) -> None:
             past.terms[name] = None
             continue
         if not isinstance(reward, dict):
-            raise Malformed(f"rewards.{name} must be an object with a score, not {_seen(reward)}")
+            raise Malformed(f"rewards.{name} must be an object with a score, not {shown(reward)}")
         score, weight = _number(reward, "score"), _number(reward, "weight")
         past.terms[name], past.weights[name] = score, 1.0 if weight is None else weight
         if score is not None:
@@ -380,7 +380,7 @@ def _tool_calls(message: Mapping[str, Any]) -> list[dict[str, Any]]:
 def _role(node: Mapping[str, Any], at: int) -> str:
     message = node.get("message")
     if not isinstance(message, dict) or not isinstance(message.get("role"), str):
-        raise Malformed(f"nodes[{at}].message must be an object with a role, not {_seen(message)}")
+        raise Malformed(f"nodes[{at}].message must be an object with a role, not {shown(message)}")
     return str(message["role"])
 
 
@@ -397,7 +397,7 @@ def _object(record: Mapping[str, Any], name: str) -> dict[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise Malformed(f"{name} must be an object, not {_seen(value)}")
+        raise Malformed(f"{name} must be an object, not {shown(value)}")
     return value
 
 
@@ -406,7 +406,7 @@ def _list(record: Mapping[str, Any], name: str) -> list[Any]:
     if value is None:
         return []
     if not isinstance(value, list):
-        raise Malformed(f"{name} must be a list, not {_seen(value)}")
+        raise Malformed(f"{name} must be a list, not {shown(value)}")
     return value
 
 
@@ -414,14 +414,14 @@ def _objects(record: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
     values = _list(record, name)
     for at, value in enumerate(values):
         if not isinstance(value, dict):
-            raise Malformed(f"{name}[{at}] must be an object, not {_seen(value)}")
+            raise Malformed(f"{name}[{at}] must be an object, not {shown(value)}")
     return values
 
 
 def _text(record: Mapping[str, Any], name: str) -> str | None:
     value = record.get(name)
     if value is not None and not isinstance(value, str):
-        raise Malformed(f"{name} must be text, not {_seen(value)}")
+        raise Malformed(f"{name} must be text, not {shown(value)}")
     return value
 
 
@@ -430,7 +430,7 @@ def _number(record: Mapping[str, Any], name: str) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > _LARGEST:
-        raise Malformed(f"{name} must be a number, not {_seen(value)}")
+        raise Malformed(f"{name} must be a number, not {shown(value)}")
     return float(value)
 
 
@@ -438,7 +438,7 @@ def _numbers(record: Mapping[str, Any], name: str) -> list[float]:
     values = _list(record, name)
     for each in values:
         if type(each) is not float and (type(each) is not int or abs(each) > _LARGEST):
-            raise Malformed(f"{name} must be a list of numbers, and has {_seen(each)}")
+            raise Malformed(f"{name} must be a list of numbers, and has {shown(each)}")
     return [float(each) for each in values]
 
 
@@ -446,7 +446,7 @@ def _whole_numbers(record: Mapping[str, Any], name: str) -> list[int]:
     values = _list(record, name)
     for each in values:
         if type(each) is not int or not -_TOKEN_IDS <= each < _TOKEN_IDS:
-            raise Malformed(f"{name} must be a list of whole numbers of 32 bits, and has {_seen(each)}")
+            raise Malformed(f"{name} must be a list of whole numbers of 32 bits, and has {shown(each)}")
     return values
 
 
@@ -454,14 +454,5 @@ def _ns(record: Mapping[str, Any], name: str) -> int | None:
     """Seconds since 1970 as nanoseconds; None for 0, which stands for a time that never came."""
     seconds = _number(record, name)
     if seconds is not None and not 0 <= seconds < _LONGEST_SEC:
-        raise Malformed(f"{name} must be seconds since 1970, not {_seen(seconds)}")
+        raise Malformed(f"{name} must be seconds since 1970, not {shown(seconds)}")
     return int(seconds * 1e9) if seconds else None
-
-
-def _seen(value: Any) -> str:
-    if isinstance(value, list | dict):
-        return f"a {type(value).__name__} of {len(value)} items"
-    if isinstance(value, int) and abs(value) > 1 << 128:
-        return "a huge number"
-    text = repr(value[:60] if isinstance(value, str) else value)
-    return text if len(text) <= 60 else text[:59] + "…"

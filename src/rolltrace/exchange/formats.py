@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -39,6 +39,12 @@ class ImportFormat(NamedTuple):
 
     module: str
     help: str
+    fields: frozenset[str] = frozenset()
+    """What each record of it has, and no other format."""
+    columns: frozenset[str] = frozenset()
+    """The same for a format that is tables."""
+    is_checked: bool = True
+    """Its trajectories are looked at for problems, as those that are recorded."""
     is_remote: bool = False
     """What is named is no file, but something on a server; its module has a function `fetch`."""
 
@@ -48,7 +54,10 @@ class ImportFormat(NamedTuple):
 
     def reader(self, source: Source) -> LineReader:
         """The reader of one file: a function of a line."""
-        return cast("Callable[[Source], LineReader]", _module(self.module).reader)(source)
+        from rolltrace.exchange.import_checks import checked
+
+        read = cast("Callable[[Source], LineReader]", _module(self.module).reader)(source)
+        return checked(read) if self.is_checked else read
 
     def files(self, folder: Path) -> list[Path]:
         """Which files of a folder are of this format: those that its module's `files` names, or all `.jsonl` files."""
@@ -57,9 +66,26 @@ class ImportFormat(NamedTuple):
         return cast("Callable[[Path], list[Path]]", getattr(_module(self.module), "files", jsonl_files))(folder)
 
     def recognise(self, peek: Peek) -> str | None:
-        """Why a file is of this format; None if it is not, or if its module has no `recognise`."""
+        """Why a file is of this format; None if it is not.
+
+        A format without a `recognise` in its module is known by its fields or columns.
+        """
         ask = getattr(_module(self.module), "recognise", None)
-        return None if ask is None else cast("Callable[[Peek], str | None]", ask)(peek)
+        if ask is not None:
+            return cast("Callable[[Peek], str | None]", ask)(peek)
+        if self.columns and self.columns <= peek.columns:
+            return f"a Parquet file with {listing(self.columns)}"
+        return (
+            f"its first record has {listing(self.fields)}"
+            if self.fields and self.fields <= peek.record.keys()
+            else None
+        )
+
+
+def listing(names: Iterable[str]) -> str:
+    """Names as an English list, in alphabetical order."""
+    *first, last = sorted(names)
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def _module(name: str) -> ModuleType:
@@ -80,23 +106,47 @@ EXPORTS = {
 }
 
 IMPORTS = {
-    "jsonl": ImportFormat("import_jsonl", "what `rolltrace export jsonl` wrote"),
+    "jsonl": ImportFormat(
+        "import_jsonl", "what `rolltrace export jsonl` wrote", frozenset({"rolltrace"}), is_checked=False
+    ),
     "harbor": ImportFormat(
         "import_harbor", "Harbor's trajectories (ATIF) with their rewards: a jobs folder or a trial"
     ),
     "inspect": ImportFormat("import_inspect", "logs of inspect, `.eval` and `.json`"),
-    "trl": ImportFormat("import_trl", "completions that TRL logs, `completions_*.parquet`"),
-    "slime": ImportFormat("import_slime", "debug rollout data of slime and miles, `*.pt` (needs torch)"),
-    "nemo-rl": ImportFormat("import_nemo_rl", "NeMo-RL's `train_data_step*.jsonl` and `val_data_step*.jsonl`"),
+    "trl": ImportFormat(
+        "import_trl",
+        "completions that TRL logs, `completions_*.parquet`",
+        columns=frozenset({"step", "prompt", "completion", "advantage"}),
+    ),
+    "slime": ImportFormat("import_slime", "debug rollout data of slime and miles, `*.pt`"),
+    "nemo-rl": ImportFormat(
+        "import_nemo_rl",
+        "NeMo-RL's `train_data_step*.jsonl` and `val_data_step*.jsonl`",
+        frozenset({"content", "rewards", "idx"}),
+    ),
     "prime-rl": ImportFormat("import_prime_rl", "rollouts of prime-rl: its output folder, or `rollouts` in it"),
-    "verifiers": ImportFormat("import_verifiers", "traces of verifiers, `traces.jsonl`"),
-    "art": ImportFormat("import_art", "OpenPipe ART's trajectories, `trajectories/SPLIT/STEP.parquet`"),
+    "verifiers": ImportFormat(
+        "import_verifiers", "traces of verifiers, `traces.jsonl`", frozenset({"traces", "task", "env"})
+    ),
+    "art": ImportFormat(
+        "import_art",
+        "OpenPipe ART's trajectories, `trajectories/SPLIT/STEP.parquet`",
+        columns=frozenset({"group_index", "reward", "metrics", "metadata", "messages"}),
+    ),
     "mini-swe-agent": ImportFormat("import_mini_swe_agent", "trajectories of mini-swe-agent, `*.traj.json`"),
     "claude-code": ImportFormat("import_claude_code", "sessions of Claude Code, ~/.claude/projects/*/*.jsonl"),
     "codex": ImportFormat("import_codex", "sessions of Codex, ~/.codex/sessions/Y/M/D/rollout-*.jsonl"),
     "mlflow": ImportFormat("import_mlflow", "traces of an MLflow experiment, by its name or id", is_remote=True),
     "weave": ImportFormat("import_weave", "calls of a Weave project, ENTITY/NAME", is_remote=True),
-    "verl": ImportFormat("import_verl", "step dumps of verl's trainer.rollout_data_dir"),
-    "tinker": ImportFormat("import_tinker", "rollout summaries of tinker-cookbook"),
-    "chat": ImportFormat("import_chat", "JSON lines with messages and, where known, reward, step and ids"),
+    "verl": ImportFormat(
+        "import_verl", "step dumps of verl's trainer.rollout_data_dir", frozenset({"input", "output", "score"})
+    ),
+    "tinker": ImportFormat(
+        "import_tinker", "rollout summaries of tinker-cookbook", frozenset({"iteration", "group_idx", "steps"})
+    ),
+    "chat": ImportFormat(
+        "import_chat",
+        "JSON or JSON lines with messages and, where known, reward, step and ids",
+        frozenset({"messages"}),
+    ),
 }

@@ -6,16 +6,18 @@ asked in the order of `IMPORTS`, so that those with a mark of their own come bef
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from rolltrace.errors import ConfigError
-from rolltrace.exchange.formats import IMPORTS
-from rolltrace.exchange.text import parse
+from rolltrace.exchange.formats import IMPORTS, listing
+from rolltrace.exchange.json_records import read_json_records
+from rolltrace.exchange.opening import open_regular
 
 _HEAD_BYTES = 64 << 10
-_LONGEST_LINE = 16 << 20
+_MAX_NAMES = 12
 _MOST_FILES = 5
 """Of a folder that are looked into for each format."""
 
@@ -30,23 +32,25 @@ class Peek:
     def head(self) -> bytes:
         """Its first bytes."""
         try:
-            with self.path.open("rb") as file:
+            with open_regular(self.path) as file:
                 return file.read(_HEAD_BYTES)
         except OSError:
             return b""
 
     @cached_property
-    def record(self) -> dict[str, Any]:
-        """The first line, if it is a JSON object; else an empty one."""
-        if not self.head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{"):
-            return {}
+    def first(self) -> Any:
+        """The first record of a file of JSON; None if there is none."""
+        if self.head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] not in (b"{", b"["):
+            return None
         try:
-            with self.path.open("rb") as file:
-                line = next((line for line in iter(lambda: file.readline(_LONGEST_LINE), b"") if line.strip()), b"")
-            value = parse(line.decode("utf-8-sig"))
-        except (OSError, ValueError, RecursionError):
-            return {}
-        return value if isinstance(value, dict) else {}
+            return next(read_json_records(self.path)).value
+        except (OSError, StopIteration):
+            return None
+
+    @cached_property
+    def record(self) -> dict[str, Any]:
+        """The same if it is an object; else an empty one."""
+        return self.first if isinstance(self.first, dict) else {}
 
     @cached_property
     def columns(self) -> frozenset[str]:
@@ -74,6 +78,11 @@ def guess(path: Path) -> Guess:
     """
     if not path.exists():
         raise ConfigError(f"{str(path)!r} does not exist")
+    if not path.is_dir():
+        try:
+            open_regular(path).close()
+        except OSError as fault:
+            raise ConfigError(f"cannot read {str(path)!r}: {fault.strerror or fault}") from None
     peeks: dict[Path, Peek] = {}
     for name, form in IMPORTS.items():
         files = form.files(path)[:_MOST_FILES] if path.is_dir() else [path]
@@ -81,7 +90,31 @@ def guess(path: Path) -> Guess:
             why = form.recognise(peeks.setdefault(file, Peek(file)))
             if why is not None:
                 return Guess(name, why if file == path else f"{file.relative_to(path)}: {why}")
-    raise ConfigError(
-        f"cannot tell the format of {str(path)!r}; name it: rolltrace import FORMAT {path} "
-        f"(formats: {', '.join(IMPORTS)})"
-    )
+    raise ConfigError("\n".join(_explain(path, list(peeks.values()))))
+
+
+def _explain(path: Path, peeks: list[Peek]) -> Iterator[str]:
+    """What was looked at, what it is nearest to, and what was looked for."""
+    seen = next((peek for peek in peeks if _names(peek)), None)
+    is_inside = "" if seen is None or seen.path == path else f" ({seen.path.relative_to(path)})"
+    what = "no record or column was found in it"
+    if seen is not None:
+        kind = "columns are" if seen.columns else "first record has"
+        what = f"its {kind} {', '.join(sorted(map(str, _names(seen)))[:_MAX_NAMES])}{is_inside}"
+    yield f"cannot tell the format of {str(path)!r}: {what}"
+    near = [
+        (len(marks & _names(seen)) / len(marks), name, marks)
+        for name, form in IMPORTS.items()
+        if seen is not None and (marks := form.columns if seen.columns else form.fields) and marks & _names(seen)
+    ]
+    if near:
+        _, name, marks = max(near)
+        missing = sorted(marks - _names(seen)) if seen is not None else []
+        lacks = f", and this has no {listing(missing)}" if missing else ", and a name or place of its own"
+        yield f"nearest is {name}, which has {listing(marks)}{lacks}"
+    yield f"name it: rolltrace import FORMAT {path}; formats that were looked for:"
+    yield from (f"  {name}: {form.help}" for name, form in IMPORTS.items() if not form.is_remote)
+
+
+def _names(peek: Peek) -> frozenset[Any]:
+    return peek.columns or frozenset(peek.record)

@@ -11,8 +11,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from rolltrace.exchange.guessing import Peek
-from rolltrace.exchange.import_checks import ImportChecks
 from rolltrace.exchange.import_rows import (
     ImportedRow,
     Malformed,
@@ -29,19 +27,11 @@ from rolltrace.exchange.importer import Line, LineReader, Source, place_of
 from rolltrace.exchange.splitting import parquet_rows
 from rolltrace.exchange.text import parse
 
-_COLUMNS = frozenset({"group_index", "reward", "metrics", "metadata", "messages"})
-
 
 def files(folder: Path) -> list[Path]:
     """The steps of all splits below a folder."""
     steps = [each for each in folder.rglob("*.parquet") if each.stem.isdecimal()]
     return sorted(steps, key=lambda each: (each.parent, len(each.stem), each.stem))
-
-
-def recognise(peek: Peek) -> str | None:
-    """By its columns."""
-    is_log = peek.columns >= _COLUMNS
-    return "a Parquet file with group_index, messages, metrics and reward" if is_log else None
 
 
 def reader(source: Source) -> LineReader:
@@ -53,7 +43,7 @@ def reader(source: Source) -> LineReader:
     is_split = source.path.parent.parent.name == "trajectories"
     validate = source.target.validate or (is_split and split != "train")
     source.told_by_path(step, split if is_split else None)
-    checks, samples = ImportChecks(), Samples()
+    samples = Samples()
 
     def read(record: dict[str, Any], line: Line) -> list[ImportedRow]:
         missing = ", ".join(sorted({"messages", "reward"} - record.keys()))
@@ -78,7 +68,7 @@ def reader(source: Source) -> LineReader:
         terms = {name: float(value) for name, value in metrics.items() if is_number(value)}
         if reward is not None or terms:
             rows.append(score_row(place, reward, terms, end))
-        return checks.flagged(place, rows)
+        return rows
 
     return read
 

@@ -1,21 +1,23 @@
-"""Reads JSON lines of conversations, such as `rolltrace export sft` writes.
+"""Reads conversations: JSON lines, such as `rolltrace export sft` writes, or JSON arrays.
 
-A line has `messages` and, where known, `reward`, `step`, `sample_index`, `rollout_n`, `validate`, `trajectory_id`,
-`name`, `project`, `experiment`, `run`. All other fields become tags.
+A record has `messages` and, where known, `reward`, `step`, `sample_index`, `rollout_n`, `validate`, `trajectory_id`,
+`name`, `project`, `experiment`, `run`. All other fields become tags. It may also be a plain list of messages, or have
+them as ShareGPT does (`conversations`, with `from` and `value`).
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
 from typing import Any
 
 from rolltrace.exchange.guessing import Peek
-from rolltrace.exchange.import_checks import ImportChecks
 from rolltrace.exchange.import_rows import (
     ImportedPlace,
     ImportedRow,
     Malformed,
-    conversation_rows,
     is_number,
     run_id,
     sample,
@@ -23,42 +25,97 @@ from rolltrace.exchange.import_rows import (
     trajectory_row,
     whole,
 )
-from rolltrace.exchange.importer import Line, LineReader, Source
+from rolltrace.exchange.import_turns import Turns, add_message
+from rolltrace.exchange.importer import BadLine, Line, LineReader, Source, json_records, jsonl_files
 
 _ID = re.compile(r"[0-9a-f]{32}")
-_KNOWN = frozenset({"messages", "reward", "name", *ImportedPlace._fields}) - {"worker"}
+_MESSAGES = ("messages", "conversations", "conversation")
+"""Where the messages of a record are: as in OpenAI's format, and as ShareGPT has them."""
+_SHAREGPT_ROLES = {"human": "user", "gpt": "assistant", "observation": "tool", "function_response": "tool"}
+_KNOWN = frozenset({*_MESSAGES, "reward", "name", *ImportedPlace._fields}) - {"worker"}
+
+
+def files(folder: Path) -> list[Path]:
+    """The `.jsonl` files of a folder, or the `.json` files if it has none."""
+    return jsonl_files(folder) or sorted(folder.glob("*.json"))
 
 
 def recognise(peek: Peek) -> str | None:
     """By its messages."""
-    messages = peek.record.get("messages")
-    is_chat = isinstance(messages, list) and bool(messages) and isinstance(messages[0], dict) and "role" in messages[0]
-    return "its first record has messages" if is_chat else None
+    if _is_message(peek.first) or _begins_with_message(peek.first):
+        return "its first record is a message, or a list of them"
+    name = next((name for name in _MESSAGES if _begins_with_message(peek.record.get(name))), None)
+    return name and f"its first record has {name}"
 
 
 def reader(source: Source) -> LineReader:
     """A reader of conversations."""
-    checks = ImportChecks()
+    source.split = _conversations
 
     def read(record: dict[str, Any], line: Line) -> list[ImportedRow]:
-        messages, reward = record.get("messages"), record.get("reward")
-        if not isinstance(messages, list) or not messages:
-            raise Malformed("messages must be a non-empty list")
-        for message in messages:
-            if not isinstance(message, dict) or not isinstance(message.get("role"), str):
-                raise Malformed(f"a message is an object with a role, not {message!r:.60}")
+        messages, reward = _messages(record), record.get("reward")
         if reward is not None and not is_number(reward):
             raise Malformed(f"reward must be a number, not {reward!r:.60}")
         place, at = _place(record, line, source), line.time_ns
         tags = {name: value for name, value in record.items() if name not in _KNOWN}
-        name = record.get("name") or "chat"
-        rows = [trajectory_row(place, name, at, at + len(messages) + 1, tags)]
-        rows += conversation_rows(place, messages, at)
+        turns = Turns(place, at)
+        for message in messages:
+            add_message(turns, message)
+        rows = [
+            trajectory_row(place, record.get("name") or "chat", at, at + len(messages) + 1, tags),
+            *turns.finished(),
+        ]
         if reward is not None:
             rows.append(score_row(place, reward, {}, at + len(messages)))
-        return checks.flagged(place, rows)
+        return rows
 
     return read
+
+
+def _conversations(source: Source) -> Iterator[Line | BadLine]:
+    """The records of a file. A list is a conversation, and so is a file whose records are messages."""
+    lines = json_records(source)
+    first = next(lines, None)
+    if isinstance(first, Line) and _is_message(first.value):
+        rest = list(lines)
+        yield from (line for line in rest if isinstance(line, BadLine))
+        said = [first, *(line for line in rest if isinstance(line, Line))]
+        yield Line(0, b"\n".join(each.raw for each in said), {"messages": [each.value for each in said]}, first.time_ns)
+        return
+    for line in chain([first] if first is not None else [], lines):
+        if isinstance(line, Line) and isinstance(line.value, list):
+            line = line._replace(value={"messages": line.value})
+        yield line
+
+
+def _is_message(value: Any) -> bool:
+    if not isinstance(value, dict):
+        return False
+    has_content = not value.keys().isdisjoint(("content", "tool_calls"))
+    return (isinstance(value.get("role"), str) and has_content) or {"from", "value"} <= value.keys()
+
+
+def _begins_with_message(values: Any) -> bool:
+    return isinstance(values, list) and bool(values) and _is_message(values[0])
+
+
+def _messages(record: dict[str, Any]) -> list[dict[str, Any]]:
+    name = next((name for name in _MESSAGES if name in record), "messages")
+    messages = record.get(name)
+    if not isinstance(messages, list) or not messages:
+        raise Malformed(f"{name} must be a non-empty list")
+    return [_message(each) for each in messages]
+
+
+def _message(message: Any) -> dict[str, Any]:
+    """A message in OpenAI's form; ShareGPT has `from` and `value`."""
+    if isinstance(message, dict) and isinstance(message.get("role"), str):
+        return message
+    speaker = message.get("from") if isinstance(message, dict) else None
+    if not isinstance(speaker, str):
+        raise Malformed(f"a message is an object with a role, not {message!r:.60}")
+    more = {name: value for name, value in message.items() if name not in ("from", "value")}
+    return {"role": _SHAREGPT_ROLES.get(speaker, speaker), "content": message.get("value"), **more}
 
 
 def _place(record: dict[str, Any], line: Line, source: Source) -> ImportedPlace:

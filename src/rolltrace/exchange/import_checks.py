@@ -12,7 +12,8 @@ from typing import Any
 import msgspec
 
 from rolltrace.drain import Checks, Finding, OpFacts, Past, is_formatted
-from rolltrace.exchange.import_rows import ImportedPlace, ImportedRow, row
+from rolltrace.exchange.import_rows import ImportedPlace, ImportedRow, fitting_row, row
+from rolltrace.exchange.importer import LineReader
 from rolltrace.flags import OFF, is_on
 from rolltrace.record import FLAGS, SPANS, TRANSITIONS
 from rolltrace.settings import Settings
@@ -29,6 +30,12 @@ class _Payload(msgspec.Struct):
 _payload_decoder = msgspec.json.Decoder(_Payload)
 
 
+def checked(read: LineReader) -> LineReader:
+    """A reader whose trajectories are looked at."""
+    checks = ImportChecks()
+    return lambda record, line: checks.flagged(read(record, line))
+
+
 class ImportChecks:
     """Looks at the trajectories of one file, as far as the setting `checks` does not forbid it."""
 
@@ -37,15 +44,14 @@ class ImportChecks:
         self._looks_at_numbers = is_on(setting, "number_as_text")
         self._checks = Checks(",".join(name for name in _CHECKS if is_on(setting, name)) or OFF, Past())
 
-    def flagged(self, place: ImportedPlace, rows: list[ImportedRow]) -> list[ImportedRow]:
+    def flagged(self, rows: list[ImportedRow]) -> list[ImportedRow]:
         """The rows of a trajectory, and behind them a row for each problem in them."""
-        return rows + [
-            row(
+        found = [
+            fitting_row(
                 FLAGS,
-                place,
                 {
+                    **each.fields,
                     "flag": finding.flag,
-                    "op_id": each.fields["op_id"],
                     "time_ns": each.fields.get("start_ns") or each.fields.get("time_ns"),
                     "detail": finding.detail,
                 },
@@ -53,6 +59,8 @@ class ImportChecks:
             for each in rows
             for finding in self._findings(each)
         ]
+        first_flag = next((at for at, each in enumerate(rows) if each.table is FLAGS), len(rows))
+        return rows[:first_flag] + found + rows[first_flag:]
 
     def formatted(self, place: ImportedPlace, numbers: Mapping[str, Any], time_ns: int) -> list[ImportedRow]:
         """A row if numbers about the whole trajectory came as formatted text, by the names they have in the file."""

@@ -13,10 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import xxhash
-
 from rolltrace.exchange.guessing import Peek
-from rolltrace.exchange.import_checks import ImportChecks
 from rolltrace.exchange.import_rows import ImportedRow, Malformed, row, without_nothing
 from rolltrace.exchange.import_turns import Turns, time_of, tool_call
 from rolltrace.exchange.importer import BadLine, Line, LineReader, Source, place_of
@@ -44,7 +41,6 @@ def reader(source: Source) -> LineReader:
     source.target.named()
     source.split = _chains
     source.named_by("claude-code", source.path.stem)
-    checks = ImportChecks()
 
     def read(record: dict[str, Any], line: Line) -> list[ImportedRow]:
         lines, chain = objects(record.get("lines")), str(record.get("chain") or _MAIN)
@@ -62,14 +58,13 @@ def reader(source: Source) -> LineReader:
         if chain != _MAIN:
             own["parent_trajectory_id"] = _id_of(source, _MAIN)
         ops = turns.finished()
-        return checks.flagged(place, [row(TRAJECTORIES, place, {**own, "end_ns": turns.end_ns}), *ops])
+        return [row(TRAJECTORIES, place, {**own, "end_ns": turns.end_ns}), *ops]
 
     return read
 
 
 def _id_of(source: Source, chain: str) -> str:
-    identity = ("claude-code", source.path.stem, chain, *source.target.named(), source.target.validate)
-    return xxhash.xxh3_128_hexdigest(repr(identity).encode("utf-8", "backslashreplace"))
+    return source.id_of("claude-code", source.path.stem, chain)
 
 
 def _chains(source: Source) -> Iterator[Line | BadLine]:

@@ -10,10 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import xxhash
-
 from rolltrace.exchange.guessing import Peek
-from rolltrace.exchange.import_checks import ImportChecks
 from rolltrace.exchange.import_rows import ImportedRow, Malformed, row, without_nothing
 from rolltrace.exchange.import_turns import Turns, time_of, tool_call
 from rolltrace.exchange.importer import Line, LineReader, Source, place_of
@@ -44,7 +41,6 @@ def reader(source: Source) -> LineReader:
     source.target.named()
     source.split = whole_session
     source.named_by("codex", source.path.stem)
-    checks = ImportChecks()
 
     def read(record: dict[str, Any], line: Line) -> list[ImportedRow]:
         session = _Session()
@@ -52,15 +48,13 @@ def reader(source: Source) -> LineReader:
             session.add(each)
         if not session.events:
             raise Malformed("not a session of Codex: nobody says anything in it")
-        identity = ("codex", source.path.stem, *source.target.named(), source.target.validate)
-        trajectory_id = xxhash.xxh3_128_hexdigest(repr(identity).encode("utf-8", "backslashreplace"))
-        place = place_of(source, line, trajectory_id, validate=source.target.validate)
+        place = place_of(source, line, source.id_of("codex", source.path.stem), validate=source.target.validate)
         start = session.start_ns or line.time_ns
         turns = Turns(place, start)
         session.replay(turns)
         ops = turns.finished()
         own = {"name": "codex", "status": "ok", "start_ns": start, "end_ns": turns.end_ns, "tags": session.tags}
-        return checks.flagged(place, [row(TRAJECTORIES, place, own), *ops])
+        return [row(TRAJECTORIES, place, own), *ops]
 
     return read
 

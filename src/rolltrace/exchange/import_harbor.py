@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rolltrace.exchange.guessing import Peek
-from rolltrace.exchange.import_checks import ImportChecks
 from rolltrace.exchange.import_rows import (
     ImportedRow,
     Malformed,
@@ -24,12 +23,13 @@ from rolltrace.exchange.import_rows import (
 )
 from rolltrace.exchange.import_turns import Turns, time_of, tool_call
 from rolltrace.exchange.importer import BadLine, Line, LineReader, Source, place_of
+from rolltrace.exchange.opening import open_regular
 from rolltrace.exchange.splitting import as_bytes, whole_document
 from rolltrace.exchange.text import parse
 from rolltrace.record import TRAJECTORIES
 
 _VERSION = "ATIF-v1."
-_MOST_BESIDE_BYTES = 16 << 20
+_MAX_BESIDE_BYTES = 16 << 20
 """Of a file beside a trajectory."""
 _USAGE = {"prompt_tokens": "prompt_tokens", "completion_tokens": "completion_tokens", "cached_tokens": "cached_tokens"}
 
@@ -65,7 +65,6 @@ def reader(source: Source) -> LineReader:
     if trial.name:
         source.told_by_path(trial.name, source.path.name)
     source.split = _documents
-    checks = ImportChecks()
     root: list[str] = []
 
     def read(record: dict[str, Any], line: Line) -> list[ImportedRow]:
@@ -97,7 +96,7 @@ def reader(source: Source) -> LineReader:
         if is_root and trial.rewards:
             terms = {name: value for name, value in trial.rewards.items() if name != "reward"}
             rows.append(score_row(place, _reward(trial.rewards), terms, own["end_ns"]))
-        return checks.flagged(place, rows)
+        return rows
 
     return read
 
@@ -241,7 +240,8 @@ def _rewards_beside(inside: Path) -> dict[str, float]:
     if written:
         return written
     try:
-        text = (inside / "verifier" / "reward.txt").read_text(errors="replace")[:100]
+        with open_regular(inside / "verifier" / "reward.txt") as file:
+            text = file.read(100).decode(errors="replace")
     except OSError:
         return {}
     value = number_again(text.strip())
@@ -255,9 +255,9 @@ def _numbers(value: Any) -> dict[str, float]:
 def _json_beside(path: Path) -> dict[str, Any] | None:
     """A small JSON object beside the trajectory; None if there is none that can be read."""
     try:
-        if path.stat().st_size > _MOST_BESIDE_BYTES:
-            return None
-        value = parse(path.read_bytes())
+        with open_regular(path) as file:
+            content = file.read(_MAX_BESIDE_BYTES + 1)
+        value = parse(content) if len(content) <= _MAX_BESIDE_BYTES else None
     except (OSError, ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None

@@ -15,7 +15,6 @@ from typing import Any
 
 from rolltrace.exchange.archive import Archive
 from rolltrace.exchange.guessing import Peek
-from rolltrace.exchange.import_checks import ImportChecks
 from rolltrace.exchange.import_rows import (
     ImportedRow,
     Malformed,
@@ -29,7 +28,8 @@ from rolltrace.exchange.import_rows import (
 )
 from rolltrace.exchange.import_turns import Turns, add_message, time_of, tool_call
 from rolltrace.exchange.importer import BadLine, Line, LineReader, Source, place_of
-from rolltrace.exchange.splitting import MOST_DOCUMENT_BYTES, as_bytes, document, whole_document
+from rolltrace.exchange.opening import MAX_DOCUMENT_BYTES
+from rolltrace.exchange.splitting import as_bytes, document, whole_document
 from rolltrace.record import SCORES, TRAJECTORIES
 
 _SAMPLE = re.compile(r"samples/[^/]+\.json")
@@ -59,7 +59,6 @@ def reader(source: Source) -> LineReader:
     source.target.named()
     evaluation: dict[str, Any] = {}
     source.split = lambda _: _samples(source, evaluation)
-    checks = ImportChecks()
 
     def read(record: dict[str, Any], line: Line) -> list[ImportedRow]:
         epoch = whole(record.get("epoch", 1), "epoch")
@@ -92,7 +91,7 @@ def reader(source: Source) -> LineReader:
         terms = {name: value for name, value in values.items() if value is not None}
         if terms:
             rows.append(score_row(place, next(iter(terms.values())) if len(values) == 1 else None, terms, end))
-        return checks.flagged(place, rows)
+        return rows
 
     return read
 
@@ -124,7 +123,7 @@ def _samples(source: Source, evaluation: dict[str, Any]) -> Iterator[Line | BadL
 
 def _member(source: Source, archive: Archive, name: str, number: int) -> Line | BadLine:
     try:
-        return document(source, number, archive.read(name, MOST_DOCUMENT_BYTES), name)
+        return document(source, number, archive.read(name, MAX_DOCUMENT_BYTES), name)
     except Malformed as fault:
         return BadLine(source.path, number, f"{name}: {fault}")
 
@@ -226,7 +225,7 @@ class _Attachments:
 
     def __init__(self, texts: dict[str, Any]) -> None:
         self._texts = texts
-        self._left = MOST_DOCUMENT_BYTES
+        self._left = MAX_DOCUMENT_BYTES
 
     def put_in(self, value: Any) -> Any:
         if isinstance(value, str) and value.startswith(_ATTACHMENT):

@@ -10,7 +10,6 @@ import xxhash
 
 from rolltrace.drain import take_columns
 from rolltrace.exchange.export_jsonl import OP_COLUMNS, VERSION
-from rolltrace.exchange.guessing import Peek
 from rolltrace.exchange.import_rows import ImportedPlace, ImportedRow, Malformed, listed, row, run_id, sample, whole
 from rolltrace.exchange.importer import ImportTarget, Line, LineReader, Source
 from rolltrace.query import amendments_of
@@ -18,11 +17,6 @@ from rolltrace.record import FLAGS, NOTES, SCORES, SPANS, TRAJECTORIES, TRANSITI
 
 _EVENTS = {"transitions": TRANSITIONS, "scores": SCORES, "notes": NOTES, "findings": FLAGS}
 _ID = re.compile(r"[0-9a-f]{32}")
-
-
-def recognise(peek: Peek) -> str | None:
-    """Each record says so."""
-    return 'its first record has "rolltrace"' if isinstance(peek.record.get("rolltrace"), int) else None
 
 
 def reader(source: Source) -> LineReader:

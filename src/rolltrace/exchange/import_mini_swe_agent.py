@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from rolltrace.exchange.guessing import Peek
-from rolltrace.exchange.import_checks import ImportChecks
 from rolltrace.exchange.import_rows import ImportedRow, Malformed, listed, row, without_nothing
 from rolltrace.exchange.import_turns import Turns, add_message, time_of
 from rolltrace.exchange.importer import Line, LineReader, Source, place_of
@@ -39,7 +38,6 @@ def reader(source: Source) -> LineReader:
     source.split = whole_document
     instance = source.path.name.removesuffix(_ENDING)
     source.told_by_path(instance)
-    checks = ImportChecks()
 
     def read(record: dict[str, Any], line: Line) -> list[ImportedRow]:
         form = record.get("trajectory_format")
@@ -65,7 +63,7 @@ def reader(source: Source) -> LineReader:
         if isinstance(status, str) and status not in _GOOD_ENDS:
             own.update(status="error", error=status)
         ops = turns.finished()
-        return checks.flagged(place, [row(TRAJECTORIES, place, {**own, "end_ns": turns.end_ns + 1}), *ops])
+        return [row(TRAJECTORIES, place, {**own, "end_ns": turns.end_ns + 1}), *ops]
 
     return read
 

@@ -11,8 +11,8 @@ import re
 from pathlib import Path
 from typing import Any, TypeGuard
 
+from rolltrace.exchange.formats import IMPORTS
 from rolltrace.exchange.guessing import Peek
-from rolltrace.exchange.import_checks import ImportChecks
 from rolltrace.exchange.import_rows import (
     ImportedRow,
     Malformed,
@@ -42,7 +42,8 @@ def files(folder: Path) -> list[Path]:
 
 def recognise(peek: Peek) -> str | None:
     """By its name and fields."""
-    is_data = _NAME.fullmatch(peek.path.name) is not None and {"content", "rewards", "idx"} <= peek.record.keys()
+    fields = IMPORTS["nemo-rl"].fields
+    is_data = _NAME.fullmatch(peek.path.name) is not None and fields <= peek.record.keys()
     return "its name, and its first record has content, rewards and idx" if is_data else None
 
 
@@ -52,7 +53,7 @@ def reader(source: Source) -> LineReader:
     name = _NAME.fullmatch(source.path.name)
     step = int(name[2]) if name is not None else None
     validate = source.target.validate or (name is not None and name[1] == "val")
-    checks, samples = ImportChecks(), Samples()
+    samples = Samples()
 
     def read(record: dict[str, Any], line: Line) -> list[ImportedRow]:
         fields = {key: _only(value) for key, value in record.items()}
@@ -79,7 +80,7 @@ def reader(source: Source) -> LineReader:
         advantage = _advantage(fields)
         if advantage is not None:
             rows.append(score_row(place, advantage, {}, turns.end_ns + 1, "advantage"))
-        return checks.flagged(place, rows)
+        return rows
 
     return read
 

@@ -16,12 +16,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from rolltrace.exchange import import_verifiers
 from rolltrace.exchange.episode import PastPlace, mean_advantage, place_of_episode
+from rolltrace.exchange.formats import IMPORTS
 from rolltrace.exchange.guessing import Peek
 from rolltrace.exchange.import_rows import Malformed
 from rolltrace.exchange.import_verifiers import FILE, Numbers, TraceStanding, sample_of_trace, traces_reader
 from rolltrace.exchange.importer import LineReader, Source
+from rolltrace.exchange.opening import open_regular, read_lines
 
 _STEP = re.compile(r"step_(\d{1,18})")
 
@@ -68,8 +69,8 @@ def files(folder: Path) -> list[Path]:
 
 def recognise(peek: Peek) -> str | None:
     """By the folders that a file is in, and the fields of an episode."""
-    why = import_verifiers.recognise(peek)
-    return why and f"{why}, in step_N/KIND/SUBSET" if cohort_of(peek.path) is not None else None
+    why = IMPORTS["verifiers"].recognise(peek) if cohort_of(peek.path) is not None else None
+    return why and f"{why}, in step_N/KIND/SUBSET"
 
 
 def reader(source: Source) -> LineReader:
@@ -101,7 +102,9 @@ def cohort_of(file: Path) -> Cohort | None:
 def _stamps(root: Path) -> Iterator[tuple[Path, int, int]]:
     """The files of a run, in the order of its steps, and what changes when they do."""
     files_of_run = [
-        (cohort, file) for file in root.glob(f"step_*/*/*/{FILE}") if (cohort := cohort_of(file)) is not None
+        (cohort, file)
+        for file in root.glob(f"step_*/*/*/{FILE}")
+        if file.is_file() and (cohort := cohort_of(file)) is not None
     ]
     for _, file in sorted(files_of_run, key=lambda each: (each[0].step, each[0].kind, each[0].subset)):
         stat = file.stat()
@@ -137,10 +140,10 @@ def _standings_of_run(root: Path, stamps: tuple[tuple[Path, int, int], ...]) -> 
 
 
 def _episodes(file: Path) -> Iterator[_Episode]:
-    with file.open("rb") as lines:
-        for line in lines:
+    with open_regular(file) as lines:
+        for line in read_lines(lines):
             try:
-                yield _decoder.decode(line)
+                yield _decoder.decode(line or b"")
             except (msgspec.MsgspecError, ValueError, RecursionError):  # said when the line is imported
                 continue
 

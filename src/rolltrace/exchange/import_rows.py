@@ -76,6 +76,15 @@ def row(table: Table, place: ImportedPlace, values: Mapping[str, Any]) -> Import
     fields = {**place.columns(), **values}
     if table is SPANS:
         fields["payload"] = {"inputs": fields.get("inputs"), "outputs": fields.get("outputs")}
+    return fitting_row(table, fields)
+
+
+def fitting_row(table: Table, fields: Mapping[str, Any]) -> ImportedRow:
+    """A row of a table from all its columns.
+
+    Raises:
+        Malformed: a value that its column cannot hold.
+    """
     return ImportedRow(
         table, {column.name: _fitting(column.name, column.type, fields.get(column.name)) for column in table.columns}
     )
@@ -106,62 +115,6 @@ def transition_row(place: ImportedPlace, number: int, time_ns: int, **values: An
     return row(TRANSITIONS, place, {"op_id": op_id(place.trajectory_id, number), "time_ns": time_ns, **values})
 
 
-def conversation_rows(place: ImportedPlace, messages: list[dict[str, Any]], start_ns: int) -> list[ImportedRow]:
-    """One model call per assistant message, one tool call per tool message, in their order.
-
-    What others said stands in the input of the model call after it; what was said after the last one is an op of its
-    own, `messages`.
-    """
-    rows: list[ImportedRow] = []
-    calls: dict[Any, dict[str, Any]] = {}
-    replied_to = 0
-    for at, message in enumerate(messages):
-        if message["role"] == "assistant":
-            plain = message.keys() <= {"role", "content"} and isinstance(message.get("content"), str)
-            reply = {"content": message["content"]} if plain else message
-            rows.append(
-                span_row(
-                    place, at, "assistant", "llm", start_ns + at, inputs={"messages": messages[:at]}, outputs=reply
-                )
-            )
-            calls.update(_calls(message))
-            replied_to = at + 1
-        elif message["role"] == "tool":
-            call = calls.get(_key(message.get("tool_call_id")), {})
-            name = message.get("name") or call.get("name") or "tool"
-            rows.append(
-                span_row(
-                    place,
-                    at,
-                    str(name),
-                    "tool",
-                    start_ns + at,
-                    inputs=call.get("arguments"),
-                    outputs=message.get("content"),
-                )
-            )
-    rest = [message for message in messages[replied_to:] if message["role"] != "tool"]
-    if rest:
-        at = len(messages)
-        rows.append(span_row(place, at, "messages", "env", start_ns + at, outputs={"messages": rest}))
-    return rows
-
-
-def _calls(message: dict[str, Any]) -> dict[Any, dict[str, Any]]:
-    """The tool calls of a message by their id, as OpenAI writes them."""
-    calls = message.get("tool_calls")
-    by_id: dict[Any, dict[str, Any]] = {}
-    for call in calls if isinstance(calls, list) else ():
-        function = call.get("function") if isinstance(call, dict) else None
-        if isinstance(function, dict):
-            by_id[_key(call.get("id"))] = {"name": function.get("name"), "arguments": function.get("arguments")}
-    return by_id
-
-
-def _key(value: Any) -> str:
-    return value if isinstance(value, str) else repr(value)
-
-
 def op_id(trajectory_id: str, number: int) -> int:
     """An id for the nth op of a trajectory, the same whenever it is imported."""
     return xxhash.xxh3_64_intdigest(f"{trajectory_id} {number}".encode()) >> 1
@@ -174,21 +127,21 @@ def whole(value: Any, name: str) -> int | None:
     number = coordinate(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
     if isinstance(number, int):
         return number
-    raise Malformed(f"{name} must be a whole number, not {_seen(value)}")
+    raise Malformed(f"{name} must be a whole number, not {shown(value)}")
 
 
 def sample(value: Any) -> SampleIndex | None:
     """Which sample: a whole number or text."""
     if value is None or (isinstance(value, int | str) and not isinstance(value, bool)):
         return coordinate(value)
-    raise Malformed(f"sample_index must be a whole number or text, not {_seen(value)}")
+    raise Malformed(f"sample_index must be a whole number or text, not {shown(value)}")
 
 
 def run_id(value: Any) -> str | None:
     """Which run: text."""
     if value is None or isinstance(value, str):
         return value
-    raise Malformed(f"run must be text, not {_seen(value)}")
+    raise Malformed(f"run must be text, not {shown(value)}")
 
 
 def listed(record: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
@@ -199,7 +152,7 @@ def listed(record: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
     """
     items = record.get(name) or []
     if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
-        raise Malformed(f"{name} must be a list of objects, not {_seen(items)}")
+        raise Malformed(f"{name} must be a list of objects, not {shown(items)}")
     return items
 
 
@@ -241,11 +194,11 @@ def _fitting(name: str, kind: ColumnType, value: Any) -> Any:
         try:
             return float(value)
         except OverflowError:
-            raise Malformed(f"{name} is too large: {_seen(value)}") from None
+            raise Malformed(f"{name} is too large: {shown(value)}") from None
     if kind in _INT_BITS and isinstance(value, int) and not isinstance(value, bool):
         if -(1 << _INT_BITS[kind]) <= value < 1 << _INT_BITS[kind]:
             return value
-        raise Malformed(f"{name} does not fit {kind}: {_seen(value)}")
+        raise Malformed(f"{name} does not fit {kind}: {shown(value)}")
     if kind.endswith("[]") and hasattr(value, "type"):  # an Arrow array, from `take_columns`
         return value
     if kind == "int32[]" and isinstance(value, list) and all(type(n) is int and abs(n) < 1 << 31 for n in value):
@@ -257,11 +210,16 @@ def _fitting(name: str, kind: ColumnType, value: Any) -> Any:
         "bool": "true or false",
         "float64": "a number",
     }.get(kind, "a whole number")
-    raise Malformed(f"{name} must be {wanted}, not {_seen(value)}")
+    raise Malformed(f"{name} must be {wanted}, not {shown(value)}")
 
 
-def _seen(value: Any) -> str:
-    text = repr(value) if not isinstance(value, int) or abs(value) < 1 << 128 else "a huge number"
+def shown(value: Any) -> str:
+    """A value as it stands in the message of a `Malformed`."""
+    if isinstance(value, list | dict):
+        return f"a {type(value).__name__} of {len(value)} items"
+    if isinstance(value, int) and abs(value) > 1 << 128:
+        return "a huge number"
+    text = repr(value[:60] if isinstance(value, str) else value)
     return text if len(text) <= 60 else text[:59] + "…"
 
 

@@ -1,21 +1,18 @@
 """Reads the debug dumps of slime and miles (`--save-debug-rollout-data ".../rollout_{rollout_id}.pt"`).
 
-A dump is `{"rollout_id": ..., "samples": [Sample.to_dict(), ...]}`, written by `torch.save`. It is read by torch with
-`weights_only=True`, which runs no code of the file; what that refuses is refused here. A file is read as a whole,
-since torch knows no other way. `eval_` in the name of a file marks validation rollouts, as slime writes it.
+A dump is `{"rollout_id": ..., "samples": [Sample.to_dict(), ...]}`, written by `torch.save` and read by
+`torch_archive`, as a whole but for its tensors. `eval_` in the name of a file marks validation rollouts, as slime
+writes it.
 """
 
 from __future__ import annotations
 
 import re
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from rolltrace.errors import MissingExtraError
 from rolltrace.exchange.guessing import Peek
-from rolltrace.exchange.import_checks import ImportChecks
 from rolltrace.exchange.import_rows import (
     ImportedRow,
     Malformed,
@@ -30,6 +27,7 @@ from rolltrace.exchange.import_rows import (
 from rolltrace.exchange.import_turns import Turns
 from rolltrace.exchange.importer import BadLine, Line, LineReader, Source, place_of
 from rolltrace.exchange.splitting import as_bytes
+from rolltrace.exchange.torch_archive import name_of, open_archive, plain
 
 _NUMBER = re.compile(r"(\d+)(?=\.pt$)")
 _FINISH = {"completed": "stop", "truncated": "length", "aborted": "abort"}
@@ -56,7 +54,7 @@ def reader(source: Source) -> LineReader:
     """A reader of the samples of one dump."""
     source.target.named()
     source.split = _samples
-    checks, samples = ImportChecks(), Samples()
+    samples = Samples()
     number = _NUMBER.search(source.path.name)
     step_of_file = int(number[1]) if number is not None and len(number[1]) < 19 else None
     is_evaluation = "eval_" in source.path.name or source.target.validate
@@ -81,7 +79,7 @@ def reader(source: Source) -> LineReader:
         reward = record.get("reward")
         if reward is not None:
             rows.append(score_row(place, *_reward(reward), end))
-        return checks.flagged(place, rows)
+        return rows
 
     return read
 
@@ -135,46 +133,26 @@ def _whole(value: Any, name: str) -> int:
 
 def _samples(source: Source) -> Iterator[Line | BadLine]:
     try:
-        import torch
-    except ImportError:
-        raise MissingExtraError("dumps of slime and miles are read by torch; install it: pip install torch") from None
+        with open_archive(source.path) as dump:
+            samples = dump.get("samples") if isinstance(dump, dict) else None
+            if not isinstance(samples, list):
+                raise Malformed('not a dump of slime or miles: it has no list "samples"')
+            shared = {"rollout_id": dump["rollout_id"]} if dump.get("rollout_id") is not None else {}
+            for number, sample in enumerate(samples, start=1):
+                yield _sample(source, number, sample, shared)
+    except Malformed as fault:
+        yield BadLine(source.path, 0, str(fault))
+
+
+def _sample(source: Source, number: int, sample: Any, shared: dict[str, Any]) -> Line | BadLine:
+    if not isinstance(sample, dict):
+        return BadLine(source.path, number, f"a sample is an object with fields, not {name_of(sample)}")
     try:
-        _check_archive(source.path)
-        # Never without weights_only: that would run whatever the file says.
-        dump = torch.load(source.path, map_location="cpu", weights_only=True)
-        samples = dump.get("samples") if isinstance(dump, dict) else None
-        if not isinstance(samples, list):
-            raise Malformed('not a dump of slime or miles: it has no list "samples"')
-    except Exception as fault:  # torch raises many kinds for a damaged or hostile file
-        why = str(fault).strip().partition("\n")[0][:300] or type(fault).__name__
-        yield BadLine(source.path, 0, why if isinstance(fault, Malformed) else f"torch cannot load it: {why}")
-        return
-    shared = {"rollout_id": dump["rollout_id"]} if dump.get("rollout_id") is not None else {}
-    for number, sample in enumerate(samples, start=1):
-        if not isinstance(sample, dict):
-            yield BadLine(source.path, number, f"a sample is an object, not {type(sample).__name__}")
-            continue
-        own = {str(name): _plain(value) for name, value in sample.items() if name not in _HUGE}
-        value = {**own, **shared} if own.get("rollout_id") is None else own
-        yield Line(number, as_bytes(value), value, source.time_ns + 1000 * number)
-
-
-def _check_archive(path: Path) -> None:
-    """Refuse what torch never writes: an archive that grows when it is unpacked, or no archive at all."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            if any(each.compress_type != zipfile.ZIP_STORED for each in archive.infolist()):
-                raise Malformed("not an archive of torch: its parts are compressed")
-    except zipfile.BadZipFile:
-        raise Malformed("not an archive of torch") from None
-
-
-def _plain(value: Any) -> Any:
-    """A value without tensors."""
-    if isinstance(value, dict):
-        return {str(name): _plain(item) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if hasattr(value, "tolist"):
-        return value.tolist()
-    return value if value is None or isinstance(value, str | int | float | bool) else repr(value)[:200]
+        value = plain({name: value for name, value in sample.items() if name not in _HUGE})
+        if value.get("rollout_id") is None:
+            value.update(shared)
+        return Line(number, as_bytes(value), value, source.time_ns + 1000 * number)
+    except ValueError as fault:
+        return BadLine(source.path, number, str(fault))
+    except RecursionError:
+        return BadLine(source.path, number, "nested too deeply")

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from rolltrace.drain import is_formatted
-from rolltrace.exchange.guessing import Peek
 from rolltrace.exchange.import_checks import ImportChecks
 from rolltrace.exchange.import_rows import (
     ImportedRow,
@@ -56,12 +55,6 @@ def files(folder: Path) -> list[Path]:
     own = sorted(folder.glob(_SUMMARIES))
     inside = [file for _, each in sorted(iterations) for file in sorted(each.glob(_SUMMARIES))]
     return own + inside if iterations or own else jsonl_files(folder)
-
-
-def recognise(peek: Peek) -> str | None:
-    """By the fields that every summary has."""
-    is_summary = {"iteration", "group_idx", "steps"} <= peek.record.keys()
-    return "its first record has iteration, group_idx and steps" if is_summary else None
 
 
 def reader(source: Source) -> LineReader:
@@ -111,7 +104,7 @@ def reader(source: Source) -> LineReader:
         if is_number(rewards.get("final_reward")):
             terms["final_reward"] = float(rewards["final_reward"])
         rows.append(score_row(place, rewards.get("total_reward"), terms, at + len(steps)))
-        return checks.flagged(place, rows) + flags
+        return rows + flags
 
     return read
 

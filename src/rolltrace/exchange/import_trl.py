@@ -1,19 +1,17 @@
 """Reads the completions that TRL's GRPO and RLOO trainers log (`log_completions=True`): `completions_STEP.parquet`.
 
 A row has `step`, `prompt`, `completion` (text or messages), a column for each reward function, what those logged
-besides, and `advantage`. Numbers are terms of the reward, those called a reward alone if there are any; their sum is
-the reward, which is what TRL trains on unless it was given `reward_weights`, which the file does not tell. Rows of a
-step with the same prompt are rollouts of one sample.
+besides, and `advantage`. Which of them are rewards is found by `trl_rewards`, or told by the user; their sum, weighted
+if so told, is the reward. Rows of a step with the same prompt are rollouts of one sample.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from rolltrace.exchange.guessing import Peek
-from rolltrace.exchange.import_checks import ImportChecks
 from rolltrace.exchange.import_rows import (
     ImportedRow,
     Malformed,
@@ -26,10 +24,9 @@ from rolltrace.exchange.import_rows import (
     without_nothing,
 )
 from rolltrace.exchange.import_turns import Turns, add_message
-from rolltrace.exchange.importer import Line, LineReader, Source, place_of
+from rolltrace.exchange.importer import BadLine, Line, LineReader, Source, place_of
 from rolltrace.exchange.splitting import as_bytes, parquet_rows
-
-_OWN = frozenset({"step", "prompt", "completion", "advantage"})
+from rolltrace.exchange.trl_rewards import OWN_COLUMNS, check_named, find_rewards
 
 
 def files(folder: Path) -> list[Path]:
@@ -37,17 +34,21 @@ def files(folder: Path) -> list[Path]:
     return sorted(folder.glob("completions_*.parquet")) or sorted(folder.glob("completions/completions_*.parquet"))
 
 
-def recognise(peek: Peek) -> str | None:
-    """By its columns."""
-    is_log = peek.columns >= _OWN
-    return "a Parquet file with step, prompt, completion and advantage" if is_log else None
-
-
 def reader(source: Source) -> LineReader:
     """A reader of the rows of one file."""
     source.target.named()
-    source.split = parquet_rows
-    checks, samples = ImportChecks(), Samples()
+    weights: dict[str, float] = dict(source.target.rewards or {})
+    samples = Samples()
+
+    def split(source: Source) -> Iterator[Line | BadLine]:
+        try:
+            weights.update(find_rewards(source.path) if not source.target.rewards else {})
+        except Malformed as fault:
+            yield BadLine(source.path, 0, str(fault))
+        else:
+            yield from parquet_rows(source)
+
+    source.split = split
 
     def read(record: dict[str, Any], line: Line) -> list[ImportedRow]:
         missing = ", ".join(sorted({"step", "prompt", "completion"} - record.keys()))
@@ -61,29 +62,21 @@ def reader(source: Source) -> LineReader:
             add_message(turns, message, said_before=True)
         for message in _messages(record, "completion", "assistant"):
             add_message(turns, message)
-        rewards = _rewards(record)
-        tags = {name: value for name, value in record.items() if name not in _OWN and name not in rewards}
+        check_named(record, weights)
+        rewards = {name: float(record[name]) for name in weights if is_number(record[name])}
+        tags = {name: value for name, value in record.items() if name not in OWN_COLUMNS and name not in rewards}
         ops = turns.finished()
         end = turns.end_ns + 1
         rows = [trajectory_row(place, "trl", at, end, without_nothing(tags)), *ops]
         if rewards:
-            counted = [value for value in rewards.values() if not math.isnan(value)]  # NaN: not for this sample
+            # NaN: that function had nothing to say of this sample.
+            counted = [value * weights[name] for name, value in rewards.items() if not math.isnan(value)]
             rows.append(score_row(place, math.fsum(counted) if counted else math.nan, rewards, end))
         if is_number(record.get("advantage")):
             rows.append(score_row(place, record["advantage"], {}, end, "advantage"))
-        return checks.flagged(place, rows)
+        return rows
 
     return read
-
-
-def _rewards(record: dict[str, Any]) -> dict[str, float]:
-    numbers = {
-        name: float(value)
-        for name, value in record.items()
-        if name not in _OWN and is_number(value) and not isinstance(value, bool)
-    }
-    called = {name: value for name, value in numbers.items() if "reward" in name.lower()}
-    return called or numbers
 
 
 def _messages(record: dict[str, Any], name: str, role: str) -> list[dict[str, Any]]:

@@ -82,16 +82,16 @@ class Turns:
         result: Any,
         call_id: str | None = None,
         *,
+        message: dict[str, Any] | None = None,
         error: str | None = None,
         start_ns: int | None = None,
         end_ns: int | None = None,
     ) -> None:
-        """A tool was called."""
+        """A tool was called; `message` is what the model sees of it, if that is known."""
         failed = {} if error is None else {"status": "error", "error": error}
         self._op(name, "tool", start_ns, end_ns, inputs=arguments, outputs=result, **failed)
-        self._add(
-            {"role": "tool", "tool_call_id": call_id, "name": name, "content": error if result is None else result}
-        )
+        content = error if result is None else result
+        self._add(message or {"role": "tool", "tool_call_id": call_id, "name": name, "content": content})
 
     def called(self, call_id: Any) -> tuple[Any, Any]:
         """Name and arguments of the tool call with this id, in the newest reply that has it; None if none has."""
@@ -173,7 +173,7 @@ def add_message(turns: Turns, message: dict[str, Any], *, said_before: bool = Fa
     elif role == "tool" and not said_before:
         call_id = message.get("tool_call_id")
         name, arguments = turns.called(call_id)
-        turns.tool(str(message.get("name") or name or "tool"), arguments, content, call_id)
+        turns.tool(str(message.get("name") or name or "tool"), arguments, content, call_id, message=message)
     else:
         more = {key: value for key, value in message.items() if key not in ("role", "content")}
         turns.say(str(role or "user"), content, **more)

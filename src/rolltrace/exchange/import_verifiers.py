@@ -15,8 +15,6 @@ import xxhash
 
 from rolltrace.drain import take_columns
 from rolltrace.exchange.episode import AGENT, PastPlace, PastTrace, place_of_episode, read_trace, traces_of
-from rolltrace.exchange.guessing import Peek
-from rolltrace.exchange.import_checks import ImportChecks
 from rolltrace.exchange.import_rows import ImportedPlace, ImportedRow, Malformed, op_id, row, score_row, span_row
 from rolltrace.exchange.importer import BadLine, Line, LineReader, Source, place_of
 from rolltrace.record import NOTES, SCORES, TRAJECTORIES, SampleIndex
@@ -39,12 +37,6 @@ def files(folder: Path) -> list[Path]:
     return sorted(folder.rglob(FILE))
 
 
-def recognise(peek: Peek) -> str | None:
-    """By the fields of an episode."""
-    is_episode = {"traces", "task", "env"} <= peek.record.keys()
-    return "its first record has traces, task and env" if is_episode else None
-
-
 def reader(source: Source) -> LineReader:
     """A reader of episodes."""
     return traces_reader(source, lambda trace_id, place: TraceStanding())
@@ -54,7 +46,7 @@ def traces_reader(source: Source, standing_of: Callable[[str, PastPlace], TraceS
     """A reader of episodes, each of whose traces stands where it says itself or, if it does not, where this says."""
     project, experiment = source.target.named()
     source.split = _traces_of_lines(source.split)
-    checks, numbers = ImportChecks(), Numbers()
+    numbers = Numbers()
 
     def read(record: dict[str, Any], line: Line) -> list[ImportedRow]:
         episode, trace = record.get("episode"), record.get("trace")
@@ -71,7 +63,7 @@ def traces_reader(source: Source, standing_of: Callable[[str, PastPlace], TraceS
             source, line, trajectory_id, step=step, sample_index=sample, rollout_n=number, validate=validate,
             run=episode_place.run,
         )  # fmt: skip
-        return checks.flagged(place, [*_rows(place, past), *_scores(place, past, standing)])
+        return [*_rows(place, past), *_scores(place, past, standing)]
 
     return read
 

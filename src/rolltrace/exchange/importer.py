@@ -8,7 +8,7 @@ store has from elsewhere is left out and counted.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -17,7 +17,8 @@ import xxhash
 from rolltrace.drain import Redactor
 from rolltrace.errors import ConfigError, StoreError
 from rolltrace.exchange.import_rows import ImportedPlace, ImportedRow, Malformed
-from rolltrace.exchange.text import parse
+from rolltrace.exchange.json_records import JsonRecord, read_json_lines, read_json_records
+from rolltrace.exchange.opening import open_regular
 from rolltrace.files import is_store
 from rolltrace.query import open_store
 from rolltrace.record import FLAGS, TRAJECTORIES, Table
@@ -35,6 +36,8 @@ class ImportTarget(NamedTuple):
     experiment: str | None = None
     validate: bool = False
     """They are validation rollouts, whatever the file says."""
+    rewards: Mapping[str, float] | None = None
+    """The columns that make up the reward, with their weights, for formats that leave it open."""
 
     def named(self) -> tuple[str, str]:
         """Project and experiment, for formats that do not tell them."""
@@ -78,12 +81,12 @@ class Source:
         self.time_ns = path.stat().st_mtime_ns
         self.same_trajectory: Callable[[dict[str, Any]], Hashable] = lambda record: None
         """What the lines of one trajectory have in common, and stand together by; None for a line that stands alone."""
-        self.split: Callable[[Source], Iterator[Line | BadLine]] = json_lines
-        """How the file is cut into records; `exchange.splitting` has other ways than lines."""
+        self.split: Callable[[Source], Iterator[Line | BadLine]] = json_records
+        """How the file is cut into records; `exchange.splitting` has ways for files that are not JSON."""
         self._occurrences: Counter[bytes] = Counter()
         self._salt: tuple[object, ...] = ()
         digest = xxhash.xxh3_128()
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             while block := file.read(1 << 20):
                 digest.update(block)
         self.name = f"import-{digest.hexdigest()}{'v' if target.validate else ''}"
@@ -95,8 +98,12 @@ class Source:
 
     def named_by(self, *identity: object) -> None:
         """Take the file for what it is called, not for its content: when it has grown, it replaces what it was."""
+        self.name = f"import-{self.id_of(*identity)}"
+
+    def id_of(self, *identity: object) -> str:
+        """An id of something that is known by its name."""
         whole_identity = (*identity, self.target.project, self.target.experiment, self.target.validate)
-        self.name = f"import-{xxhash.xxh3_128_hexdigest(repr(whole_identity).encode('utf-8', 'backslashreplace'))}"
+        return xxhash.xxh3_128_hexdigest(repr(whole_identity).encode("utf-8", "backslashreplace"))
 
     def part(self, chunk: int) -> str:
         return f"{self.name}-{chunk}"
@@ -146,17 +153,19 @@ class BadLine(NamedTuple):
 
 def json_lines(source: Source) -> Iterator[Line | BadLine]:
     """Every line that is not empty, or what is wrong with it."""
-    with source.path.open("rb") as file:
-        for number, raw in enumerate(file, start=1):
-            text = raw.removeprefix(b"\xef\xbb\xbf").strip() if number == 1 else raw.strip()
-            if not text:
-                continue
-            try:
-                yield Line(number, text, parse(text.decode()), source.time_ns + 1000 * number)
-            except RecursionError:
-                yield BadLine(source.path, number, "nested too deeply")
-            except ValueError as fault:
-                yield BadLine(source.path, number, f"not JSON: {fault}")
+    return (line_of(source, record) for record in read_json_lines(source.path))
+
+
+def json_records(source: Source) -> Iterator[Line | BadLine]:
+    """The records of a file of JSON, or what is wrong with them: lines, items of an array, or one document."""
+    return (line_of(source, record) for record in read_json_records(source.path))
+
+
+def line_of(source: Source, record: JsonRecord) -> Line | BadLine:
+    """A record as a line of the file that it is in."""
+    if record.problem is not None:
+        return BadLine(source.path, record.number, record.problem)
+    return Line(record.number, record.raw, record.value, source.time_ns + 1000 * record.number)
 
 
 class ImportReport(NamedTuple):

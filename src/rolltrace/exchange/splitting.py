@@ -14,29 +14,25 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rolltrace.exchange.importer import BadLine, Line, Source, json_lines
-from rolltrace.exchange.text import parse
+from rolltrace.exchange.import_rows import Malformed
+from rolltrace.exchange.importer import BadLine, Line, Source, json_lines, line_of
+from rolltrace.exchange.json_records import parse_record, read_document
+from rolltrace.exchange.opening import MAX_DOCUMENT_BYTES
 
-MOST_DOCUMENT_BYTES = 256 << 20
-"""Of one JSON document, unpacked: its values take about ten times as much memory."""
 _MOST_ROW_GROUP_BYTES = 2 << 30
 _ROWS_AT_ONCE = 32
 
 
 def whole_document(source: Source) -> Iterator[Line | BadLine]:
     """The one JSON document that a file is."""
-    size = source.path.stat().st_size
-    if size > MOST_DOCUMENT_BYTES:
-        yield BadLine(source.path, 0, f"a JSON document of {size:,} bytes; at most {MOST_DOCUMENT_BYTES:,} are read")
-        return
-    yield document(source, 0, source.path.read_bytes())
+    yield line_of(source, read_document(source.path))
 
 
 def whole_session(source: Source) -> Iterator[Line | BadLine]:
     """All lines of a file as one record with `lines`: what the session files of agents are made of."""
     size = source.path.stat().st_size
-    if size > MOST_DOCUMENT_BYTES:
-        yield BadLine(source.path, 0, f"a session of {size:,} bytes; at most {MOST_DOCUMENT_BYTES:,} are read")
+    if size > MAX_DOCUMENT_BYTES:
+        yield BadLine(source.path, 0, f"a session of {size:,} bytes; at most {MAX_DOCUMENT_BYTES:,} are read")
         return
     lines: list[Any] = []
     for line in json_lines(source):
@@ -64,33 +60,38 @@ def document(source: Source, number: int, raw: bytes, inside: str = "") -> Line 
         raw: Its text.
         inside: What it is called there.
     """
-    where = f"{inside}: " if inside else ""
-    try:
-        text = raw.removeprefix(b"\xef\xbb\xbf").decode()
-        return Line(number, raw, parse(text), source.time_ns + 1000 * number)
-    except RecursionError:
-        return BadLine(source.path, number, f"{where}nested too deeply")
-    except ValueError as fault:
-        return BadLine(source.path, number, f"{where}not JSON: {fault}")
+    line = line_of(source, parse_record(number, raw))
+    return line._replace(reason=f"{inside}: {line.reason}") if inside and isinstance(line, BadLine) else line
 
 
 def parquet_rows(source: Source) -> Iterator[Line | BadLine]:
     """The rows of a Parquet file, as objects."""
     number = 0
     try:
-        with pq.ParquetFile(source.path) as file:
+        for number, row in enumerate(read_parquet(source.path), start=1):
+            yield Line(number, as_bytes(row), row, source.time_ns + 1000 * number)
+    except Malformed as fault:
+        yield BadLine(source.path, number and number + 1, str(fault))
+
+
+def read_parquet(path: Path) -> Iterator[dict[str, Any]]:
+    """The rows of a Parquet file.
+
+    Raises:
+        Malformed: it is no such file, is damaged, or too large in one piece.
+    """
+    try:
+        with pq.ParquetFile(path) as file:
             for at in range(file.metadata.num_row_groups):
                 size = file.metadata.row_group(at).total_byte_size
                 if size > _MOST_ROW_GROUP_BYTES:
-                    reason = f"row group {at} has {size:,} bytes; at most {_MOST_ROW_GROUP_BYTES:,} are read"
-                    yield BadLine(source.path, number + 1, reason)
-                    return
+                    raise Malformed(f"row group {at} has {size:,} bytes; at most {_MOST_ROW_GROUP_BYTES:,} are read")
             for batch in file.iter_batches(batch_size=_ROWS_AT_ONCE):
-                for row in batch.to_pylist():
-                    number += 1
-                    yield Line(number, as_bytes(row), row, source.time_ns + 1000 * number)
+                yield from batch.to_pylist()
     except (pa.ArrowException, OSError, ValueError) as fault:
-        yield BadLine(source.path, number and number + 1, f"not a Parquet file that can be read: {_first_line(fault)}")
+        if isinstance(fault, Malformed):
+            raise
+        raise Malformed(f"not a Parquet file that can be read: {_first_line(fault)}") from None
 
 
 def parquet_columns(path: Path) -> frozenset[str]:

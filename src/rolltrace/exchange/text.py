@@ -82,11 +82,6 @@ def _all_numbers(values: list[Any]) -> bool:
         return False
 
 
-def parse(line: str | bytes) -> Any:
-    """The value of a line that `json_text` wrote."""
-    return json.loads(line, object_hook=_number)
-
-
 def _number(value: dict[str, Any]) -> Any:
     if len(value) == 1:
         ((key, inner),) = value.items()
@@ -98,6 +93,14 @@ def _number(value: dict[str, Any]) -> Any:
             except ValueError:
                 return value
     return value
+
+
+decoder = json.JSONDecoder(object_hook=_number)
+
+
+def parse(line: str | bytes) -> Any:
+    """The value of a line that `json_text` wrote."""
+    return json.loads(line, object_hook=_number)
 
 
 def write_csv(out: TextIO, names: Sequence[str], rows: Iterable[Sequence[Any]]) -> int:

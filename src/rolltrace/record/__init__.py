@@ -67,6 +67,7 @@ if TYPE_CHECKING:
         TOKEN_SCALARS,
         TOKEN_WRAPPERS,
         flat_list,
+        names_in,
         places,
         sides,
         spelt_out,
@@ -93,7 +94,7 @@ _LATER, __getattr__ = load_later(
         "streams": "length_of put_together",
         "tables": "ColumnType FLAGS FORMAT LITERAL LOSSES NOTES POINTER SCORES SPANS TABLES TEXTS TIMES "
         "TRAJECTORIES TRANSITIONS Table WHERE sample_columns",
-        "tokens": "COLUMN_OF OWN_PROCESS TOKEN_NAMES TOKEN_SCALARS TOKEN_WRAPPERS flat_list places sides "
+        "tokens": "COLUMN_OF OWN_PROCESS TOKEN_NAMES TOKEN_SCALARS TOKEN_WRAPPERS flat_list names_in places sides "
         "spelt_out token_ids",
         "usage": "may_tell usage_of",
         "values": "Array ArraySummary BLOB_NAME Cut Image Marker Opaque to_json",
@@ -164,6 +165,7 @@ __all__ = [
     "has_more",
     "length_of",
     "may_tell",
+    "names_in",
     "places",
     "plain_text",
     "put_together",

@@ -15,7 +15,7 @@ TEXT_KEYS = (
     "content", "text", "generated_text", "response", "response_text", "response_str", "completion", "output_text",
     "output",
 )  # fmt: skip
-_WRAPPERS = ("choices", "outputs", "output", "sequences", "generations", "candidates", "response", "result")
+REPLY_WRAPPERS = ("choices", "outputs", "output", "sequences", "generations", "candidates", "response", "result")
 _DEEPEST = 6
 
 
@@ -76,7 +76,7 @@ def _are_parts(content: Any) -> bool:
 
 
 def _wrapped(value: dict[str, Any], depth: int) -> list[Message]:
-    for name in _WRAPPERS:
+    for name in REPLY_WRAPPERS:
         replies = _replies(value[name], depth + 1) if isinstance(value.get(name), dict | list) else []
         if replies:
             return replies

@@ -11,20 +11,31 @@ from rolltrace.record.streams import put_together
 from rolltrace.record.values import Array
 
 TOKEN_NAMES: dict[str, tuple[str, ...]] = {
-    "prompt_ids": ("prompt_ids", "prompt_token_ids", "input_ids", "prompt_tokens"),
+    "prompt_ids": (
+        "prompt_ids", "prompt_token_ids", "input_ids", "input_token_ids", "prompt_tokens", "input_tokens",
+    ),
     "response_ids": (
         "response_ids", "token_ids", "output_ids", "output_token_ids", "response_token_ids", "completion_token_ids",
-        "completion_ids", "tokens",
+        "completion_ids", "generation_token_ids", "generated_token_ids", "generated_ids", "tokens", "output_tokens",
+        "response_tokens", "completion_tokens", "ids",
     ),
     "logprobs": (
-        "logprobs", "log_probs", "response_logprobs", "output_token_logprobs", "rollout_log_probs",
-        "completion_logprobs",
+        "logprobs", "log_probs", "response_logprobs", "response_log_probs", "output_token_logprobs", "output_logprobs",
+        "rollout_log_probs", "rollout_logprobs", "completion_logprobs", "generation_logprobs", "generation_log_probs",
+        "sampling_logprobs", "sampling_per_token_logps", "per_token_logps", "token_logprobs", "maybe_logprobs",
+        "action_log_probs", "logps",
     ),
-    "response_mask": ("response_mask", "loss_mask", "completion_mask", "action_mask"),
+    "response_mask": (
+        "response_mask", "loss_mask", "completion_mask", "action_mask", "token_loss_mask", "env_mask", "tool_mask",
+        "mask",
+    ),
 }  # fmt: skip
-"""Column -> the keys that verl, tinker, vLLM, SGLang and OpenAI-style outputs have for it."""
+"""Column -> the keys that are read for it, the first that fits: docs/reference/names.md says whose they are."""
+BARE_NAMES = frozenset({"ids", "mask"})
+"""Names that say little: read from what an op returned, and only where another of these names stands beside them."""
 
 COLUMN_OF = {name: column for column, names in TOKEN_NAMES.items() for name in names}
+_RANK = {name: rank for rank, name in enumerate(COLUMN_OF)}
 
 TOKEN_SCALARS: dict[str, tuple[str, ...]] = {
     "policy_version": ("policy_version", "weight_version", "model_version", "param_version"),
@@ -64,6 +75,8 @@ def places(value: Any) -> list[dict[str, Any]]:
             standing.append(inner)
             if isinstance(inner.get("provider_specific_fields"), dict):  # where LiteLLM puts what OpenAI does not have
                 standing.append(inner["provider_specific_fields"])
+            if name == "choices" and isinstance(inner.get("message"), dict):  # NeMo Gym
+                standing.append(inner["message"])
     return standing
 
 
@@ -74,6 +87,22 @@ def _only(value: Any) -> Any:
 def sides(standing: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The dicts beside these in which scalars may stand."""
     return [side for place in standing for name in SIDES if isinstance(side := place.get(name), dict)]
+
+
+def names_in(place: dict[str, Any], *, is_answer: bool) -> dict[str, list[str]]:
+    """Column -> the names in a dict under which its values may stand, the likeliest first.
+
+    Args:
+        place: One of `places`.
+        is_answer: Whether it is of what an op returned, and not of what it was given.
+    """
+    found = [name for name in place if name in COLUMN_OF]
+    if not is_answer or len(found) == 1:
+        found = [name for name in found if name not in BARE_NAMES]
+    columns: dict[str, list[str]] = {}
+    for name in sorted(found, key=_RANK.__getitem__) if len(found) > 1 else found:
+        columns.setdefault(COLUMN_OF[name], []).append(name)
+    return columns
 
 
 def flat_list(value: Any) -> list[Any] | None:
@@ -89,21 +118,21 @@ def flat_list(value: Any) -> list[Any] | None:
 
 def token_ids(inputs: Any, outputs: Any) -> TokenIds:
     """The token ids of an op, found as the drainer finds them for its columns."""
-    whole = put_together(outputs)
-    standing = [place for value in (whole, inputs) for place in places(value)]
-    prompt, response = _first_ids(standing, "prompt_ids"), _first_ids(standing, "response_ids")
+    answered, given = places(put_together(outputs)), places(inputs)
+    named = [(place, names_in(place, is_answer=at < len(answered))) for at, place in enumerate((*answered, *given))]
+    prompt, response = (_first_ids(named, column) for column in ("prompt_ids", "response_ids"))
     if prompt is None or response is None:
-        spelt = spelt_out(places(whole))
+        spelt = spelt_out(answered)
         prompt, response = prompt or spelt.get("prompt_ids"), response or spelt.get("response_ids")
     return TokenIds(prompt, response)
 
 
-def _first_ids(standing: list[dict[str, Any]], column: str) -> list[int] | None:
-    for place in standing:
-        name = next((name for name in TOKEN_NAMES[column] if name in place), "")
-        ids = flat_list(place[name]) if name else None
-        if ids is not None and all(type(each) is int for each in ids):
-            return ids
+def _first_ids(named: list[tuple[dict[str, Any], dict[str, list[str]]]], column: str) -> list[int] | None:
+    for place, names in named:
+        for name in names.get(column, ()):
+            ids = flat_list(place[name])
+            if ids is not None and all(type(each) is int for each in ids):
+                return ids
     return None
 
 

@@ -21,10 +21,10 @@ class Usage(NamedTuple):
 
 
 _NOTHING = Usage()
-_PLACES = ("usage", "usage_metadata", "usageMetadata", "token_usage", "meta_info", "details")
+USAGE_PLACES = ("usage", "usage_metadata", "usageMetadata", "token_usage", "meta_info", "details")
 _AROUND = ("response_metadata", "llm_output", "message", "response")
 _LISTS = ("outputs", "choices", "generations", "messages")
-_NAMES = {
+USAGE_NAMES = {
     "prompt_tokens": ("prompt_tokens", "input_tokens", "prompt_token_count", "promptTokenCount"),
     "response_tokens": (
         "completion_tokens", "output_tokens", "generated_tokens", "candidates_token_count", "candidatesTokenCount",
@@ -35,7 +35,7 @@ _NAMES = {
     ),
     "reasoning_tokens": ("reasoning_tokens", "reasoning", "thoughts_token_count", "thoughtsTokenCount"),
 }  # fmt: skip
-_DETAILS = {
+USAGE_DETAILS = {
     "cached_tokens": ("prompt_tokens_details", "input_tokens_details", "input_token_details"),
     "reasoning_tokens": ("completion_tokens_details", "output_tokens_details", "output_token_details"),
 }
@@ -48,7 +48,7 @@ _DEEPEST = 4
 
 _PLAIN = frozenset({str, int, float, bool, type(None)})
 _TELLING = frozenset(
-    {*_PLACES, *_AROUND, *_LISTS, *TOKEN_WRAPPERS, *SIDES, *COLUMN_OF, "items", "num_cached_tokens", "object"}
+    {*USAGE_PLACES, *_AROUND, *_LISTS, *TOKEN_WRAPPERS, *SIDES, *COLUMN_OF, "items", "num_cached_tokens", "object"}
 ).union(*TOKEN_SCALARS.values())
 
 
@@ -77,7 +77,7 @@ def _places(value: Any, depth: int) -> Iterator[dict[str, Any]]:
         value = value[-1]  # of a conversation, what came last
     if not isinstance(value, dict) or depth > _DEEPEST:
         return
-    for name in _PLACES:
+    for name in USAGE_PLACES:
         if isinstance(value.get(name), dict):
             yield value[name]
     for name in (*_AROUND, *_LISTS):
@@ -86,11 +86,11 @@ def _places(value: Any, depth: int) -> Iterator[dict[str, Any]]:
 
 
 def _read(usage: dict[str, Any]) -> Usage:
-    counts = {field: _first(usage, names) for field, names in _NAMES.items()}
-    for field, holders in _DETAILS.items():
+    counts = {field: _first(usage, names) for field, names in USAGE_NAMES.items()}
+    for field, holders in USAGE_DETAILS.items():
         for holder in holders:
             if counts[field] is None and isinstance(usage.get(holder), dict):
-                counts[field] = _first(usage[holder], _NAMES[field])
+                counts[field] = _first(usage[holder], USAGE_NAMES[field])
     if counts["prompt_tokens"] is not None and "input_tokens" in usage:
         counts["prompt_tokens"] += sum(_count(usage.get(name)) or 0 for name in _CACHE_OF_ANTHROPIC)
     thoughts = _first(usage, _THOUGHTS_OF_GEMINI)

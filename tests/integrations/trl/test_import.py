@@ -16,12 +16,17 @@ from rolltrace.query import Trajectory, open_store
 
 from .told import Ran
 
+WEIGHTS: dict[str, dict[str, float]] = {
+    "plain": {"correct": 1.0, "short": 0.5},
+    "environments": {"correct": 1.0, "count": 1.0},  # which is 1 for every rollout: no advantage tells it from another
+}
+
 
 @pytest.mark.parametrize("mode", ["plain", "text", "tools", "environments"])
 def test_every_row_that_trl_logged_is_a_trajectory(ran: Callable[[str], Ran], mode: str, tmp_path: Path) -> None:
     run = ran(mode)
     assert guess(run.folder).format == "trl"
-    form, target = IMPORTS["trl"], ImportTarget(tmp_path / "store", "p", "e")
+    form, target = IMPORTS["trl"], ImportTarget(tmp_path / "store", "p", "e", rewards=WEIGHTS.get(mode))
     tables = [pd.read_parquet(path) for path in sorted(run.folder.glob("completions/*.parquet"))]
     count = sum(map(len, tables))
     report = import_files(form.reader, [run.folder], target, files_of=form.files)
@@ -30,7 +35,8 @@ def test_every_row_that_trl_logged_is_a_trajectory(ran: Callable[[str], Ran], mo
     store = open_store(tmp_path / "store")
     imported = [store.trajectory(row["trajectory_id"]) for row in store.trajectories(limit=None).rows()]
     logged = [row for table in tables for row in table.to_dict("records")]
-    assert sorted(map(told, imported)) == sorted(map(told_by_trl, logged))
+    weights = WEIGHTS.get(mode, {"correct": 1.0, "short": 1.0})
+    assert sorted(map(told, imported)) == sorted(told_by_trl(row, weights) for row in logged)
     assert all(op.kind == "llm" for each in imported for op in each.ops[:1])
     groups = {(each.step, each.sample_index) for each in imported}
     assert all(each.rollout_n is not None for each in imported)
@@ -43,16 +49,26 @@ def told(trajectory: Trajectory) -> Any:
         trajectory.step,
         round(trajectory.advantage or 0.0, 9),
         said,
+        round(trajectory.newest_scores["reward"].value or 0.0, 9),
         numbers(trajectory.newest_scores["reward"].terms),
     )
 
 
-def told_by_trl(row: dict[str, Any]) -> Any:
+def told_by_trl(row: dict[str, Any], weights: dict[str, float]) -> Any:
     completion = row["completion"]
     said = completion if isinstance(completion, str) else completion[-1].get("content") or ""
-    others = {name: value for name, value in row.items() if name not in ("step", "prompt", "completion", "advantage")}
-    return row["step"], round(row["advantage"], 9), str(said), numbers(others)
+    terms = {name: row[name] for name in weights}
+    reward = math.fsum(weights[name] * value for name, value in numbers(terms))
+    return row["step"], round(row["advantage"], 9), str(said), round(reward, 9), numbers(terms)
 
 
 def numbers(terms: dict[str, Any]) -> Any:
     return sorted((name, value) for name, value in terms.items() if value is not None and not math.isnan(value))
+
+
+def test_what_no_advantage_tells_is_asked_for(ran: Callable[[str], Ran], tmp_path: Path) -> None:
+    form, target, bad = IMPORTS["trl"], ImportTarget(tmp_path / "store", "p", "e"), []
+    folder = ran("environments").folder
+    report = import_files(form.reader, [folder], target, files_of=form.files, on_bad=bad.append)
+    assert report == ImportReport(0, 0, len(bad))
+    assert all(each.reason.startswith("cannot tell whether count") for each in bad)

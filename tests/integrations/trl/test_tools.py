@@ -97,4 +97,4 @@ def test_reward_functions_saw_the_columns_of_the_sample(ran: RanOf) -> None:
     for each in ran("tools").training:
         op = next(op for op in each.ops if op.kind == "reward")
         assert op.inputs["answer"] == 17 + int(each.sample_index or 0)
-        assert op.outputs["log_extra"] == {"golden": op.inputs["answer"]}
+        assert op.outputs["log_extra"]["golden"] == op.inputs["answer"]

@@ -15,7 +15,7 @@ from rolltrace.query import Store, Trajectory, open_store
 from . import tiny
 
 TOKENIZER = tiny.make_tokenizer()
-_OTHERS = frozenset({"step", "prompt", "completion", "advantage", "golden"})
+_OTHERS = frozenset({"step", "prompt", "completion", "advantage", "golden", "chars"})
 
 
 class Line(NamedTuple):

@@ -102,6 +102,7 @@ def use_counter(row: int, text: str) -> str:
 def correct(completions: Any, answer: Any, log_extra: Any = None, **columns: Any) -> list[float]:
     if log_extra is not None:
         log_extra("golden", list(answer))
+        log_extra("chars", [float(len(str(each))) for each in completions])
     return [float(str(each) in str(said)) for said, each in zip(completions, answer)]
 
 

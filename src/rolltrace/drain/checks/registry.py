@@ -16,7 +16,7 @@ from rolltrace.drain.checks.number_as_text import number_as_text
 from rolltrace.drain.checks.past import Past, TrajectoryPast
 from rolltrace.drain.checks.repetition import repetition
 from rolltrace.drain.checks.responses import cut_by_length, empty_response, unread_reply
-from rolltrace.drain.checks.token_columns import length_mismatch, no_text, zero_logprobs
+from rolltrace.drain.checks.token_columns import length_mismatch, no_text, unread_tokens, zero_logprobs
 from rolltrace.drain.checks.turns import VERSION_NAMES, mixed_policy, prefix_break
 from rolltrace.flags import ALL, CHECK_FAILED, is_on
 
@@ -28,6 +28,7 @@ OF_OP: dict[str, Callable[[OpFacts], CheckResult]] = {
     "zero_logprobs": zero_logprobs,
     "empty_response": empty_response,
     "unread_reply": unread_reply,
+    "unread_tokens": unread_tokens,
     "cut_by_length": cut_by_length,
     "repetition": repetition,
     "tool_error": tool_error,
@@ -46,7 +47,7 @@ _Check = tuple[str, Any]
 _Kind = tuple[bool, bool, bool, bool]
 """Of an op: whether it is a model call, has logprobs or a mask, is of a tool, was interrupted."""
 ONLY_FOR: tuple[frozenset[str], ...] = (
-    frozenset({"empty_response", "unread_reply", "cut_by_length", "repetition", "prefix_break"}),
+    frozenset({"empty_response", "unread_reply", "unread_tokens", "cut_by_length", "repetition", "prefix_break"}),
     frozenset({"length_mismatch", "zero_logprobs"}),
     frozenset({"tool_error"}),
     frozenset({"interrupted"}),

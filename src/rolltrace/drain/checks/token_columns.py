@@ -4,18 +4,21 @@ length_mismatch: response tokens, logprobs and mask of one op are not equally ma
 
 zero_logprobs: every logprob of a response is zero.
 
+unread_tokens: a list that looks like one of these columns has a name that is not read.
+
 `no_text`: text beside token ids was asked for, and this op has tokens but no text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pyarrow.compute as pc
 
 from rolltrace.drain.checks.check import Finding, OpFacts
-from rolltrace.record import OWN_PROCESS
+from rolltrace.record import OWN_PROCESS, flat_list, places, sides
 
 
 def length_mismatch(op: OpFacts) -> Finding | None:
@@ -40,6 +43,66 @@ def zero_logprobs(op: OpFacts) -> Finding | None:
         return None  # most of the time the first one tells
     are_zero = pc.all(pc.equal(logprobs, 0.0), skip_nulls=False).as_py()
     return Finding("zero_logprobs", {"logprobs": len(logprobs)}) if are_zero else None
+
+
+_TOKENS = r"tok(?:en)?(?:s|_?ids?)?"
+_LIKE = {
+    "prompt_ids": re.compile(rf"(?:prompt|input|context)_?(?:\w+_)?(?:{_TOKENS}|ids?)"),
+    "response_ids": re.compile(
+        rf"(?:\w+_)?{_TOKENS}|(?:\w+_)?(?:response|completion|output|gen\w*|new|sampled|action)_?ids?|ids"
+    ),
+    "logprobs": re.compile(r"\w*log_?p\w*|(?:\w+_)?lps?"),
+    "response_mask": re.compile(r"\w*mask\w*"),
+}
+"""How a name looks that somebody may have meant for a column."""
+_MEANS_ANOTHER = re.compile(
+    r"(?:^|_)(?:prompt|input|context|ref|reference|teacher|old|prev|top|attention|pad|padding|position|image)(?:_|$)"
+)
+"""In names of what belongs to the prompt, to another model, or is computed by the trainer."""
+
+
+def unread_tokens(op: OpFacts) -> Iterator[Finding]:
+    fields = op.fields
+    if fields["status"] != "ok":
+        return
+    has_tokens = fields.get("tokens") is not None
+    missing = {
+        "prompt_ids": not has_tokens or fields.get("prompt_tokens") is None,
+        "response_ids": op.response_ids_count is None,
+        "logprobs": fields.get("logprobs") is None,
+        "response_mask": fields.get("response_mask") is None,
+    }
+    answered = places(op.outputs)
+    returned = _lists_in([*answered, *sides(answered)])
+    for column in (column for column, is_missing in missing.items() if is_missing):
+        lists = [*returned, *_lists_in(places(op.inputs))] if column == "prompt_ids" else returned
+        for name, values in lists:
+            if _is_like(column, name) and _fits(column, values):
+                yield Finding("unread_tokens", {"field": name, "column": column, "items": len(values)})
+                break
+
+
+def _lists_in(standing: list[dict[str, Any]]) -> list[tuple[Any, list[Any]]]:
+    """The flat lists in some dicts, with their names."""
+    lists = [(name, flat_list(value)) for place in standing for name, value in place.items()]
+    return [(name, values) for name, values in lists if values]
+
+
+def _is_like(column: str, name: Any) -> bool:
+    if not isinstance(name, str) or (column != "prompt_ids" and _MEANS_ANOTHER.search(name.lower())):
+        return False
+    return _LIKE[column].fullmatch(name.lower()) is not None
+
+
+def _fits(column: str, values: list[Any]) -> bool:
+    """Whether these are such numbers as the column has."""
+    if not all(isinstance(each, int | float) for each in values):
+        return False
+    if column == "response_mask":
+        return all(each in (0, 1) for each in values)
+    if column == "logprobs":
+        return all(not each > 0 for each in values) and any(isinstance(each, float) for each in values)
+    return all(type(each) is int and each >= 0 for each in values)
 
 
 def no_text(op: OpFacts, meta: Mapping[str, Any]) -> Finding | None:
