@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from rolltrace.drain import Redactor
-from rolltrace.drain.secret_names import Strength, looks_random, strength
+from rolltrace.drain.secret_names import Strength, strength
+from rolltrace.drain.secret_shapes import looks_random
 from rolltrace.drain.secret_texts import find_secrets
 from rolltrace.errors import ConfigError
 from rolltrace.record import ArraySummary, Cut, Opaque
