@@ -16,6 +16,7 @@ import msgspec
 from rolltrace.drain.redact_text import MOST_SHORT, TextRedactor
 from rolltrace.drain.secret_names import Strength, is_secret
 from rolltrace.drain.secret_streams import joined_pieces, without_spread_secrets
+from rolltrace.drain.secret_values import SHORT_OPTIONS, find_command_passwords
 from rolltrace.journal import SegmentReader
 from rolltrace.record import TABLES, Array, Cut, Image, Marker, Table, to_json
 
@@ -139,7 +140,11 @@ class Redactor(TextRedactor):
         """Whether items of a list may be a secret together: a name and its value, or the pieces of a stream."""
         if self._usual:
             for item in items:
-                if type(item) is str and len(item) <= 80 and self._strength(item.strip("-: =")):
+                if (
+                    type(item) is str
+                    and len(item) <= 80
+                    and (item in SHORT_OPTIONS or self._strength(item.strip("-: =")))
+                ):
                     return True
         for text in joined_pieces(items):
             if text not in self._clean_runs:
@@ -276,6 +281,8 @@ class Redactor(TextRedactor):
                 items[at + 1] = item if clean is None else clean.encode()
             elif type(name) is str and type(item) is str and len(name) <= 80:
                 clean = self._after_name(name, item)
+                if name in SHORT_OPTIONS and _ends_in_password([*items[:at], name, item]):
+                    clean = self._mark("password", item)
                 items[at + 1] = item if clean is None else clean
         return items
 
@@ -297,6 +304,12 @@ class Redactor(TextRedactor):
         clean, count = without_spread_secrets(items, self._find)
         self.count += count
         return clean
+
+
+def _ends_in_password(words: list[Any]) -> bool:
+    """Whether the last of the words of a command is a password: `["docker", "login", "-p", ...]`."""
+    command = " ".join(word for word in words[-20:] if type(word) is str)
+    return any(secret.end == len(command) for secret in find_command_passwords(command))
 
 
 def _json_holds(numbers: list[Any], kinds: set[type]) -> bool:

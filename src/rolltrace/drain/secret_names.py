@@ -45,7 +45,9 @@ _STRONG_WORDS = _words_of(
 )
 _PASSWORDS = _words_of("password passwords passwd pwd passcode")
 _JOINED = tuple(
-    word for word in _STRONG_WORDS | _PASSWORDS if not word.isascii() or (len(word) > 5 and "cookie" not in word)
+    word
+    for word in _STRONG_WORDS | _PASSWORDS
+    if not word.isascii() or (len(word) > 5 and word.endswith(("key", "token", "secret", "word", "wd", "phrase")))
 )
 """Also where they are joined to the word before: `PGPASSWORD`, `myapikey`, `数据库密码`."""
 _STRONG_BEFORE = {
@@ -69,11 +71,12 @@ _STRONG_BEFORE = {
 _PUBLIC_BEFORE = frozenset({"public"})
 _WEAK_WORDS = frozenset({"token", "secret", "secrets", "auth", "sig", "令牌"})
 _VENDORS = VENDORS | _words_of(
-    "algolia asana bittrex cisco codecov cohere coinbase confluent datadog droneci dropbox etsy fastly finicity finnhub flickr "
-    "freshbooks gitter intercom jfrog kraken kucoin linkedin looker mailchimp mapbox mattermost messagebird meraki "
-    "mistral nytimes okta privateai rapidapi sendbird snyk sonar squarespace sumologic telegram travisci twitch zendesk "
-    "deepseek dashscope qwen zhipu moonshot tinker serper serpapi brave bing"
+    "algolia asana bing bittrex brave cisco codecov cohere coinbase confluent dashscope datadog deepseek discord "
+    "droneci dropbox etsy fastly finicity finnhub flickr freshbooks gitter intercom jfrog kraken kucoin linkedin "
+    "looker mailchimp mattermost meraki messagebird mistral nytimes okta privateai qwen rapidapi sendbird serpapi "
+    "serper snyk sonar squarespace sumologic telegram tinker travisci twitch zendesk zhipu"
 )
+"""Those of whose keys the shape says nothing, or too little."""
 _NO_SECRET_BEFORE_TOKEN = _words_of(
     "page next continuation pagination cursor pad eos bos unk mask cls sep stop image video audio special start end "
     "first last prev previous current new max min num per input output prompt completion total target text sync cancel "
@@ -120,7 +123,7 @@ _PLACEHOLDER = re.compile(
     r"|\[redacted.*|\[?(?:redacted|filtered|hidden|masked|secret)\]?"
     r"|none|null|nil|undefined|true|false|string|str|text|bytes|any|optional|required|todo|tbd|unset|empty|not[ _-]set"
     r"|password|passwd|token|api[ _-]?key|secret[ _-]?key|value|change[ _-]?me"
-    r"|(?:your|my|the|an?|some|insert|enter|replace)[ _-].*|.*[ _-](?:here|placeholder)|.*example.*|.*\.\.\."
+    r"|(?:your|my|the|an?|no|some|insert|enter|replace)[ _-].*|.*[ _-](?:here|placeholder)|.*example.*|.*\.\.\."
     r"|bearer|basic|digest|[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9:.]+(?:Z|[+-][0-9:]+)?)?"
 )
 _PROSE = re.compile(r"(?:[A-Za-z'’]{1,20}[,.:;!?]?(?:\s+|$)){3,}")

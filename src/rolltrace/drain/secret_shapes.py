@@ -1,7 +1,7 @@
 """Keys of known vendors: how each begins, which characters follow, and how many.
 
-The table holds facts about formats, as vendors document them and as the rules of gitleaks, trufflehog and secretlint list
-them. A key is found by its beginning, in one scan for all of them, and only around words of 16 characters or more
+The table holds facts about formats, as vendors document them and as the rules of gitleaks, trufflehog and secretlint
+list them. A key is found by its beginning, in one scan for all of them, and only around words of 16 characters or more
 (`secret_texts`). What follows is one bounded class of characters, so a match never goes back.
 """
 
@@ -26,7 +26,7 @@ _ALPHABETS = {
 _TABLE = """
 # Kind             | beginnings                                  | characters, how many | notes
 # certain: what follows need not look random. So it is with 26 letters and digits or more behind a `_` or `-`.
-# apart:   nothing may be joined to it on the left, but to 30 or more mixed characters
+# apart:   no letter or digit may stand right before it, unless it is long and mixed, or has no `-` and is certain
 # digit:   there must be one
 # back N:  up to N characters before belong to it
 anthropic key      | sk-ant-                                      | word 20-250   | certain
@@ -36,10 +36,11 @@ openai key         | sk-                                          | word 20-250 
 stripe key         | sk_live_ sk_test_ sk_prod_ rk_live_ rk_test_ rk_prod_ | word 16-250
 stripe key         | sk_live_ sk_test_ sk_prod_ rk_live_ rk_test_ rk_prod_ | alnum 10-250  | certain
 stripe key         | whsec_                                       | base64 24-100
-stripe secret      | pi_ seti_                                    | word 40-64    | apart
+stripe secret      | _secret_                                     | alnum 24-40   | back 32
 elevenlabs key     | sk_                                          | hex 40-64     | apart
 github token       | ghp_ gho_ ghu_ ghs_ ghr_                     | alnum 30-255  | certain
 github token       | github_pat_                                  | word 22-255   | certain
+github token       | ghp_ gho_ ghu_ ghs_ ghr_                     | word 30-255
 gitlab token       | glpat- gldt- glrt- glsoat- glft- glimt- glagent- gloas- glffct- glptt- glcbt- glwt- | dotted 20-320
 gitlab cookie      | _gitlab_session=                             | lower 32
 gitlab token       | GR1348941                                    | word 20-40
@@ -49,20 +50,20 @@ aws key            | AKIA                                         | upper 16    
 aws key            | ABIA ACCA ASIA                               | upper 16      | certain apart digit
 aws bedrock key    | ABSK                                         | base64 100-280
 aws bedrock key    | bedrock-api-key-                             | base64 20-2000
-google key         | AIza                                         | word 35
+google key         | AIza                                         | word 35       | certain
 google key         | AQ.                                          | word 30-120
 google token       | ya29.                                        | word 20-2000  | certain
 google token       | 1//0                                         | word 39-200
 google secret      | GOCSPX-                                      | word 20-64
 slack token        | xoxa- xoxb- xoxe- xoxo- xoxp- xoxr- xoxs- xoxc- xoxd- | base64 10-250 | certain
-slack token        | xapp-                                        | word 12-250
+slack token        | xapp-                                        | word 12-250   | certain
 twilio key         | SK                                           | Hex 32        | apart
 sendgrid key       | SG.                                          | dotted 40-80
 npm token          | npm_                                         | alnum 36-64
 pypi token         | pypi-                                        | word 32-1000
 xai key            | xai-                                         | word 40-128
-replicate token    | r8_                                          | word 30-64    | apart
-databricks token   | dapi dkea dose                               | Hex 32        | apart
+replicate token    | r8_                                          | word 37       | apart
+databricks token   | dapi dkea dose                               | Hex 32        | certain apart
 together key       | tgp_v1_                                      | word 20-128
 groq key           | gsk_                                         | alnum 40-128
 perplexity key     | pplx-                                        | alnum 40-128
@@ -86,7 +87,7 @@ shopify token      | shpat_ shpca_ shppa_ shpss_ shptka_          | alnum 32
 mailgun key        | key- pubkey-                                 | lower 32      | apart
 notion token       | ntn_ secret_                                 | alnum 40-64   | apart
 linear key         | lin_api_ lin_oauth_                          | alnum 32-64
-grafana token      | glsa_                                        | word 32-64
+grafana token      | glsa_                                        | word 32-64    | certain
 grafana token      | glc_                                         | base64 32-400
 grafana key        | eyJrIjoi                                     | base64 60-400
 postman key        | PMAK- PMAT-                                  | word 26-64
@@ -96,14 +97,13 @@ age key            | AGE-SECRET-KEY-1                             | upper 50-64
 adobe secret       | p8e-                                         | alnum 32      | apart
 adafruit key       | aio_                                         | alnum 28      | apart
 airtable token     | pat                                          | dotted 79     | apart
-alibaba key        | LTAI                                         | alnum 12-24   | certain apart
+alibaba key        | LTAI                                         | alnum 12-24   | apart
 artifactory key    | AKCp                                         | alnum 60-80   | apart
 artifactory token  | cmVmdGtu                                     | alnum 50-64
 artifactory token  | cmVmd                                        | alnum 59
 atlassian token    | ATATT ATCTT ATBB ATSTT                       | base64 28-400
 authress key       | sc_ ext_ scauth_ authress_                   | any 60-240    | apart
-azure secret       | 0Q~ 1Q~ 2Q~ 3Q~ 4Q~ 5Q~ 6Q~ 7Q~ 8Q~ 9Q~      | dotted 31-34  | back 3
-beamer token       | b_                                           | base64 44     | apart
+azure secret       | Q~                                           | dotted 31-34  | back 4
 bitbucket token    | BBDC- BBFF-                                  | base64 30-50
 buildkite token    | bkua_                                        | alnum 40
 browserstack key   | bb_pr_ bb_ma_                                | hex 30
@@ -121,7 +121,7 @@ duffel token       | duffel_test_ duffel_live_                    | base64 40-48
 dynatrace token    | dt0c01. dt0s01. dt0s02. dt0s06.              | dotted 60-100
 easypost key       | EZAK EZTK                                    | alnum 54      | apart
 endor token        | endr+                                        | word 16
-facebook token     | EAA                                          | alnum 80-400  | apart
+facebook token     | EAAB EAAC EAAD EAAG EAAJ EAAM                | alnum 100-400 | apart
 figma token        | figd_ figp_ figo_                            | base64 38-60
 flutterwave key    | FLWSECK- FLWSECK_TEST-                       | word 12-40    | certain
 flyio token        | fo1_ fm1r_ fm1a_ fm2_                        | base64 40-2000
@@ -140,7 +140,6 @@ intra42 secret     | s-s4t2ud- s-s4t2af- u-s4t2ud- u-s4t2af-      | hex 64
 klaviyo key        | pk_                                          | hex 34        | apart
 launchdarkly key   | api- sdk-                                    | word 36       | apart
 mapbox token       | sk. pk.eyJ                                   | dotted 80-240 | apart
-maxmind key        | _mmk                                         | alnum 0       | certain back 36
 locationiq token   | pk.                                          | alnum 32      | apart
 openshift token    | sha256~                                      | word 43
 netlify token      | nfp_ nfc_ nfo_ nfu_                          | alnum 36-48
@@ -165,7 +164,6 @@ rubygems key       | rubygems_                                    | alnum 48
 salad key          | salad_cloud_                                 | word 16-240
 salesforce secret  | 3MVG9                                        | any 80-251
 salesforce token   | 5AEP861                                      | dotted 80-400
-salesforce session | 00D                                          | dotted 100-120 | apart
 scalingo token     | tk-us-                                       | word 48
 sendinblue key     | xkeysib- xsmtpsib-                           | word 64-90
 sentry token       | sntrys_eyJ                                   | base64 80-600
@@ -175,8 +173,8 @@ shippo token       | shippo_live_ shippo_test_                    | Hex 40
 sonarqube token    | squ_ sqp_ sqa_                               | hex 40        | apart
 sourcegraph token  | sgp_                                         | word 40-64    | apart
 sourcegraph token  | slk_                                         | hex 64        | apart
-square token       | EAAA                                         | word 50-64    | apart
-square token       | sq0atp- sq0csp- sq0idp- sq0                  | word 22-60    | apart
+square token       | EAAA                                         | word 60       | apart
+square token       | sq0atp- sq0csp- sq0idp-                      | word 22-60    | apart
 sqreen token       | sqco_                                        | alnum 59
 supabase key       | sbp_ sb_secret_                              | word 31-64    | apart
 storyblok token    | shltm_                                       | word 40
@@ -189,7 +187,6 @@ voiceflow key      | VF.                                          | dotted 40-48
 webflow token      | web_                                         | lower 32      | apart
 yandex token       | t1.                                          | dotted 90-400 | apart
 yandex key         | AQVN                                         | word 35-38    | apart
-yandex key         | YC                                           | word 38       | apart
 zoho token         | 1000.                                        | dotted 65     | apart
 """
 
@@ -255,13 +252,17 @@ _SHAPES_AT = {
 _BEGINNING = match_longest(_SHAPES)
 _find_beginning = re.compile(_BEGINNING).search
 _find_beginning_apart = re.compile(f"(?<![A-Za-z0-9]){_BEGINNING}").search
+_find_middle = re.compile(match_longest(name for name, shapes in _SHAPES.items() if shapes[0].back)).search
 _find_digit = re.compile("[0-9]").search
 VENDORS = frozenset(shape.kind.split()[0] for shapes in _SHAPES.values() for shape in shapes)
 _MADE_UP = re.compile(r"EXAMPLE|x{8}|X{8}|0{12}|1234567890abcdef1234567890")
 _RUN = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
-_MIN_MIXED = 30
-_MIN_BLOB = 12
-"""As many characters before a beginning, if they look random, are a blob, and the beginning is chance."""
+_MIN_MIXED, _MIN_MIXED_AFTER_SHORT = 30, 44
+"""Hashes in base64 are 43 characters long."""
+_MIN_BLOB = 24
+_IN_BLOB = re.compile(rf"[A-Za-z0-9+/_-]{{{_MIN_BLOB}}}$")
+"""Of what stands before, if it looks random: there, a beginning is chance."""
+_IS_HASH = re.compile("sha(?:1|224|256|384|512)[=:-]$")
 
 
 class VendorKey(NamedTuple):
@@ -273,10 +274,18 @@ class VendorKey(NamedTuple):
 
 
 def may_hold_vendor_key(text: str, start: int, end: int) -> bool:
-    """Whether a part of a text, which nearly always is a name in code, is worth a closer look."""
-    return _find_beginning_apart(text, start, end) is not None or (
-        _find_digit(text, start, end) is not None and _find_beginning(text, start, end) is not None
-    )
+    """Whether a word, which nearly always is a name in code, is worth a closer look."""
+    if _find_beginning_apart(text, start, end) is not None:
+        return True
+    return _find_digit(text, start, end) is not None and _find_joined(text, start, end, start) is not None
+
+
+def _find_joined(text: str, start: int, end: int, word_start: int) -> re.Match[str] | None:
+    """A beginning that may be joined to what is before it: not far into a word, nor within base64; or that must be."""
+    joined = None
+    if not word_start or text[word_start - 1] not in "+/":
+        joined = _find_beginning(text, start, min(end, word_start + _MIN_BLOB))
+    return joined or _find_middle(text, start, end)
 
 
 def find_vendor_key(text: str, start: int, end: int, word_start: int) -> VendorKey | None:
@@ -288,7 +297,7 @@ def find_vendor_key(text: str, start: int, end: int, word_start: int) -> VendorK
         end: Where the word ends.
         word_start: Where the word begins, or what precedes it and belongs to it.
     """
-    beginning = _find_beginning(text, start, end)
+    beginning = _find_joined(text, start, end, word_start) or _find_beginning_apart(text, start, end)
     while beginning is not None:
         at = beginning.start()
         for shape in _SHAPES_AT[beginning[0]]:
@@ -298,17 +307,21 @@ def find_vendor_key(text: str, start: int, end: int, word_start: int) -> VendorK
                 while first > max(0, at - shape.back) and (text[first - 1].isalnum() or text[first - 1] in "._~-"):
                     first -= 1
                 return VendorKey(first, body.start() + len(body[0].rstrip(".")), shape.kind)
-        beginning = _find_beginning(text, at + 1, end)
+        beginning = _find_joined(text, at + 1, end, word_start) or _find_beginning_apart(text, at + 1, end)
     return None
 
 
 def _is_key(text: str, at: int, body: str, shape: Shape, word_start: int) -> bool:
     if _MADE_UP.search(body) or not (shape.certain or looks_random(body, min_runs=min(6, len(body) // 3))):
         return False
-    before = text[at - 1] if at and at != word_start else ""
-    if shape.apart and before.isascii() and before.isalnum() and not (len(body) >= _MIN_MIXED and is_mixed(body)):
-        return False
-    return at - word_start < _MIN_BLOB or shape.back > 0 or not looks_random(text[max(word_start, at - 64) : at])
+    before = text[max(0, at - _MIN_BLOB) : at] if at != word_start else ""
+    if shape.apart and before.isascii() and before[-1:].isalnum():
+        if shape.beginning.isalnum():
+            return shape.certain and not _IN_BLOB.search(before)
+        min_mixed = _MIN_MIXED if len(shape.beginning) > 3 else _MIN_MIXED_AFTER_SHORT
+        if len(body) < min_mixed or not is_mixed(body):
+            return False
+    return shape.back > 0 or not (_IS_HASH.search(before) or (_IN_BLOB.search(before) and looks_random(before)))
 
 
 def is_mixed(text: str) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from rolltrace.drain.secret_texts import Secret
+from rolltrace.drain.secret_values import Secret
 
 _LONGEST_PIECE = 256
 _MOST_LEVELS = 10

@@ -1,4 +1,4 @@
-"""Where secrets stand in a text.
+"""Where secrets stand in a text: by shape here, by name in `secret_values`.
 
 Nearly all text has none, so it is first looked at in ways that cost next to nothing: translated to bytes in which a
 long word is sixteen times the same byte, and to bytes in which every `name = "value"` reads `name=value`. Only what is
@@ -12,34 +12,10 @@ import base64
 import binascii
 import html
 import re
-from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from collections.abc import Iterator
 
-from rolltrace.drain.secret_names import (
-    NAME_ENDINGS,
-    ONLY_AFTER_A_WORD,
-    Strength,
-    is_like_credential,
-    is_like_password,
-    is_placeholder,
-    is_secret,
-    strength,
-)
-from rolltrace.drain.secret_shapes import find_vendor_key, is_mixed, looks_random, match_longest, may_hold_vendor_key
-
-
-class Secret(NamedTuple):
-    """Where a secret stands in a text, and what it is."""
-
-    start: int
-    end: int
-    kind: str
-
-    @property
-    def mark(self) -> str:
-        """What stands in its place."""
-        return f"[redacted: {self.kind}, {self.end - self.start} chars]"
-
+from rolltrace.drain.secret_shapes import find_vendor_key, is_mixed, looks_random, may_hold_vendor_key
+from rolltrace.drain.secret_values import Secret, named_values
 
 SHORTEST = 8
 """No secret, with the name that gives it away, is shorter."""
@@ -47,24 +23,6 @@ _LONG_WORD_CHARS = 16
 _LONG_WORD = b"a" * _LONG_WORD_CHARS
 _WORD_BYTES = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
 _TO_WORDS = bytes(97 if byte in _WORD_BYTES else 32 for byte in range(256))
-_TO_LOWER = bytes(range(256)).lower()
-_TO_ASSIGNMENTS = _TO_LOWER.replace(b":", b"=").replace(b">", b"=")
-_LEFT_OUT_OF_ASSIGNMENTS = b" \t\"'\\`]"
-
-
-def _assigned_to_secret_name() -> re.Pattern[bytes]:
-    """A pattern for the sign after the name of a secret: what begins with one character is searched for fastest."""
-    by_width: dict[int, list[str]] = {}
-    for word in filter(str.isascii, NAME_ENDINGS):
-        before = "[a-z_.-]" if word in ONLY_AFTER_A_WORD else ""
-        for ending in (word, word + "s"):
-            by_width.setdefault(len(ending) + bool(before), []).append(f"{before}{ending}=")
-    last_two = {ending[-3:] for endings in by_width.values() for ending in endings}  # rules out nearly all at once
-    lookbehinds = "|".join(f"(?<={'|'.join(endings)})" for endings in by_width.values())
-    return re.compile(f"=(?<={'|'.join(sorted(last_two))})(?:{lookbehinds})".encode())
-
-
-_ASSIGNED_TO_SECRET_NAME = _assigned_to_secret_name()
 
 
 def find_secrets(text: str) -> list[Secret]:
@@ -78,8 +36,7 @@ def find_secrets(text: str) -> list[Secret]:
 
 
 def _plain_secrets(text: str) -> list[Secret]:
-    is_ascii = text.isascii()
-    if not is_ascii:
+    if not text.isascii():
         text = text.replace("：", ":")
     ascii_text = text.encode("ascii", "replace")  # a byte a character, whatever it is
     secrets: list[Secret] = []
@@ -90,20 +47,7 @@ def _plain_secrets(text: str) -> list[Secret]:
         secrets += _url_credentials(text)
     if "PRIVATE KEY" in text:
         secrets += _private_keys(text)
-    if _ASSIGNED_TO_SECRET_NAME.search(ascii_text.translate(_TO_ASSIGNMENTS, _LEFT_OUT_OF_ASSIGNMENTS)):
-        secrets += _named_values(text, _names_and_signs(ascii_text.translate(_TO_LOWER)))
-    if not is_ascii and ("密" in text or "令" in text):
-        secrets += _named_values(text, _FOREIGN_NAME_AND_SIGN.finditer(text))
-    if "<" in text and ("value=" in text or "content=" in text):
-        secrets += _tag_attributes(text)
-    if "-" in text:
-        if "--" in text:
-            secrets += _command_line_flags(text)
-        secrets += command_secrets(text)
-    if "password" in text and "login" in text:
-        secrets += (
-            Secret(*match.span(1), "password") for match in _NETRC.finditer(text) if not is_placeholder(match[1])
-        )
+    secrets += named_values(text, ascii_text)
     return secrets
 
 
@@ -117,9 +61,9 @@ _ESCAPE = re.compile(
 def _may_have_escapes(text: str) -> bool:
     return (
         "\x1b" in text
-        or ("\\" in text and ("\\u00" in text or "\\x1b[" in text))
+        or ("\\" in text and "\\u00" in text)
         or ("%" in text and "%3" in text)
-        or ("&" in text and ("&quot;" in text or "&#3" in text))
+        or ("&" in text and "&quot;" in text)
     )
 
 
@@ -169,7 +113,7 @@ _MAY_PRECEDE_SECRET = ".:/%\\~+=|rRcC"
 _ESCAPED = re.compile(r"[nrtbf]|u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|(?:25)?[0-9A-F]{2}")
 """What belongs to an escape, of JSON or a URL, that ends right before a long word."""
 _WEB_TOKEN = re.compile(r"(?:^|(?<![A-Za-z0-9]))e[yw][A-Za-z0-9]")
-_ID_BEFORE_TOKEN = re.compile(r"(?:[0-9]{8,10}:|[0-9]{15,16}\|)$")
+_ID_BEFORE_TOKEN = re.compile(r"(?<![0-9])(?:[0-9]{8,10}:|[0-9]{15,16}\|)$")
 _WEBHOOK = re.compile(
     r"(?:hooks\.(slack|zapier)\.com/(?:services|workflows|triggers|hooks/catch)"
     r"|(discord|office)(?:app)?\.com/(?:api/webhooks|webhookb2))/[A-Za-z0-9+/@_-]{0,60}$"
@@ -243,7 +187,8 @@ def _secret_by_what_precedes(text: str, start: int, end: int) -> Secret | None:
     elif preceding[-6:].lower() == "basic ":
         return _basic_auth(text, start)
     elif preceding[-1] in ":|" and 27 <= end - start <= 40 and (match := _ID_BEFORE_TOKEN.search(preceding)):
-        return Secret(start - len(match[0]), end, "telegram token" if preceding[-1] == ":" else "facebook token")
+        kind = "telegram token" if preceding[-1] == ":" else "facebook token"
+        return Secret(start - len(match[0]), end, kind) if looks_random(text[start:end]) else None
     elif (
         preceding[-1] == "/" and (match := _WEBHOOK.search(preceding)) and (rest := _REST_OF_WEBHOOK.match(text, start))
     ):
@@ -353,193 +298,3 @@ def _private_keys(text: str) -> Iterator[Secret]:
             is_key = last - begin.end() >= 16
         if is_key:
             yield Secret(begin.start(), last, "private key")
-
-
-def _patterns_of_names_and_signs() -> Iterator[re.Pattern[bytes]]:
-    """One for each beginning (`pass`, `auth`): what begins with a word is searched for as fast as by `str.find`."""
-    by_beginning: dict[str, list[str]] = {}
-    for word in filter(str.isascii, NAME_ENDINGS):
-        by_beginning.setdefault(word[:3], []).append(word)
-    for words in by_beginning.values():
-        yield re.compile(f"{match_longest(words)}s?[0-9_]{{0,3}}{_SIGN}".encode())
-
-
-_SIGN = r"([\\\"'`\]>]{0,4}[ \t]{0,3}(?::=|=>|==|[:=])|[\"']?>)"
-_NAMES_AND_SIGNS = list(_patterns_of_names_and_signs())
-_FOREIGN_NAMES = [word for word in NAME_ENDINGS if not word.isascii()]
-_FOREIGN_NAME_AND_SIGN = re.compile(f"(?:{'|'.join(_FOREIGN_NAMES)})([\"'`]?[ \t]{{0,3}}(?:[:=]|是|为|為))")
-_NAME_BACKWARDS = re.compile(r"(?:[A-Za-z0-9_.\-]{1,80}|[^\x00-\x7f]{1,8})(?: [A-Za-z]{2,20}(?![A-Za-z]))?")
-_OPENING_QUOTE = re.compile(
-    r"[ \t]{0,4}(?:[|>][+-]?)?(?:[ \t]{0,4}\r?\n[ \t]{1,40})?(?:[bBrRuUfF]{0,2}(\\{0,7})([\"'`]))?"
-)
-_SCHEME = re.compile(
-    r"(?:bearer|basic|token|apikey|negotiate|digest|oauth|hawk|signature|aws4-hmac-sha256)\s{1,3}", re.IGNORECASE
-)
-_AUTH_PARAMETERS = re.compile(
-    r"(?:[A-Za-z_]{1,40}=(?:\\{0,7}\"[^\"\r\n]{0,1024}\"|[^\s,\"']{1,1024}),?[ \t]{0,3}){2,20}"
-)
-_UNQUOTED_VALUE = re.compile(r"[^\s\"'`<>;&\u3000-\u303f\u4e00-\u9fff\uff00-\uffef]{1,4096}")
-_HEADER_VALUE = re.compile(r"[^\r\n\"'`]{1,8192}")
-_ENVIRONMENT = re.compile(r"[A-Z][A-Z0-9_]*")
-_USER_FIELD = re.compile(r"(?i)(?:\b|_)(?:user(?:name| ?id)?|uid|login|host|server|machine|dsn)[\"']?\s?[:=]")
-_LONGEST_VALUE = 4096
-
-
-def _names_and_signs(lower: bytes) -> list[re.Match[bytes]]:
-    matches = [match for pattern in _NAMES_AND_SIGNS for match in pattern.finditer(lower)]
-    return sorted(matches, key=lambda match: match.start())
-
-
-def _named_values(text: str, names_and_signs: Iterable[re.Match[bytes] | re.Match[str]]) -> Iterator[Secret]:
-    """`API_KEY=...`, `"password": "..."`, `Authorization: Bearer ...`, `<password>...<`: a name, a sign, a value."""
-    last = 0
-    for match in names_and_signs:
-        if match.start() < last:
-            continue
-        first = max(0, match.start() - 48)
-        named = _NAME_BACKWARDS.match(text[first : match.start(1)][::-1])
-        name = named[0][::-1] if named is not None else ""
-        name_strength = strength(name) or strength(name.rpartition(" ")[2])
-        if name_strength:
-            secret = _secret_value(text, name.rpartition(" ")[2], name_strength, match)
-            if secret is not None:
-                last = secret.end
-                yield secret
-
-
-def _secret_value(
-    text: str, name: str, name_strength: Strength, match: re.Match[bytes] | re.Match[str]
-) -> Secret | None:
-    sign = text[match.start(1) : match.end()]
-    in_tag = sign.endswith(">") and "=" not in sign
-    if in_tag and text.rfind("<", max(0, match.start() - 80), match.start()) < 0:
-        return None
-    opening = _OPENING_QUOTE.match(text, match.end())
-    start = opening.end() if opening is not None else match.end()
-    quote = opening[2] if opening is not None else None
-    is_on_next_line = "\n" in text[match.end() : start]
-    is_header = name.lower().endswith(("authorization", "cookie"))
-    if quote and opening is not None:
-        end = _end_of_quoted(text, start, opening[1] + quote)
-        is_plain = True  # said in so many words, not code
-    else:
-        bare = (_HEADER_VALUE if is_header else _UNQUOTED_VALUE).match(text, start)
-        if bare is None or (is_on_next_line and text[bare.end() : bare.end() + 1] not in ("", "\n", "\r")):
-            return None
-        end = start + len(bare[0].rstrip(",)]}.:\\ "))
-        is_plain = (
-            is_header
-            or (in_tag and text.startswith("</", end))
-            or (sign == "=" and _ENVIRONMENT.fullmatch(name) is not None)
-        )
-    if is_header and (scheme := _SCHEME.match(text, start, end)):
-        start = scheme.end()
-        if parameters := _AUTH_PARAMETERS.match(text, start):
-            end = max(end, parameters.end())
-    value = text[start:end]
-    if name_strength is Strength.PASSWORD and _has_user_beside(text, match.start(), end):
-        name_strength, is_plain = Strength.STRONG, True
-    if "\n" in value or not is_secret(name_strength, value):
-        return None
-    if not is_plain and not (
-        is_like_password
-        if "pass" in name.lower() or "pwd" in name.lower() or not name.isascii()
-        else is_like_credential
-    )(value):
-        return None
-    if not is_plain and any(sign in value for sign in "([{"):  # a call or an index: code
-        return None
-    return Secret(start, end, name[-40:])
-
-
-def _end_of_quoted(text: str, start: int, quote: str) -> int:
-    """Where a quoted value ends: before the same quote, one that is not escaped more; or where the line does."""
-    at = text.find(quote, start, start + _LONGEST_VALUE)
-    while at > start and len(quote) == 1 and text[at - 1] == "\\" and text[at - 2] != "\\":
-        at = text.find(quote, at + 1, start + _LONGEST_VALUE)
-    if at >= 0:
-        return at
-    bare = _UNQUOTED_VALUE.match(text, start)
-    return bare.end() if bare is not None else start
-
-
-def _has_user_beside(text: str, start: int, end: int) -> bool:
-    return (
-        _USER_FIELD.search(text, max(0, start - 120), start) is not None
-        or _USER_FIELD.search(text, end, end + 60) is not None
-    )
-
-
-_TAG = re.compile(r"<[A-Za-z][^<>]{1,1024}")
-_ATTRIBUTE = re.compile(r"([A-Za-z:-]{1,20})\s?=\s?\\?([\"'])([^\"'\\]{0,1024})")
-
-
-def _tag_attributes(text: str) -> Iterator[Secret]:
-    """`<input type="password" value="...">`, `<meta name="csrf-token" content="...">`, `<add key="ApiKey" value=...`."""
-    for tag in _TAG.finditer(text):
-        attributes = {match[1].lower(): match for match in _ATTRIBUTE.finditer(text, *tag.span())}
-        value = attributes.get("value") or attributes.get("content")
-        names = [attributes[key][3] for key in ("type", "name", "key", "id") if key in attributes]
-        name = max(names, key=strength, default="")
-        how_strong = Strength.STRONG if "password" in names else strength(name)
-        if value is not None and is_secret(how_strong, value[3]):
-            yield Secret(*value.span(3), name[-40:])
-
-
-_FLAG = re.compile(r"--([A-Za-z][A-Za-z0-9_-]{1,40})(=|[ \t]{1,3})([\"']?)([^\s\"'`]{1,1024})")
-
-
-def _command_line_flags(text: str) -> Iterator[Secret]:
-    """`--password hunter2`, `--api-key=...`: arguments of a command."""
-    for match in _FLAG.finditer(text):
-        name_strength = strength(match[1])
-        value = match[4]
-        if not name_strength or value.startswith("-") or not is_secret(name_strength, value):
-            continue
-        if match[2] == "=" or match[3] or is_like_password(value):  # else perhaps prose about a flag
-            yield Secret(*match.span(4), f"--{match[1]}")
-
-
-_NETRC = re.compile(r"login[ \t\n]{1,4}\S{1,128}[ \t\n]{1,4}password[ \t\n]{1,4}(\S{1,256})")
-_OPTION = re.compile(
-    r"-(?:(p|P|a|w|pw|storepass|keypass) ?|(u|U|-user|-proxy-user)[ =]?[\"']?[^\s:%\"'-]{1,64}[:%]|(pass(?:in|out)?) [\"']?pass:)"
-    r"[\"']?([^\s\"'-][^\s\"']{0,127})"
-)
-_COMMANDS = {
-    "p": re.compile(r"\b(?:sshpass|(?:mysql|mongo)[a-z]{0,10}|mariadb|7za?|login)\b"),
-    "P": re.compile(r"\b(?:sqlcmd|bcp|(?:un)?zip)\b"),
-    "a": re.compile(r"\bredis-cli\b"),
-    "w": re.compile(r"\bldap[a-z]{3,10}\b"),
-    "pw": re.compile(r"\b(?:plink|pscp|psftp)\b"),
-    "storepass": re.compile(r"\b(?:keytool|jarsigner)\b"),
-    "keypass": re.compile(r"\b(?:keytool|jarsigner)\b"),
-    "u": re.compile(r"\bcurl\b"),
-    "-user": re.compile(r"\bcurl\b"),
-    "-proxy-user": re.compile(r"\bcurl\b"),
-    "U": re.compile(r"\b(?:smbclient|rpcclient)\b"),
-    "pass": re.compile(r"\bopenssl\b"),
-    "passin": re.compile(r"\bopenssl\b"),
-    "passout": re.compile(r"\bopenssl\b"),
-}
-"""Options that hold a password in some commands, and those commands."""
-_LONGEST_COMMAND = 400
-
-
-def command_secrets(text: str) -> Iterator[Secret]:
-    """`docker login -p hunter2`, `mysql -phunter2`: passwords in short options of commands that take them there."""
-    at = text.find(" -")
-    while at >= 0:
-        if text[at + 2 : at + 3] in _OPTION_BEGINNINGS and (option := _OPTION.match(text, at + 1)):
-            name = option[1] or option[2] or option[3]
-            line = text[max(0, at - _LONGEST_COMMAND) : at + 1].rpartition("\n")[2]
-            command = _COMMANDS[name].search(line)
-            # Of MySQL and 7-Zip, what follows a space is something else.
-            is_its_own = command is not None and (
-                name != "p" or command[0][:2] not in ("my", "ma", "7z") or text[option.start(1) + 1] != " "
-            )
-            if is_its_own and not is_placeholder(option[4]):
-                yield Secret(*option.span(4), "password")
-        at = text.find(" -", at + 2)
-
-
-_OPTION_BEGINNINGS = frozenset(name[0] for name in _COMMANDS)
