@@ -70,13 +70,13 @@ _STRONG_BEFORE = {
 }
 _PUBLIC_BEFORE = frozenset({"public"})
 _WEAK_WORDS = frozenset({"token", "secret", "secrets", "auth", "sig", "令牌"})
-_VENDORS = VENDORS | _words_of(
+_VENDORS = (VENDORS - _words_of("age harness linear neon notion ramp readme square together")) | _words_of(
     "algolia asana bing bittrex brave cisco codecov cohere coinbase confluent dashscope datadog deepseek discord "
     "droneci dropbox etsy fastly finicity finnhub flickr freshbooks gitter intercom jfrog kraken kucoin linkedin "
     "looker mailchimp mattermost meraki messagebird mistral nytimes okta privateai qwen rapidapi sendbird serpapi "
     "serper snyk sonar squarespace sumologic telegram tinker travisci twitch zendesk zhipu"
 )
-"""Those of whose keys the shape says nothing, or too little."""
+"""Before `key`, where other words say nothing. Names that are words of their own are left out."""
 _NO_SECRET_BEFORE_TOKEN = _words_of(
     "page next continuation pagination cursor pad eos bos unk mask cls sep stop image video audio special start end "
     "first last prev previous current new max min num per input output prompt completion total target text sync cancel "

@@ -24,169 +24,165 @@ _ALPHABETS = {
     "any": "[A-Za-z0-9_.=~!+/-]",
 }
 _TABLE = """
-# Kind             | beginnings                                  | characters, how many | notes
+# kind             | beginnings                                   | characters    | notes
 # certain: what follows need not look random. So it is with 26 letters and digits or more behind a `_` or `-`.
 # apart:   no letter or digit may stand right before it, unless it is long and mixed, or has no `-` and is certain
 # digit:   there must be one
 # back N:  up to N characters before belong to it
-anthropic key      | sk-ant-                                      | word 20-250   | certain
-openrouter key     | sk-or-                                       | word 20-250
-openai key         | sk-proj- sk-svcacct- sk-service- sk-admin-   | word 20-250
-openai key         | sk-                                          | word 20-250   | apart
-stripe key         | sk_live_ sk_test_ sk_prod_ rk_live_ rk_test_ rk_prod_ | word 16-250
-stripe key         | sk_live_ sk_test_ sk_prod_ rk_live_ rk_test_ rk_prod_ | alnum 10-250  | certain
-stripe key         | whsec_                                       | base64 24-100
-stripe secret      | _secret_                                     | alnum 24-40   | back 32
-elevenlabs key     | sk_                                          | hex 40-64     | apart
-github token       | ghp_ gho_ ghu_ ghs_ ghr_                     | alnum 30-255  | certain
-github token       | github_pat_                                  | word 22-255   | certain
-github token       | ghp_ gho_ ghu_ ghs_ ghr_                     | word 30-255
-gitlab token       | glpat- gldt- glrt- glsoat- glft- glimt- glagent- gloas- glffct- glptt- glcbt- glwt- | dotted 20-320
-gitlab cookie      | _gitlab_session=                             | lower 32
-gitlab token       | GR1348941                                    | word 20-40
-huggingface token  | hf_                                          | alnum 30-64   | apart
-huggingface token  | api_org_                                     | alnum 30-64   | certain
-aws key            | AKIA                                         | upper 16      | certain apart
-aws key            | ABIA ACCA ASIA                               | upper 16      | certain apart digit
-aws bedrock key    | ABSK                                         | base64 100-280
-aws bedrock key    | bedrock-api-key-                             | base64 20-2000
-google key         | AIza                                         | word 35       | certain
-google key         | AQ.                                          | word 30-120
-google token       | ya29.                                        | word 20-2000  | certain
-google token       | 1//0                                         | word 39-200
-google secret      | GOCSPX-                                      | word 20-64
-slack token        | xoxa- xoxb- xoxe- xoxo- xoxp- xoxr- xoxs- xoxc- xoxd- | base64 10-250 | certain
-slack token        | xapp-                                        | word 12-250   | certain
-twilio key         | SK                                           | Hex 32        | apart
-sendgrid key       | SG.                                          | dotted 40-80
-npm token          | npm_                                         | alnum 36-64
-pypi token         | pypi-                                        | word 32-1000
-xai key            | xai-                                         | word 40-128
-replicate token    | r8_                                          | word 37       | apart
-databricks token   | dapi dkea dose                               | Hex 32        | certain apart
-together key       | tgp_v1_                                      | word 20-128
-groq key           | gsk_                                         | alnum 40-128
-perplexity key     | pplx-                                        | alnum 40-128
-fireworks key      | fw_                                          | alnum 20-64   | apart
-pinecone key       | pcsk_                                        | word 30-128
-nvidia key         | nvapi-                                       | word 40-128
-cerebras key       | csk-                                         | alnum 40-128
-langsmith key      | lsv2_pt_ lsv2_sk_                            | word 32-64
-langfuse key       | sk-lf- pk-lf-                                | word 30-64
-wandb key          | wandb_v1_                                    | word 40-128
-tavily key         | tvly-                                        | word 20-64
-e2b key            | e2b_                                         | hex 40
-jina key           | jina_                                        | word 40-80
-firecrawl key      | fc-                                          | hex 32        | apart
-apify key          | apify_api_                                   | word 30-48
-voyage key         | pa-                                          | word 40-48    | apart
-volcengine key     | AKLT AKTP                                    | base64 40-64
-moonshot key       | sk-kimi-                                     | word 30-128
-digitalocean token | dop_v1_ doo_v1_ dor_v1_                      | hex 64
-shopify token      | shpat_ shpca_ shppa_ shpss_ shptka_          | alnum 32
-mailgun key        | key- pubkey-                                 | lower 32      | apart
-notion token       | ntn_ secret_                                 | alnum 40-64   | apart
-linear key         | lin_api_ lin_oauth_                          | alnum 32-64
-grafana token      | glsa_                                        | word 32-64    | certain
-grafana token      | glc_                                         | base64 32-400
-grafana key        | eyJrIjoi                                     | base64 60-400
-postman key        | PMAK- PMAT-                                  | word 26-64
-age key            | AGE-SECRET-KEY-1                             | upper 50-64
 1password key      | A3-                                          | upper- 32-40  | apart
 1password token    | ops_eyJ                                      | base64 100-2000
-adobe secret       | p8e-                                         | alnum 32      | apart
 adafruit key       | aio_                                         | alnum 28      | apart
+adobe secret       | p8e-                                         | alnum 32      | apart
+age key            | AGE-SECRET-KEY-1                             | upper 50-64
 airtable token     | pat                                          | dotted 79     | apart
 alibaba key        | LTAI                                         | alnum 12-24   | apart
+anthropic key      | sk-ant-                                      | word 20-250   | certain
+apify key          | apify_api_                                   | word 30-48
 artifactory key    | AKCp                                         | alnum 60-80   | apart
 artifactory token  | cmVmdGtu                                     | alnum 50-64
 artifactory token  | cmVmd                                        | alnum 59
 atlassian token    | ATATT ATCTT ATBB ATSTT                       | base64 28-400
 authress key       | sc_ ext_ scauth_ authress_                   | any 60-240    | apart
+aws bedrock key    | ABSK                                         | base64 100-280
+aws bedrock key    | bedrock-api-key-                             | base64 20-2000
+aws key            | AKIA                                         | upper 16      | certain apart
+aws key            | ABIA ACCA ASIA                               | upper 16      | certain apart digit
 azure secret       | Q~                                           | dotted 31-34  | back 4
-bitbucket token    | BBDC- BBFF-                                  | base64 30-50
+bannerbear key     | bb_pr_ bb_ma_                                | hex 30
+bitbucket token    | BBDC-                                        | base64 30-50
 buildkite token    | bkua_                                        | alnum 40
-browserstack key   | bb_pr_ bb_ma_                                | hex 30
+cerebras key       | csk-                                         | alnum 40-128
 circleci token     | CCIPAT_ CCIPRJ_                              | word 40-80
 clickhouse secret  | 4b1d                                         | alnum 38      | apart
 clojars token      | CLOJARS_                                     | alnum 60
 cloudflare token   | v1.0-                                        | word 150-190
 cloudflare token   | cfut_ cfat_ cfk_                             | alnum 40-56
 contentful token   | CFPAT-                                       | word 43
-defined networking | dnkey-                                       | base64 70-90
+databricks token   | dapi dkea dose                               | Hex 32        | certain apart
+definednet key     | dnkey-                                       | base64 70-90
+deno token         | ddp_ ddw_                                    | alnum 36      | apart
+digitalocean token | dop_v1_ doo_v1_ dor_v1_                      | hex 64
 docker token       | dckr_pat_ dckr_oat_                          | word 24-40    | certain
 doppler token      | dp.pt. dp.ct. dp.st. dp.sa. dp.scim. dp.audit. | dotted 40-82
 dropbox token      | sl.                                          | word 60-1500
 duffel token       | duffel_test_ duffel_live_                    | base64 40-48
 dynatrace token    | dt0c01. dt0s01. dt0s02. dt0s06.              | dotted 60-100
+e2b key            | e2b_                                         | hex 40
 easypost key       | EZAK EZTK                                    | alnum 54      | apart
+elevenlabs key     | sk_                                          | hex 40-64     | apart
 endor token        | endr+                                        | word 16
 facebook token     | EAAB EAAC EAAD EAAG EAAJ EAAM                | alnum 100-400 | apart
 figma token        | figd_ figp_ figo_                            | base64 38-60
+fireworks key      | fw_                                          | alnum 20-64   | apart
+fleetbase key      | flb_live_                                    | alnum 20
+flexport token     | shltm_                                       | word 40
 flutterwave key    | FLWSECK- FLWSECK_TEST-                       | word 12-40    | certain
 flyio token        | fo1_ fm1r_ fm1a_ fm2_                        | base64 40-2000
-flybits key        | flb_live_                                    | alnum 20
 frameio token      | fio-u-                                       | base64 60-68
+github token       | ghp_ gho_ ghu_ ghs_ ghr_                     | alnum 30-255  | certain
+github token       | github_pat_                                  | word 22-255   | certain
+github token       | ghp_ gho_ ghu_ ghs_ ghr_                     | word 30-255
+gitlab cookie      | _gitlab_session=                             | lower 32
+gitlab token       | glpat- gldt- glrt- glsoat- glft- glimt- glagent- gloas- glffct- glptt- glcbt- glwt- | dotted 20-320
+gitlab token       | GR1348941                                    | word 20-40
 gocardless token   | live_                                        | base64 40     | apart
-lob key            | live_ test_                                  | hex 35        | apart
+google key         | AIza                                         | word 35       | certain
+google key         | AQ.                                          | word 30-120
+google secret      | GOCSPX-                                      | word 20-64
+google token       | ya29.                                        | word 20-2000  | certain
+google token       | 1//0                                         | word 39-200
+grafana key        | eyJrIjoi                                     | base64 60-400
+grafana token      | glsa_                                        | word 32-64    | certain
+grafana token      | glc_                                         | base64 32-400
+groq key           | gsk_                                         | alnum 40-128
 harness key        | pat. sat.                                    | dotted 60-80  | apart
 hashicorp token    | hvs. hvb. hvr.                               | word 24-320
-hashicorp token    | s.                                           | alnum 24      | apart
-terraform token    | atlasv1.                                     | base64 50-80  | back 15
 heroku key         | HRKU-AA                                      | word 50-64
 hubspot token      | pat-na1- pat-eu1- pat-na2- pat-ap1-          | word 36
+huggingface token  | hf_                                          | alnum 30-64   | apart
+huggingface token  | api_org_                                     | alnum 30-64   | certain
 infracost token    | ico-                                         | alnum 32      | apart
 intra42 secret     | s-s4t2ud- s-s4t2af- u-s4t2ud- u-s4t2af-      | hex 64
+jina key           | jina_                                        | word 40-80
 klaviyo key        | pk_                                          | hex 34        | apart
-launchdarkly key   | api- sdk-                                    | word 36       | apart
-mapbox token       | sk. pk.eyJ                                   | dotted 80-240 | apart
+langfuse key       | sk-lf- pk-lf-                                | word 30-64
+langsmith key      | lsv2_pt_ lsv2_sk_                            | word 32-64
+launchdarkly key   | sdk-                                         | word 36       | apart
+linear key         | lin_api_ lin_oauth_                          | alnum 32-64
+lob key            | live_ test_                                  | hex 35        | apart
 locationiq token   | pk.                                          | alnum 32      | apart
-openshift token    | sha256~                                      | word 43
-netlify token      | nfp_ nfc_ nfo_ nfu_                          | alnum 36-48
-netlify token      | NF-                                          | alnum 32      | apart
+mailgun key        | key-                                         | lower 32      | apart
+mapbox token       | sk. pk.eyJ                                   | dotted 80-240 | apart
+moonshot key       | sk-kimi-                                     | word 30-128
 neon token         | napi_                                        | alnum 60-72
+netlify token      | nfp_ nfc_ nfo_ nfu_                          | alnum 36-48
 newrelic key       | NRAK- NRII- NRIQ- NRBR- NRJS- NRRA-          | word 19-42
 newrelic key       | -NRMA FFFFNRAL                               | alnum 0       | certain back 42
+nightfall key      | NF-                                          | alnum 32      | apart
+notion token       | ntn_ secret_                                 | alnum 40-64   | apart
+npm token          | npm_                                         | alnum 36-64
+nvidia key         | nvapi-                                       | word 40-128
 octopus key        | API-                                         | upper 26      | apart
-ngrok token        | ak_live_                                     | alnum 30
-planetscale token  | pscale_tkn_ pscale_oauth_ pscale_pw_         | dotted 32-64
+openai key         | sk-proj- sk-svcacct- sk-service- sk-admin-   | word 20-250
+openai key         | sk-                                          | word 20-250   | apart
+openrouter key     | sk-or-                                       | word 20-250
+openshift token    | sha256~                                      | word 43
+pagarme key        | ak_live_                                     | alnum 30
+perplexity key     | pplx-                                        | alnum 40-128
+pinecone key       | pcsk_                                        | word 30-128
 plaid token        | access-sandbox- access-development- access-production- | word 36
+planetscale token  | pscale_tkn_ pscale_oauth_ pscale_pw_         | dotted 32-64
 posthog key        | phx_ phc_ phs_                               | word 40-50    | apart
+postman key        | PMAK- PMAT-                                  | word 26-64
 prefect key        | pnu_ pnb_                                    | alnum 36
 pubnub key         | sub-c- sec-c-                                | word 32-64
 pulumi token       | pul-                                         | lower 40
+pypi token         | pypi-                                        | word 32-1000
 ramp secret        | ramp_sec_                                    | alnum 40-48
 razorpay key       | rzp_live_ rzp_test_                          | alnum 14-20
 readme token       | rdme_                                        | lower 70
-redhat key         | rh-api-                                      | word 36
+replicate token    | r8_                                          | word 37       | apart
+robinhood key      | rh-api-                                      | word 36
 rootly token       | rootly_                                      | hex 64
 rubygems key       | rubygems_                                    | alnum 48
 salad key          | salad_cloud_                                 | word 16-240
 salesforce secret  | 3MVG9                                        | any 80-251
 salesforce token   | 5AEP861                                      | dotted 80-400
 scalingo token     | tk-us-                                       | word 48
+sendgrid key       | SG.                                          | dotted 40-80
 sendinblue key     | xkeysib- xsmtpsib-                           | word 64-90
 sentry token       | sntrys_eyJ                                   | base64 80-600
 sentry token       | sntryu_                                      | hex 64
 settlemint token   | sm_aat_ sm_pat_ sm_sat_                      | alnum 16
 shippo token       | shippo_live_ shippo_test_                    | Hex 40
+shopify token      | shpat_ shpca_ shppa_ shpss_ shptka_          | alnum 32
+slack token        | xoxa- xoxb- xoxe- xoxo- xoxp- xoxr- xoxs- xoxc- xoxd- | base64 10-250 | certain
+slack token        | xapp-                                        | word 12-250   | certain
+sonarcloud token   | sqco_                                        | alnum 59
 sonarqube token    | squ_ sqp_ sqa_                               | hex 40        | apart
 sourcegraph token  | sgp_                                         | word 40-64    | apart
 sourcegraph token  | slk_                                         | hex 64        | apart
-square token       | EAAA                                         | word 60       | apart
 square token       | sq0atp- sq0csp- sq0idp-                      | word 22-60    | apart
-sqreen token       | sqco_                                        | alnum 59
+stripe key         | sk_live_ sk_test_ sk_prod_ rk_live_ rk_test_ rk_prod_ | word 16-250
+stripe key         | sk_live_ sk_test_ sk_prod_ rk_live_ rk_test_ rk_prod_ | alnum 10-250  | certain
+stripe key         | whsec_                                       | base64 24-100
+stripe secret      | _secret_                                     | alnum 24-40   | back 32
 supabase key       | sbp_ sb_secret_                              | word 31-64    | apart
-storyblok token    | shltm_                                       | word 40
 tailscale key      | tskey-                                       | word 12-100   | certain
-thirdweb key       | ddp_ ddw_                                    | alnum 36      | apart
-twitter token      | AAAAAAAAAAAAAAAAAAAAAA                       | base64 60-120
+tavily key         | tvly-                                        | word 20-64
+terraform token    | atlasv1.                                     | base64 50-80  | back 15
+together key       | tgp_v1_                                      | word 20-128
+twilio key         | SK                                           | Hex 32        | apart
 typeform token     | tfp_                                         | dotted 40-64  | apart
+ubidots token      | BBFF-                                        | alnum 30
 vercel token       | vcp_ vci_ vca_ vcr_ vck_                     | word 24-60    | apart
 voiceflow key      | VF.                                          | dotted 40-48  | apart
-webflow token      | web_                                         | lower 32      | apart
-yandex token       | t1.                                          | dotted 90-400 | apart
+volcengine key     | AKLT AKTP                                    | base64 40-64
+voyage key         | pa-                                          | word 40-48    | apart
+wandb key          | wandb_v1_                                    | word 40-128
+xai key            | xai-                                         | word 40-128
 yandex key         | AQVN                                         | word 35-38    | apart
+yandex token       | t1.                                          | dotted 90-400 | apart
 zoho token         | 1000.                                        | dotted 65     | apart
 """
 
@@ -254,7 +250,8 @@ _find_beginning = re.compile(_BEGINNING).search
 _find_beginning_apart = re.compile(f"(?<![A-Za-z0-9]){_BEGINNING}").search
 _find_middle = re.compile(match_longest(name for name, shapes in _SHAPES.items() if shapes[0].back)).search
 _find_digit = re.compile("[0-9]").search
-VENDORS = frozenset(shape.kind.split()[0] for shapes in _SHAPES.values() for shape in shapes)
+KINDS = frozenset(shape.kind for shapes in _SHAPES.values() for shape in shapes)
+VENDORS = frozenset(kind.split()[0] for kind in KINDS)
 _MADE_UP = re.compile(r"EXAMPLE|x{8}|X{8}|0{12}|1234567890abcdef1234567890")
 _RUN = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
 _MIN_MIXED, _MIN_MIXED_AFTER_SHORT = 30, 44
@@ -300,13 +297,18 @@ def find_vendor_key(text: str, start: int, end: int, word_start: int) -> VendorK
     beginning = _find_joined(text, start, end, word_start) or _find_beginning_apart(text, start, end)
     while beginning is not None:
         at = beginning.start()
-        for shape in _SHAPES_AT[beginning[0]]:
-            body = shape.body.match(text, at + len(shape.beginning))
-            if body is not None and _is_key(text, at, body[0], shape, word_start):
-                first = at
-                while first > max(0, at - shape.back) and (text[first - 1].isalnum() or text[first - 1] in "._~-"):
-                    first -= 1
-                return VendorKey(first, body.start() + len(body[0].rstrip(".")), shape.kind)
+        keys = [
+            (body.start() + len(body[0].rstrip(".")), shape)
+            for shape in _SHAPES_AT[beginning[0]]
+            if (body := shape.body.match(text, at + len(shape.beginning)))
+            and _is_key(text, at, body[0], shape, word_start)
+        ]
+        if keys:
+            key_end, shape = max(keys, key=lambda key: key[0])
+            first = at
+            while first > max(0, at - shape.back) and (text[first - 1].isalnum() or text[first - 1] in "._~-"):
+                first -= 1
+            return VendorKey(first, key_end, shape.kind)
         beginning = _find_joined(text, at + 1, end, word_start) or _find_beginning_apart(text, at + 1, end)
     return None
 

@@ -100,7 +100,7 @@ _SCHEME = re.compile(
     r"(?:bearer|basic|token|apikey|negotiate|digest|oauth|hawk|signature|aws4-hmac-sha256)\s{1,3}", re.IGNORECASE
 )
 _AUTH_PARAMETERS = re.compile(
-    r"(?:[A-Za-z_]{1,40}=(?:\\{0,7}\"[^\"\r\n]{0,1024}\"|[^\s,\"']{1,1024}),?[ \t]{0,3}){2,20}"
+    r"(?:[A-Za-z_]{1,40}=(?:\\{0,7}\"[^\"'\r\n]{0,1024}\"|[^\s,\"']{1,1024}),?[ \t]{0,3}){1,20}"
 )
 _UNQUOTED_VALUE = re.compile(r"[^\s\"'`<>;&\u3000-\u303f\u4e00-\u9fff\uff00-\uffef]{1,4096}")
 _HEADER_VALUE = re.compile(r"[^\r\n\"'`]{1,8192}")
@@ -263,10 +263,8 @@ def find_command_passwords(text: str) -> Iterator[Secret]:
         if text[at + 2 : at + 3] in _OPTION_BEGINNINGS and (option := _OPTION.match(text, at + 1)):
             line = text[max(0, at - _LONGEST_COMMAND) : at + 1].rpartition("\n")[2]
             command = _COMMANDS[option[1] or option[2] or option[4]].search(line)
-            if (
-                command is not None
-                and not (option[3] and command[0].startswith(_ONLY_JOINED))
-                and not is_placeholder(option[5])
-            ):
+            if command is None or is_placeholder(option[5]) or (option[3] and command[0].startswith(_ONLY_JOINED)):
+                pass
+            elif command[0] != "login" or " -u" in line or " --user" in line or is_like_password(option[5]):
                 yield Secret(*option.span(5), "password")
         at = text.find(" -", at + 2)
