@@ -58,11 +58,14 @@ _ESCAPE = re.compile(
 )  # each begins with one character, so it is searched for fast
 
 
+_ESCAPED_SIGN = re.compile("%(?=3)")
+
+
 def _may_have_escapes(text: str) -> bool:
     return (
         "\x1b" in text
         or ("\\" in text and "\\u00" in text)
-        or ("%" in text and "%3" in text)
+        or ("%" in text and _ESCAPED_SIGN.search(text) is not None)
         or ("&" in text and "&quot;" in text)
     )
 

@@ -65,7 +65,7 @@ def named_values(text: str, ascii_text: bytes) -> Iterator[Secret]:
     assignments = ascii_text.translate(_TO_ASSIGNMENTS, _LEFT_OUT_OF_ASSIGNMENTS)
     if _ASSIGNED_TO_SECRET_NAME.search(assignments) or b"type=password" in assignments:
         yield from _assigned_values(text, _names_and_signs(ascii_text.translate(_TO_LOWER)))
-        if "<" in text:
+        if "<" in text and (b"value=" in assignments or b"content=" in assignments):
             yield from _tag_attributes(text)
     if not text.isascii() and ("密" in text or "令" in text):
         yield from _assigned_values(text, _FOREIGN_NAME_AND_SIGN.finditer(text))
@@ -79,13 +79,14 @@ def named_values(text: str, ascii_text: bytes) -> Iterator[Secret]:
         )
 
 
-def _patterns_of_names_and_signs() -> Iterator[re.Pattern[bytes]]:
-    """One for each beginning (`pass`, `auth`): what begins with a word is searched for as fast as by `str.find`."""
+def _patterns_of_names_and_signs() -> Iterator[tuple[bytes, re.Pattern[bytes]]]:
+    """One for each beginning (`pass`, `auth`), with that: most texts have few of them."""
     by_beginning: dict[str, list[str]] = {}
     for word in filter(str.isascii, NAME_ENDINGS):
         by_beginning.setdefault(word[:3], []).append(word)
     for words in by_beginning.values():
-        yield re.compile(f"{match_longest(words)}s?[0-9_]{{0,3}}{_SIGN}".encode())
+        pattern = re.compile(f"{match_longest(words)}s?[0-9_]{{0,3}}{_SIGN}".encode())
+        yield min(words, key=len).encode(), pattern
 
 
 _SIGN = r"([\\\"'`\]>]{0,4}[ \t]{0,3}(?::=|=>|==|[:=])|[\"']?>)"
@@ -110,7 +111,7 @@ _LONGEST_VALUE = 4096
 
 
 def _names_and_signs(lower: bytes) -> list[re.Match[bytes]]:
-    matches = [match for pattern in _NAMES_AND_SIGNS for match in pattern.finditer(lower)]
+    matches = [match for word, pattern in _NAMES_AND_SIGNS if word in lower for match in pattern.finditer(lower)]
     return sorted(matches, key=lambda match: match.start())
 
 
@@ -227,8 +228,8 @@ def _command_line_flags(text: str) -> Iterator[Secret]:
 
 
 _NETRC = re.compile(r"login[ \t\n]{1,4}\S{1,128}[ \t\n]{1,4}password[ \t\n]{1,4}(\S{1,256})")
-_OPTION = re.compile(
-    r"-(?:(passin|passout|pass) [\"']?pass:"
+_OPTION = re.compile(  # it begins with one character, so it is searched for fast
+    r"-(?<= -)(?:(passin|passout|pass) [\"']?pass:"
     r"|(storepass|keypass|pw|p|P|a|w)( ?)"
     r"|(u|U|-user|-proxy-user)[ =]?[\"']?[^\s:%\"'-]{1,64}[:%])"
     r"[\"']?([^\s\"'-][^\s\"']{0,127})"
@@ -249,7 +250,6 @@ _COMMANDS = {
     for name in names.split()
 }
 """Options that hold a password in some commands, and those commands."""
-_OPTION_BEGINNINGS = frozenset(name[0] for name in _COMMANDS)
 SHORT_OPTIONS = frozenset(f"-{name}" for name in _COMMANDS)
 _ONLY_JOINED = ("mysql", "mariadb", "7z")
 """Where a space ends the option."""
@@ -258,13 +258,10 @@ _LONGEST_COMMAND = 400
 
 def find_command_passwords(text: str) -> Iterator[Secret]:
     """`docker login -p hunter2`, `mysql -phunter2`: passwords in short options of commands that take them there."""
-    at = text.find(" -")
-    while at >= 0:
-        if text[at + 2 : at + 3] in _OPTION_BEGINNINGS and (option := _OPTION.match(text, at + 1)):
-            line = text[max(0, at - _LONGEST_COMMAND) : at + 1].rpartition("\n")[2]
-            command = _COMMANDS[option[1] or option[2] or option[4]].search(line)
-            if command is None or is_placeholder(option[5]) or (option[3] and command[0].startswith(_ONLY_JOINED)):
-                pass
-            elif command[0] != "login" or " -u" in line or " --user" in line or is_like_password(option[5]):
-                yield Secret(*option.span(5), "password")
-        at = text.find(" -", at + 2)
+    for option in _OPTION.finditer(text):
+        line = text[max(0, option.start() - _LONGEST_COMMAND) : option.start()].rpartition("\n")[2]
+        command = _COMMANDS[option[1] or option[2] or option[4]].search(line)
+        if command is None or is_placeholder(option[5]) or (option[3] and command[0].startswith(_ONLY_JOINED)):
+            continue
+        if command[0] != "login" or " -u" in line or " --user" in line or is_like_password(option[5]):
+            yield Secret(*option.span(5), "password")
