@@ -74,7 +74,7 @@ _VENDORS = (VENDORS - _words_of("age harness linear neon notion ramp readme squa
     "algolia asana bing bittrex brave cisco codecov cohere coinbase confluent dashscope datadog deepseek discord "
     "droneci dropbox etsy fastly finicity finnhub flickr freshbooks gitter intercom jfrog kraken kucoin linkedin "
     "looker mailchimp mattermost meraki messagebird mistral nytimes okta privateai qwen rapidapi sendbird serpapi "
-    "serper snyk sonar squarespace sumologic telegram tinker travisci twitch zendesk zhipu"
+    "serper snyk sonar squarespace sumologic telegram tinker travisci twitch twitter zendesk zhipu"
 )
 """Before `key`, where other words say nothing. Names that are words of their own are left out."""
 _NO_SECRET_BEFORE_TOKEN = _words_of(

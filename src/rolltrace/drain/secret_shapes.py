@@ -35,7 +35,8 @@ adafruit key       | aio_                                         | alnum 28    
 adobe secret       | p8e-                                         | alnum 32      | apart
 age key            | AGE-SECRET-KEY-1                             | upper 50-64
 airtable token     | pat                                          | dotted 79     | apart
-alibaba key        | LTAI                                         | alnum 12-24   | apart
+alibaba key        | LTAI                                         | alnum 20      | certain apart
+alibaba key        | LTAI                                         | alnum 12-19   | apart
 anthropic key      | sk-ant-                                      | word 20-250   | certain
 apify key          | apify_api_                                   | word 30-48
 artifactory key    | AKCp                                         | alnum 60-80   | apart
@@ -83,8 +84,9 @@ github token       | ghp_ gho_ ghu_ ghs_ ghr_                     | alnum 30-255
 github token       | github_pat_                                  | word 22-255   | certain
 github token       | ghp_ gho_ ghu_ ghs_ ghr_                     | word 30-255
 gitlab cookie      | _gitlab_session=                             | lower 32
-gitlab token       | glpat- gldt- glrt- glsoat- glft- glimt- glagent- gloas- glffct- glptt- glcbt- glwt- | dotted 20-320
-gitlab token       | GR1348941                                    | word 20-40
+gitlab token       | glpat- gldt- glrt- glsoat- glft- glimt-      | dotted 20-320 | certain
+gitlab token       | glagent- gloas- glffct- glptt- glcbt- glwt-  | dotted 20-320 | certain
+gitlab token       | GR1348941                                    | word 20-40    | certain
 gocardless token   | live_                                        | base64 40     | apart
 google key         | AIza                                         | word 35       | certain
 google key         | AQ.                                          | word 30-120
@@ -116,7 +118,7 @@ mapbox token       | sk. pk.eyJ                                   | dotted 80-24
 moonshot key       | sk-kimi-                                     | word 30-128
 neon token         | napi_                                        | alnum 60-72
 netlify token      | nfp_ nfc_ nfo_ nfu_                          | alnum 36-48
-newrelic key       | NRAK- NRII- NRIQ- NRBR- NRJS- NRRA-          | word 19-42
+newrelic key       | NRAK- NRII- NRIQ- NRBR- NRJS- NRRA-          | word 19-42    | certain
 newrelic key       | -NRMA FFFFNRAL                               | alnum 0       | certain back 42
 nightfall key      | NF-                                          | alnum 32      | apart
 notion token       | ntn_ secret_                                 | alnum 40-64   | apart
@@ -162,12 +164,13 @@ sonarcloud token   | sqco_                                        | alnum 59
 sonarqube token    | squ_ sqp_ sqa_                               | hex 40        | apart
 sourcegraph token  | sgp_                                         | word 40-64    | apart
 sourcegraph token  | slk_                                         | hex 64        | apart
-square token       | sq0atp- sq0csp- sq0idp-                      | word 22-60    | apart
+square token       | sq0a sq0c sq0i                               | word 25-60    | apart
 stripe key         | sk_live_ sk_test_ sk_prod_ rk_live_ rk_test_ rk_prod_ | word 16-250
 stripe key         | sk_live_ sk_test_ sk_prod_ rk_live_ rk_test_ rk_prod_ | alnum 10-250  | certain
 stripe key         | whsec_                                       | base64 24-100
 stripe secret      | _secret_                                     | alnum 24-40   | back 32
-supabase key       | sbp_ sb_secret_                              | word 31-64    | apart
+supabase key       | sbp_                                         | lower 40      | apart
+supabase key       | sb_secret_                                   | word 31-64    | apart
 tailscale key      | tskey-                                       | word 12-100   | certain
 tavily key         | tvly-                                        | word 20-64
 terraform token    | atlasv1.                                     | base64 50-80  | back 15

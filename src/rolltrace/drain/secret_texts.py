@@ -221,9 +221,9 @@ def _dotted_token(text: str, start: int, end: int) -> Secret | None:
     while len(ends) < 5 and text[ends[-1] : ends[-1] + 1] == ".":
         ends.append(_end_of_token_segment(text, ends[-1] + 1))
     if web_token is not None:
-        is_signed = text.startswith((".ey", ".ew"), end) and len(ends) >= 3
+        is_signed = text.startswith(".eyJ" if len(ends) == 2 else (".ey", ".ew"), end)
         if is_signed or (len(ends) == 5 and ends[4] - end > 40):
-            return Secret(max(start, web_token.start()), ends[2] if is_signed else ends[4], "jwt")
+            return Secret(max(start, web_token.start()), ends[:3][-1] if is_signed else ends[4], "jwt")
     elif len(ends) >= 3 and ends[1] - end == 7 and 27 <= ends[2] - ends[1] - 1 <= 40 and looks_random(text[start:end]):
         return Secret(start, ends[2], "discord token")
     return None
