@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import random
+import re
 import string
 from typing import Any, NamedTuple
 
@@ -45,50 +46,200 @@ def _jwt() -> str:
     return ".".join([*(base64.urlsafe_b64encode(part).decode().rstrip("=") for part in said), rnd(43)])
 
 
+def _jwe(algorithm: str) -> str:
+    head = base64.urlsafe_b64encode(f'{{"alg":"{algorithm}","enc":"A256GCM"}}'.encode()).decode().rstrip("=")
+    return ".".join([head, "" if algorithm == "dir" else rnd(86), rnd(16), rnd(60), rnd(22)])
+
+
 def _pem(kind: str) -> str:
     lines = "\n".join(rnd(64, ALNUM + "+/") for _ in range(6))
     return f"-----BEGIN {kind}-----\n{lines}\n-----END {kind}-----"
 
 
+_LETTERS = {
+    "alnum": ALNUM,
+    "hex": HEX,
+    "HEX": HEX.upper(),
+    "upper": string.ascii_uppercase + string.digits,
+    "base32": UPPER,
+    "lower": string.ascii_lowercase + string.digits,
+    "digits": string.digits,
+    "letters": string.ascii_letters,
+    "word": ALNUM + "_-",
+    "base64": ALNUM + "+/",
+}
+
+
+def _made(template: str) -> str:
+    """`ghp_{alnum:36}` with random characters. The first one is a letter or a digit, as in nearly all keys."""
+    return re.sub(
+        r"\{(\w+):(\d+)\}",
+        lambda match: (
+            rnd(1, ALNUM if match[1] in ("word", "base64") else _LETTERS[match[1]])
+            + rnd(int(match[2]) - 1, _LETTERS[match[1]])
+        ),
+        template,
+    )
+
+
+_VENDORS_KEYS = """
+1password key      | A3-{upper:6}-{upper:6}-{upper:5}-{upper:5}-{upper:5}-{upper:5}
+1password token    | ops_eyJ{alnum:260}
+adafruit key       | aio_{alnum:28}
+adobe secret       | p8e-{alnum:32}
+age key            | AGE-SECRET-KEY-1{upper:58}
+airtable token     | pat{alnum:14}.{hex:64}
+alibaba key        | LTAI{alnum:20}
+anthropic key      | sk-ant-api03-{word:93}AA  sk-ant-admin01-{word:93}AA  sk-ant-oat01-{word:80}AA
+apify key          | apify_api_{alnum:36}
+artifactory key    | AKCp{alnum:69}
+artifactory token  | cmVmdGtu{alnum:56}  cmVmd{alnum:59}
+atlassian token    | ATATT3xFfGF0{word:170}={HEX:8}  ATCTT3xFfGN0{word:170}={HEX:8}  ATBB{alnum:32}
+authress key       | sc_{lower:10}.{lower:5}.acc_{lower:16}.{base64:43}
+aws bedrock key    | ABSK{alnum:130}=  bedrock-api-key-{alnum:60}
+aws key            | AKIA{base32:16}  ASIA{base32:16}  ABIA{base32:16}  ACCA{base32:16}
+azure secret       | {alnum:3}8Q~{word:34}
+bannerbear key     | bb_pr_{hex:30}  bb_ma_{hex:30}
+bitbucket token    | BBDC-{base64:44}
+buildkite token    | bkua_{lower:40}
+cerebras key       | csk-{lower:48}
+circleci token     | CCIPAT_{alnum:22}_{hex:40}
+clickhouse secret  | 4b1d{alnum:38}
+clojars token      | CLOJARS_{lower:60}
+cloudflare token   | v1.0-{hex:24}-{hex:146}  cfut_{alnum:40}{hex:8}  cfk_{alnum:40}{hex:8}
+contentful token   | CFPAT-{word:43}
+databricks token   | dapi{hex:32}
+definednet key     | dnkey-{upper:26}-{upper:52}
+deno token         | ddp_{alnum:36}  ddw_{alnum:36}
+digitalocean token | dop_v1_{hex:64}  doo_v1_{hex:64}  dor_v1_{hex:64}
+docker token       | dckr_pat_{word:27}  dckr_oat_{word:32}
+doppler token      | dp.pt.{alnum:43}  dp.ct.{alnum:43}  dp.st.dev.{alnum:43}
+dropbox token      | sl.{word:135}
+duffel token       | duffel_test_{word:43}  duffel_live_{word:43}
+dynatrace token    | dt0c01.{upper:24}.{upper:64}
+e2b key            | e2b_{hex:40}
+easypost key       | EZAK{alnum:54}  EZTK{alnum:54}
+elevenlabs key     | sk_{hex:48}
+endor token        | endr+{alnum:16}
+facebook token     | EAAC{alnum:120}  {digits:16}|{word:27}
+figma token        | figd_{word:40}
+fireworks key      | fw_{alnum:24}
+fleetbase key      | flb_live_{alnum:20}
+flexport token     | shltm_{word:40}
+flutterwave key    | FLWSECK-{hex:32}-X  FLWSECK_TEST-{hex:32}-X
+flyio token        | fo1_{word:43}  fm2_{base64:120}
+frameio token      | fio-u-{word:64}
+github token       | ghp_{alnum:36}  gho_{alnum:36}  ghu_{alnum:36}
+github token       | ghs_{alnum:36}  ghr_{alnum:36}  github_pat_{alnum:22}_{alnum:59}
+gitlab cookie      | _gitlab_session={lower:32}
+gitlab token       | glpat-{alnum:20}  glptt-{hex:40}  glrt-{alnum:20}
+gitlab token       | gldt-{word:20}  glcbt-64_{word:20}  GR1348941{word:20}
+gocardless token   | live_{word:40}
+google key         | AIza{word:35}  AQ.Ab8{word:47}
+google secret      | GOCSPX-{word:28}
+google token       | ya29.{word:60}  1//0{word:60}
+grafana key        | eyJrIjoi{alnum:80}
+grafana token      | glsa_{alnum:32}_{hex:8}  glc_{base64:80}
+groq key           | gsk_{alnum:52}
+harness key        | pat.{alnum:22}.{alnum:24}.{alnum:20}
+hashicorp token    | hvs.{word:95}  hvb.{word:140}
+heroku key         | HRKU-AA{word:58}
+hubspot token      | pat-na1-{hex:8}-{hex:4}-{hex:4}-{hex:4}-{hex:12}
+huggingface token  | hf_{letters:34}  hf_{alnum:34}  api_org_{letters:34}
+infracost token    | ico-{alnum:32}
+intra42 secret     | s-s4t2ud-{hex:64}
+jina key           | jina_{hex:32}{word:28}
+klaviyo key        | pk_{hex:34}
+langfuse key       | sk-lf-{hex:8}-{hex:4}-{hex:4}-{hex:4}-{hex:12}
+langsmith key      | lsv2_pt_{hex:32}_{hex:10}  lsv2_sk_{hex:32}_{hex:10}
+launchdarkly key   | sdk-{hex:8}-{hex:4}-4{hex:3}-{hex:4}-{hex:12}
+linear key         | lin_api_{alnum:40}
+lob key            | live_{hex:35}  test_{hex:35}
+locationiq token   | pk.{hex:32}
+mailgun key        | key-{hex:32}
+mapbox token       | sk.eyJ1{alnum:76}.{alnum:22}
+moonshot key       | sk-kimi-{alnum:48}
+neon token         | napi_{lower:64}
+netlify token      | nfp_{alnum:40}
+newrelic key       | NRAK-{upper:27}  NRII-{word:32}  {hex:32}FFFFNRAL
+nightfall key      | NF-{alnum:32}
+notion token       | ntn_{digits:11}{alnum:35}  secret_{alnum:43}
+npm token          | npm_{alnum:36}
+nvidia key         | nvapi-{word:64}
+octopus key        | API-{upper:26}
+openai key         | sk-{alnum:48}  sk-proj-{word:60}  sk-svcacct-{word:70}  sk-admin-{word:70}
+openrouter key     | sk-or-v1-{hex:64}
+openshift token    | sha256~{word:43}
+pagarme key        | ak_live_{alnum:30}
+perplexity key     | pplx-{alnum:48}
+pinecone key       | pcsk_{alnum:6}_{alnum:60}
+plaid token        | access-sandbox-{hex:8}-{hex:4}-{hex:4}-{hex:4}-{hex:12}
+planetscale token  | pscale_tkn_{word:43}  pscale_pw_{word:43}  pscale_oauth_{word:43}
+posthog key        | phx_{alnum:43}
+postman key        | PMAK-{hex:24}-{hex:34}
+prefect key        | pnu_{alnum:36}
+pubnub key         | sub-c-{hex:8}-{hex:4}-{hex:4}-{hex:4}-{hex:12}
+pulumi token       | pul-{hex:40}
+pypi token         | pypi-AgEIcHlwaS5vcmc{word:80}
+ramp secret        | ramp_sec_{alnum:48}
+razorpay key       | rzp_live_{alnum:14}
+readme token       | rdme_{lower:70}
+replicate token    | r8_{alnum:37}
+robinhood key      | rh-api-{hex:8}-{hex:4}-{hex:4}-{hex:4}-{hex:12}
+rootly token       | rootly_{hex:64}
+rubygems key       | rubygems_{hex:48}
+salad key          | salad_cloud_user_{alnum:48}
+salesforce secret  | 3MVG9{alnum:80}
+salesforce token   | 5AEP861{alnum:80}
+scalingo token     | tk-us-{word:48}
+sendgrid key       | SG.{alnum:22}.{alnum:43}
+sendinblue key     | xkeysib-{hex:64}-{alnum:16}
+sentry token       | sntryu_{hex:64}  sntrys_eyJ{alnum:120}
+settlemint token   | sm_aat_{alnum:16}  sm_pat_{alnum:16}
+shippo token       | shippo_live_{hex:40}
+shopify token      | shpat_{hex:32}  shpca_{hex:32}  shppa_{hex:32}  shpss_{hex:32}
+slack token        | xoxb-{digits:12}-{alnum:24}  xoxp-{digits:12}-{hex:32}  xapp-1-{upper:11}-{digits:13}-{hex:64}
+slack webhook      | hooks.slack.com/services/T{base32:8}/B{base32:8}/{alnum:24}
+discord webhook    | discord.com/api/webhooks/{digits:18}/{word:68}
+office webhook     | office.com/webhookb2/{hex:32}@{hex:32}/IncomingWebhook/{hex:32}/{hex:32}
+sonarcloud token   | sqco_{alnum:59}
+sonarqube token    | squ_{hex:40}  sqp_{hex:40}
+sourcegraph token  | sgp_{hex:40}  sgp_local_{hex:40}  slk_{hex:64}
+square token       | sq0atp-{word:22}  sq0csp-{word:43}
+stripe key         | sk_live_{alnum:24}  rk_live_{alnum:24}  sk_test_{alnum:24}  whsec_{base64:32}
+stripe secret      | pi_{alnum:24}_secret_{alnum:25}
+supabase key       | sbp_{hex:40}  sb_secret_{word:31}
+tailscale key      | tskey-auth-{alnum:12}-{alnum:32}
+tavily key         | tvly-{alnum:32}
+telegram token     | {digits:9}:AA{alnum:33}
+terraform token    | {alnum:14}.atlasv1.{word:67}
+together key       | tgp_v1_{word:43}
+twilio key         | SK{hex:32}
+typeform token     | tfp_{alnum:44}
+ubidots token      | BBFF-{alnum:30}
+vercel token       | vcp_{alnum:56}  vck_{alnum:56}
+voiceflow key      | VF.DM.{hex:24}.{alnum:16}
+volcengine key     | AKLT{alnum:44}
+voyage key         | pa-{word:43}
+wandb key          | wandb_v1_{word:77}
+xai key            | xai-{alnum:80}
+yandex key         | AQVN{alnum:36}
+yandex token       | t1.{word:60}.{word:86}
+zoho token         | 1000.{hex:32}.{hex:32}
+discord token      | M{alnum:23}.{alnum:6}.{alnum:38}
+"""
+"""How the keys of each vendor look, from what the vendors say of them."""
+
 SHAPED: dict[str, list[str]] = {
-    "openai key": ["sk-" + rnd(48), "sk-proj-" + rnd(60, ALNUM + "-_"), "sk-svcacct-" + rnd(70)],
-    "anthropic key": ["sk-ant-" + "api03-" + rnd(80)],
-    "openrouter key": ["sk-or-" + "v1-" + rnd(64, HEX)],
-    "github token": [f"gh{letter}_" + rnd(36) for letter in "pousr"] + ["github_pat_" + rnd(22) + "_" + rnd(59)],
-    "gitlab token": ["glpat-" + rnd(20), "glptt-" + rnd(40, HEX), "glrt-" + rnd(20)],
-    "huggingface token": ["hf_" + rnd(34)],
-    "aws key": ["AKIA" + rnd(16, UPPER), "ASIA" + rnd(16, UPPER)],
-    "google key": ["AIza" + rnd(35)],
-    "google token": ["ya29." + rnd(60)],
-    "google secret": ["GOCSPX-" + rnd(28)],
-    "slack token": [
-        "xoxb-" + rnd(12, string.digits) + "-" + rnd(24),
-        "xoxp-" + rnd(12, string.digits) + "-" + rnd(32, HEX),
-    ],
-    "slack webhook": ["hooks.slack.com/services/T" + rnd(8, UPPER) + "/B" + rnd(8, UPPER) + "/" + rnd(24)],
-    "stripe key": ["sk_live_" + rnd(24), "rk_live_" + rnd(24), "sk_test_" + rnd(24)],
-    "twilio key": ["SK" + rnd(32, HEX)],
-    "sendgrid key": ["SG." + rnd(22) + "." + rnd(43)],
-    "npm token": ["npm_" + rnd(36)],
-    "pypi token": ["pypi-" + "AgEIcHlwaS5vcmc" + rnd(80)],
-    "xai key": ["xai-" + rnd(80)],
-    "replicate token": ["r8_" + rnd(37)],
-    "databricks token": ["dapi" + rnd(32, HEX)],
-    "together key": ["tgp_v1_" + rnd(43)],
-    "groq key": ["gsk_" + rnd(52)],
-    "perplexity key": ["pplx-" + rnd(48)],
-    "fireworks key": ["fw_" + rnd(24)],
-    "pinecone key": ["pcsk_" + rnd(6) + "_" + rnd(60)],
-    "nvidia key": ["nvapi-" + rnd(64)],
-    "langsmith key": ["lsv2_pt_" + rnd(32, HEX) + "_" + rnd(10, HEX)],
-    "telegram token": [rnd(9, "123456789") + ":AA" + rnd(33)],
-    "discord token": ["M" + rnd(23) + "." + rnd(6) + "." + rnd(38)],
-    "jwt": [_jwt()],
+    "jwt": [_jwt(), _jwe("RSA-OAEP"), _jwe("dir")],
     "private key": [
         _pem(kind) for kind in ("PRIVATE KEY", "RSA PRIVATE KEY", "OPENSSH PRIVATE KEY", "PGP PRIVATE KEY BLOCK")
     ],
 }
 """Known by their shape, wherever they stand."""
+for _line in _VENDORS_KEYS.strip().splitlines():
+    _kind, _, _templates = _line.partition(" | ")
+    SHAPED.setdefault(_kind.strip(), []).extend(map(_made, _templates.split()))
 
 _AROUND = ("use {} now", '"{}"', "{}", "key={}&x=1", "see `{}`.", "(\t{})\n", "你好{}。")
 
@@ -140,7 +291,7 @@ WEAK_NAMES = ("token", "secret", "password", "auth", "game_secret", "user_token"
 def _planted() -> list[Planted]:
     found = []
     for kind, secrets in SHAPED.items():
-        for at, secret in enumerate(secrets):
+        for at, secret in enumerate(secrets, len(found) // 2):
             places = (_AROUND[at % len(_AROUND)], _AROUND[(at + 2) % len(_AROUND)])
             found += [Planted(f"{kind} in {around!r}", secret, around.format(secret)) for around in places]
     for name in STRONG_NAMES:
@@ -220,6 +371,95 @@ def _planted() -> list[Planted]:
     ):
         secret = rnd(30)
         found.append(Planted(f"text {line!r}", secret, line.format(secret)))
+    for line in (
+        "PGPASSWORD={} psql -h db -U bob",
+        "docker run -e MYSQL_ROOT_PASSWORD={} mysql",
+        "docker login -u bob -p {} registry.x.org",
+        "az login --service-principal -u x -p {}",
+        "helm registry login x.org -u bob -p '{}'",
+        "sshpass -p {} ssh bob@x.org",
+        "sshpass -p'{}' ssh bob@x.org",
+        "mysql -u root -p{} shop",
+        "mysqldump -uroot -p'{}' shop",
+        "mongosh db -u bob -p {}",
+        "redis-cli -h db -a {} ping",
+        "ldapsearch -D cn=bob -w {} -b dc=x",
+        "sqlcmd -S db -U sa -P {}",
+        "unzip -P {} a.zip",
+        "7z x -p{} a.7z",
+        "openssl rsa -in k.pem -passin pass:{}",
+        "keytool -list -keystore k.jks -storepass {}",
+        "smbclient //x/y -U 'bob%{}'",
+        "plink -pw {} bob@x.org",
+        "curl --user bob:{} https://x.org",
+        "curl --proxy-user bob:{} https://x.org",
+        "psql 'host=db user=bob password={}'",
+        '<input type="password" name="pw" value="{}">',
+        "<input value='{}' type='password'>",
+        '<input type="hidden" name="csrf_token" value="{}"/>',
+        '<meta name="csrf-token" content="{}">',
+        '<add key="ApiKey" value="{}" />',
+        "<password>{}</password>",
+        '<string name="api_key">{}</string>',
+        "password:\n  {}\nuser: bob",
+        "db:\n  api_key: >-\n    {}\n  port: 1",
+        '"api_key":\n    "{}"',
+        "密码：{}",
+        "数据库密码：{}，请保密。",
+        "密码是{}。",
+        "API密钥: {}",
+        "API Key：{}",
+        "password：{}",
+        "令牌：{}",
+        'Authorization: Digest username="bob", realm="x", nonce="1", response="{}", opaque="2"\r\nAccept: */*',
+        'curl -H \'Authorization: Digest username="bob", response="{}"\' x.org',
+        'Authorization: OAuth oauth_consumer_key="x", oauth_token="{}", oauth_version="1.0"',
+        "Authorization: AWS4-HMAC-SHA256 Credential=x/2024, SignedHeaders=host, Signature={}",
+        "\x1b[1mpassword\x1b[0m: \x1b[32m{}\x1b[0m",
+        "\x1b[32mAPI_KEY={}\x1b[0m",
+        "{{\\u0022api_key\\u0022:\\u0022{}\\u0022}}",
+        "{{&quot;password&quot;:&quot;{}&quot;}}",
+        "q=1&next=%2Fcb%3Fapi_key%3D{}%26x%3D1",
+        "myapikey={}",
+        "GOOGLEAPIKEY={}",
+        'finnhub_key = "{}"',
+        "SERPER_KEY={}",
+    ):
+        secret = rnd(20)
+        found.append(Planted(f"text {line!r}", secret, line.format(secret)))
+    for name in ("Name", "name", "Key", "Header", "FIELD"):
+        for label in ("Value", "value", "VAL"):
+            secret = rnd(16)
+            found.append(Planted(f"{name}/{label}", secret, {"Headers": [{name: "Authorization", label: secret}]}))
+    for outer in ("credentials", "api_key", "api_keys", "auth_token", "client_secret"):
+        for inner in ("value", "prod", "password", "openai", "token", "key"):
+            secret = rnd(16)
+            found.append(Planted(f"{inner} in {outer}", secret, {outer: {inner: secret, "user": "bob"}}))
+            secret = rnd(16)
+            found.append(Planted(f"{inner} deep in {outer}", secret, {outer: [{"a": {inner: [secret]}}]}))
+    word = rnd(9, string.ascii_lowercase)
+    found.append(Planted("a word as password in credentials", word, {"credentials": {"password": word}}))
+    for command in (
+        ["docker", "login", "-u", "bob", "-p", "{}", "x.org"],
+        ["sshpass", "-p", "{}", "ssh", "x.org"],
+        ["redis-cli", "-a", "{}"],
+        ["psql", "--password", "{}"],
+    ):
+        secret = rnd(12)
+        found.append(Planted(f"command {command}", secret, [part.format(secret) for part in command]))
+    for kind in ("github token", "openai key", "anthropic key", "google key", "slack token", "aws key", "npm token"):
+        for around in (
+            "x{}",
+            "key{}",
+            "\x1b[31m{}\x1b[0m",
+            "\\u003d{}\\u0026",
+            "\\n{}\\n",
+            "%3D{}%26",
+            "%20{}",
+            "\\t{}",
+        ):
+            secret = SHAPED[kind][0]
+            found.append(Planted(f"{kind} in {around!r}", secret, around.format(secret)))
     pair = base64.b64encode(f"bob:{rnd(17)}".encode()).decode()
     found.append(Planted("basic auth", pair, f"sent Basic {pair} to it"))
     for url, secret in (
@@ -249,6 +489,25 @@ def _planted() -> list[Planted]:
     pieces = _cut(secret, 5)
     chunks = [{"choices": [{"index": 0, "delta": {"content": piece}}]} for piece in pieces]
     found.append(Planted("chunks", secret, {"items": chunks, "count": 5, "end": "exhausted"}, pieces))
+    for field in ("content", "tool_calls"):
+        for secret, text in (("ghp_" + rnd(36), '{{"query": "{}"}}'), (rnd(34), '{{"api_key": "{}"}}')):
+            before, _, after = text.format("|").partition("|")
+            pieces = _cut(secret, 5)
+            deltas = [
+                {field: [{"index": 0, "function": {"arguments": piece}}] if field == "tool_calls" else piece}
+                for piece in (before, *pieces, after)
+            ]
+            chunks = [{"choices": [{"index": 0, "delta": delta}]} for delta in deltas]
+            found.append(Planted(f"{field} in chunks, {text}", secret, {"items": chunks}, pieces))
+    secret = "ghp_" + rnd(36)
+    pieces = _cut(secret, 5)
+    events = [
+        {"type": "content_block_delta", "index": 1, "delta": {"type": "input_json_delta", "partial_json": piece}}
+        for piece in ('{"command": "echo ', *pieces, '"}')
+    ]
+    found.append(Planted("events of Anthropic", secret, {"items": events}, pieces))
+    events = [{"type": "response.function_call_arguments.delta", "delta": piece} for piece in ('{"q":"', *pieces, '"}')]
+    found.append(Planted("events of Responses", secret, events, pieces))
     secret = "gsk_" + rnd(52)
     pieces = _cut(secret, 2)
     found.append(Planted("over two long texts", secret, ["long " * 99 + pieces[0], pieces[1] + " long" * 99], pieces))
@@ -440,7 +699,91 @@ HARMLESS: list[Any] = [
     "s3://bucket/key=1/part-0001.parquet",
     "file:///tmp/a@2x.png",
     "docker://img@sha256:" + rnd(64, HEX),
+    # tool calls and requests
+    "fc_" + rnd(48, HEX),
+    "fc-" + rnd(32, HEX),
+    "req_" + rnd(24),
+    "api-" + "550e8400-e29b-41d4-a716-446655440000",
+    "web_" + rnd(32, HEX),
+    "task-" + rnd(40, HEX),
+    "disk-" + rnd(24, HEX),
+    "rs_" + rnd(48, HEX),
+    "cus_" + rnd(14),
+    "pk_live_" + rnd(24),
+    "AC" + rnd(32, HEX),
+    "batch_" + rnd(24),
+    "00-" + rnd(32, HEX) + "-" + rnd(16, HEX) + "-01",
+    "httpx/_client.py,sha256=r8_DrqAfn6QLwQnmXEggveiSU-UaIL2p2nuPINelfFc,14949",
+    "integrity=sha512-" + rnd(86, ALNUM + "+/") + "==",
+    "gAAAAAB" + rnd(400, ALNUM + "-_"),
+    "EAAAAPAIAAAwBwRkZUTYwDlUAAADFoAAAAHEdERUYAqADnAAAo8AAAACRHUE9ThhmITwAAKfgAA",
+    # commands and markup
+    "docker run -p 8080:80 -p 127.0.0.1:1:2 web",
+    "docker run -p localhost:8080:80 web",
+    "mysql -u root -p shop1",
+    "ssh -p 2222 bob@x.org",
+    "mkdir -p a/b1/c2",
+    "cp -a x1 y2; grep -w foo1 bar",
+    "python -u train.py:main",
+    "tar -P x1; zip -r a1.zip b",
+    "docker login -u bob -p $PASSWORD x.org",
+    "docker login --password-stdin",
+    "login page -p is for the port",
+    "nmap -p 22,80 x.org",
+    "x -passed 1",
+    '<input type="text" name="city" value="Paris12">',
+    '<input type="password" name="pw" value="">',
+    '<input type="password" name="pw" placeholder="Password1">',
+    '<meta name="viewport" content="width=device-width, initial-scale=1">',
+    "<token>the</token>",
+    "<secret>crane</secret>",
+    "socks5h://<username>:<password>@proxy-host",
+    "<think>The password: is it short?</think>",
+    "password:\n  type: string\n  minLength: 8",
+    "api_key:\n  description: The key.",
+    "token:\n  - the\n  - cat",
+    "secrets:\n  inherit",
+    "if bad_cookie:\n    continue1",
+    "class Cookie:\n    version1",
+    '"deleteauthorization": {\n  "Resources": []',
+    "密码错误",
+    "请输入密码：",
+    "密码：必须至少八个字符",
+    "忘记密码是怎么回事",
+    "令牌：the",
+    "关键：坚持",
+    "答案：42",
+    "100%3D",
+    "a%20b%2Fc",
+    "&quot;token&quot;: &quot;the&quot;",
+    "\x1b[31mtoken\x1b[0m: the",
+    "\\u003ctoken\\u003e",
+    "print('%3d tokens' % n)",
+    "arn:aws:sns:us-east-1:123456789012:MySNSTopicForNotificationRules1",
+    "sort_key = 'layer1.weight2'",
+    "cache_key: user:123:ab45cd67ef",
+    "fortunecookie: You will travel.",
+    'NOPASSWORD = "no-password-required"',
+    "linear_key = nn.Linear(dim, dim)",
+    "square_key: e4",
+    "he.s. aVeryLongWordWithoutAnySense",
+    "s.someMethodOfTheObjectAt1",
+    "package.json.lock.versions.of.the.whole.tree",
     # structures
+    {"credentials": {"type": "service_account", "region": "eu", "user": "bob"}},
+    {"credentials": {"issued": "2024-01-01T00:00:00Z", "scheme": "basic"}},
+    {"credentials": {}},
+    {"api_key": {"type": "apiKey", "in": "header", "name": "X-API-Key"}},
+    {"api_key": {"type": "string", "description": "The key to use.", "default": None, "minLength": 20}},
+    {"Name": "city", "Value": "Paris"},
+    {"Key": "Team", "Value": "payments-42-eu"},
+    {"Name": "Authorization", "Value": ""},
+    ["docker", "run", "-p", "8080:80", "x"],
+    ["ssh", "-p", "2222", "x.org"],
+    ["mkdir", "-p", "a1/b2"],
+    ["grep", "-w", "token1"],
+    {"linear_key": "blocks.1.attn.k"},
+    {"choices": [{"delta": {"tool_calls": [{"function": {"arguments": '{"city": "Par'}}]}}]},
     {"secret": "crane"},
     {"password": ""},
     {"password": None},

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from rolltrace.drain.clean import CleanText, CleanTexts, without
 from rolltrace.drain.redact import Redactor
-from rolltrace.drain.secret_texts import Secret
+from rolltrace.drain.secret_values import Secret
 from tests.drain.secrets_corpus import PLANTED
 
 KEY = "sk-" + "a1" * 20

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rolltrace.drain import Redactor
-from rolltrace.drain.secret_names import Strength, looks_random, strength
+from rolltrace.drain.secret_names import Strength, strength
+from rolltrace.drain.secret_shapes import KINDS, looks_random
 from rolltrace.drain.secret_texts import find_secrets
 from rolltrace.errors import ConfigError
 from rolltrace.record import ArraySummary, Cut, Opaque
@@ -55,6 +57,29 @@ def test_the_mark_tells_kind_and_length_and_the_text_around_it_stays(kind: str, 
     assert Redactor().text(f"before {secret} after") == f"before [redacted: {kind}, {len(secret)} chars] after"
 
 
+def test_each_kind_of_key_is_in_the_corpus_and_in_the_docs() -> None:
+    """What the table of shapes holds is tried, and promised; and nothing else is."""
+    page = (Path(__file__).parents[2] / "docs/howto/secrets.md").read_text()
+    promised = re.search(r"\n(1password key.*?)\n\n", page, re.DOTALL)
+    assert promised is not None
+    assert sorted(KINDS) == promised[1].replace("\n", " ").removesuffix(".").split(", ")
+    assert SHAPED.keys() >= KINDS
+
+
+def test_an_argument_list_is_read_as_the_command_it_is() -> None:
+    assert Redactor().value(["docker", "login", "-u", "bob", "-p", "swordfish", "x.org"]) == [
+        "docker", "login", "-u", "bob", "-p", "[redacted: password, 9 chars]", "x.org",
+    ]  # fmt: skip
+
+
+def test_escapes_around_a_secret_stay() -> None:
+    assert Redactor().text(f"\x1b[31m{KEY}\x1b[0m ok") == f"\x1b[31m{MARK}\x1b[0m ok"
+    assert Redactor().text(f"a\\u0022{KEY}\\u0022") == f"a\\u0022{MARK}\\u0022"
+    assert Redactor().text("x\npassword\x1b[0m: hunter2a\x1b[0m\ny") == (
+        "x\npassword\x1b[0m: [redacted: password, 8 chars]\x1b[0m\ny"
+    )
+
+
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
@@ -64,6 +89,9 @@ def test_the_mark_tells_kind_and_length_and_the_text_around_it_stays(kind: str, 
         ("next_page_token", Strength.NONE), ("eos_token", Strength.NONE), ("secret_word", Strength.NONE),
         ("token_type", Strength.NONE), ("author", Strength.NONE), ("public_access_key", Strength.NONE),
         ("", Strength.NONE), ("key", Strength.NONE), ("monkey", Strength.NONE), ("-", Strength.NONE),
+        ("PGPASSWORD", Strength.STRONG), ("myapikey", Strength.STRONG), ("数据库密码", Strength.STRONG),
+        ("finnhub_key", Strength.WEAK), ("linear_key", Strength.NONE), ("cache_key", Strength.NONE),
+        ("fortunecookie", Strength.NONE), ("compass", Strength.NONE),
     ],
 )  # fmt: skip
 def test_the_last_words_of_a_name_decide(name: str, expected: Strength) -> None:
@@ -224,6 +252,34 @@ ADVERSARIAL = [
     "\\n",
     "%3D",
     "user=x password=",
+    "\x1b[31m",
+    "\\u0022",
+    "\\u0022password\\u0022:",
+    "%3D%25",
+    "&quot;",
+    " -p",
+    " -p x",
+    "mysql -p",
+    "login -p ",
+    "curl -u",
+    "<input ",
+    "<a value=",
+    '<input type="password" value=',
+    "<password>",
+    "密码：",
+    "密码是a1",
+    "Authorization: Digest a=b, ",
+    'a="b", ',
+    "eyJa.",
+    "dp.pt.",
+    "0Q~",
+    "atlasv1.",
+    "a1+",
+    "a1" * 9 + "/",
+    "ghp_" + "aB3" * 12,
+    "xghp_",
+    "_secret_",
+    "https://discord.com/api/webhooks/",
 ]
 
 

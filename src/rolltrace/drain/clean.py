@@ -13,7 +13,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from rolltrace.drain.redact import Redactor
-from rolltrace.drain.secret_texts import Secret
+from rolltrace.drain.secret_values import Secret
 
 _LONGEST_SECRET = 8192
 _MOST_TEXTS = 4

@@ -16,6 +16,7 @@ import msgspec
 from rolltrace.drain.redact_text import MOST_SHORT, TextRedactor
 from rolltrace.drain.secret_names import Strength, is_secret
 from rolltrace.drain.secret_streams import joined_pieces, without_spread_secrets
+from rolltrace.drain.secret_values import SHORT_OPTIONS, find_command_passwords
 from rolltrace.journal import SegmentReader
 from rolltrace.record import TABLES, Array, Cut, Image, Marker, Table, to_json
 
@@ -26,7 +27,7 @@ _PLAIN = frozenset({int, float, bool, type(None)})
 _SMALLEST, _LARGEST = -(1 << 63), (1 << 64) - 1
 _JSON_TYPES = _PLAIN | {str, dict, list}
 _NAME_KEYS = ("name", "key", "header", "field", "k")
-_VALUE_KEYS = ("value", "val", "v")
+_VALUE_KEYS = frozenset({"value", "val", "v"})
 _USER_KEYS = frozenset({"user", "username", "user_name", "login", "email", "uid", "user_id", "host"})
 _OUR_COLUMNS = frozenset({"trajectory_id", "parent_trajectory_id", "tokenizer"})
 """Ids that we made."""
@@ -126,7 +127,7 @@ class Redactor(TextRedactor):
         return True
 
     def _is_plain_key(self, key: Any) -> bool:
-        if type(key) is not str or key in _VALUE_KEYS or self._strength(key) is not Strength.NONE:
+        if type(key) is not str or key.lower() in _VALUE_KEYS or self._strength(key) is not Strength.NONE:
             return False
         if self.text(key) != key:
             return False
@@ -139,7 +140,11 @@ class Redactor(TextRedactor):
         """Whether items of a list may be a secret together: a name and its value, or the pieces of a stream."""
         if self._usual:
             for item in items:
-                if type(item) is str and len(item) <= 80 and self._strength(item.strip("-: =")):
+                if (
+                    type(item) is str
+                    and len(item) <= 80
+                    and (item in SHORT_OPTIONS or self._strength(item.strip("-: =")))
+                ):
                     return True
         for text in joined_pieces(items):
             if text not in self._clean_runs:
@@ -186,7 +191,7 @@ class Redactor(TextRedactor):
         for key, item in value.items():
             how_strong = self._strength(key) if type(key) is str else Strength.NONE
             name = key
-            if about and key in _VALUE_KEYS:
+            if about and type(key) is str and key.lower() in _VALUE_KEYS:
                 name, how_strong = about, self._strength(about)
             if how_strong is Strength.PASSWORD and not _USER_KEYS.isdisjoint(value):
                 how_strong = Strength.STRONG
@@ -199,9 +204,12 @@ class Redactor(TextRedactor):
 
     def _name_in(self, value: dict[Any, Any]) -> str:
         """The name that an object such as `{"name": "Authorization", "value": ...}` speaks of."""
-        if len(value) > 8 or not any(key in value for key in _VALUE_KEYS):
+        if len(value) > 8:
             return ""
-        return next((name for key in _NAME_KEYS if isinstance(name := value.get(key), str)), "")
+        lower = {key.lower(): item for key, item in value.items() if type(key) is str}
+        if _VALUE_KEYS.isdisjoint(lower):
+            return ""
+        return next((name for key in _NAME_KEYS if isinstance(name := lower.get(key), str)), "")
 
     def _judged(self, name: str, how_strong: Strength, item: Any) -> Any:
         """What may be kept of the value of a name that secrets have."""
@@ -216,6 +224,8 @@ class Redactor(TextRedactor):
             if set(map(type, item)) <= _PLAIN:
                 return item
             return [self._judged(name, how_strong, each) for each in item]
+        if type(item) is dict and how_strong is Strength.STRONG:
+            return {key: self._judged_within(name, key, each) for key, each in item.items()}
         if type(item) is not str:
             return item
         clean = self.text(item)
@@ -224,6 +234,16 @@ class Redactor(TextRedactor):
         if item in self._allowed or not is_secret(how_strong, item):
             return clean
         return self._mark(name, item)
+
+    def _judged_within(self, name: str, key: Any, item: Any) -> Any:
+        """As `_judged`, for `{"credentials": {key: item}}`. Descriptions of parameters look like that too."""
+        own = self._strength(key) if type(key) is str else Strength.NONE
+        if own is None:
+            return self._mark(key, item)
+        if isinstance(item, dict | list | tuple):
+            return self._judged(name, Strength.STRONG, item)
+        says_so = own or (type(key) is str and key.lower() in _VALUE_KEYS)
+        return self._judged(f"{name}.{key}", Strength.STRONG if says_so else Strength.WEAK, item)
 
     def _mark(self, name: str, item: Any) -> Any:
         """The mark for the value of a name, if there is any value."""
@@ -261,6 +281,8 @@ class Redactor(TextRedactor):
                 items[at + 1] = item if clean is None else clean.encode()
             elif type(name) is str and type(item) is str and len(name) <= 80:
                 clean = self._after_name(name, item)
+                if name in SHORT_OPTIONS and _ends_in_password([*items[:at], name, item]):
+                    clean = self._mark("password", item)
                 items[at + 1] = item if clean is None else clean
         return items
 
@@ -282,6 +304,12 @@ class Redactor(TextRedactor):
         clean, count = without_spread_secrets(items, self._find)
         self.count += count
         return clean
+
+
+def _ends_in_password(words: list[Any]) -> bool:
+    """Whether the last of the words of a command is a password: `["docker", "login", "-p", ...]`."""
+    command = " ".join(word for word in words[-20:] if type(word) is str)
+    return any(secret.end == len(command) for secret in find_command_passwords(command))
 
 
 def _json_holds(numbers: list[Any], kinds: set[type]) -> bool:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rolltrace.drain.secret_names import Strength, strength
-from rolltrace.drain.secret_texts import Secret, find_secrets, merged
+from rolltrace.drain.secret_texts import find_secrets, merged
+from rolltrace.drain.secret_values import Secret
 from rolltrace.errors import ConfigError
 from rolltrace.files import read_page
 

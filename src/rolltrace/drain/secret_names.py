@@ -8,6 +8,7 @@ STRONG    the value is a secret, whatever it looks like (`api_key`, `Authorizati
 PASSWORD  `password` alone: six characters or more, and among them a digit or a special character
 WEAK      `token`, `secret` or `auth` alone, or after a word that says nothing (`game_secret`): only what looks random
 
+The lists below are the only ones: what is looked for in text (`NAME_ENDINGS`) is made from them.
 Token counts, special tokens and page tokens (`max_tokens`, `eos_token`, `next_page_token`) are no secrets.
 """
 
@@ -16,6 +17,8 @@ from __future__ import annotations
 import re
 from enum import IntEnum
 from functools import lru_cache
+
+from rolltrace.drain.secret_shapes import VENDORS, looks_random
 
 
 class Strength(IntEnum):
@@ -38,9 +41,15 @@ def _words_of(words: str) -> frozenset[str]:
 _STRONG_WORDS = _words_of(
     "apikey apikeys apitoken apisecret accesskey secretkey privatekey accesstoken authtoken refreshtoken sessiontoken "
     "clientsecret authkey accountkey authorization passphrase cookie cookies setcookie credential credentials "
-    "sharedkey 密码 口令 密钥"
+    "sharedkey sshpass 密码 口令 密钥 密碼 密鑰"
 )
 _PASSWORDS = _words_of("password passwords passwd pwd passcode")
+_JOINED = tuple(
+    word
+    for word in _STRONG_WORDS | _PASSWORDS
+    if not word.isascii() or (len(word) > 5 and word.endswith(("key", "token", "secret", "word", "wd", "phrase")))
+)
+"""Also where they are joined to the word before: `PGPASSWORD`, `myapikey`, `数据库密码`."""
 _STRONG_BEFORE = {
     "key": _words_of(
         "api access secret private signing encryption account storage subscription master auth shared service app "
@@ -61,6 +70,13 @@ _STRONG_BEFORE = {
 }
 _PUBLIC_BEFORE = frozenset({"public"})
 _WEAK_WORDS = frozenset({"token", "secret", "secrets", "auth", "sig", "令牌"})
+_VENDORS = (VENDORS - _words_of("age harness linear neon notion ramp readme square together")) | _words_of(
+    "algolia asana bing bittrex brave cisco codecov cohere coinbase confluent dashscope datadog deepseek discord "
+    "droneci dropbox etsy fastly finicity finnhub flickr freshbooks gitter intercom jfrog kraken kucoin linkedin "
+    "looker mailchimp mattermost meraki messagebird mistral nytimes okta privateai qwen rapidapi sendbird serpapi "
+    "serper snyk sonar squarespace sumologic telegram tinker travisci twitch twitter zendesk zhipu"
+)
+"""Before `key`, where other words say nothing. Names that are words of their own are left out."""
 _NO_SECRET_BEFORE_TOKEN = _words_of(
     "page next continuation pagination cursor pad eos bos unk mask cls sep stop image video audio special start end "
     "first last prev previous current new max min num per input output prompt completion total target text sync cancel "
@@ -78,16 +94,27 @@ def strength(name: str) -> Strength:
     if not words:
         return Strength.NONE
     last, before = words[-1], words[-2] if len(words) > 1 else ""
-    if last in _STRONG_WORDS:
+    if last in _PASSWORDS and not before:
+        return Strength.PASSWORD
+    if last in _STRONG_WORDS or last in _PASSWORDS or last.endswith(_JOINED):
         return Strength.STRONG
-    if last in _PASSWORDS:
-        return Strength.STRONG if before else Strength.PASSWORD
     last_singular = _SINGULAR.get(last, last) if before else last
     if before in _STRONG_BEFORE.get(last_singular, ()):
         return Strength.NONE if _PUBLIC_BEFORE.intersection(words) else Strength.STRONG
     if last == "token" and before in _NO_SECRET_BEFORE_TOKEN:
         return Strength.NONE
-    return Strength.WEAK if last in _WEAK_WORDS else Strength.NONE
+    return Strength.WEAK if last in _WEAK_WORDS or (last == "key" and before in _VENDORS) else Strength.NONE
+
+
+_LAST_WORDS = _STRONG_WORDS | _PASSWORDS | frozenset(_STRONG_BEFORE) | _WEAK_WORDS
+NAME_ENDINGS = sorted(
+    word
+    for word in _LAST_WORDS - {word + "s" for word in _LAST_WORDS}
+    if not any(word.endswith(other) for other in _LAST_WORDS - {word})
+)
+"""How every name that secrets have ends, but for plurals and numbers."""
+ONLY_AFTER_A_WORD = frozenset(_STRONG_BEFORE) - _WEAK_WORDS
+"""Those that say nothing by themselves: `key`, `pass`."""
 
 
 _PLACEHOLDER = re.compile(
@@ -96,11 +123,10 @@ _PLACEHOLDER = re.compile(
     r"|\[redacted.*|\[?(?:redacted|filtered|hidden|masked|secret)\]?"
     r"|none|null|nil|undefined|true|false|string|str|text|bytes|any|optional|required|todo|tbd|unset|empty|not[ _-]set"
     r"|password|passwd|token|api[ _-]?key|secret[ _-]?key|value|change[ _-]?me"
-    r"|(?:your|my|the|an?|some|insert|enter|replace)[ _-].*|.*[ _-](?:here|placeholder)|.*example.*|.*\.\.\."
-    r"|bearer|basic"
+    r"|(?:your|my|the|an?|no|some|insert|enter|replace)[ _-].*|.*[ _-](?:here|placeholder)|.*example.*|.*\.\.\."
+    r"|bearer|basic|digest|[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9:.]+(?:Z|[+-][0-9:]+)?)?"
 )
 _PROSE = re.compile(r"(?:[A-Za-z'’]{1,20}[,.:;!?]?(?:\s+|$)){3,}")
-_RUN = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
 _SPECIAL_CHARACTER = re.compile(r"[^A-Za-z0-9\s_.'’-]")
 _CODE_CHARACTER = re.compile(r"[\s<>|{}()\[\]\"'`\\,;]")
 _LONGEST_JUDGED = 256
@@ -136,15 +162,5 @@ def is_like_credential(value: str) -> bool:
     if len(head) < 8 or not head.isascii() or _CODE_CHARACTER.search(head):
         return False
     has_digit = any(map(str.isdigit, head))
-    longest_run = 2.5 if not has_digit or "/" in head else 4.0
-    return (has_digit or len(head) >= 16) and looks_random(head, fewest_runs=4, longest_run=longest_run)
-
-
-def looks_random(text: str, *, fewest_runs: int = 6, longest_run: float = 3.6) -> bool:
-    """Whether letters and digits change places as often as chance would have it.
-
-    A run is a word (also a capitalised one), capitals or digits. Random keys have runs of about two characters, names
-    made of words have twice that and more: `sk-learn-compatible-estimators` is three runs.
-    """
-    runs = _RUN.findall(text[:64])
-    return len(runs) >= fewest_runs and sum(map(len, runs)) <= longest_run * len(runs) and any(map(str.isalpha, runs))
+    max_mean_run = 2.5 if not has_digit or "/" in head else 5.5 if len(head) >= 20 and head.isalnum() else 4.0
+    return (has_digit or len(head) >= 16) and looks_random(head, min_runs=4, max_mean_run=max_mean_run)

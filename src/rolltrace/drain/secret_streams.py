@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from rolltrace.drain.secret_texts import Secret
+from rolltrace.drain.secret_values import Secret
 
 _LONGEST_PIECE = 256
-_MOST_LEVELS = 6
+_MOST_LEVELS = 10
+"""Those of `choices[0].delta.tool_calls[0].function.arguments`, and some around them."""
 _HOLDS_NO_TEXT = frozenset({int, float, bool, type(None)})
 
 FieldPath = tuple[Any, ...]

@@ -1,4 +1,4 @@
-"""Where secrets stand in a text.
+"""Where secrets stand in a text: by shape here, by name in `secret_values`.
 
 Nearly all text has none, so it is first looked at in ways that cost next to nothing: translated to bytes in which a
 long word is sixteen times the same byte, and to bytes in which every `name = "value"` reads `name=value`. Only what is
@@ -10,34 +10,12 @@ from __future__ import annotations
 
 import base64
 import binascii
+import html
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
 
-from rolltrace.drain.secret_names import (
-    Strength,
-    is_like_credential,
-    is_like_password,
-    is_placeholder,
-    is_secret,
-    looks_random,
-    strength,
-)
-from rolltrace.drain.secret_shapes import VENDOR_PREFIX, vendor_key_at
-
-
-class Secret(NamedTuple):
-    """Where a secret stands in a text, and what it is."""
-
-    start: int
-    end: int
-    kind: str
-
-    @property
-    def mark(self) -> str:
-        """What stands in its place."""
-        return f"[redacted: {self.kind}, {self.end - self.start} chars]"
-
+from rolltrace.drain.secret_shapes import find_vendor_key, is_mixed, looks_random, may_hold_vendor_key
+from rolltrace.drain.secret_values import Secret, named_values
 
 SHORTEST = 8
 """No secret, with the name that gives it away, is shorter."""
@@ -45,19 +23,21 @@ _LONG_WORD_CHARS = 16
 _LONG_WORD = b"a" * _LONG_WORD_CHARS
 _WORD_BYTES = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
 _TO_WORDS = bytes(97 if byte in _WORD_BYTES else 32 for byte in range(256))
-_TO_LOWER = bytes(range(256)).lower()
-_TO_ASSIGNMENTS = _TO_LOWER.replace(b":", b"=")
-_LEFT_OUT_OF_ASSIGNMENTS = b" \t\"'\\`]>"
-_SECRET_NAME_ASSIGNED = re.compile(
-    rb"=(?:(?<=[a-z_.-]key=)|(?<=ken=|swd=|pwd=|kie=|sig=)|(?<=cret=|auth=|pass=|code=)|(?<=sword=|hrase=|ntial=)"
-    rb"|(?<=zation=|ntials=|ecrets=)|(?<=swords=)|(?<=signature=))"
-)
 
 
 def find_secrets(text: str) -> list[Secret]:
     """All secrets of a text, in order; those that overlap are one."""
     if len(text) < SHORTEST:
         return []
+    secrets = _plain_secrets(text)
+    if _may_have_escapes(text):
+        secrets += _secrets_behind_escapes(text)
+    return merged(secrets) if secrets else secrets
+
+
+def _plain_secrets(text: str) -> list[Secret]:
+    if not text.isascii():
+        text = text.replace("：", ":")
     ascii_text = text.encode("ascii", "replace")  # a byte a character, whatever it is
     secrets: list[Secret] = []
     words = ascii_text.translate(_TO_WORDS)
@@ -67,19 +47,54 @@ def find_secrets(text: str) -> list[Secret]:
         secrets += _url_credentials(text)
     if "PRIVATE KEY" in text:
         secrets += _private_keys(text)
-    if _SECRET_NAME_ASSIGNED.search(ascii_text.translate(_TO_ASSIGNMENTS, _LEFT_OUT_OF_ASSIGNMENTS)):
-        secrets += _named_values(text, ascii_text.translate(_TO_LOWER))
-    if "--" in text:
-        secrets += _command_line_flags(text)
-    if "password" in text and "login" in text:
-        secrets += (
-            Secret(*match.span(1), "password") for match in _NETRC.finditer(text) if not is_placeholder(match[1])
-        )
-    if "curl -" in text:
-        secrets += (
-            Secret(*match.span(1), "password") for match in _CURL.finditer(text) if not is_placeholder(match[1])
-        )
-    return merged(secrets) if secrets else secrets
+    secrets += named_values(text, ascii_text)
+    return secrets
+
+
+_COLOUR = r"\[[0-9;?]{0,20}[A-Za-z]"
+_ESCAPE = re.compile(
+    rf"\x1b{_COLOUR}|\\\\{{0,3}}(?:(?:u001[bB]|x1[bB]){_COLOUR}|u00([2-7][0-9a-fA-F]))|%(?:25)?([2-7][0-9a-fA-F])"
+    r"|&(quot|apos|amp|lt|gt|#[0-9]{2,3}|#x[0-9a-fA-F]{2});"
+)  # each begins with one character, so it is searched for fast
+
+
+_ESCAPED_SIGN = re.compile("%(?=3)")
+
+
+def _may_have_escapes(text: str) -> bool:
+    return (
+        "\x1b" in text
+        or ("\\" in text and "\\u00" in text)
+        or ("%" in text and _ESCAPED_SIGN.search(text) is not None)
+        or ("&" in text and "&quot;" in text)
+    )
+
+
+def _secrets_behind_escapes(text: str) -> Iterator[Secret]:
+    """What is found in lines with escapes (of terminals, JSON, URLs, HTML) once these are what they stand for."""
+    escape = _ESCAPE.search(text)
+    while escape is not None:
+        first = text.rfind("\n", 0, escape.start()) + 1
+        last = text.find("\n", escape.end())
+        last = len(text) if last < 0 else last
+        characters: list[str] = []
+        starts: list[int] = []
+        at = first
+        while escape is not None and escape.start() < last:
+            characters += text[at : escape.start()]
+            starts += range(at, escape.start())
+            code = escape[1] or escape[2]
+            if code or escape[3]:
+                characters.append(chr(int(code, 16)) if code else html.unescape(f"&{escape[3]};")[:1])
+                starts.append(escape.start())
+            at = escape.end()
+            escape = _ESCAPE.search(text, at)
+        characters += text[at:last]
+        starts += range(at, last)
+        for start, end, kind in _plain_secrets("".join(characters)):
+            final = starts[end - 1]
+            ending = _ESCAPE.match(text, final)
+            yield Secret(starts[start], ending.end() if ending is not None else final + 1, kind)
 
 
 def merged(secrets: list[Secret]) -> list[Secret]:
@@ -96,67 +111,73 @@ def merged(secrets: list[Secret]) -> list[Secret]:
 _BEARER = re.compile(r"[A-Za-z0-9._~+/-]{16,4096}={0,2}")
 _BASE64 = re.compile(r"[A-Za-z0-9+/]{16,4096}={0,2}")
 _TOKEN_SEGMENT = re.compile(r"[A-Za-z0-9_-]{0,8192}")
-_MAY_PRECEDE_SECRET = ".:/%\\rRcC"
+_MAY_PRECEDE_SECRET = ".:/%\\~+=|rRcC"
 """What may stand right before a long word that is a secret; before a space, the last letter of Bearer and Basic."""
-_TELEGRAM_BOT_ID = re.compile(r"[0-9]{8,10}:$")
-_SLACK_WEBHOOK = re.compile(r"hooks\.slack\.com/(?:services|workflows|triggers)/[A-Za-z0-9/]{0,48}$")
+_ESCAPED = re.compile(r"[nrtbf]|u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|(?:25)?[0-9A-F]{2}")
+"""What belongs to an escape, of JSON or a URL, that ends right before a long word."""
+_WEB_TOKEN = re.compile(r"(?:^|(?<![A-Za-z0-9]))e[yw][A-Za-z0-9]")
+_ID_BEFORE_TOKEN = re.compile(r"(?<![0-9])(?:[0-9]{8,10}:|[0-9]{15,16}\|)$")
+_WEBHOOK = re.compile(
+    r"(?:hooks\.(slack|zapier)\.com/(?:services|workflows|triggers|hooks/catch)"
+    r"|(discord|office)(?:app)?\.com/(?:api/webhooks|webhookb2))/[A-Za-z0-9+/@_-]{0,60}$"
+)
+_REST_OF_WEBHOOK = re.compile(r"[A-Za-z0-9+/@_-]{1,240}")
 _AWS_SECRET = re.compile(r"(?<![A-Za-z0-9/+])[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+=])")
 _AWS_SECRET_WITHIN_CHARS = 200
 _HEX_40 = re.compile(r"[0-9a-f]{40}")
+_DIGIT_OR_CAPITAL = re.compile("[0-9A-Z]")
+_BEFORE_WORD_CHARS = 32
+"""A key may begin that far before its first long word: `dp.pt.`, base64 with a `/` in it."""
 
 
 def _secrets_in_long_words(text: str, words: bytes) -> Iterator[Secret]:
     """Vendors' keys, and what follows `Bearer`: in words of 16 characters or more."""
+    last = 0
     at = words.find(_LONG_WORD)
     while at >= 0:
         end = words.find(b" ", at)
         end = len(words) if end < 0 else end
-        last = end
         if _may_hold_secret(text, at, end):
-            for secret in _secrets_in_word(text, at, end):
+            for secret in _secrets_in_word(text, last, at, end):
                 yield secret
-                last = max(last, secret.end)
+                end = max(end, secret.end)
+        last = end
         at = words.find(_LONG_WORD, last)
 
 
 def _may_hold_secret(text: str, start: int, end: int) -> bool:
     """Whether it is worth looking closer: nearly all long words are names in code, and parts of paths."""
+    if _DIGIT_OR_CAPITAL.search(text, start, end) is None:
+        return False
     before = text[start - 1] if start else ""
     if before == " ":
         before = text[start - 2 : start - 1] if end - start != 40 else "."
     return (
         (before != "" and before in _MAY_PRECEDE_SECRET)
         or text[end : end + 1] == "."
-        or VENDOR_PREFIX.search(text, start, end) is not None
+        or may_hold_vendor_key(text, start, end)
     )
 
 
-def _secrets_in_word(text: str, start: int, end: int) -> Iterator[Secret]:
-    begin = start
+def _secrets_in_word(text: str, last: int, start: int, end: int) -> Iterator[Secret]:
+    """Secrets in a long word, or that begin before it, but after `last`."""
+    begin = at = start
     before = text[start - 1] if start else ""
-    if before == "\\" and text[start] in "nrt":  # an escape in text that is JSON itself
-        begin += 1
-    elif before == "%":  # an escape in a URL
-        begin += 2
-    elif before and before in ".:/ " and (secret := _secret_by_what_precedes(text, start, end)):
-        yield secret
-        return
+    if before and before in "\\%" and (escaped := _ESCAPED.match(text, start)):
+        begin = at = escaped.end()
+    elif before and before in "./:~+=| ":
+        if secret := _secret_by_what_precedes(text, start, end):
+            yield secret
+            return
+        at = max(last, start - _BEFORE_WORD_CHARS) if before != " " else start
     if end < len(text) and text[end] == "." and (secret := _dotted_token(text, begin, end)):
         yield secret
         return
-    at = begin if begin > start else _next_prefix(text, begin, end)
-    while at >= 0:
-        key = vendor_key_at(text, at)
-        if key is not None:
-            yield Secret(at, key.end, key.kind)
-            if key.kind == "aws key":
-                yield from _beside_aws_key(text, at, key.end)
-        at = _next_prefix(text, key.end if key is not None else at + 1, end)
-
-
-def _next_prefix(text: str, start: int, end: int) -> int:
-    match = VENDOR_PREFIX.search(text, start, end)
-    return match.start() if match is not None else -1
+    while (key := find_vendor_key(text, at, end, begin)) is not None:
+        yield Secret(*key)
+        if key.kind == "aws key":
+            yield from _beside_aws_key(text, *key[:2])
+        at = key.end
 
 
 def _secret_by_what_precedes(text: str, start: int, end: int) -> Secret | None:
@@ -164,20 +185,17 @@ def _secret_by_what_precedes(text: str, start: int, end: int) -> Secret | None:
     preceding = text[max(0, start - 80) : start]
     if preceding[-7:].lower() == "bearer ":
         match = _BEARER.match(text, start)
-        if match is not None and (looks_random(match[0], fewest_runs=5, longest_run=4.0)):
+        if match is not None and (looks_random(match[0], min_runs=5, max_mean_run=4.0)):
             return Secret(start, match.end(), "bearer token")
     elif preceding[-6:].lower() == "basic ":
         return _basic_auth(text, start)
-    elif preceding.endswith("SG.") and text[end : end + 1] == ".":
-        return Secret(start - 3, _end_of_token_segment(text, end + 1), "sendgrid key")
-    elif preceding.endswith("ya29."):
-        return Secret(start - 5, end, "google token")
-    elif preceding.endswith("1//") and text[start] == "0" and end - start >= 40:
-        return Secret(start - 3, end, "google token")
-    elif preceding.endswith(":") and end - start == 35 and (match := _TELEGRAM_BOT_ID.search(preceding)):
-        return Secret(start - len(match[0]), end, "telegram token")
-    elif preceding.endswith("/") and (match := _SLACK_WEBHOOK.search(preceding)):
-        return Secret(start - len(match[0]), end, "slack webhook")
+    elif preceding[-1] in ":|" and 27 <= end - start <= 40 and (match := _ID_BEFORE_TOKEN.search(preceding)):
+        kind = "telegram token" if preceding[-1] == ":" else "facebook token"
+        return Secret(start - len(match[0]), end, kind) if looks_random(text[start:end]) else None
+    elif (
+        preceding[-1] == "/" and (match := _WEBHOOK.search(preceding)) and (rest := _REST_OF_WEBHOOK.match(text, start))
+    ):
+        return Secret(start - len(match[0]), rest.end(), f"{match[1] or match[2]} webhook")
     elif "wandb" in preceding.lower() and _HEX_40.fullmatch(text, start, end):
         return Secret(start, end, "wandb key")
     return None
@@ -195,17 +213,19 @@ def _basic_auth(text: str, start: int) -> Secret | None:
 
 
 def _dotted_token(text: str, start: int, end: int) -> Secret | None:
-    """A JSON web token, or a token of Discord: three words joined by dots."""
-    at = text.find("eyJ", start, end)
-    if at >= 0 and text.startswith(".eyJ", end) and (at == start or not text[at - 1].isalnum()):
-        second = _end_of_token_segment(text, end + 1)
-        if text[second : second + 1] == ".":
-            return Secret(at, _end_of_token_segment(text, second + 1), "jwt")
-    elif 24 <= end - start <= 28 and text[start] in "MNO":
-        second = _end_of_token_segment(text, end + 1)
-        third = _end_of_token_segment(text, second + 1) if text[second : second + 1] == "." else second
-        if second - end == 7 and 27 <= third - second - 1 <= 40 and looks_random(text[start:end]):
-            return Secret(start, third, "discord token")
+    """A JSON web token, signed (three words joined by dots) or encrypted (five); or a token of Discord."""
+    web_token = _WEB_TOKEN.search(text, start, end)
+    if web_token is None and not (24 <= end - start <= 28 and text[start] in "MNO"):
+        return None
+    ends = [end]
+    while len(ends) < 5 and text[ends[-1] : ends[-1] + 1] == ".":
+        ends.append(_end_of_token_segment(text, ends[-1] + 1))
+    if web_token is not None:
+        is_signed = text.startswith(".eyJ" if len(ends) == 2 else (".ey", ".ew"), end)
+        if is_signed or (len(ends) == 5 and ends[4] - end > 40):
+            return Secret(max(start, web_token.start()), ends[:3][-1] if is_signed else ends[4], "jwt")
+    elif len(ends) >= 3 and ends[1] - end == 7 and 27 <= ends[2] - ends[1] - 1 <= 40 and looks_random(text[start:end]):
+        return Secret(start, ends[2], "discord token")
     return None
 
 
@@ -219,9 +239,7 @@ def _beside_aws_key(text: str, start: int, end: int) -> Iterator[Secret]:
     for match in _AWS_SECRET.finditer(
         text, max(0, start - _AWS_SECRET_WITHIN_CHARS), min(len(text), end + _AWS_SECRET_WITHIN_CHARS)
     ):
-        word = match[0]
-        mixed = any(map(str.isupper, word)) and any(map(str.islower, word)) and any(map(str.isdigit, word))
-        if mixed and looks_random(word):
+        if is_mixed(match[0]) and looks_random(match[0]):
             yield Secret(*match.span(), "aws secret access key")
 
 
@@ -283,108 +301,3 @@ def _private_keys(text: str) -> Iterator[Secret]:
             is_key = last - begin.end() >= 16
         if is_key:
             yield Secret(begin.start(), last, "private key")
-
-
-_NAME_ENDINGS_AND_SIGNS = [
-    re.compile(ending + rb"s?[0-9_]{0,3}([\\\"'`\]>]{0,4}[ \t]{0,3}(?::=|=>|==|[:=]))")
-    for ending in (
-        b"key", b"token", b"secret", b"pass(?:w(?:or)?d|phrase|code)?", b"pwd", b"auth(?:orization)?", b"cookie",
-        b"credential", b"sig(?:nature)?",
-    )
-]  # fmt: skip
-"""The last words of names that secrets may have, and the sign behind them. One pattern each: what begins with a word is
-searched for as fast as by `str.find`, what begins with one of several is not."""
-_NAME_BACKWARDS = re.compile(r"[A-Za-z0-9_.\-]{1,80}(?: [A-Za-z]{2,20}(?![A-Za-z]))?")
-_OPENING_QUOTE = re.compile(r"[ \t]{0,4}(?:[bBrRuUfF]{0,2}(\\{0,7})([\"'`]))?")
-_SCHEME = re.compile(r"(?:bearer|basic|token|digest|apikey|negotiate|oauth|aws4-hmac-sha256)\s{1,3}", re.IGNORECASE)
-_UNQUOTED_VALUE = re.compile(r"[^\s\"'`<>;&]{1,4096}")
-_HEADER_VALUE = re.compile(r"[^\r\n\"'`]{1,8192}")
-_ENVIRONMENT = re.compile(r"[A-Z][A-Z0-9_]*")
-_USER_FIELD = re.compile(r"(?i)(?:\b|_)(?:user(?:name| ?id)?|uid|login|host|server|machine|dsn)[\"']?\s?[:=]")
-_LONGEST_VALUE = 4096
-
-
-def _named_values(text: str, lower: bytes) -> Iterator[Secret]:
-    """`API_KEY=...`, `"password": "..."`, `Authorization: Bearer ...`, `Password=...;`: a name, a sign, a value."""
-    last = 0
-    names_and_signs = [match for pattern in _NAME_ENDINGS_AND_SIGNS for match in pattern.finditer(lower)]
-    for match in sorted(names_and_signs, key=lambda match: match.start()):
-        if match.start() < last:
-            continue
-        backwards = text[max(0, match.start() - 48) : match.start(1)][::-1]
-        named = _NAME_BACKWARDS.match(backwards)
-        name = named[0][::-1] if named is not None else ""
-        name_strength = strength(name) or strength(name.rpartition(" ")[2])
-        if name_strength:
-            secret = _secret_value(text, name.rpartition(" ")[2], name_strength, match)
-            if secret is not None:
-                last = secret.end
-                yield secret
-
-
-def _secret_value(text: str, name: str, name_strength: Strength, match: re.Match[bytes]) -> Secret | None:
-    opening = _OPENING_QUOTE.match(text, match.end())
-    start = opening.end() if opening is not None else match.end()
-    quote = opening[2] if opening is not None else None
-    is_header = name.lower().endswith(("authorization", "cookie"))
-    if quote and opening is not None:
-        end = _end_of_quoted(text, start, opening[1] + quote)
-        is_plain = True  # said in so many words, not code
-    else:
-        bare = (_HEADER_VALUE if is_header else _UNQUOTED_VALUE).match(text, start)
-        if bare is None:
-            return None
-        end = start + len(bare[0].rstrip(",)]}.:\\ "))
-        sign = text[match.start(1) : start]
-        is_plain = is_header or (sign == "=" and _ENVIRONMENT.fullmatch(name) is not None)
-    if is_header and (scheme := _SCHEME.match(text, start, end)):
-        start = scheme.end()
-    value = text[start:end]
-    if name_strength is Strength.PASSWORD and _has_user_beside(text, match.start(), end):
-        name_strength, is_plain = Strength.STRONG, True
-    if "\n" in value or not is_secret(name_strength, value):
-        return None
-    if not is_plain and not (
-        is_like_password if "pass" in name.lower() or "pwd" in name.lower() else is_like_credential
-    )(value):
-        return None
-    if not is_plain and any(sign in value for sign in "([{"):  # a call or an index: code
-        return None
-    return Secret(start, end, name[-40:])
-
-
-def _end_of_quoted(text: str, start: int, quote: str) -> int:
-    """Where a quoted value ends: before the same quote, one that is not escaped more; or where the line does."""
-    at = text.find(quote, start, start + _LONGEST_VALUE)
-    while at > start and len(quote) == 1 and text[at - 1] == "\\" and text[at - 2] != "\\":
-        at = text.find(quote, at + 1, start + _LONGEST_VALUE)
-    if at >= 0:
-        return at
-    bare = _UNQUOTED_VALUE.match(text, start)
-    return bare.end() if bare is not None else start
-
-
-def _has_user_beside(text: str, start: int, end: int) -> bool:
-    return (
-        _USER_FIELD.search(text, max(0, start - 120), start) is not None
-        or _USER_FIELD.search(text, end, end + 60) is not None
-    )
-
-
-_FLAG = re.compile(r"--([A-Za-z][A-Za-z0-9_-]{1,40})(=|[ \t]{1,3})([\"']?)([^\s\"'`]{1,1024})")
-
-
-def _command_line_flags(text: str) -> Iterator[Secret]:
-    """`--password hunter2`, `--api-key=...`: arguments of a command."""
-    for match in _FLAG.finditer(text):
-        name_strength = strength(match[1])
-        value = match[4]
-        if not name_strength or value.startswith("-") or not is_secret(name_strength, value):
-            continue
-        if match[2] == "=" or match[3] or is_like_password(value):  # else perhaps prose about a flag
-            yield Secret(*match.span(4), f"--{match[1]}")
-
-
-# Each begins with a word: the one thing that is searched for as fast as in `str.find`.
-_NETRC = re.compile(r"login[ \t\n]{1,4}\S{1,128}[ \t\n]{1,4}password[ \t\n]{1,4}(\S{1,256})")
-_CURL = re.compile(r"curl [^\n]{0,400}?(?:-u|--user)[ =]?[\"']?[^\s:\"'-]{1,64}:([^\s\"']{1,128})")
