@@ -320,7 +320,8 @@ def _is_key(text: str, at: int, body: str, shape: Shape, word_start: int) -> boo
     if _MADE_UP.search(body) or not (shape.certain or looks_random(body, min_runs=min(6, len(body) // 3))):
         return False
     before = text[max(0, at - _MIN_BLOB) : at] if at != word_start else ""
-    if shape.apart and before.isascii() and before[-1:].isalnum():
+    is_joined = before.isascii() and before[-1:].isalnum() and not before.endswith(("\\n", "\\r", "\\t"))
+    if shape.apart and is_joined:
         if shape.beginning.isalnum():
             return shape.certain and not _IN_BLOB.search(before)
         min_mixed = _MIN_MIXED if len(shape.beginning) > 3 else _MIN_MIXED_AFTER_SHORT
