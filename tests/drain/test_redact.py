@@ -279,6 +279,8 @@ ADVERSARIAL = [
     "ghp_" + "aB3" * 12,
     "xghp_",
     "_secret_",
+    "a_secret_",
+    "aNRMA-NRMA",
     "https://discord.com/api/webhooks/",
 ]
 

@@ -250,8 +250,9 @@ _SHAPES_AT = {
 """For the longest beginning that fits at a place: all that fit there, the longest first."""
 _BEGINNING = match_longest(_SHAPES)
 _find_beginning = re.compile(_BEGINNING).search
-_find_beginning_apart = re.compile(f"(?<![A-Za-z0-9]){_BEGINNING}").search
-_find_middle = re.compile(match_longest(name for name, shapes in _SHAPES.items() if shapes[0].back)).search
+_MIDDLE = match_longest(name for name, shapes in _SHAPES.items() if shapes[0].back)
+_find_beginning_apart = re.compile(f"(?<![A-Za-z0-9])(?:{_BEGINNING})|{_MIDDLE}").search
+"""Those that other characters of the key precede may stand anywhere."""
 _find_digit = re.compile("[0-9]").search
 KINDS = frozenset(shape.kind for shapes in _SHAPES.values() for shape in shapes)
 VENDORS = frozenset(kind.split()[0] for kind in KINDS)
@@ -281,11 +282,10 @@ def may_hold_vendor_key(text: str, start: int, end: int) -> bool:
 
 
 def _find_joined(text: str, start: int, end: int, word_start: int) -> re.Match[str] | None:
-    """A beginning that may be joined to what is before it: not far into a word, nor within base64; or that must be."""
-    joined = None
-    if not word_start or text[word_start - 1] not in "+/":
-        joined = _find_beginning(text, start, min(end, word_start + _MIN_BLOB))
-    return joined or _find_middle(text, start, end)
+    """A beginning that may be joined to what is before it: not far into a word, nor within base64."""
+    if word_start and text[word_start - 1] in "+/":
+        return None
+    return _find_beginning(text, start, min(end, word_start + _MIN_BLOB))
 
 
 def find_vendor_key(text: str, start: int, end: int, word_start: int) -> VendorKey | None:
@@ -320,7 +320,8 @@ def _is_key(text: str, at: int, body: str, shape: Shape, word_start: int) -> boo
     if _MADE_UP.search(body) or not (shape.certain or looks_random(body, min_runs=min(6, len(body) // 3))):
         return False
     before = text[max(0, at - _MIN_BLOB) : at] if at != word_start else ""
-    if shape.apart and before.isascii() and before[-1:].isalnum():
+    is_joined = before.isascii() and before[-1:].isalnum() and not before.endswith(("\\n", "\\r", "\\t"))
+    if shape.apart and is_joined:
         if shape.beginning.isalnum():
             return shape.certain and not _IN_BLOB.search(before)
         min_mixed = _MIN_MIXED if len(shape.beginning) > 3 else _MIN_MIXED_AFTER_SHORT
