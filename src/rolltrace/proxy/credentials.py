@@ -40,6 +40,7 @@ class Credentials:
         self._forms = sorted({*forms, *(form[_MIN_BEGIN - 1 :] for form in forms)}, key=len, reverse=True)
         self.longest = max(map(len, self._forms), default=0)
         """How many characters they have at most, however they are encoded; 0 if there are none."""
+        self._shortest = min(map(len, self._forms), default=0)
         self._pattern = re.compile("|".join(map(re.escape, self._forms)), re.IGNORECASE)
 
     def clean(self, value: Any) -> Any:
@@ -61,6 +62,8 @@ class Credentials:
         return value
 
     def holds_one(self, text: str) -> bool:
+        if len(text) < self._shortest:
+            return False
         lowered = text.lower()
         return any(form in lowered for form in self._forms)
 
