@@ -181,3 +181,10 @@ def test_whatever_is_wrong_in_a_sample_is_refused_by_name_or_read(tmp_path: Path
             except Malformed:
                 refused += 1
     assert refused > 10
+
+
+def test_a_step_that_is_no_number_comes_from_the_name_of_the_file(tmp_path: Path, into: Importer) -> None:
+    with zipfile.ZipFile(tmp_path / "rollout_9.pt", "w") as archive:
+        archive.writestr("x/data.pkl", pickle.dumps({"rollout_id": Odd(), "samples": [SAMPLE]}, protocol=2))
+    assert into("slime", tmp_path / "rollout_9.pt") == ImportReport(1, 0, 0)
+    assert into.store.trajectories().rows()[0]["step"] == 9

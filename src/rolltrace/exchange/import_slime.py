@@ -137,7 +137,8 @@ def _samples(source: Source) -> Iterator[Line | BadLine]:
             samples = dump.get("samples") if isinstance(dump, dict) else None
             if not isinstance(samples, list):
                 raise Malformed('not a dump of slime or miles: it has no list "samples"')
-            shared = {"rollout_id": dump["rollout_id"]} if dump.get("rollout_id") is not None else {}
+            own = dump.get("rollout_id")
+            shared = {"rollout_id": own} if isinstance(own, int | float) else {}
             for number, sample in enumerate(samples, start=1):
                 yield _sample(source, number, sample, shared)
     except Malformed as fault:
