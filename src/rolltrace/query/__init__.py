@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from rolltrace._later import load_later
 from rolltrace.errors import FilterError, IncompleteWarning, NotFoundError, QueryError, StoppedError
+from rolltrace.pass_rule import PassMeaning, PassRule
 
 if TYPE_CHECKING:
     from rolltrace.query.aligned import side_by_side
@@ -160,6 +161,8 @@ __all__ = [
     "Page",
     "PairedCall",
     "Parting",
+    "PassMeaning",
+    "PassRule",
     "Place",
     "Pruning",
     "QueryError",
