@@ -1349,6 +1349,99 @@ SELECT
   _listing.trained_step AS trained_step
 FROM _listing AS _listing;
 
+CREATE OR REPLACE TEMPORARY VIEW tokens AS
+SELECT
+  spans.trajectory_id AS trajectory_id,
+  spans.project AS project,
+  spans.experiment AS experiment,
+  spans.step AS step,
+  spans.op_id AS op_id,
+  spans.name AS name,
+  spans.start_ns AS start_ns,
+  spans.policy_version AS policy_version,
+  spans.prompt_ids AS prompt_ids,
+  spans.response_ids AS response_ids,
+  spans.logprobs AS logprobs,
+  spans.response_mask AS response_mask
+FROM spans AS spans
+WHERE
+  NOT spans.prompt_ids IS NULL OR NOT spans.response_ids IS NULL;
+
+-- (used by the views below)
+CREATE OR REPLACE TEMPORARY VIEW _judged AS
+SELECT
+  t.trajectory_id AS trajectory_id,
+  t.project AS project,
+  t.experiment AS experiment,
+  t.step AS step,
+  t.sample_index AS sample_index,
+  t.rollout_n AS rollout_n,
+  t.validate AS validate,
+  t.name AS name,
+  t.status AS status,
+  t.error AS error,
+  t.start_ns AS start_ns,
+  t.end_ns AS end_ns,
+  t.duration_s AS duration_s,
+  t.turns AS turns,
+  t.tool_calls AS tool_calls,
+  t.tool_errors AS tool_errors,
+  t.prompt_tokens AS prompt_tokens,
+  t.response_tokens AS response_tokens,
+  t.reward AS reward,
+  t.policy_version_min AS policy_version_min,
+  t.policy_version_max AS policy_version_max,
+  t.flags AS flags,
+  t.labels AS labels,
+  t.tags AS tags,
+  t.worker AS worker,
+  t.advantage AS advantage,
+  t.fate AS fate,
+  t.fate_reason AS fate_reason,
+  t.staleness AS staleness,
+  t.run AS run,
+  t.superseded AS superseded,
+  t.trained_step AS trained_step,
+  t._is_int AS _is_int,
+  t._is_meant AS _is_meant,
+  t._is_newest AS _is_newest,
+  CASE WHEN NOT t.reward IS NULL THEN (
+    t.reward > 0 AND NOT ISNAN(t.reward)
+  ) END AS _passed,
+  'reward > 0' AS pass_rule
+FROM _listing AS t;
+
+-- (used by the views below)
+CREATE OR REPLACE TEMPORARY VIEW _passes AS
+SELECT
+  _judged.trajectory_id AS trajectory_id,
+  _judged.project AS project,
+  _judged.experiment AS experiment,
+  _judged.step AS step,
+  _judged.sample_index AS sample_index,
+  _judged.rollout_n AS rollout_n,
+  _judged.validate AS validate,
+  _judged.run AS run,
+  _judged.superseded AS superseded,
+  _judged._passed AS passed,
+  _judged.pass_rule AS pass_rule
+FROM _judged AS _judged;
+
+CREATE OR REPLACE TEMPORARY VIEW passes AS
+SELECT
+  _passes.trajectory_id AS trajectory_id,
+  _passes.project AS project,
+  _passes.experiment AS experiment,
+  _passes.step AS step,
+  _passes.sample_index AS sample_index,
+  _passes.rollout_n AS rollout_n,
+  _passes.validate AS validate,
+  _passes.run AS run,
+  _passes.superseded AS superseded,
+  _passes.passed AS passed,
+  _passes.pass_rule AS pass_rule
+FROM _passes AS _passes;
+
 -- (used by the views below)
 CREATE OR REPLACE TEMPORARY VIEW _groups AS
 SELECT
@@ -1377,117 +1470,122 @@ SELECT
   _0.flags AS flags,
   _0.errors AS errors,
   _0.superseded AS superseded,
+  _0.pass_rule AS pass_rule,
   _0._is_int AS _is_int,
   CASE WHEN _0.scored > 0 THEN _0.passed / _0.scored END AS pass_rate
 FROM (
   SELECT
-    _listing.project AS project,
-    _listing.experiment AS experiment,
-    _listing.step AS step,
-    _listing.sample_index AS sample_index,
-    _listing.validate AS validate,
-    _listing.run AS run,
+    _judged.project AS project,
+    _judged.experiment AS experiment,
+    _judged.step AS step,
+    _judged.sample_index AS sample_index,
+    _judged.validate AS validate,
+    _judged.run AS run,
     COUNT(*) AS size,
-    COUNT(_listing.reward) AS scored,
-    AVG(_listing.reward) AS mean,
-    STDDEV_POP(_listing.reward) FILTER(WHERE
+    COUNT(_judged.reward) AS scored,
+    AVG(_judged.reward) AS mean,
+    STDDEV_POP(_judged.reward) FILTER(WHERE
       (
-        NOT ISNAN(_listing.reward) AND ABS(_listing.reward) < CAST('Infinity' AS DOUBLE)
+        NOT ISNAN(_judged.reward) AND ABS(_judged.reward) < CAST('Infinity' AS DOUBLE)
       )) AS std,
-    MIN(_listing.reward) AS min,
-    MAX(_listing.reward) AS max,
-    MAX(_listing.reward) - MIN(_listing.reward) AS spread,
+    MIN(_judged.reward) AS min,
+    MAX(_judged.reward) AS max,
+    MAX(_judged.reward) - MIN(_judged.reward) AS spread,
     MIN_BY(
-      _listing.trajectory_id,
+      _judged.trajectory_id,
       (
         (
           (
-            _listing.reward
+            _judged.reward
           ) IS NULL
         ),
-        -_listing.reward,
+        -_judged.reward,
         (
           (
-            _listing.rollout_n
+            _judged.rollout_n
           ) IS NULL
         ),
-        _listing.rollout_n,
+        _judged.rollout_n,
         (
           (
-            _listing.start_ns
+            _judged.start_ns
           ) IS NULL
         ),
-        _listing.start_ns,
+        _judged.start_ns,
         (
           (
-            _listing.trajectory_id
+            _judged.trajectory_id
           ) IS NULL
         ),
-        _listing.trajectory_id
+        _judged.trajectory_id
       )
     ) FILTER(WHERE
-      NOT _listing.reward IS NULL AND NOT ISNAN(_listing.reward)) AS best,
+      NOT _judged.reward IS NULL AND NOT ISNAN(_judged.reward)) AS best,
     MIN_BY(
-      _listing.trajectory_id,
+      _judged.trajectory_id,
       (
         (
           (
-            _listing.reward
+            _judged.reward
           ) IS NULL
         ),
-        _listing.reward,
+        _judged.reward,
         (
           (
-            _listing.rollout_n
+            _judged.rollout_n
           ) IS NULL
         ),
-        _listing.rollout_n,
+        _judged.rollout_n,
         (
           (
-            _listing.start_ns
+            _judged.start_ns
           ) IS NULL
         ),
-        _listing.start_ns,
+        _judged.start_ns,
         (
           (
-            _listing.trajectory_id
+            _judged.trajectory_id
           ) IS NULL
         ),
-        _listing.trajectory_id
+        _judged.trajectory_id
       )
     ) FILTER(WHERE
-      NOT _listing.reward IS NULL AND NOT ISNAN(_listing.reward)) AS worst,
-    COUNT(*) FILTER(WHERE
-      _listing.reward > 0 AND NOT ISNAN(_listing.reward)) AS passed,
-    COUNT(_listing.reward) > 1
+      NOT _judged.reward IS NULL AND NOT ISNAN(_judged.reward)) AS worst,
+    CASE
+      WHEN COUNT(_judged.reward) = 0 OR COUNT(_judged._passed) > 0
+      THEN COUNT(*) FILTER(WHERE
+        _judged._passed)
+    END AS passed,
+    COUNT(_judged.reward) > 1
     AND COALESCE(
       (
-        NOT ISNAN(MIN(_listing.reward))
-        AND ABS(MIN(_listing.reward)) < CAST('Infinity' AS DOUBLE)
+        NOT ISNAN(MIN(_judged.reward))
+        AND ABS(MIN(_judged.reward)) < CAST('Infinity' AS DOUBLE)
       )
-      AND MIN(_listing.reward) = MAX(_listing.reward),
+      AND MIN(_judged.reward) = MAX(_judged.reward),
       FALSE
     ) AS zero_variance,
-    AVG(_listing.response_tokens) AS response_tokens_mean,
-    MIN(_listing.response_tokens) AS response_tokens_min,
-    MAX(_listing.response_tokens) AS response_tokens_max,
-    AVG(_listing.turns) AS turns_mean,
-    MAX(_listing.duration_s) AS duration_s_max,
-    ARRAY_SORT(ARRAY_DISTINCT(FLATTEN(COLLECT_LIST(_listing.flags)))) AS flags,
+    AVG(_judged.response_tokens) AS response_tokens_mean,
+    MIN(_judged.response_tokens) AS response_tokens_min,
+    MAX(_judged.response_tokens) AS response_tokens_max,
+    AVG(_judged.turns) AS turns_mean,
+    MAX(_judged.duration_s) AS duration_s_max,
+    ARRAY_SORT(ARRAY_DISTINCT(FLATTEN(COLLECT_LIST(_judged.flags)))) AS flags,
     COUNT(*) FILTER(WHERE
-      _listing.status = 'error') AS errors,
-    BOOL_OR(_listing.superseded) AS superseded,
-    BOOL_AND(_listing._is_int) AS _is_int
-  FROM _listing AS _listing
+      _judged.status = 'error') AS errors,
+    BOOL_OR(_judged.superseded) AS superseded,
+    ANY_VALUE(_judged.pass_rule) IGNORE NULLS AS pass_rule,
+    BOOL_AND(_judged._is_int) AS _is_int
+  FROM _judged AS _judged
   WHERE
-    NOT _listing.sample_index IS NULL
+    NOT _judged.sample_index IS NULL
   GROUP BY
-    _listing.project,
-    _listing.experiment,
-    _listing.step,
-    _listing.sample_index,
-    _listing.validate,
-    _listing.run
+    _judged.project,
+    _judged.experiment,
+    _judged.step,
+    _judged.sample_index,
+    _judged.validate,
+    _judged.run
 ) AS _0;
 
 CREATE OR REPLACE TEMPORARY VIEW groups AS
@@ -1517,7 +1615,8 @@ SELECT
   _groups.duration_s_max AS duration_s_max,
   _groups.flags AS flags,
   _groups.errors AS errors,
-  _groups.superseded AS superseded
+  _groups.superseded AS superseded,
+  _groups.pass_rule AS pass_rule
 FROM _groups AS _groups;
 
 -- (used by the views below)
@@ -1588,21 +1687,3 @@ SELECT
   _group_records.worker AS worker,
   _group_records.duration_s AS duration_s
 FROM _group_records AS _group_records;
-
-CREATE OR REPLACE TEMPORARY VIEW tokens AS
-SELECT
-  spans.trajectory_id AS trajectory_id,
-  spans.project AS project,
-  spans.experiment AS experiment,
-  spans.step AS step,
-  spans.op_id AS op_id,
-  spans.name AS name,
-  spans.start_ns AS start_ns,
-  spans.policy_version AS policy_version,
-  spans.prompt_ids AS prompt_ids,
-  spans.response_ids AS response_ids,
-  spans.logprobs AS logprobs,
-  spans.response_mask AS response_mask
-FROM spans AS spans
-WHERE
-  NOT spans.prompt_ids IS NULL OR NOT spans.response_ids IS NULL;
