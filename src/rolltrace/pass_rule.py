@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from rolltrace.errors import ConfigError, StoreError
-from rolltrace.files import make_folder, read_page, replace_file
+from rolltrace.files import check_inside, make_folder, read_page, replace_file
 
 FOLDER = "pass"
 """Of a store."""
@@ -146,6 +146,7 @@ def write_rule(store: Path, project: str, experiment: str, rule: PassRule, *, ru
     if page == before:
         return
     try:
+        check_inside(store, file)
         make_folder(file.parent)
         replace_file(file, msgspec.json.format(msgspec.json.encode(page)) + b"\n")
     except OSError as error:

@@ -173,25 +173,25 @@ class PassWords(NamedTuple):
 
 def pass_words(meanings: Sequence[PassMeaning], rows: Sequence[Mapping[str, Any]]) -> PassWords:
     """The words for the experiments that some rows are of."""
-    meant = _of_rows(meanings, rows)
+    meant = _shown(meanings, rows)
     title = plain(" or ".join(dict.fromkeys(each.title for each in meant)))
-    facts = _told_apart(meant, [each.text for each in meant])
+    facts = _per_experiment(meant, [each.text for each in meant])
     return PassWords(title or "pass", [fact for fact in facts if fact != title])
 
 
 def pass_rules(meanings: Sequence[PassMeaning], rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """What is said below a table that has a column `passed`."""
-    meant = _of_rows(meanings, rows)
+    meant = _shown(meanings, rows)
     texts = [each.text if each.title == "pass" else f"passed: {each.text}" for each in meant]
-    return _told_apart(meant, texts)
+    return _per_experiment(meant, texts)
 
 
-def _of_rows(meanings: Sequence[PassMeaning], rows: Sequence[Mapping[str, Any]]) -> list[PassMeaning]:
+def _shown(meanings: Sequence[PassMeaning], rows: Sequence[Mapping[str, Any]]) -> list[PassMeaning]:
     shown = {(row["project"], row["experiment"]) for row in rows}
     return [each for each in meanings if (each.project, each.experiment) in shown]
 
 
-def _told_apart(meanings: Sequence[PassMeaning], texts: Sequence[str]) -> list[str]:
+def _per_experiment(meanings: Sequence[PassMeaning], texts: Sequence[str]) -> list[str]:
     """The text of each; one that all have is said once, others with their experiment."""
     if len(set(texts)) < 2:
         return [plain(text) for text in texts[:1]]

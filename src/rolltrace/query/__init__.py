@@ -14,6 +14,7 @@ from rolltrace.errors import (
     StoppedError,
     UnknownNameWarning,
 )
+from rolltrace.pass_rule import PassMeaning, PassRule
 
 if TYPE_CHECKING:
     from rolltrace.query.aligned import side_by_side
@@ -168,6 +169,8 @@ __all__ = [
     "Page",
     "PairedCall",
     "Parting",
+    "PassMeaning",
+    "PassRule",
     "Place",
     "Pruning",
     "QueryError",

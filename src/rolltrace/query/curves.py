@@ -12,7 +12,7 @@ from rolltrace.errors import QueryError
 from rolltrace.pass_rule import PassMeaning, PassRule
 from rolltrace.query.columns import TRAJECTORY_HEADERS
 from rolltrace.query.nothing import unknown_name
-from rolltrace.query.passes import asked_rule, pass_meanings, with_rule
+from rolltrace.query.passes import pass_meanings, resolve_rule, with_rule
 from rolltrace.query.runs import OlderRuns
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def curves_of(
         _check(store, value)
     answer = store.trajectories(**conditions)
     place = {name: conditions.get(name) for name in ("project", "experiment")}
-    rule = asked_rule(store, term, threshold, **place)
+    rule = resolve_rule(store, term, threshold, **place)
     reading = _Reading(store, answer, rule, conditions)
     curves: list[Curve] = []
     for value in reading.named(values):

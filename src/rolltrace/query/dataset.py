@@ -28,7 +28,7 @@ from rolltrace.query.pages import (
     listing_question,
     steps_question,
 )
-from rolltrace.query.passes import asked_rule, pass_meanings, with_rule
+from rolltrace.query.passes import pass_meanings, resolve_rule, with_rule
 from rolltrace.query.questions import EXPERIMENTS, LIVE, LOSSES, RUNS, STEPS, UNMATCHED_SCORES
 from rolltrace.query.result import IS_INT, Result
 from rolltrace.query.runs import choose_runs
@@ -109,7 +109,7 @@ class Store(SqlStore):
         """
         where, values = conditions_of(experiment=experiment, project=project)
         runs = choose_runs("t", run, all_runs)
-        rule = asked_rule(self, term, threshold, project=project, experiment=experiment)
+        rule = resolve_rule(self, term, threshold, project=project, experiment=experiment)
         once = "" if rule is None else f"WITH {', '.join(with_rule(rule))} "
         sql = once + STEPS.format(where=f"{where} AND {runs.sql}")
         answer = self._ask(sql, values + runs.parameters, plain=True)
@@ -158,7 +158,7 @@ class Store(SqlStore):
             FilterError: the filter cannot be understood.
             QueryError: there is no such column to sort by, or no reward has the term.
         """
-        rule = asked_rule(self, term, threshold, project=project, experiment=experiment)
+        rule = resolve_rule(self, term, threshold, project=project, experiment=experiment)
         conditions, values = conditions_of(
             step=step, sample_index=sample_index, rollout_n=rollout_n, validate=validate, experiment=experiment,
             project=project,
@@ -302,7 +302,7 @@ class Store(SqlStore):
             FilterError: the filter cannot be understood.
             QueryError: there is no such column to sort by, k is no number of rollouts, or no reward has the term.
         """
-        rule = asked_rule(self, term, threshold, project=project, experiment=experiment)
+        rule = resolve_rule(self, term, threshold, project=project, experiment=experiment)
         conditions, values = conditions_of(
             "g", step=step, sample_index=sample_index, experiment=experiment, project=project, validate=validate
         )
@@ -358,7 +358,7 @@ class Store(SqlStore):
         Raises:
             QueryError: no reward has the term, or the threshold is no number.
         """
-        rule = asked_rule(self, term, threshold, project=project, experiment=experiment)
+        rule = resolve_rule(self, term, threshold, project=project, experiment=experiment)
         return pass_meanings(self, project=project, experiment=experiment, asked=rule)
 
     def set_pass(
@@ -384,14 +384,14 @@ class Store(SqlStore):
             QueryError: there is no such experiment, no reward of it has the term, or the threshold is no number.
             StoreError: the store cannot be written.
         """
-        rule = asked_rule(self, term, threshold, project=project, experiment=experiment) or NOT_CHOSEN
+        rule = resolve_rule(self, term, threshold, project=project, experiment=experiment) or NOT_CHOSEN
         meanings = pass_meanings(self, project=project, experiment=experiment)
         if not meanings:
             raise QueryError(self.steps(project=project, experiment=experiment).why_empty())
         if (problem := write_problem(self.path)) is not None:
             raise StoreError(f"the store {str(self.path)!r} can only be read: {problem}")
         for meaning in meanings:
-            asked_rule(self, term, threshold, project=meaning.project, experiment=meaning.experiment)
+            resolve_rule(self, term, threshold, project=meaning.project, experiment=meaning.experiment)
         for meaning in meanings:
             write_rule(self.path, meaning.project, meaning.experiment, rule)
         self._engine.refresh(now=True)

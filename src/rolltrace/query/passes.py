@@ -98,7 +98,7 @@ def with_rule(rule: PassRule | None, before: Sequence[str] = ()) -> list[str]:
     return [*(f"{name} AS ({sql})" for name, sql in views.items() if "group_records" not in name), *before]
 
 
-def asked_rule(store: Store, term: Any, threshold: Any, **place: Any) -> PassRule | None:
+def resolve_rule(store: Store, term: Any, threshold: Any, **place: Any) -> PassRule | None:
     """The rule that a question brings; None if it brings none.
 
     Raises:
@@ -142,7 +142,7 @@ def verdicts_of(
     """
     if not trajectory_ids:
         return {}
-    pieces = with_rule(asked_rule(store, term, threshold))
+    pieces = with_rule(resolve_rule(store, term, threshold))
     once = f"WITH {', '.join(pieces)} " if pieces else ""
     ids = ", ".join("?" * len(trajectory_ids))
     rows = store._ask(f"{once}SELECT trajectory_id, passed FROM passes WHERE trajectory_id IN ({ids})", trajectory_ids)

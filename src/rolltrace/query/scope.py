@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rolltrace.pass_rule import PassMeaning, PassRule
 from rolltrace.query.arguments import conditions_of, whole
 from rolltrace.query.filters import compile_where
-from rolltrace.query.passes import asked_rule, pass_meanings, with_rule
+from rolltrace.query.passes import pass_meanings, resolve_rule, with_rule
 from rolltrace.query.runs import NO_OLDER_RUNS, OlderRuns, choose_runs
 from rolltrace.query.views import chosen
 from rolltrace.record import SampleIndex
@@ -67,7 +67,7 @@ class Scope:
             QueryError: no reward of these has the term.
         """
         place = {"project": self.project, "experiment": self.experiment}
-        return pass_meanings(store, **place, asked=asked_rule(store, self.term, self.threshold, **place))
+        return pass_meanings(store, **place, asked=resolve_rule(store, self.term, self.threshold, **place))
 
     def older_runs(self, store: Store) -> OlderRuns:
         """What is left out because a newer run reached the same step."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from rolltrace.pass_rule import PassMeaning, PassRule
 from rolltrace.query.group_views import PASSED
-from rolltrace.query.passes import asked_rule, pass_meanings, with_rule
+from rolltrace.query.passes import pass_meanings, resolve_rule, with_rule
 from rolltrace.query.questions import LOST
 from rolltrace.query.runs import OlderRuns, choose_runs
 from rolltrace.query.scope import Scope
@@ -124,7 +124,7 @@ def step_series(
     `term` and `threshold` say what `pass_rate` means, instead of what is stored with the experiment.
     """
     scope = Scope(project=project, experiment=experiment, run=run, all_runs=all_runs)
-    rule = asked_rule(store, term, threshold, project=project, experiment=experiment)
+    rule = resolve_rule(store, term, threshold, project=project, experiment=experiment)
     steps = _steps(store, scope, rule)
     passing = next(iter(pass_meanings(store, project=project, experiment=experiment, asked=rule)), None)
     has_terms = store._engine.may_have_terms(project, experiment)
