@@ -14,6 +14,7 @@ from rolltrace.doctor.finding import Finding, command, is_readable, opened, unre
 from rolltrace.journal import SegmentReader, drainer_is_running, journal_files
 
 _FEW = 3
+_MOST_SCORES = 10
 _CLOCK_SEC = 60.0
 _ADVICE = {
     "journal_full": "drain faster or allow more: init(max_unsent_bytes=...); see: rolltrace docs config",
@@ -155,10 +156,18 @@ def check_scores(store: Path) -> Iterator[Finding]:
     if not unmatched:
         yield Finding("ok", "scores", "every score has its trajectory")
         return
-    few = [f"{row['name']} for {_target(row)}" for row in unmatched[:_FEW]] + ["..."] * (len(unmatched) > _FEW)
-    what = f"{counted(len(unmatched), 'score')} for trajectories that this store does not have (not traced, or not yet)"
+    what = f"{counted(len(unmatched), 'score')} without a trajectory: none that they may mean had begun by then"
     do = command("sql 'select * from unmatched_scores'", store)
-    yield Finding("note", "scores", what, ", ".join(few), do)
+    yield Finding("note", "scores", f"{what} (not traced, not here yet, or begun later)", "", do)
+    for row in unmatched[:_MOST_SCORES]:
+        when = "" if row["time_ns"] is None else f", given {_utc(row['time_ns'])}"
+        whose = f"{row['project']} / {row['experiment']}"
+        source = f" by {row['worker']}" + (f" of run {row['run']}" if row["run"] else "")
+        yield Finding("note", "scores", f"{row['name']} for {_target(row)}{when}{source}", whose)
+
+
+def _utc(time_ns: int) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(time_ns / 1e9))
 
 
 def _target(row: dict[str, Any]) -> str:

@@ -39,7 +39,7 @@ from rolltrace.store import (
     visible_parts,
 )
 
-VERSION = 6
+VERSION = 7
 """To be raised when the listing or `Summary` changes: older summaries are then not looked at."""
 _NAME = re.compile(r"(step=(?:none|-?\d+))--([0-9a-f]{32})\.(parquet|summary)")
 _DIGEST_BYTES = 16

@@ -26,9 +26,8 @@ from rolltrace.query.group_views import GROUP_VIEWS
 from rolltrace.query.listing import PLACE
 from rolltrace.query.runs import SAME_STEP, newest_runs
 from rolltrace.query.score_views import (
-    IS_MEANT,
-    IS_NEWEST,
     SCORE_VIEWS,
+    SCORED_UNTIL,
     SHOWN_SCORES,
     marked,
     newest_shown,
@@ -73,7 +72,7 @@ WITH own AS (
     FROM _active_spans s ANTI JOIN _active_trajectories USING (trajectory_id)
     QUALIFY row_number() OVER (PARTITION BY trajectory_id ORDER BY parent_id IS NOT NULL, start_ns) = 1
 ), every AS (
-    SELECT *, {IS_MEANT} AS _is_meant, {IS_NEWEST} AS _is_newest FROM (
+    SELECT *, {", ".join(f"{sql} AS {name}" for name, sql in SCORED_UNTIL.items())} FROM (
         SELECT * EXCLUDE (traceback, parent_op_id, is_group) FROM own
         UNION ALL BY NAME
         SELECT * FROM loose
@@ -93,7 +92,7 @@ WITH own AS (
 SELECT
     {", ".join(f"{column.sql} AS {column.name}" for column in COLUMNS)},
     sample_is_int AS _is_int,
-    _is_meant, _is_newest,
+    {", ".join(SCORED_UNTIL)},
     {", ".join(f"_{name}_at" for name in SHOWN_SCORES)}
 FROM every
 JOIN newest ON {SAME_STEP}
