@@ -342,6 +342,8 @@ class RowMaker:
     ) -> list[Row]:
         shared = self._where(record)
         shared.update(self._called(record.name, status, None))
+        if record.run:  # when that began, its own trajectories say
+            shared.update(self._redactor.row(TRAJECTORIES, {"run": record.run, "run_ns": None}))
         fields: dict[str, Any] = {
             "start_ns": record.start_ns,
             "end_ns": end_ns,

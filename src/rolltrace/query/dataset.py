@@ -30,6 +30,7 @@ from rolltrace.query.pages import (
 from rolltrace.query.questions import EXPERIMENTS, LIVE, LOSSES, RUNS, STEPS, UNMATCHED_SCORES
 from rolltrace.query.result import IS_INT, Result
 from rolltrace.query.runs import choose_runs
+from rolltrace.query.score_views import IS_ROLLOUT
 from rolltrace.query.sql_store import SqlStore
 from rolltrace.query.views import NEWEST, chosen
 from rolltrace.record import SampleIndex, score_body
@@ -151,8 +152,28 @@ class Store(SqlStore):
             step=step, sample_index=sample_index, rollout_n=rollout_n, validate=validate, experiment=experiment,
             project=project,
         )  # fmt: skip
+        asked = {
+            "project": project, "experiment": experiment, "step": step, "sample_index": sample_index,
+            "rollout_n": rollout_n, "validate": validate, "run": run,
+        }  # fmt: skip
+        return self._list(conditions, values, asked, all_runs, where, order, limit, offset, last)
+
+    def _list(
+        self,
+        conditions: str,
+        values: list[Any],
+        asked: dict[str, Any],
+        all_runs: bool,
+        where: str | None = None,
+        order: str | None = None,
+        limit: int | None = None,
+        offset: int = 0,
+        last: int | None = None,
+    ) -> Result:
+        """The trajectories that meet some conditions; `asked` is what these were made of."""
+        step = asked["step"]
         predicate = compile_where(where)
-        runs = choose_runs("t", run, all_runs, predicate.fields)
+        runs = choose_runs("t", asked["run"], all_runs, predicate.fields)
         limit, last = (None if each is None else whole(name, each) for name, each in (("limit", limit), ("last", last)))
         offset = whole("offset", offset or 0)
         ordered = order_of(
@@ -160,7 +181,7 @@ class Store(SqlStore):
         )
         only = None if step is None else whole("step", step)
         wanted = Wanted(conditions, values, runs, predicate, only)
-        is_plain = where is None and sample_index is None and rollout_n is None
+        is_plain = where is None and asked["sample_index"] is None and asked["rollout_n"] is None
         page = PageBounds(ordered, limit, offset, last)
         if is_plain and order is None and (limit is not None or last is not None):
             answer = self._ask_page(wanted, page)
@@ -172,10 +193,6 @@ class Store(SqlStore):
         if is_plain:
             before, matching = [], f"(SELECT *, unnest(range(trajectories)) FROM _steps) t WHERE {conditions}"
         answer = self._with_older_runs(answer, runs, matching, values + predicate.parameters, before, only)
-        asked = {
-            "project": project, "experiment": experiment, "step": step, "sample_index": sample_index,
-            "rollout_n": rollout_n, "validate": validate, "run": run,
-        }  # fmt: skip
         return self._paged(self._explained(answer, "trajectories", asked, predicate), limit, offset)
 
     def _ask_page(self, wanted: Wanted, page: PageBounds) -> Result:
@@ -225,11 +242,14 @@ class Store(SqlStore):
         run: str | None = None,
         all_runs: bool = False,
     ) -> Result:
-        """All rollouts of one sample in one step."""
-        return self.trajectories(
-            step=step, sample_index=sample_index, experiment=experiment, project=project, validate=validate, run=run,
-            all_runs=all_runs, order="rollout_n,start_ns",
-        )  # fmt: skip
+        """All rollouts of one sample in one step, without the branches of sub-agents and compactions."""
+        places = {
+            "step": step, "sample_index": sample_index, "rollout_n": None, "validate": validate,
+            "experiment": experiment, "project": project,
+        }  # fmt: skip
+        conditions, values = conditions_of(**places)
+        rollouts = f"{conditions} AND t.{IS_ROLLOUT}"
+        return self._list(rollouts, values, {**places, "run": run}, all_runs, order="rollout_n,start_ns")
 
     def group_records(
         self,

@@ -99,6 +99,8 @@ def _scored_until(*partition: str) -> str:
 
 SCORED_UNTIL = {"_run_until_ns": _scored_until("run"), "_until_ns": _scored_until()}
 """Columns of the listing: among the trajectories of the same run, and among those of all runs."""
+IS_ROLLOUT = "_run_until_ns IS NOT NULL"
+"""Not a branch: one that was begun inside another with the same coordinates is a part of that rollout."""
 
 
 def with_id(scores: str, listing: str) -> str:
