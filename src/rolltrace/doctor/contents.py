@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from rolltrace._amounts import ago, counted
+from rolltrace._amounts import ago, counted, duration
 from rolltrace.doctor.finding import Finding, command, is_readable, opened, unreadable
 from rolltrace.journal import SegmentReader, drainer_is_running, journal_files
 
 _FEW = 3
-_MOST_SCORES = 10
+_MOST_NAMED = 10
 _CLOCK_SEC = 60.0
 _ADVICE = {
     "journal_full": "drain faster or allow more: init(max_unsent_bytes=...); see: rolltrace docs config",
@@ -135,6 +135,24 @@ def check_rows(store: Path) -> Iterator[Finding]:
     yield Finding("problem", "rows", what, "", do)
 
 
+def check_running(store: Path) -> Iterator[Finding]:
+    """What looks hung: an op, or the time since the last one, takes many times as long as usual."""
+    from rolltrace.query import pulse_of
+
+    rows = pulse_of(opened(store)).rows
+    hung = [row for row in rows if row["pace"] == "hung"]
+    for row in hung[:_MOST_NAMED]:
+        waits = [("no op", row["idle_s"], row["idle_p95_s"]), (row["current_op"], row["op_age_s"], row["op_p95_s"])]
+        told = [
+            f"{what} for {duration(age_s)}" + (f" (usually {duration(p95_s)} at most)" if p95_s is not None else "")
+            for what, age_s, p95_s in waits
+            if age_s is not None
+        ]
+        what = f"trajectory {row['trajectory_id']} looks hung: {', '.join(told)}"
+        yield Finding("note", "running", what, str(row["worker"]), command("live", store))
+    yield Finding("ok", "running", f"{counted(len(rows), 'trajectory')}, {len(hung) or 'none'} of them hung")
+
+
 def check_losses(store: Path) -> Iterator[Finding]:
     from rolltrace.query import BY_CHOICE
 
@@ -159,7 +177,7 @@ def check_scores(store: Path) -> Iterator[Finding]:
     what = f"{counted(len(unmatched), 'score')} without a trajectory: none that they may mean had begun by then"
     do = command("sql 'select * from unmatched_scores'", store)
     yield Finding("note", "scores", f"{what} (not traced, not here yet, or begun later)", "", do)
-    for row in unmatched[:_MOST_SCORES]:
+    for row in unmatched[:_MOST_NAMED]:
         when = "" if row["time_ns"] is None else f", given {_utc(row['time_ns'])}"
         whose = f"{row['project']} / {row['experiment']}"
         source = f" by {row['worker']}" + (f" of run {row['run']}" if row["run"] else "")
