@@ -44,7 +44,7 @@ export const zh: Catalogue = {
     unreachable: "服务器没有响应。页面上是之前的内容，服务器恢复后会自动更新。",
     restart: "重新启动：",
     lost: (n) => `丢失了 ${count(n)} 条记录，运行 rolltrace doctor 查看原因。`,
-    damaged: (n) => `存储中有 ${count(n)} 个文件无法读取，其余内容正常显示。`,
+    damaged: (n) => `存储中有 ${count(n)} 个文件无法读取或不完整，其余内容正常显示。`,
     older: (trajectories, runs) => `这些步中有 ${count(runs)} 次较早运行的 ${count(trajectories)} 条轨迹未显示。`,
     showOlder: "显示所有运行",
     hideOlder: "只看最新运行",
