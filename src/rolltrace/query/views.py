@@ -39,6 +39,7 @@ from rolltrace.query.step_rows import step_rows
 from rolltrace.query.transition_views import TRANSITION_VIEWS
 from rolltrace.record import (
     FLAGS,
+    INSTEAD,
     LOSSES,
     SCORES,
     SPANS,
@@ -361,7 +362,18 @@ def _select(table: Table, parts: Sequence[Path], dropped: bool) -> str:
         return live + leave_out
     # The live rows have every column, so one that no part has yet is there too, as null.
     stored = f"SELECT * FROM read_parquet([{_quoted(parts)}], union_by_name=true, hive_partitioning=false)"
+    if table in (TRAJECTORIES, SPANS):
+        columns = ", ".join(_never_null(column.name) for column in table.columns)
     return f"SELECT {columns} FROM ({live} UNION ALL BY NAME {stored}){leave_out}"
+
+
+def _never_null(name: str) -> str:
+    """A column that everybody reads has a value, in a part that was not written by a drainer too."""
+    if name not in INSTEAD:
+        return f'"{name}"'
+    value = INSTEAD[name]
+    literal = f"'{value}'" if isinstance(value, str) else str(value).lower()
+    return f'coalesce("{name}", {literal}) AS "{name}"'
 
 
 class Cursor(NamedTuple):
