@@ -243,7 +243,7 @@ class Store(SqlStore):
         all_runs: bool = False,
     ) -> Result:
         """All rollouts of one sample in one step, without the branches of sub-agents and compactions."""
-        places = {
+        places: dict[str, Any] = {
             "step": step, "sample_index": sample_index, "rollout_n": None, "validate": validate,
             "experiment": experiment, "project": project,
         }  # fmt: skip
