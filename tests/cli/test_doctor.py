@@ -250,10 +250,12 @@ def test_scores_of_unknown_trajectories_are_a_note(store: Path, capsys: pytest.C
     drain(store)
     assert examine(store, capsys) == []
     main(["doctor", str(store), "--json"])
-    found = {line["check"]: line for line in map(json.loads, capsys.readouterr().out.splitlines())}
-    assert found["scores"]["level"] == "note"
-    assert found["scores"]["what"].startswith("4 scores for trajectories that this store does not have")
-    assert found["scores"]["where"].startswith(
-        f"reward for {'ab' * 16}, fate for (step 9, sample 4, rollout 0, validation), fate for"
-    )
-    assert found["scores"]["where"].endswith(", ...")
+    lines = map(json.loads, capsys.readouterr().out.splitlines())
+    summary, by_id, *by_coordinates = [line for line in lines if line["check"] == "scores"]
+    assert summary["level"] == "note"
+    assert summary["what"].startswith("4 scores without a trajectory")
+    assert by_id["what"].startswith(f"reward for {'ab' * 16}, given 20")
+    assert len(by_coordinates) == 3
+    assert by_coordinates[0]["what"].startswith("fate for (step 9, sample 4, rollout 0, validation), given 20")
+    assert by_coordinates[0]["what"].endswith(" of run test")
+    assert by_coordinates[0]["where"] == "p / e"

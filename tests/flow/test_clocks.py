@@ -49,6 +49,12 @@ def test_a_score_given_to_a_store_counts_although_the_one_before_is_dated_ahead(
     assert open_store(ahead).trajectory(row["trajectory_id"]).reward == 0.1
 
 
+def test_a_score_given_to_a_store_by_coordinates_counts_although_the_trajectory_is_dated_ahead(ahead: Path) -> None:
+    store = open_store(ahead)
+    store.score((1, 1, None), "reward", 0.9)
+    assert [row["reward"] for row in store.trajectories()] == [0.9]
+
+
 def test_what_is_dated_ahead_is_sent_without_waiting_for_that_time(ahead: Path) -> None:
     drain(ahead)
     note_routes(ahead, {"project": "p", "experiment": "e", "backends": ["otlp"]})

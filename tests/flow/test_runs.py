@@ -156,6 +156,15 @@ def test_scores_of_a_process_that_was_started_apart_find_the_newest_run(tmp_path
     assert len(store.unmatched_scores()) == 0
 
 
+def test_a_score_of_a_process_that_was_started_apart_does_not_move_to_the_next_run(tmp_path: Path) -> None:
+    train(tmp_path, [1], "first")
+    train(tmp_path, [], "trainer", reward=5.0, late=[1, 0, 0])
+    train(tmp_path, [1], "second")
+    for store in (open_store(tmp_path), drained(tmp_path)):
+        scored = store.trajectories(where="advantage is not null", all_runs=True).rows()
+        assert [(row["superseded"], row["advantage"]) for row in scored] == [(True, 5.0)]
+
+
 def test_what_has_neither_step_nor_sample_is_always_shown(tmp_path: Path) -> None:
     once = f"import rolltrace; rolltrace.init('p', 'e', store={str(tmp_path)!r}, drain='off')\n"
     once += "with rolltrace.rollout_trace_attr() as t: t.reward(1)"

@@ -11,9 +11,10 @@ import pytest
 import rolltrace
 from rolltrace.cli import main
 from rolltrace.journal import journal_files
-from rolltrace.query import Incomplete, IncompleteWarning, Missing
+from rolltrace.query import Incomplete, IncompleteWarning, Missing, summarise_steps
 from rolltrace.store import list_parts
 from tests.cli.conftest import write
+from tests.draining import drain
 
 
 @pytest.fixture
@@ -75,6 +76,98 @@ def test_a_journal_that_the_drainer_set_aside_is_missing(store: Path) -> None:
     assert answer.incomplete.missing == (
         Missing("journal", aside, "set aside by the drainer, which failed on it twice"),
     )
+
+
+def flip(part: Path, at: int) -> None:
+    """Flip one bit, as a failing disk does."""
+    data = bytearray(part.read_bytes())
+    data[at % len(data)] ^= 1 << at % 8
+    part.write_bytes(data)
+
+
+READS = {
+    "trajectories": lambda store: store.trajectories(),
+    "scores": lambda store: store.trajectories(),
+    "spans": lambda store: store.sql("FROM spans"),
+    "notes": lambda store: store.sql("FROM notes"),
+}
+
+
+@pytest.mark.parametrize("table", READS)
+def test_one_flipped_bit_is_never_answered_silently(store: Path, table: str) -> None:
+    """Wherever it is in a part that an answer reads, the answer is the right one or says what it lacks."""
+    rolltrace.init("p", "e", "rolltrace", store=store)
+    with rolltrace.rollout_trace_attr(step=1, sample_index=77) as trajectory:
+        trajectory.note("first words")
+        trajectory.reward(0.5)
+        for number in range(20):
+            trajectory.note(f"note {number}")
+    rolltrace.shutdown()
+    drain(store)
+    part = max(list_parts(store, table), key=lambda each: (each.parent.name == "step=1", each.name))
+    intact = part.read_bytes()
+    right = sorted(map(repr, READS[table](rolltrace.open(store)).rows()))
+    for at in range(4, len(intact), max(1, len(intact) // 15)):
+        part.write_bytes(intact)
+        flip(part, at)
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            answer = READS[table](rolltrace.open(store))
+            rows = sorted(map(repr, answer.rows()))
+        if answer.incomplete:
+            assert [each.path for each in answer.incomplete.missing] == [part]
+            assert [each.category for each in told] == [IncompleteWarning]
+        else:
+            assert rows == right
+
+
+def test_a_flipped_bit_in_a_listing_that_is_kept_is_not_answered(store: Path) -> None:
+    right = rolltrace.open(store).trajectories().rows()
+    summarise_steps(store)
+    files = sorted((store / "summary").rglob("*.parquet"))
+    assert files
+    for number, file in enumerate(files):
+        flip(file, file.stat().st_size * (2 * number + 1) // (2 * len(files)))
+    answer = rolltrace.open(store).trajectories()
+    assert (answer.rows(), bool(answer.incomplete)) == (right, False)
+
+
+def test_a_step_with_a_damaged_part_gets_no_summary_that_would_hide_it(store: Path) -> None:
+    (part,) = [each for each in list_parts(store, "trajectories") if each.parent.name == "step=2"]
+    flip(part, 100)
+    summarise_steps(store)
+    with pytest.warns(IncompleteWarning, match=f"the part step=2/{part.name} cannot be read"):
+        rolltrace.open(store).trajectories(step=2)
+    assert list((store / "summary").rglob("step=1--*"))
+
+
+@pytest.mark.parametrize("drained", [False, True])
+def test_a_zeroed_page_of_a_journal_is_told_where_its_trajectories_are_missing(
+    tmp_path: Path, drained: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rolltrace.init("p", "e", "rolltrace", store=tmp_path)
+    for sample in range(40):
+        with rolltrace.rollout_trace_attr(sample, step=1, rollout_n=0) as trajectory:
+            trajectory.reward(1.0, terms={"why": float(sample)})
+            trajectory.note("x" * 300)
+    rolltrace.shutdown()
+    (journal,) = journal_files(tmp_path)
+    data = bytearray(journal.read_bytes())
+    data[12288:16384] = bytes(4096)
+    journal.write_bytes(data)
+    if drained:
+        drain(tmp_path)
+    store = rolltrace.open(tmp_path)
+    with pytest.warns(IncompleteWarning, match="1 damaged place in .* the records there are lost") as told:
+        answer = store.trajectories()
+    assert len(told) == 1
+    assert 30 < len(answer) < 40
+    assert [each.kind for each in answer.incomplete.missing] == ["damage"]
+    assert "the records there are lost" in repr(answer)
+    assert main(["ls", str(tmp_path)]) == 0
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("rolltrace: 1 damaged place in ")
+    assert line.endswith(f"; see: rolltrace doctor {tmp_path}")
 
 
 def test_what_is_put_right_is_not_missing_any_more(store: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import rolltrace
+from rolltrace.journal import journal_files
 from rolltrace.query import Store, open_store
 from rolltrace.record.tables import SCORES, TRAJECTORIES
 from rolltrace.store import Partition, prune, write_part
@@ -173,21 +174,59 @@ def test_a_score_of_an_unknown_trajectory_is_kept_and_shown_as_such(scored: Scor
     ]  # fmt: skip
 
 
-def test_a_score_before_its_trajectory_is_known_waits_for_it(tmp_path: Path) -> None:
+def test_a_score_waits_for_a_trajectory_that_is_not_known_yet(tmp_path: Path) -> None:
+    start(tmp_path)
+    with rolltrace.rollout_trace_attr(1, step=5, rollout_n=0):
+        pass
+    rolltrace.shutdown()
+    (journal,) = journal_files(tmp_path)
+    away = journal.rename(tmp_path.with_name("away"))
     start(tmp_path)
     rolltrace.score((5, 1, 0), "reward", 3.0)
     store = open_store(tmp_path)
     assert len(store.unmatched_scores()) == 1
-    with rolltrace.rollout_trace_attr(1, step=5, rollout_n=0):
-        rolltrace.score((5, 1, 0), "advantage", 1.0)
-        store.refresh()
-        (row,) = store.trajectories(step=5)
-        assert (row["status"], row["reward"], row["advantage"]) == ("running", 3.0, 1.0)
+    away.rename(journal)
+    store.refresh()
+    assert rewards(store, 5) == [3.0]
     rolltrace.shutdown()
     drain(tmp_path)
     store.refresh()
     assert rewards(store, 5) == [3.0]
     assert len(store.unmatched_scores()) == 0
+
+
+@pytest.mark.parametrize("drained", ["nothing", "between", "all", "all, compacted"])
+@pytest.mark.parametrize("scorer", ["rollouts", "apart"])
+def test_a_score_is_never_about_a_trajectory_that_began_later(tmp_path: Path, scorer: str, drained: str) -> None:
+    """One before any rollout, one between two tries, one after: by the run of the rollouts, or one of its own."""
+
+    def rollout() -> str:
+        start(tmp_path, run="rollouts")
+        with rolltrace.rollout_trace_attr(1, step=5, rollout_n=0) as trajectory:
+            pass
+        rolltrace.shutdown()
+        return trajectory.id
+
+    def score(value: float) -> None:
+        start(tmp_path, run=scorer)
+        rolltrace.score((5, 1, 0), "reward", value)
+        rolltrace.shutdown()
+        if drained == "between":
+            drain(tmp_path)
+
+    score(1.0)
+    first = rollout()
+    score(2.0)
+    second = rollout()
+    store = open_store(tmp_path)
+    assert {row["trajectory_id"]: row["reward"] for row in store.trajectories(step=5)} == {first: 2.0, second: None}
+    score(3.0)
+    if drained.startswith("all"):
+        drain(tmp_path, compacted="compacted" in drained)
+    store.refresh()
+    assert {row["trajectory_id"]: row["reward"] for row in store.trajectories(step=5)} == {first: 2.0, second: 3.0}
+    assert [score["value"] for score in store.trajectory(first).scores] == [2.0]
+    assert [row["value"] for row in store.unmatched_scores()] == [1.0]
 
 
 @pytest.mark.parametrize("drained", [False, True])
@@ -331,7 +370,7 @@ def test_many_scores_in_any_order_agree_with_plain_python(tmp_path: Path) -> Non
     rows: dict[tuple[str, int | None], list[dict[str, Any]]] = {}
     for (step, n), trajectory_id in ids.items():
         at = {**run, "step": step, "sample_index": str(n % 3), "sample_is_int": True, "rollout_n": n}
-        own = {**at, "trajectory_id": trajectory_id, "name": "r", "start_ns": 1, "end_ns": 2, "status": "ok"}
+        own = {**at, "trajectory_id": trajectory_id, "name": "r", "start_ns": 0, "end_ns": 2, "status": "ok"}
         write_part(tmp_path, Partition("p", "e", step), TRAJECTORIES, f"w-{n}", [own])
         for value in range(12):
             name, time_ns, worker = chance.choice(["reward", "advantage"]), chance.randrange(3), chance.choice("ab")

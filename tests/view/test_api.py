@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+import rolltrace
+from rolltrace.capture import Recorder
 from rolltrace.view.endpoints import ENDPOINTS
 from rolltrace.view.writes import WRITES
 from tests.view.stores import EXPERIMENT, PROJECT
@@ -350,6 +354,20 @@ def test_jumps_know_steps_samples_ids_experiments_and_filters(ask: Ask) -> None:
     assert jump("gridw")["experiment"] == "/e/games/gridworld"
     assert jump("reward < 0.5", **MATHS)["filter"] == "/e/maths/grpo-7b?where=reward%20%3C%200.5"
     assert jump("hello & bye")["search"] == "/search?q=hello%20%26%20bye"
+
+
+def test_a_rollout_that_waits_between_ops_is_told_with_its_pace(
+    tmp_path: Path, serve: Callable[..., httpx.Client], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = time.time_ns
+    monkeypatch.setitem(Recorder.__init__.__kwdefaults__, "wall_ns", lambda: real() - 3600 * 10**9)
+    rolltrace.init("p", "e", "rolltrace", store=tmp_path, drain="off")
+    for n in range(6):
+        with rolltrace.rollout_trace_attr(7, step=3, rollout_n=n):
+            pass
+    with rolltrace.rollout_trace_attr(8, step=3, rollout_n=0):
+        (row,) = serve(tmp_path).get("/api/live").json()["rows"]
+    assert (row["pace"], row["op_age_s"], row["idle_s"] > 3000) == ("hung", None, True)
 
 
 def test_nothing_is_live_in_a_finished_store(ask: Ask) -> None:

@@ -17,12 +17,13 @@ from rolltrace._guard import caught, logger
 from rolltrace.capture import scope
 from rolltrace.capture.trajectory import TrajectoryHandle
 from rolltrace.errors import ContextError
-from rolltrace.record import Coordinates, coordinate, decode_coordinates, whole
+from rolltrace.record import Coordinates, clean_text, coordinate, decode_coordinates, whole
 from rolltrace.settings import Settings
 
 _CONTEXT = re.compile(r"00-([0-9a-f]{32})-([0-7][0-9a-f]{15})-0([01])(?:;(\{.*\}))?", re.DOTALL)
 _NO_TRAJECTORY = "0" * 32
 _NO_OP = "0" * 16
+_LONGEST_RUN = 200
 _has_warned = False
 
 
@@ -41,7 +42,10 @@ def current_context() -> str:
 
 def context_of(place: scope.Place) -> str:
     """Where this is, without how to turn tracing on: for who records into the same store already."""
-    return "" if place.trajectory is None or not place.trajectory.traced else _context(place, {})
+    handle = place.trajectory
+    if handle is None or handle._recorder is None:
+        return ""
+    return _context(place, {"run": handle.run or handle._recorder.settings.run})
 
 
 def place_of_context(text: str) -> scope.Place | None:
@@ -122,6 +126,7 @@ class _Context:
         self.op_id = int(op_id, 16)
         self.is_muted = sampled == "0"
         self.settings: dict[str, Any] = where.get("settings") or {}
+        self.run = clean_text(str(where.get("run") or self.settings.get("run") or ""))[:_LONGEST_RUN]
         self.is_group = bool(where.get("is_group", False))
         self.coordinates = Coordinates(
             step=whole(where.get("step")),
@@ -149,7 +154,11 @@ def _place(context: _Context) -> scope.Place | None:
         return scope.MUTED
     if not any(context.trace_id):
         return None
-    return TrajectoryHandle(scope.recorder, context.coordinates, context.trace_id, context.op_id, context.is_group)
+    recorder = scope.recorder
+    handle = TrajectoryHandle(recorder, context.coordinates, context.trace_id, context.op_id, context.is_group)
+    if recorder is not None and context.run != recorder.settings.run:
+        handle.run = context.run
+    return handle
 
 
 def _turn_on(context: _Context) -> None:

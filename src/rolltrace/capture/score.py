@@ -34,7 +34,8 @@ def score(
 
     Args:
         target: The id of a trajectory, its handle, or its coordinates: `(step, sample_index, rollout_n)`, then
-            `validate` if it is a validation rollout. Of several with the same coordinates, the one that began last.
+            `validate` if it is a validation rollout. Of several with the same coordinates, the one that began last
+            before the score was given.
         name: `reward`, `advantage`, `fate` (`"trained"` or `"filtered"`), `note`, or any other.
         value: A number, a NumPy or torch scalar, None, or text, which becomes a label; `reward` and `advantage` are
             numbers.

@@ -53,6 +53,7 @@ class TrajectoryHandle:
         "op_id",
         "parent_id",
         "parent_trace_id",
+        "run",
         "sample",
         "step",
         "tags",
@@ -81,6 +82,8 @@ class TrajectoryHandle:
         """The op that ops directly inside have as parent: 0, or an op of another process."""
         self.parent_trace_id: bytes | None = None
         self.parent_id = 0
+        self.run = ""
+        """The run it belongs to, if that is not the run of this process."""
         self.sample: Sample | None = None
         """Which chosen sample it counts for; None when all are kept."""
         self.tags: dict[str, Raw] = {}
@@ -313,6 +316,7 @@ class rollout_trace_attr:
         if outer is not None and outer.trajectory is not None:
             if not outer.trajectory.is_group:
                 handle.parent_trace_id, handle.parent_id = outer.trajectory.trace_id, outer.op_id
+            handle.run = outer.trajectory.run
             handle.tokenizer = getattr(outer, "tokenizer", None)
             handle.wall_offset_ns = outer.trajectory.wall_offset_ns
         self._generation = recorder.generation
@@ -329,6 +333,7 @@ class rollout_trace_attr:
             handle.parent_id,
             tags,
             handle.is_group,
+            handle.run,
         )
         recorder.write(record, handle.step)
         self._handle = handle
@@ -358,6 +363,7 @@ class rollout_trace_attr:
                 handle.parent_id,
                 Raw(recorder.snapshot(handle.tags)) if handle.tags else _NO_TAGS,
                 handle.is_group,
+                handle.run,
             )
             recorder.write(record, handle.step)
             recorder.trajectory_ended()

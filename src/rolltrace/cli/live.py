@@ -22,7 +22,8 @@ def add(commands: Any) -> None:
         "live",
         help="what runs right now",
         description="Trajectories that are running now: since when, in which op, in which process. "
-        "The oldest comes first.",
+        "The oldest comes first. One is slow when its op, or the time since its last op, takes longer than 95 of 100 "
+        "do, and hung when it takes ten times as long and more than five seconds.",
         epilog="example: rolltrace live --watch",
     )
     add_store(parser)
@@ -32,12 +33,12 @@ def add(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from rolltrace.query import open_store
+    from rolltrace.query import open_store, pulse_of
 
     store = open_store(store_of(options))
     while True:
         with working(f"reading {store.path}"):
-            rows = store.live().rows()
+            rows = pulse_of(store).rows
         if options.watch and not options.json and sys.stdout.isatty():
             print(_TO_TOP, end="")
         if options.json:
@@ -64,6 +65,8 @@ def _print(rows: list[dict[str, Any]], store: Path) -> None:
             Column("age", [duration(row["age_s"]) for row in rows], right=True),
             Column("current op", texts("current_op"), stretch=True),
             Column("since", [duration(row["op_age_s"]) for row in rows], right=True),
+            Column("idle", [duration(row["idle_s"]) for row in rows], right=True),
+            Column("pace", ["hung?" if row["pace"] == "hung" else row["pace"] for row in rows]),
             Column("step", texts("step"), right=True),
             Column("sample", texts("sample_index"), stretch=True),
             Column("n", texts("rollout_n"), right=True),

@@ -9,11 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from rolltrace._amounts import ago, counted
+from rolltrace._amounts import ago, counted, duration
 from rolltrace.doctor.finding import Finding, command, is_readable, opened, unreadable
 from rolltrace.journal import SegmentReader, drainer_is_running, journal_files
 
 _FEW = 3
+_MOST_NAMED = 10
 _CLOCK_SEC = 60.0
 _ADVICE = {
     "journal_full": "drain faster or allow more: init(max_unsent_bytes=...); see: rolltrace docs config",
@@ -138,6 +139,24 @@ def check_rows(store: Path) -> Iterator[Finding]:
     yield Finding("problem", "rows", what, "", do)
 
 
+def check_running(store: Path) -> Iterator[Finding]:
+    """What looks hung: an op, or the time since the last one, takes many times as long as usual."""
+    from rolltrace.query import pulse_of
+
+    rows = pulse_of(opened(store)).rows
+    hung = [row for row in rows if row["pace"] == "hung"]
+    for row in hung[:_MOST_NAMED]:
+        waits = [("no op", row["idle_s"], row["idle_p95_s"]), (row["current_op"], row["op_age_s"], row["op_p95_s"])]
+        told = [
+            f"{what} for {duration(age_s)}" + (f" (usually {duration(p95_s)} at most)" if p95_s is not None else "")
+            for what, age_s, p95_s in waits
+            if age_s is not None
+        ]
+        what = f"trajectory {row['trajectory_id']} looks hung: {', '.join(told)}"
+        yield Finding("note", "running", what, str(row["worker"]), command("live", store))
+    yield Finding("ok", "running", f"{counted(len(rows), 'trajectory')}, {len(hung) or 'none'} of them hung")
+
+
 def check_losses(store: Path) -> Iterator[Finding]:
     from rolltrace.query import BY_CHOICE
 
@@ -159,10 +178,18 @@ def check_scores(store: Path) -> Iterator[Finding]:
     if not unmatched:
         yield Finding("ok", "scores", "every score has its trajectory")
         return
-    few = [f"{row['name']} for {_target(row)}" for row in unmatched[:_FEW]] + ["..."] * (len(unmatched) > _FEW)
-    what = f"{counted(len(unmatched), 'score')} for trajectories that this store does not have (not traced, or not yet)"
+    what = f"{counted(len(unmatched), 'score')} without a trajectory: none that they may mean had begun by then"
     do = command("sql 'select * from unmatched_scores'", store)
-    yield Finding("note", "scores", what, ", ".join(few), do)
+    yield Finding("note", "scores", f"{what} (not traced, not here yet, or begun later)", "", do)
+    for row in unmatched[:_MOST_NAMED]:
+        when = "" if row["time_ns"] is None else f", given {_utc(row['time_ns'])}"
+        whose = f"{row['project']} / {row['experiment']}"
+        source = f" by {row['worker']}" + (f" of run {row['run']}" if row["run"] else "")
+        yield Finding("note", "scores", f"{row['name']} for {_target(row)}{when}{source}", whose)
+
+
+def _utc(time_ns: int) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(time_ns / 1e9))
 
 
 def _target(row: dict[str, Any]) -> str:

@@ -14,6 +14,7 @@ from rolltrace.doctor.contents import (
     check_losses,
     check_parts,
     check_rows,
+    check_running,
     check_scores,
 )
 from rolltrace.doctor.files import (
@@ -31,7 +32,7 @@ from rolltrace.errors import RolltraceError
 from rolltrace.files import owner_of, write_problem
 
 _UNDERSTANDING = (
-    check_hosts, check_parts, check_rows, check_losses, check_scores, check_checks, check_backends,
+    check_hosts, check_parts, check_rows, check_running, check_losses, check_scores, check_checks, check_backends,
 )  # fmt: skip
 """The checks that have to understand the store."""
 _CHECKS = (

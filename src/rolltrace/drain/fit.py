@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from rolltrace.record import (
+    INSTEAD,
     NOTES,
     SPANS,
     TABLES,
@@ -29,11 +30,6 @@ _MOST_COUNTED = 1 << 53
 _LISTS: dict[ColumnType, pa.DataType] = {"int32[]": pa.int32(), "float32[]": pa.float32(), "int8[]": pa.int8()}
 NEEDED = {TRAJECTORIES.name: ("trajectory_id",), SPANS.name: ("trajectory_id", "op_id")}
 """Without these a row of the table is of no use to anybody."""
-INSTEAD: dict[str, Any] = {
-    "start_ns": 0, "time_ns": 0, "validate": False, "sample_is_int": False, "name": "unreadable", "kind": "other",
-    "status": "unreadable", "count": 1,
-}  # fmt: skip
-"""What a column that everybody reads holds in the place of a value that does not fit."""
 _STARTS = {"op_start": "op_end", "trajectory_start": "trajectory_end"}
 
 

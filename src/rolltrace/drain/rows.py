@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from rolltrace._guard import strict
 from rolltrace.drain.checks import Checks, Finding, OpFacts
-from rolltrace.drain.fit import INSTEAD, columns_told, fit_row, is_needed, partial_of
+from rolltrace.drain.fit import columns_told, fit_row, is_needed, partial_of
 from rolltrace.drain.numbers import NumberLists
 from rolltrace.drain.quick import QuickSpans, Template
 from rolltrace.drain.redact import Redactor
@@ -31,6 +31,7 @@ from rolltrace.journal import Losses
 from rolltrace.record import (
     COLUMN_OF,
     FLAGS,
+    INSTEAD,
     LOSSES,
     NOTES,
     SCORES,
@@ -345,6 +346,8 @@ class RowMaker:
     ) -> list[Row]:
         shared = self._where(record)
         shared.update(self._called(record.name, status, None))
+        if record.run:  # when that began, its own trajectories say
+            shared.update(self._redactor.row(TRAJECTORIES, {"run": record.run, "run_ns": None}))
         fields: dict[str, Any] = {
             "start_ns": record.start_ns,
             "end_ns": end_ns,

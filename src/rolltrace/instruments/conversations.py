@@ -83,7 +83,7 @@ class Conversation:
         recorder.write(
             TrajectoryEnd(
                 handle.trace_id, handle.coordinates, self._name, self._start_ns, end_ns, "ok", None, trace_id,
-                parent_id, _NO_TAGS, False,
+                parent_id, _NO_TAGS, False, handle.run,
             ),
             handle.step,
         )  # fmt: skip
@@ -152,12 +152,12 @@ class Conversations:
             start_ns = recorder.tick_ns() + root.wall_offset_ns
             self._first = Conversation(self, root, "agent", start_ns, is_own=self._is_own_root)
             return self._first
-        where = Coordinates() if root is None else _beside(decode_coordinates(root.coordinates))
-        handle = TrajectoryHandle(recorder, where)
+        handle = TrajectoryHandle(recorder, Coordinates() if root is None else decode_coordinates(root.coordinates))
         begun = Conversation(
             self, handle, name if root is None else "branch", recorder.tick_ns() + handle.wall_offset_ns, is_own=True
         )
         if root is not None and first is not None:
+            handle.run = root.run
             begun.parent = (root.trace_id, first.last_op_id)
         return begun
 
@@ -173,11 +173,6 @@ class Conversations:
         conversation.keys.clear()
         if conversation.prompt:
             _take(self._by_prompt, conversation.prompt[-1], conversation)
-
-
-def _beside(where: Coordinates) -> Coordinates:
-    """The coordinates of a branch: it is in the same step, but no rollout of its own."""
-    return Coordinates(step=where.step, validate=where.validate)
 
 
 def _take(table: dict[bytes, list[Conversation]], key: bytes, conversation: Conversation) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from rolltrace._arrow import pa, pq
+from rolltrace._arrow import pa, pc, pq
 from rolltrace.files import read_problem
 from rolltrace.query.database import duckdb
 from rolltrace.store import SCHEMAS, checksum_problem, table_of
@@ -19,7 +19,7 @@ _CORRUPTION = re.compile(r"parquet|corrupt|magic bytes|decompress|zstd|(read|rea
 
 
 class Unreadable(Exception):
-    """Parts of a lake that a question needs cannot be fetched; it is asked again without them."""
+    """Parts that a question needs are damaged or cannot be fetched; it is asked again without them."""
 
 
 class Stored(NamedTuple):
@@ -62,6 +62,15 @@ def count_values(parts: Iterable[Path], column: str) -> int:
         values = pq.read_table(part, columns=[column])[column]
         total += len(values) - values.null_count
     return total
+
+
+def count_damaged(losses: Path) -> int:
+    """How many places of journals were damaged, as a part of losses has it; 0 if it cannot be read."""
+    try:
+        rows = pq.read_table(losses, columns=["reason", "count"], partitioning=None)
+    except (OSError, ValueError, pa.ArrowException):  # whoever asks for losses is told
+        return 0
+    return pc.sum(rows.filter(pc.equal(rows["reason"], "damaged"))["count"]).as_py() or 0
 
 
 def problem_of_listing(file: Path) -> str | None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from rolltrace.errors import ConfigError, NotFoundError, QueryError, StoreError
 from rolltrace.files import check_store, write_problem
 from rolltrace.lake import folder_of
-from rolltrace.pass_rule import NOT_CHOSEN, PassMeaning, write_rule
+from rolltrace.pass_rule import NOT_CHOSEN, PassMeaning, PassRule, write_rule
 from rolltrace.query.arguments import conditions_of, order_of, whole
 from rolltrace.query.columns import TRAJECTORY_COLUMNS, TRAJECTORY_HEADERS
 from rolltrace.query.filters import compile_where
@@ -32,6 +32,7 @@ from rolltrace.query.passes import pass_meanings, resolve_rule, with_rule
 from rolltrace.query.questions import EXPERIMENTS, LIVE, LOSSES, RUNS, STEPS, UNMATCHED_SCORES
 from rolltrace.query.result import IS_INT, Result
 from rolltrace.query.runs import choose_runs
+from rolltrace.query.score_views import IS_ROLLOUT
 from rolltrace.query.sql_store import SqlStore
 from rolltrace.query.views import NEWEST, chosen
 from rolltrace.record import SampleIndex, score_body
@@ -163,8 +164,29 @@ class Store(SqlStore):
             step=step, sample_index=sample_index, rollout_n=rollout_n, validate=validate, experiment=experiment,
             project=project,
         )  # fmt: skip
+        asked = {
+            "project": project, "experiment": experiment, "step": step, "sample_index": sample_index,
+            "rollout_n": rollout_n, "validate": validate, "run": run,
+        }  # fmt: skip
+        return self._list(conditions, values, asked, all_runs, where, order, limit, offset, last, rule)
+
+    def _list(
+        self,
+        conditions: str,
+        values: list[Any],
+        asked: dict[str, Any],
+        all_runs: bool,
+        where: str | None = None,
+        order: str | None = None,
+        limit: int | None = None,
+        offset: int = 0,
+        last: int | None = None,
+        rule: PassRule | None = None,
+    ) -> Result:
+        """The trajectories that meet some conditions; `asked` is what these were made of."""
+        step = asked["step"]
         predicate = compile_where(where)
-        runs = choose_runs("t", run, all_runs, predicate.fields)
+        runs = choose_runs("t", asked["run"], all_runs, predicate.fields)
         limit, last = (None if each is None else whole(name, each) for name, each in (("limit", limit), ("last", last)))
         offset = whole("offset", offset or 0)
         ordered = order_of(
@@ -172,7 +194,7 @@ class Store(SqlStore):
         )
         only = None if step is None else whole("step", step)
         wanted = Wanted(conditions, values, runs, predicate, only, rule)
-        is_plain = where is None and sample_index is None and rollout_n is None
+        is_plain = where is None and asked["sample_index"] is None and asked["rollout_n"] is None
         page = PageBounds(ordered, limit, offset, last)
         if is_plain and order is None and (limit is not None or last is not None):
             answer = self._ask_page(wanted, page)
@@ -185,10 +207,6 @@ class Store(SqlStore):
             before, matching = [], f"(SELECT *, unnest(range(trajectories)) FROM _steps) t WHERE {conditions}"
         every = values + predicate.parameters
         answer = self._with_older_runs(answer, runs, matching, every, with_rule(rule, before), only)
-        asked = {
-            "project": project, "experiment": experiment, "step": step, "sample_index": sample_index,
-            "rollout_n": rollout_n, "validate": validate, "run": run,
-        }  # fmt: skip
         return self._paged(self._explained(answer, "trajectories", asked, predicate), limit, offset)
 
     def _ask_page(self, wanted: Wanted, page: PageBounds) -> Result:
@@ -238,11 +256,14 @@ class Store(SqlStore):
         run: str | None = None,
         all_runs: bool = False,
     ) -> Result:
-        """All rollouts of one sample in one step."""
-        return self.trajectories(
-            step=step, sample_index=sample_index, experiment=experiment, project=project, validate=validate, run=run,
-            all_runs=all_runs, order="rollout_n,start_ns",
-        )  # fmt: skip
+        """All rollouts of one sample in one step, without the branches of sub-agents and compactions."""
+        places: dict[str, Any] = {
+            "step": step, "sample_index": sample_index, "rollout_n": None, "validate": validate,
+            "experiment": experiment, "project": project,
+        }  # fmt: skip
+        conditions, values = conditions_of(**places)
+        rollouts = f"{conditions} AND t.{IS_ROLLOUT}"
+        return self._list(rollouts, values, {**places, "run": run}, all_runs, order="rollout_n,start_ns")
 
     def group_records(
         self,

@@ -38,6 +38,7 @@ from rolltrace.query.damage import (
     Counted,
     Stored,
     Unreadable,
+    count_damaged,
     count_rows,
     is_interrupt,
     is_of_files,
@@ -51,7 +52,8 @@ from rolltrace.query.plain import PlainTable
 from rolltrace.query.snapshot import JournalState, ScopeKey, Snapshot, scope_of
 from rolltrace.query.summary import Folder, Folders, listing_file
 from rolltrace.query.views import Cursor
-from rolltrace.store import SCHEMAS, Partition, check_version, table_of
+from rolltrace.record import LOSSES
+from rolltrace.store import SCHEMAS, Partition, check_version, checksum_problem, is_part_name, step_folder, table_of
 
 if TYPE_CHECKING:
     from rolltrace.query.live import LiveJournals
@@ -96,6 +98,12 @@ class Engine:
         self._footers: dict[Path, str | None] = {}
         """Parts whose footer was checked -> what is wrong with it."""
         self._damaged: dict[Path, str] = {}
+        self._intact: set[Path] = set()
+        """Parts and listings whose checksum was compared."""
+        self._bad_listings: set[Path] = set()
+        """Folders of steps whose listing is damaged, until the next look."""
+        self._lost: dict[Path, int] = {}
+        """Parts of losses -> how many places of journals were damaged."""
         self._unlisted: dict[Path, str] = {}
         """Folders of parts that cannot be listed -> why."""
         self._cursors = Cursors(store, self._most_bytes, threads, self._fetch)
@@ -226,6 +234,9 @@ class Engine:
                 self._mirror.refresh()
             check_version(self._store)
             changed = self._refresh_journals(everything)
+            for path in self._bad_listings:
+                self._known_folders.forget_summary(path)
+            self._bad_listings = set()
             self._unlisted = unlisted = dict[Path, str]()
             folders = self._known_folders.scan(lambda folder, fault: _leave_out(unlisted, folder, fault))
             listed = {path: self._without_damaged(folder) for path, folder in folders.items()}
@@ -277,7 +288,7 @@ class Engine:
                 else:
                     cursor = snapshot.cursors[key] = self._cursors.open(snapshot, key)
                     cursor.make(() if same is None else list(same.created))
-            except duckdb.Error:  # a part went meanwhile: whoever asks sees to that
+            except (duckdb.Error, Unreadable):  # a part went meanwhile, or is damaged: whoever asks sees to that
                 if (failed := snapshot.cursors.pop(key, None)) is not None:
                     failed.connection.close()
         return shared
@@ -301,6 +312,7 @@ class Engine:
             frozenset(self._journals.recording()),
             dict(self._journals.unread),
             dict(self._journals.unreadable),
+            self._journals.damaged(),
         )
         if self._journals.unread and not self._has_started:
             self._has_started = True
@@ -375,21 +387,40 @@ class Engine:
 
     def incomplete(self) -> Incomplete:
         """What the answers so far lack, as far as reading them has shown."""
-        _, _, unread, journals = self._journal_state
-        parts = {**self._unlisted, **self._damaged}
-        if not journals and not parts and not unread:
+        _, _, unread, journals, damaged = self._journal_state
+        parts, lost = {**self._unlisted, **self._damaged}, self._lost_places()
+        if not journals and not parts and not unread and not damaged and not lost:
             return COMPLETE
         missing = [Missing("journal", path, why) for path, why in sorted(journals.items())]
         missing += [Missing("part", path, why) for path, why in sorted(parts.items())]
+        for path, places in sorted({**damaged, **lost}.items()):
+            which = (
+                f"the journal file {path.parent.name}/{path.name}" if path in damaged else "journals that are drained"
+            )
+            what = f"{places} damaged {'place' if places == 1 else 'places'} in {which}"
+            missing.append(Missing("damage", path, f"{what}: the records there are lost"))
         return Incomplete((*missing, *(Missing("backlog", *each) for each in _sizes(unread))))
 
+    def _lost_places(self) -> dict[Path, int]:
+        """Parts of losses that tell of damage in journals, and of how many places. It is of no step."""
+        lost = {}
+        for path, folder in self._snapshot.folders.items():
+            for part in folder.parts if path.name == step_folder(None) else ():
+                if table_of(part) == LOSSES.name:
+                    if part not in self._lost and self._is_here(part):
+                        self._lost[part] = count_damaged(part)
+                    if self._lost.get(part):
+                        lost[part] = self._lost[part]
+        return lost
+
     def _fetch(self, files: Iterable[Path]) -> None:
-        """Of a lake: see to it that these files are here.
+        """See to it that these files are here, if they are in a lake, and that they are as they were written.
 
         Raises:
-            Unreadable: some cannot be; they are left out from now on, or are not in the lake any more.
+            Unreadable: some are not; they are left out from now on, or are not in the lake any more.
         """
         if self._mirror is None:
+            self._compare_checksums(files)
             return
         problems = self._mirror.fetch(files)
         if problems:
@@ -397,12 +428,34 @@ class Engine:
             self._damaged = {**self._damaged, **unreadable}
             raise Unreadable(f"{len(problems)} parts cannot be read")
 
+    def _compare_checksums(self, files: Iterable[Path]) -> None:
+        """Of each file once: DuckDB compares none, and would answer with whatever the bytes are now."""
+        damaged: dict[Path, str] = {}
+        for file in files:
+            if file in self._intact:
+                continue
+            try:
+                problem = checksum_problem(file, required=False)
+            except OSError:  # gone, or not ours to read: who reads it sees to that
+                continue
+            if problem is None:
+                self._intact.add(file)
+            else:
+                damaged[file] = problem
+        if damaged:
+            self._damaged = {**self._damaged, **{file: damaged[file] for file in damaged if is_part_name(file.name)}}
+            self._bad_listings |= {
+                path
+                for path, folder in self._snapshot.folders.items()
+                if folder.summary is not None and listing_file(self._store, folder) in damaged
+            }
+            raise Unreadable(f"{len(damaged)} files are damaged")
+
     def _fetch_for(self, cursor: Cursor, sql: str | None, scope: ScopeKey) -> None:
-        """Of a lake: see to it that the parts which a statement reads are here; all, if it is not given."""
-        if self._mirror is not None:
-            tables = cursor.tables_read(sql)
-            parts = parts_for(self._snapshot.folders, scope_of(scope))
-            self._fetch(part for part in parts if table_of(part) in tables)
+        """See to it that the parts which a statement reads can be read; all, if it is not given."""
+        tables = cursor.tables_read(sql)
+        parts = parts_for(self._snapshot.folders, scope_of(scope))
+        self._fetch(part for part in parts if table_of(part) in tables)
 
     def _without_damaged(self, folder: Folder) -> Folder:
         if self._damaged.keys().isdisjoint(folder.parts):

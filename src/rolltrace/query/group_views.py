@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rolltrace.query.score_views import IS_ROLLOUT
+
 GROUP_KEY = ("project", "experiment", "step", "sample_index", "validate", "run")
 GROUP_COLUMNS = (
     *GROUP_KEY, "size", "scored", "mean", "std", "min", "max", "spread", "best", "worst", "passed", "pass_rate",
@@ -64,7 +66,7 @@ FROM (
         bool_or(superseded) AS superseded,
         any_value(pass_rule) AS pass_rule,
         bool_and(_is_int) AS _is_int
-    FROM _judged WHERE sample_index IS NOT NULL
+    FROM _judged WHERE sample_index IS NOT NULL AND {IS_ROLLOUT}
     GROUP BY {", ".join(GROUP_KEY)}
 )
 """

@@ -1,7 +1,8 @@
 """What a store holds and an answer does not, because it could not be read: journals and parts.
 
 A journal holds what was not drained yet. Somebody else's cannot be opened by us, and one that the drainer set aside is
-read by nobody. A part that is damaged, or not ours to read, is left out and the rest of the store is read.
+read by nobody. A part that is damaged, or not ours to read, is left out and the rest of the store is read. Records that
+were damaged in a journal are lost: the journal says so, and after it was drained the losses of its experiment.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from typing import Literal, NamedTuple
 
 from rolltrace.errors import IncompleteWarning, UnknownNameWarning
 
-Kind = Literal["journal", "part", "backlog"]
-_NAMES: dict[Kind, str] = {"journal": "journal file", "part": "part", "backlog": "journal file"}
+Kind = Literal["journal", "part", "damage", "backlog"]
+_NAMES: dict[Kind, str] = {"journal": "journal file", "part": "part", "damage": "file", "backlog": "journal file"}
 _LONGEST_REASON = 80
 
 
@@ -49,6 +50,9 @@ class Incomplete(NamedTuple):
         if kind == "backlog":
             size = sum(float(each.reason.split()[0]) for each in files)
             return f"{size:.0f} MB of journals wait to be drained and are not in this answer yet: ask again later"
+        if kind == "damage":
+            few, more = files[0].reason, len(files) - 1
+            return f"{few}" if not more else f"{few}; and in {more} more"
         path, reason = files[0].path, files[0].reason.replace(f"{files[0].path}", "it").partition(". ")[0]
         place = f"{path.parent.name}/{path.name}"
         which = f"the {'folder' if path.is_dir() else _NAMES[kind]} {place}"

@@ -29,11 +29,6 @@ _NO_LABELS = frozenset({"reward", "advantage", "fate"})
 
 _OP = "SELECT op_id FROM _spans WHERE trajectory_id = ? AND op_id = ?"
 _TURN = "SELECT op_id FROM _spans WHERE trajectory_id = ? AND kind = 'llm' ORDER BY start_ns, op_id LIMIT 1 OFFSET ?"
-_AT = """
-SELECT trajectory_id FROM _listing WHERE project = ? AND experiment = ? AND step IS NOT DISTINCT FROM ?
-    AND sample_index IS NOT DISTINCT FROM ? AND rollout_n IS NOT DISTINCT FROM ? AND validate = ?
-    AND run IS NOT DISTINCT FROM ? AND _is_meant
-"""
 _GIVEN_BY = "SELECT DISTINCT author FROM labels WHERE trajectory_id = ? AND name = ? ORDER BY author"
 
 
@@ -116,16 +111,13 @@ def _trajectory(
     if isinstance(target, str):
         return addressee(store, store.full_id(target), None, None, None)
     about = addressee(store, target, project, experiment, run)
-    where = about.coordinates
-    sample = None if where.sample_index is None else str(where.sample_index)
-    values = [about.project, about.experiment, where.step, sample, where.rollout_n, where.validate, about.run]
-    rows = store._ask(_AT, values, where.step).rows()
-    if not rows:
+    if not about.trajectory_id:
+        where = about.coordinates
         raise NotFoundError(
             f"there is no trajectory with step {where.step}, sample {where.sample_index}, rollout {where.rollout_n} "
             f"in {about.project} / {about.experiment}"
         )
-    return about._replace(trajectory_id=bytes.fromhex(rows[0]["trajectory_id"]))
+    return about
 
 
 def _op(store: SqlStore, about: Addressee, turn: int | None, op_id: int | None) -> int | None:

@@ -122,6 +122,10 @@ class LiveJournals:
         self.unreadable.update(hidden_journals(self._store))
         return changed
 
+    def damaged(self) -> dict[Path, int]:
+        """Journal files in which something is damaged, and in how many places."""
+        return {path: segment.damaged for path, segment in self._segments.items() if segment.damaged}
+
     def recording(self) -> set[tuple[str, str]]:
         """Project and experiment of each process that writes into the store."""
         live = [segment for segment in self._segments.values() if segment.state == "live"]
@@ -207,7 +211,8 @@ class _Segment:
         self.past = Past()
         self.project = self.experiment = "unknown"
         self._losses: dict[str, dict[str, int]] = {}
-        self._damaged = 0
+        self.damaged = 0
+        """Places of it that cannot be read."""
         self._offset = HEADER_BYTES
         self._look: object = None
         self.unread_bytes = 0
@@ -237,7 +242,7 @@ class _Segment:
             work.take(1 + item.size_bytes // _BYTES_PER_WORK)
             shaped_item = take(item, self.maker, self.opened, self.path.stem, _is_blob)
             if shaped_item is None:
-                self._damaged += 1
+                self.damaged += 1
             else:
                 rows += shaped_item.shaped.rows
                 if shaped_item.ended is not None:
@@ -272,7 +277,7 @@ class _Segment:
 
     def losses(self) -> list[Row]:
         """The losses counted in its header, and what of it is damaged."""
-        return self.maker.losses(self._losses, self._damaged)
+        return self.maker.losses(self._losses, self.damaged)
 
 
 def _is_blob(blob: Blob) -> bool:

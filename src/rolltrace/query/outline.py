@@ -15,6 +15,7 @@ from rolltrace.query.paging import cell_of
 from rolltrace.query.questions import LOST
 from rolltrace.query.reading import summaries
 from rolltrace.query.scope import Row
+from rolltrace.query.score_views import IS_ROLLOUT
 from rolltrace.query.sequence import PackedCall, TokenSequence, policy_calls, sequence_of
 from rolltrace.query.trajectory import parents_of
 from rolltrace.query.values import as_object, as_value
@@ -48,12 +49,13 @@ FROM _spans WHERE trajectory_id = ? AND op_id IN (SELECT unnest(?::BIGINT[])) OR
 """
 _FINDINGS = "SELECT flag, op_id, detail FROM flags WHERE trajectory_id = ? ORDER BY time_ns"
 _NOTES = "SELECT event, op_id, time_ns, body FROM notes WHERE trajectory_id = ? ORDER BY time_ns"
-_OVER_STEPS = """
+_OVER_STEPS = f"""
 SELECT step, run, count(*) AS size, avg(reward) FILTER (isfinite(reward)) AS mean,
     first(trajectory_id ORDER BY reward DESC, rollout_n, start_ns) FILTER (isfinite(reward)) AS best,
     first(trajectory_id ORDER BY rollout_n IS NOT DISTINCT FROM ? DESC, rollout_n, start_ns) AS same_rollout
 FROM _listing t
 WHERE project = ? AND experiment = ? AND validate = ? AND sample_index = ? AND (NOT superseded OR run = ?)
+    AND {IS_ROLLOUT}
 GROUP BY step, run
 QUALIFY row_number() OVER (PARTITION BY step ORDER BY run IS NOT DISTINCT FROM ? DESC) = 1
 ORDER BY step
@@ -71,7 +73,7 @@ _SAME_GROUP = (
     "project = ? AND experiment = ? AND step IS NOT DISTINCT FROM ? AND validate = ? AND sample_index = ? "
     "AND run IS NOT DISTINCT FROM ?"
 )
-_SIBLINGS = f"SELECT * FROM _listing t WHERE {_SAME_GROUP} ORDER BY rollout_n NULLS LAST, start_ns"
+_SIBLINGS = f"SELECT * FROM _listing t WHERE {_SAME_GROUP} AND {IS_ROLLOUT} ORDER BY rollout_n NULLS LAST, start_ns"
 _SAME_SAMPLE = _ELSEWHERE.replace("project = ? AND experiment <> ? AND ", "")
 _RANGE = """
 SELECT min(finite_min) AS least, max(finite_max) AS most FROM _steps

@@ -19,6 +19,7 @@ from rolltrace.query.group_views import GROUP_COLUMNS, GROUP_KEY
 from rolltrace.query.result import IS_INT
 from rolltrace.query.runs import NO_OLDER_RUNS, OlderRuns
 from rolltrace.query.scope import Row, Scope
+from rolltrace.query.score_views import IS_ROLLOUT
 from rolltrace.query.step_rows import TRUNCATED
 
 if TYPE_CHECKING:
@@ -151,7 +152,8 @@ def _add_cells(store: Store, scope: Scope, groups: list[Row]) -> None:
     cells: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
     for row in every.ask(
         store,
-        f"SELECT {columns} FROM {{rows}} AND t.sample_index IN ({marks}) ORDER BY rollout_n NULLS LAST, start_ns",
+        f"SELECT {columns} FROM {{rows}} AND t.sample_index IN ({marks}) AND t.{IS_ROLLOUT} "
+        "ORDER BY rollout_n NULLS LAST, start_ns",
         *samples,
     ):
         cells[tuple(row[name] for name in GROUP_KEY)].append(cell_of(row))

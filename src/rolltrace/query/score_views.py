@@ -78,31 +78,51 @@ def with_late(listing: str, late: str) -> str:
     )
 
 
-_LAST_TRY = "ORDER BY parent_trajectory_id IS NOT NULL, start_ns DESC, trajectory_id"
-IS_MEANT = f"row_number() OVER (PARTITION BY {', '.join(_COORDINATES)}, run {_LAST_TRY}) = 1"
-"""Whether a trajectory is the one that a score without id means, by run and coordinates: of a rollout that was tried
-again, the last try; and not one that was begun inside another, whose coordinates it may have taken over."""
-IS_NEWEST = f"row_number() OVER (PARTITION BY {', '.join(_COORDINATES)} {_LAST_TRY}) = 1"
-"""The same, whatever its run."""
+ALWAYS_NS = 2**63 - 1
+"""The end of what a trajectory's scores may be given in, if no later one has its coordinates."""
+
+
+def _scored_until(*partition: str) -> str:
+    """SQL: when the next trajectory with the same coordinates began; null for one that no score by coordinates means.
+
+    A score without id means the newest trajectory that had begun when it was given. One that was begun inside another
+    may have taken over its coordinates, and is meant only if there is no other.
+    """
+    keys = ", ".join((*_COORDINATES, *partition))
+    is_outer = "parent_trajectory_id IS NULL"
+    return (
+        f"CASE WHEN {is_outer} OR NOT max({is_outer}) OVER (PARTITION BY {keys}) THEN coalesce(min(start_ns) OVER ("
+        f"PARTITION BY {keys}, {is_outer} ORDER BY start_ns, trajectory_id DESC "
+        f"ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING), {ALWAYS_NS}) END"
+    )
+
+
+SCORED_UNTIL = {"_run_until_ns": _scored_until("run"), "_until_ns": _scored_until()}
+"""Columns of the listing: among the trajectories of the same run, and among those of all runs."""
+IS_ROLLOUT = "_run_until_ns IS NOT NULL"
+"""Not a branch: one that was begun inside another with the same coordinates is a part of that rollout."""
 
 
 def with_id(scores: str, listing: str) -> str:
     """The scores, those without id with that of the trajectory they mean, a row of this listing.
 
     It is one of the score's own run. A run that has no trajectory in the step was started apart from the rollouts: what
-    it scores is the newest one at the coordinates.
+    it scores may be of any run. It never is one that began after the score was given.
     """
     # An equality even for "has no id": by anything else, DuckDB would compare all with all.
     same = " AND ".join(f"s.{name} IS NOT DISTINCT FROM meant.{name}" for name in _COORDINATES)
     here = " AND ".join(f"s.{name} IS NOT DISTINCT FROM here.{name}" for name in STEP_KEY)
+    columns = ", ".join((*_COORDINATES, "trajectory_id", "start_ns", "true AS by_coordinates"))
     return (
         "SELECT s.* EXCLUDE (_run_key) REPLACE (coalesce(s.trajectory_id, meant.trajectory_id) AS trajectory_id) FROM ("
         f"SELECT s.*, here.run_key AS _run_key FROM {scores} s LEFT JOIN ("
         f"SELECT DISTINCT {', '.join(STEP_KEY)}, coalesce(run, '') AS run_key FROM {listing}) here "
         f"ON {here} AND coalesce(s.run, '') = here.run_key) s "
-        f"LEFT JOIN (SELECT *, coalesce(run, '') AS run_key FROM {listing} WHERE _is_meant "
-        f"UNION ALL SELECT *, NULL AS run_key FROM {listing} WHERE _is_newest) meant "
-        f"ON (s.trajectory_id IS NULL) = meant._is_meant AND {same} AND s._run_key IS NOT DISTINCT FROM meant.run_key"
+        f"LEFT JOIN (SELECT {columns}, _run_until_ns AS until_ns, coalesce(run, '') AS run_key FROM {listing} "
+        f"UNION ALL SELECT {columns}, _until_ns AS until_ns, NULL AS run_key FROM {listing}) meant "
+        f"ON (s.trajectory_id IS NULL) = meant.by_coordinates AND {same} "
+        "AND s._run_key IS NOT DISTINCT FROM meant.run_key "
+        "AND s.time_ns >= meant.start_ns AND s.time_ns < meant.until_ns"
     )
 
 

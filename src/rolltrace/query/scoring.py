@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rolltrace.drain import Addressee
 from rolltrace.errors import QueryError
 from rolltrace.query.result import Result
+from rolltrace.query.score_views import ALWAYS_NS
 from rolltrace.record import Coordinates, target_of
 
 if TYPE_CHECKING:
@@ -45,14 +46,14 @@ def _addressee_of(ask: Ask, target: Any, project: str | None, experiment: str | 
     trajectory_id, where = target_of(target)
     homes = _homes(ask, where, project, experiment) or _homes(ask, None, project, experiment)
     if project is not None and experiment is not None:
-        newest = homes[0].run if homes else None
-        return Addressee(project, experiment, trajectory_id, where, run or newest)
-    if len(homes) != 1:
+        homes = homes or [_Home(project, experiment, None)]
+    elif len(homes) != 1:
         several = f"it may mean {', '.join(' / '.join(each[:2]) for each in homes)}" if homes else "there is none"
         raise QueryError(
             f"specify which experiment {target!r:.100} belongs to, with project=... and experiment=...: {several}"
         )
-    return Addressee(homes[0].project, homes[0].experiment, trajectory_id, where, run or homes[0].run)
+    home = homes[0] if run is None else homes[0]._replace(run=run)
+    return Addressee(home.project, home.experiment, trajectory_id or _newest_at(ask, home, where), where, home.run)
 
 
 class _Home(NamedTuple):
@@ -73,6 +74,20 @@ def _homes(ask: Ask, where: Coordinates | None, project: str | None, experiment:
         [*wanted.values(), *names.values()],
     )
     return [_Home(row["project"], row["experiment"], row["run"] or None) for row in rows]
+
+
+_AT = f"""
+SELECT trajectory_id FROM _rows WHERE project = ? AND experiment = ? AND run IS NOT DISTINCT FROM ?
+    AND step IS NOT DISTINCT FROM ? AND sample_index IS NOT DISTINCT FROM ? AND rollout_n IS NOT DISTINCT FROM ?
+    AND validate = ? AND _run_until_ns = {ALWAYS_NS}
+"""
+
+
+def _newest_at(ask: Ask, home: _Home, where: Coordinates) -> bytes:
+    """The id of the newest trajectory at these coordinates; empty if there is none."""
+    sample = None if where.sample_index is None else str(where.sample_index)
+    rows = ask(_AT, [*home, *where._replace(sample_index=sample)]).rows()
+    return bytes.fromhex(rows[0]["trajectory_id"]) if rows else b""
 
 
 def newest_score_ns(ask: Ask, about: Addressee, name: str) -> int:

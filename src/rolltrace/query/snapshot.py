@@ -37,6 +37,8 @@ class JournalState(NamedTuple):
     """Files that were not read to their end -> how many bytes are left."""
     unreadable: Mapping[Path, str] = {}
     """Files that cannot be read -> why."""
+    damaged: Mapping[Path, int] = {}
+    """Files in which records are damaged -> how many places of them."""
 
 
 class Snapshot:

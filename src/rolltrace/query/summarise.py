@@ -90,7 +90,11 @@ class _Maker(Engine):
             if steps(path) and not has_replaced(folder) and is_drained(folder, undrained)
         ]
         missing = [folder for folder in settled if folder.summary is None]
-        late = self._cursors.late_scores(self._snapshot)
+        try:
+            late = self._cursors.late_scores(self._snapshot)
+        except Unreadable:
+            self.refresh(now=True)
+            late = self._cursors.late_scores(self._snapshot)
         behind = self._cursors.touched([folder for folder in settled if folder.summary is not None], late, None)
         return [*missing, *(self._snapshot.folders[path] for path in behind)]
 
@@ -108,7 +112,9 @@ class _Maker(Engine):
     def _make(self, folders: list[Folder]) -> None:
         try:
             self._fetch(part for folder in folders for part in folder.parts)
-        except Unreadable:  # of a lake: these steps get none
+        except Unreadable:  # these steps get none
+            for folder in folders if len(folders) > 1 else ():
+                self.make([folder])
             return
         listed = self._cursors.list_parts([part for folder in folders for part in folder.parts], {})
         rows = arrow_answer(self._cursors.connected(), f"{rows_of([listed.rows])} ORDER BY project, experiment, step")

@@ -27,6 +27,7 @@ from rolltrace.files import check_inside, file_mode, is_inside, make_folder, rea
 from rolltrace.query.step_rows import is_sound
 from rolltrace.store import (
     OnUnreadable,
+    add_checksum,
     data_folder,
     is_part_name,
     leave_out,
@@ -39,7 +40,7 @@ from rolltrace.store import (
     visible_parts,
 )
 
-VERSION = 6
+VERSION = 7
 """To be raised when the listing or `Summary` changes: older summaries are then not looked at."""
 _NAME = re.compile(r"(step=(?:none|-?\d+))--([0-9a-f]{32})\.(parquet|summary)")
 _DIGEST_BYTES = 16
@@ -120,8 +121,9 @@ class Folders:
 
     def forget_summary(self, path: Path) -> None:
         """Its listing cannot be read: do without."""
-        self._unusable.add((path, self._folders[path].fingerprint))
-        self._folders.pop(path)
+        folder = self._folders.pop(path, None)
+        if folder is not None:
+            self._unusable.add((path, folder.fingerprint))
 
 
 def fingerprint_of(folder: Path, on_unreadable: OnUnreadable = leave_out) -> str:
@@ -158,6 +160,7 @@ def write_listing(store: Path, folder: Folder, rows: object) -> None:
     make_folder(file.parent)
     with replacing(file, mode=file_mode(file.parent)) as hidden:
         pq.write_table(rows, hidden, compression="zstd", compression_level=3, write_page_checksum=True)
+        add_checksum(hidden)
 
 
 def stale_files(store: Path, folders: Mapping[Path, Folder]) -> Iterator[Path]:

@@ -30,9 +30,8 @@ from rolltrace.query.listing import PLACE
 from rolltrace.query.passes import pass_views
 from rolltrace.query.runs import SAME_STEP, newest_runs
 from rolltrace.query.score_views import (
-    IS_MEANT,
-    IS_NEWEST,
     SCORE_VIEWS,
+    SCORED_UNTIL,
     SHOWN_SCORES,
     marked,
     newest_shown,
@@ -44,6 +43,7 @@ from rolltrace.query.step_rows import step_rows
 from rolltrace.query.transition_views import TRANSITION_VIEWS
 from rolltrace.record import (
     FLAGS,
+    INSTEAD,
     LOSSES,
     SCORES,
     SPANS,
@@ -77,7 +77,7 @@ WITH own AS (
     FROM _active_spans s ANTI JOIN _active_trajectories USING (trajectory_id)
     QUALIFY row_number() OVER (PARTITION BY trajectory_id ORDER BY parent_id IS NOT NULL, start_ns) = 1
 ), every AS (
-    SELECT *, {IS_MEANT} AS _is_meant, {IS_NEWEST} AS _is_newest FROM (
+    SELECT *, {", ".join(f"{sql} AS {name}" for name, sql in SCORED_UNTIL.items())} FROM (
         SELECT * EXCLUDE (traceback, parent_op_id, is_group) FROM own
         UNION ALL BY NAME
         SELECT * FROM loose
@@ -97,7 +97,7 @@ WITH own AS (
 SELECT
     {", ".join(f"{column.sql} AS {column.name}" for column in COLUMNS)},
     sample_is_int AS _is_int,
-    _is_meant, _is_newest,
+    {", ".join(SCORED_UNTIL)},
     {", ".join(f"_{name}_at" for name in SHOWN_SCORES)}
 FROM every
 JOIN newest ON {SAME_STEP}
@@ -370,7 +370,18 @@ def _select(table: Table, parts: Sequence[Path], dropped: bool) -> str:
         return live + leave_out
     # The live rows have every column, so one that no part has yet is there too, as null.
     stored = f"SELECT * FROM read_parquet([{_quoted(parts)}], union_by_name=true, hive_partitioning=false)"
+    if table in (TRAJECTORIES, SPANS):
+        columns = ", ".join(_never_null(column.name) for column in table.columns)
     return f"SELECT {columns} FROM ({live} UNION ALL BY NAME {stored}){leave_out}"
+
+
+def _never_null(name: str) -> str:
+    """A column that everybody reads has a value, in a part that was not written by a drainer too."""
+    if name not in INSTEAD:
+        return f'"{name}"'
+    value = INSTEAD[name]
+    literal = f"'{value}'" if isinstance(value, str) else str(value).lower()
+    return f'coalesce("{name}", {literal}) AS "{name}"'
 
 
 class Cursor(NamedTuple):

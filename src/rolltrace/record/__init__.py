@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from rolltrace.record.tables import (
         FLAGS,
         FORMAT,
+        INSTEAD,
         LITERAL,
         LOSSES,
         NOTES,
@@ -92,7 +93,7 @@ _LATER, __getattr__ = load_later(
         "score": "score_body target_of",
         "snapshot": "Snapshotter",
         "streams": "length_of put_together",
-        "tables": "ColumnType FLAGS FORMAT LITERAL LOSSES NOTES POINTER SCORES SPANS TABLES TEXTS TIMES "
+        "tables": "ColumnType FLAGS FORMAT INSTEAD LITERAL LOSSES NOTES POINTER SCORES SPANS TABLES TEXTS TIMES "
         "TRAJECTORIES TRANSITIONS Table WHERE sample_columns",
         "tokens": "COLUMN_OF OWN_PROCESS TOKEN_NAMES TOKEN_SCALARS TOKEN_WRAPPERS flat_list names_in places sides "
         "spelt_out token_ids",
@@ -108,6 +109,7 @@ __all__ = [
     "COLUMN_OF",
     "FLAGS",
     "FORMAT",
+    "INSTEAD",
     "LITERAL",
     "LOSSES",
     "MODEL_KINDS",

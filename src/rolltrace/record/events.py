@@ -49,6 +49,8 @@ class TrajectoryStart(_Record, tag="trajectory_start", frozen=True):
     tags: Raw
     is_group: bool = False
     """What belongs to all rollouts of a sample, and is none itself."""
+    run: str = ""
+    """The run it belongs to, if that is not its writer's: a proxy's branch is of the run that began its rollout."""
 
 
 class TrajectoryEnd(_Record, tag="trajectory_end", frozen=True):
@@ -62,6 +64,7 @@ class TrajectoryEnd(_Record, tag="trajectory_end", frozen=True):
     tags: Raw
     """The tags as they are at the end, those of `tag(...)` included."""
     is_group: bool = False
+    run: str = ""
 
 
 class OpStart(_Record, tag="op_start", frozen=True):

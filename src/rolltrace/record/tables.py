@@ -202,3 +202,9 @@ LOSSES = Table(
 )
 
 TABLES = (TRAJECTORIES, SPANS, TRANSITIONS, SCORES, NOTES, LOSSES, FLAGS, TEXTS)
+
+INSTEAD: dict[str, str | int | bool] = {
+    "start_ns": 0, "time_ns": 0, "validate": False, "sample_is_int": False, "name": "unreadable", "kind": "other",
+    "status": "unreadable", "count": 1,
+}  # fmt: skip
+"""What a column that everybody reads holds in the place of a value that is missing or does not fit."""

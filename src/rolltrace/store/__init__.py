@@ -27,6 +27,7 @@ from rolltrace.store.links import links_of, save_links
 from rolltrace.store.merge import GRACE_SEC, Superseded, remove_leftovers, remove_replaced, replace_parts
 from rolltrace.store.owners import busy_hosts, is_abandoned, other_hosts, remove_abandoned, unfinished_files
 from rolltrace.store.parts import (
+    add_checksum,
     checksum_of,
     checksum_problem,
     hidden_parts,
@@ -70,6 +71,7 @@ __all__ = [
     "Removed",
     "Route",
     "Superseded",
+    "add_checksum",
     "arrow_column",
     "blob_path",
     "busy_hosts",

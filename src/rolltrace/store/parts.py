@@ -137,7 +137,7 @@ def write_table(
         ) as writer:
             for group in _row_groups(rows.replace_schema_metadata(metadata), bulky):
                 writer.write_table(group, row_group_size=_ROWS_PER_GROUP)
-        _add_checksum(hidden)
+        add_checksum(hidden)
     return path
 
 
@@ -307,21 +307,24 @@ def undrained_sources(store: Path) -> frozenset[str]:
     return frozenset(path.name.partition(".seg")[0] for path in files)
 
 
-def _add_checksum(part: Path) -> None:
-    """Put the checksum into a part that was just written."""
+def add_checksum(part: Path) -> None:
+    """Put the checksum into a part, or another Parquet file of ours, that was just written."""
     data = part.read_bytes()
     footer = _footer(data)
     part.write_bytes(data[:footer] + _CHECKSUM_MARK + xxhash.xxh3_128_digest(data) + data[footer:])
 
 
-def checksum_problem(part: Path) -> str | None:
-    """What is wrong with the bytes of a part; None if they are those that were written."""
+def checksum_problem(part: Path, *, required: bool = True) -> str | None:
+    """What is wrong with the bytes of a part; None if they are those that were written.
+
+    Parts of other tools and of very old versions have no checksum: without `required`, nothing is wrong with that.
+    """
     # Mapped, since the size of a file says nothing about what it takes on the disk.
     with open_private(part) as file, _mapped(file) as data:
         footer = _footer(data)
         stored = data[max(0, footer - _CHECKSUM_BYTES) : footer] if footer > 0 else b""
         if not stored.startswith(_CHECKSUM_MARK):
-            return "its checksum is not where it should be: the file is cut or damaged at its end"
+            return "its checksum is not where it should be: the file is cut or damaged at its end" if required else None
         with memoryview(data) as view:
             checksum = xxhash.xxh3_128(view[: footer - _CHECKSUM_BYTES])
             checksum.update(view[footer:])

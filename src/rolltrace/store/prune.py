@@ -127,7 +127,7 @@ def prunable(
     for part in _parts(store, steps):
         names = pq.read_table(part, columns=["trajectory_id"], partitioning=None)["trajectory_id"]
         if pc.any(pc.is_in(names, value_set=ids)).as_py():
-            rows = pq.read_table(part, partitioning=None)
+            rows = _read(part)
             stripped = _strip(rows, DETAIL[table_of(part)], ids, whole=whole)
             if stripped.ids:
                 by_step.setdefault(_partition(rows), set()).update(stripped.ids)
@@ -189,10 +189,15 @@ def prune_as_noted(store: Path, folder: Path) -> None:
         table, old = DETAIL[table_of(part)], part
         for whole, chosen in ids.items():
             if chosen:
-                rows = pq.read_table(old, partitioning=None)
+                rows = _read(old)
                 stripped = _strip(rows, table, pa.array(sorted(chosen), type=pa.string()), whole=whole)
                 if stripped.changed:
                     old = replace_parts(store, _partition(rows), table, [old], stripped.rows)
+
+
+def _read(part: Path) -> pa.Table:
+    """The rows of a part that will be written anew: damage must not get a checksum of its own."""
+    return pq.read_table(part, partitioning=None, page_checksum_verification=True)
 
 
 def _is_whole(body: str | None) -> bool:
@@ -235,7 +240,7 @@ def _carry_out(store: Path, number: int, plan: _Plan, progress: Progress) -> Pru
         for done, part in enumerate(parts):
             progress(done, len(parts))
             try:
-                table = pq.read_table(part, partitioning=None)
+                table = _read(part)
                 stripped = _strip(table, DETAIL[table_of(part)], ids[part.parent], whole=plan.whole)
                 if stripped.changed:
                     before, kind = part.stat().st_size, DETAIL[table_of(part)]

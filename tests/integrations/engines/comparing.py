@@ -92,6 +92,10 @@ def record_what_is_rare(store: Path) -> None:
         rolltrace.score((2, 7, 1), "advantage", -1.5)
         rolltrace.score("f" * 32, "reward", 1.0)  # of a trajectory that nobody traced
         rolltrace.shutdown()
+        rolltrace.init("p / 数学", "e", "rolltrace", store=store, drain="off", run="judge")  # it outlives a restart
+        rolltrace.score((2, 7, 2), "advantage", 2.5 if run == "first" else 3.5)
+        rolltrace.score((3, 7, 0), "reward", 4.5)  # the first time, before there is any
+        rolltrace.shutdown()
     opened = open_store(store)
     opened.label(ids[2, 0], "good", author="ann")
     opened.label(ids[2, 1], "bad", author="bob")

@@ -1460,6 +1460,15 @@ export interface components {
             op_age_s: number | null;
             /** @description What 95 of 100 such ops of this experiment take at most; None with fewer than 5. */
             op_p95_s: number | null;
+            /** @description How long it has been between ops; None while it is in one. */
+            idle_s: number | null;
+            /** @description How long 95 of 100 times between ops of this experiment are at most; None with fewer than 5. */
+            idle_p95_s: number | null;
+            /**
+             * @description Slow is longer than usual, hung ten times as long and more than five seconds.
+             * @enum {unknown}
+             */
+            pace: "fine" | "hung" | "slow" | "unknown";
             turns: number;
             tool_calls: number;
             /** @description Response tokens so far. */

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { LiveRow } from "../api/types.gen";
-import { merged, paceOf } from "./live";
+import { merged, waitOf } from "./live";
 
 const row = (trajectory_id: string, start_ns: number): LiveRow => ({ trajectory_id, start_ns }) as unknown as LiveRow;
 
@@ -13,10 +13,10 @@ test("a row that ended stays in its place for a moment", () => {
   expect(merged(second, [row("c", 3)], 4000).find((each) => each.row.trajectory_id === "b")).toBe(undefined);
 });
 
-test("hung and slow are told apart by what is usual", () => {
-  expect(paceOf({ op_age_s: 1, op_p95_s: 2 })).toBe("fine");
-  expect(paceOf({ op_age_s: 3, op_p95_s: 2 })).toBe("slow");
-  expect(paceOf({ op_age_s: 30, op_p95_s: 2 })).toBe("hung");
-  expect(paceOf({ op_age_s: 1, op_p95_s: 0.01 })).toBe("slow");
-  expect(paceOf({ op_age_s: 30, op_p95_s: null })).toBe("unknown");
+test("the more unusual of the time in an op and between ops is shown", () => {
+  const usual = { op_p95_s: 2, idle_p95_s: 4 };
+  expect(waitOf({ ...usual, op_age_s: 1, idle_s: null })).toEqual({ seconds: 1, usual: 2 });
+  expect(waitOf({ ...usual, op_age_s: 1, idle_s: 40 })).toEqual({ seconds: 40, usual: 4 });
+  expect(waitOf({ ...usual, op_age_s: 100, idle_s: 40 })).toEqual({ seconds: 100, usual: 2 });
+  expect(waitOf({ op_age_s: null, op_p95_s: null, idle_s: 3, idle_p95_s: null })).toEqual({ seconds: 3, usual: null });
 });

@@ -23,14 +23,12 @@ export function merged(before: readonly ShownRow[], rows: readonly LiveRow[], no
   );
 }
 
-export type Pace = "fine" | "slow" | "hung" | "unknown";
+type Waiting = Pick<LiveRow, "op_age_s" | "op_p95_s" | "idle_s" | "idle_p95_s">;
 
-const HUNG_TIMES = 10;
-const HUNG_AT_LEAST_S = 5;
-
-/** Slow is longer than 95 of 100 such ops; hung is ten times that, and more than a moment. */
-export function paceOf(row: Pick<LiveRow, "op_age_s" | "op_p95_s">): Pace {
-  if (row.op_age_s === null || row.op_p95_s === null) return "unknown";
-  if (row.op_age_s <= row.op_p95_s) return "fine";
-  return row.op_age_s > Math.max(HUNG_AT_LEAST_S, HUNG_TIMES * row.op_p95_s) ? "hung" : "slow";
+/** How long it has been in its op or between two, whichever is more unusual, and what is usual at most. */
+export function waitOf(row: Waiting): { seconds: number | null; usual: number | null } {
+  const inOp = { seconds: row.op_age_s, usual: row.op_p95_s };
+  const between = { seconds: row.idle_s, usual: row.idle_p95_s };
+  const excess = (wait: typeof inOp) => (wait.seconds !== null && wait.usual ? wait.seconds / wait.usual : 0);
+  return row.op_age_s === null || excess(between) > excess(inOp) ? between : inOp;
 }

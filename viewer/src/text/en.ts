@@ -45,7 +45,8 @@ export const en = {
     unreachable: "The server does not answer. What you see is from before; it goes on as soon as the server is back.",
     restart: "Start it again with",
     lost: (n: number) => `${plural(n, "record was", "records were")} lost. rolltrace doctor says why.`,
-    damaged: (n: number) => `${plural(n, "file", "files")} of the store cannot be read; everything else is shown.`,
+    damaged: (n: number) =>
+      `${plural(n, "file", "files")} of the store cannot be read, or not whole; everything else is shown.`,
     older: (trajectories: number, runs: number) =>
       `${plural(trajectories, "trajectory", "trajectories")} of ${plural(runs, "older run", "older runs")} of these steps ${
         trajectories === 1 ? "is" : "are"
@@ -519,8 +520,8 @@ export const en = {
     finished: "finished",
     running: "running",
     states: { fine: "fine", slow: "slow", hung: "hung?", unknown: "" },
-    hungTip: "More than ten times what such ops usually take at most",
-    slowTip: "Longer than 95 of 100 such ops",
+    hungTip: "More than ten times as long as such an op, or the time between ops, usually takes at most",
+    slowTip: "Longer than 95 of 100 such ops, or times between ops",
     window: (s: string) => `over the last ${s}`,
     betweenOps: "between ops",
   },

@@ -343,18 +343,34 @@ WITH own AS (
     _0.error AS error,
     _0.parent_trajectory_id AS parent_trajectory_id,
     _0.tags AS tags,
-    ROW_NUMBER() OVER (
-      PARTITION BY _0.project, _0.experiment, _0.step, _0.sample_index, _0.rollout_n, _0.validate, _0.run
-      ORDER BY NOT (
-        _0.parent_trajectory_id IS NULL
-      ), _0.start_ns DESC, _0.trajectory_id
-    ) = 1 AS _is_meant,
-    ROW_NUMBER() OVER (
-      PARTITION BY _0.project, _0.experiment, _0.step, _0.sample_index, _0.rollout_n, _0.validate
-      ORDER BY NOT (
-        _0.parent_trajectory_id IS NULL
-      ), _0.start_ns DESC, _0.trajectory_id
-    ) = 1 AS _is_newest
+    CASE
+      WHEN _0.parent_trajectory_id IS NULL
+      OR NOT MAX(_0.parent_trajectory_id IS NULL) OVER (
+        PARTITION BY _0.project, _0.experiment, _0.step, _0.sample_index, _0.rollout_n, _0.validate, _0.run
+      )
+      THEN COALESCE(
+        MIN(_0.start_ns) OVER (
+          PARTITION BY _0.project, _0.experiment, _0.step, _0.sample_index, _0.rollout_n, _0.validate, _0.run, _0.parent_trajectory_id IS NULL
+          ORDER BY _0.start_ns, _0.trajectory_id DESC
+          ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING
+        ),
+        9223372036854775807
+      )
+    END AS _run_until_ns,
+    CASE
+      WHEN _0.parent_trajectory_id IS NULL
+      OR NOT MAX(_0.parent_trajectory_id IS NULL) OVER (
+        PARTITION BY _0.project, _0.experiment, _0.step, _0.sample_index, _0.rollout_n, _0.validate
+      )
+      THEN COALESCE(
+        MIN(_0.start_ns) OVER (
+          PARTITION BY _0.project, _0.experiment, _0.step, _0.sample_index, _0.rollout_n, _0.validate, _0.parent_trajectory_id IS NULL
+          ORDER BY _0.start_ns, _0.trajectory_id DESC
+          ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING
+        ),
+        9223372036854775807
+      )
+    END AS _until_ns
   FROM (
     SELECT
       own.trajectory_id AS trajectory_id,
@@ -517,8 +533,8 @@ SELECT
   ) AS superseded,
   _5.trained_step AS trained_step,
   every.sample_is_int AS _is_int,
-  every._is_meant AS _is_meant,
-  every._is_newest AS _is_newest
+  every._run_until_ns AS _run_until_ns,
+  every._until_ns AS _until_ns
 FROM every AS every
 JOIN newest AS newest
   ON every.project IS NOT DISTINCT FROM newest.project
@@ -691,60 +707,36 @@ LEFT JOIN (
       ) AS s
       LEFT JOIN (
         SELECT
-          every.trajectory_id AS trajectory_id,
           every.project AS project,
           every.experiment AS experiment,
           every.step AS step,
           every.sample_index AS sample_index,
-          every.sample_is_int AS sample_is_int,
           every.rollout_n AS rollout_n,
           every.validate AS validate,
-          every.worker AS worker,
-          every.run AS run,
-          every.run_ns AS run_ns,
-          every.name AS name,
+          every.trajectory_id AS trajectory_id,
           every.start_ns AS start_ns,
-          every.end_ns AS end_ns,
-          every.status AS status,
-          every.error AS error,
-          every.parent_trajectory_id AS parent_trajectory_id,
-          every.tags AS tags,
-          every._is_meant AS _is_meant,
-          every._is_newest AS _is_newest,
+          TRUE AS by_coordinates,
+          every._run_until_ns AS until_ns,
           COALESCE(every.run, '') AS run_key
         FROM every AS every
-        WHERE
-          every._is_meant
         UNION ALL
         SELECT
-          every.trajectory_id AS trajectory_id,
           every.project AS project,
           every.experiment AS experiment,
           every.step AS step,
           every.sample_index AS sample_index,
-          every.sample_is_int AS sample_is_int,
           every.rollout_n AS rollout_n,
           every.validate AS validate,
-          every.worker AS worker,
-          every.run AS run,
-          every.run_ns AS run_ns,
-          every.name AS name,
+          every.trajectory_id AS trajectory_id,
           every.start_ns AS start_ns,
-          every.end_ns AS end_ns,
-          every.status AS status,
-          every.error AS error,
-          every.parent_trajectory_id AS parent_trajectory_id,
-          every.tags AS tags,
-          every._is_meant AS _is_meant,
-          every._is_newest AS _is_newest,
+          TRUE AS by_coordinates,
+          every._until_ns AS until_ns,
           NULL AS run_key
         FROM every AS every
-        WHERE
-          every._is_newest
       ) AS meant
         ON (
           s.trajectory_id IS NULL
-        ) = meant._is_meant
+        ) = meant.by_coordinates
         AND s.project IS NOT DISTINCT FROM meant.project
         AND s.experiment IS NOT DISTINCT FROM meant.experiment
         AND s.step IS NOT DISTINCT FROM meant.step
@@ -752,6 +744,8 @@ LEFT JOIN (
         AND s.rollout_n IS NOT DISTINCT FROM meant.rollout_n
         AND s.validate IS NOT DISTINCT FROM meant.validate
         AND s._run_key IS NOT DISTINCT FROM meant.run_key
+        AND s.time_ns >= meant.start_ns
+        AND s.time_ns < meant.until_ns
     ) AS _2
     WHERE
       _2.name IN ('reward', 'advantage', 'fate')
@@ -871,8 +865,8 @@ SELECT
   _rows.superseded AS superseded,
   _rows.trained_step AS trained_step,
   _rows._is_int AS _is_int,
-  _rows._is_meant AS _is_meant,
-  _rows._is_newest AS _is_newest
+  _rows._run_until_ns AS _run_until_ns,
+  _rows._until_ns AS _until_ns
 FROM _rows AS _rows
 SETTINGS join_use_nulls = 1, use_hive_partitioning = 0;
 
@@ -965,90 +959,36 @@ FROM (
   ) AS s
   LEFT JOIN (
     SELECT
-      _rows.trajectory_id AS trajectory_id,
       _rows.project AS project,
       _rows.experiment AS experiment,
       _rows.step AS step,
       _rows.sample_index AS sample_index,
       _rows.rollout_n AS rollout_n,
       _rows.validate AS validate,
-      _rows.name AS name,
-      _rows.status AS status,
-      _rows.error AS error,
+      _rows.trajectory_id AS trajectory_id,
       _rows.start_ns AS start_ns,
-      _rows.end_ns AS end_ns,
-      _rows.duration_s AS duration_s,
-      _rows.turns AS turns,
-      _rows.tool_calls AS tool_calls,
-      _rows.tool_errors AS tool_errors,
-      _rows.prompt_tokens AS prompt_tokens,
-      _rows.response_tokens AS response_tokens,
-      _rows.reward AS reward,
-      _rows.policy_version_min AS policy_version_min,
-      _rows.policy_version_max AS policy_version_max,
-      _rows.flags AS flags,
-      _rows.labels AS labels,
-      _rows.tags AS tags,
-      _rows.worker AS worker,
-      _rows.advantage AS advantage,
-      _rows.fate AS fate,
-      _rows.fate_reason AS fate_reason,
-      _rows.staleness AS staleness,
-      _rows.run AS run,
-      _rows.superseded AS superseded,
-      _rows.trained_step AS trained_step,
-      _rows._is_int AS _is_int,
-      _rows._is_meant AS _is_meant,
-      _rows._is_newest AS _is_newest,
+      TRUE AS by_coordinates,
+      _rows._run_until_ns AS until_ns,
       COALESCE(_rows.run, '') AS run_key
     FROM _rows AS _rows
-    WHERE
-      _rows._is_meant
     UNION ALL
     SELECT
-      _rows.trajectory_id AS trajectory_id,
       _rows.project AS project,
       _rows.experiment AS experiment,
       _rows.step AS step,
       _rows.sample_index AS sample_index,
       _rows.rollout_n AS rollout_n,
       _rows.validate AS validate,
-      _rows.name AS name,
-      _rows.status AS status,
-      _rows.error AS error,
+      _rows.trajectory_id AS trajectory_id,
       _rows.start_ns AS start_ns,
-      _rows.end_ns AS end_ns,
-      _rows.duration_s AS duration_s,
-      _rows.turns AS turns,
-      _rows.tool_calls AS tool_calls,
-      _rows.tool_errors AS tool_errors,
-      _rows.prompt_tokens AS prompt_tokens,
-      _rows.response_tokens AS response_tokens,
-      _rows.reward AS reward,
-      _rows.policy_version_min AS policy_version_min,
-      _rows.policy_version_max AS policy_version_max,
-      _rows.flags AS flags,
-      _rows.labels AS labels,
-      _rows.tags AS tags,
-      _rows.worker AS worker,
-      _rows.advantage AS advantage,
-      _rows.fate AS fate,
-      _rows.fate_reason AS fate_reason,
-      _rows.staleness AS staleness,
-      _rows.run AS run,
-      _rows.superseded AS superseded,
-      _rows.trained_step AS trained_step,
-      _rows._is_int AS _is_int,
-      _rows._is_meant AS _is_meant,
-      _rows._is_newest AS _is_newest,
+      TRUE AS by_coordinates,
+      _rows._until_ns AS until_ns,
       NULL AS run_key
     FROM _rows AS _rows
-    WHERE
-      _rows._is_newest
   ) AS meant
     ON (
       s.trajectory_id IS NULL
-    ) = meant._is_meant
+    ) = meant.by_coordinates
     AND s.project IS NOT DISTINCT FROM meant.project
     AND s.experiment IS NOT DISTINCT FROM meant.experiment
     AND s.step IS NOT DISTINCT FROM meant.step
@@ -1056,6 +996,8 @@ FROM (
     AND s.rollout_n IS NOT DISTINCT FROM meant.rollout_n
     AND s.validate IS NOT DISTINCT FROM meant.validate
     AND s._run_key IS NOT DISTINCT FROM meant.run_key
+    AND s.time_ns >= meant.start_ns
+    AND s.time_ns < meant.until_ns
 ) AS s
 LEFT JOIN _rows AS t
   ON t.trajectory_id = s.trajectory_id
@@ -1567,6 +1509,9 @@ FROM (
   WHERE
     NOT (
       _judged.sample_index IS NULL
+    )
+    AND NOT (
+      _listing._run_until_ns IS NULL
     )
   GROUP BY
     _judged.project,

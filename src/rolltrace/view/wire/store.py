@@ -9,6 +9,7 @@ from msgspec import Struct
 Number = float | Literal["nan", "inf", "-inf"]
 Json = Any
 State = Literal["recording", "ended", "interrupted"]
+Pace = Literal["unknown", "fine", "slow", "hung"]
 Kind = Literal["llm", "aux_llm", "tool", "env", "reward", "other"]
 
 
@@ -220,6 +221,12 @@ class LiveRow(Struct):
     op_age_s: float | None
     op_p95_s: float | None
     """What 95 of 100 such ops of this experiment take at most; None with fewer than 5."""
+    idle_s: float | None
+    """How long it has been between ops; None while it is in one."""
+    idle_p95_s: float | None
+    """How long 95 of 100 times between ops of this experiment are at most; None with fewer than 5."""
+    pace: Pace
+    """Slow is longer than usual, hung ten times as long and more than five seconds."""
     turns: int
     tool_calls: int
     tokens: int

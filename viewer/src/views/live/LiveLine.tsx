@@ -1,14 +1,15 @@
 import type { LiveRow } from "../../api/types.gen";
 import { count, MISSING, seconds } from "../../model/format";
-import { paceOf } from "../../model/live";
+import { waitOf } from "../../model/live";
 import { experimentPath, stepPath, trajectoryPath } from "../../model/route";
 import { useText } from "../../text";
 import { Link } from "../../ui/Link";
 
 export function LiveLine({ row, ended, here }: { row: LiveRow; ended: boolean; here: boolean }) {
   const t = useText();
-  const pace = ended ? "unknown" : paceOf(row);
-  const share = row.op_age_s !== null && row.op_p95_s ? Math.min(1, row.op_age_s / row.op_p95_s) : 0;
+  const pace = ended ? "unknown" : row.pace;
+  const wait = waitOf(row);
+  const share = wait.seconds !== null && wait.usual ? Math.min(1, wait.seconds / wait.usual) : 0;
   const place = [
     row.step === null ? null : t.frame.step(row.step),
     row.sample_index === null ? null : t.frame.sample(row.sample_index),
@@ -37,11 +38,12 @@ export function LiveLine({ row, ended, here }: { row: LiveRow; ended: boolean; h
           <span className="current-op">
             <span className="kind" style={{ background: `var(--${row.current_kind ?? "other"})` }} />
             <bdi>{row.current_op}</bdi>
+            {row.idle_s !== null && <span className="dim"> {t.live.betweenOps}</span>}
           </span>
         )}
       </td>
       <td className="num pace-cell">
-        {!ended && row.op_age_s !== null && (
+        {!ended && wait.seconds !== null && (
           <span
             className={`pace ${pace}`}
             title={pace === "hung" ? t.live.hungTip : pace === "slow" ? t.live.slowTip : undefined}
@@ -50,11 +52,11 @@ export function LiveLine({ row, ended, here }: { row: LiveRow; ended: boolean; h
             <span className="pace-bar">
               <i style={{ width: `${share * 100}%` }} />
             </span>
-            {seconds(row.op_age_s)}
+            {seconds(wait.seconds)}
           </span>
         )}
       </td>
-      <td className="num dim">{row.op_p95_s === null ? MISSING : seconds(row.op_p95_s)}</td>
+      <td className="num dim">{wait.usual === null ? MISSING : seconds(wait.usual)}</td>
       <td className="num">{count(row.turns)}</td>
       <td className="num">{count(row.tokens)}</td>
       <td className="mono dim cut worker-cell" title={row.worker}>
