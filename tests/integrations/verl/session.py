@@ -30,7 +30,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Importing verl alone takes long on a busy machine, in every actor."""
     for item in items:
-        item.add_marker(pytest.mark.timeout(600))
+        if item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(600))
 
 
 @pytest.fixture(scope="session")

@@ -26,7 +26,7 @@ from .tiny_model import make_model
 from .training_config import training_keys
 from .training_run import lines_of
 
-N = 4
+pytestmark = pytest.mark.timeout(1800)  # whole trainings, one after the other
 BATCH = 4
 RUNS = nightly(3, 2)
 STEPS = 2 * RUNS + 1
@@ -91,7 +91,7 @@ class Resumed:
             training = subprocess.Popen(words, env=environment, cwd=self.folder, stdout=output, stderr=output)
             try:
                 if until is None:
-                    assert training.wait(timeout=400) == 0, log.read_text()[-5000:]
+                    assert training.wait(timeout=900) == 0, log.read_text()[-5000:]
                 else:
                     eventually(lambda: _step_of(checkpoint) >= until or training.poll() is not None)
                     assert training.poll() is None, log.read_text()[-5000:]
