@@ -1,0 +1,1 @@
+"""Keep: Delta tables in a folder or on object storage."""
