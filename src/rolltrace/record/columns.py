@@ -153,14 +153,14 @@ GROUP_RECORDS = TableSchema(
 
 MESSAGES = TableSchema(
     "messages",
-    "One row per message, once, in the order in which they were produced. A message that a later prompt only repeats has "
-    "no second row; one that it changes has a row of kind `variant`, and the change a row of kind `rewrite`.",
+    "One row per message, once, in the order in which they were produced. A message that a later prompt only repeats "
+    "has no second row; one that it changes has a row of kind `variant`, and the change a row of kind `rewrite`.",
     (
         _TRAJECTORY_KEY,
-        _Column("message_id", "text", "hash of what it says, and how often it was said before in this trajectory", "key"),
+        _Column("message_id", "text", "hash of what it says and of how often it was said before here", "key"),
         *COORDINATES,
         _Column("seq", "int32", "its place in the transcript, from 0", "min"),
-        _Column("kind", "text", "message, variant (seen by a later call in this form), rewrite (what a prompt changed)"),
+        _Column("kind", "text", "message; variant: as a later call saw it; rewrite: what a prompt changed"),
         _Column("time_ns", "int64", "when it was produced, as far as that is known", "min"),
         _Column("turn", "int32", "the model call that produced it or was the first to see it, from 0", "min"),
         _Column("op_id", "int64", "the op that produced it: a model call or a tool call; null if none was traced"),
@@ -175,7 +175,7 @@ MESSAGES = TableSchema(
         _Column("parts", "json", "its content as a list of parts, if it is more than text"),
         _Column("is_error", "bool", "of a tool result: the tool said that it failed"),
         _Column("tokens", "int32", "how many tokens it has, if that is known"),
-        _Column("detail", "json", "of a rewrite: what was dropped, changed and added; of a variant: what it stands for"),
+        _Column("detail", "json", "of a rewrite: what was dropped, changed, added; of a variant: what it stands for"),
     ),
     ("trajectory_id", "seq"),
 )  # fmt: skip

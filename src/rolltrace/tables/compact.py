@@ -92,7 +92,9 @@ def _with_ids(scores: str, trajectories: str) -> str:
     numbered = f"(SELECT *, row_number() OVER () AS _number FROM {scores})"
     return f"""
 WITH _scores AS MATERIALIZED (SELECT * FROM {numbered}),
-_matched AS (SELECT _number, trajectory_id FROM ({match_scores("_scores", f"({trajectories})")}) WHERE trajectory_id IS NOT NULL)
+_matched AS (
+    SELECT _number, trajectory_id FROM ({match_scores("_scores", f"({trajectories})")}) WHERE trajectory_id IS NOT NULL
+)
 SELECT _scores.* EXCLUDE (_number) REPLACE (coalesce(_scores.trajectory_id, _matched.trajectory_id) AS trajectory_id)
 FROM _scores LEFT JOIN _matched USING (_number)
 """

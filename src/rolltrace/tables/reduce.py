@@ -6,7 +6,7 @@ answer. Settled columns of `trajectories` are computed here too: from the scores
 
 from __future__ import annotations
 
-from rolltrace.record.columns import SCORES, TRAJECTORIES, TableColumn, TableSchema
+from rolltrace.record.columns import TRAJECTORIES, TableColumn, TableSchema
 
 _STEP_KEY = ("project", "experiment", "step", "validate")
 _COORDINATES = (*_STEP_KEY, "sample_index", "rollout_n")
@@ -88,8 +88,9 @@ _SETTLED_SCORES = {
     "reward": "r.value",
     "terms": (
         "CASE WHEN r.terms IS NOT NULL THEN map_from_entries(list_filter(list_transform(json_keys(r.terms), "
-        "lambda k: {'k': k, 'v': TRY_CAST(json_extract_string(r.terms, '$.\"' || replace(k, '\"', '\\\"') || '\"') AS DOUBLE)}), "
-        "lambda e: e.v IS NOT NULL)) END"
+        "lambda key: {'key': key, 'value': "
+        "TRY_CAST(json_extract_string(r.terms, '$.\"' || replace(key, '\"', '\\\"') || '\"') AS DOUBLE)}), "
+        "lambda term: term.value IS NOT NULL)) END"
     ),
     "advantage": "a.value",
     "fate": "f.label",
@@ -161,5 +162,3 @@ _OUTER = {
     "labels": "coalesce(_labels.labels, [])",
     "superseded": "coalesce(t.run, '') <> newest_run AND (t.step IS NOT NULL OR t.sample_index IS NOT NULL)",
 }
-
-SCORE_COLUMNS = tuple(column.name for column in SCORES.columns)

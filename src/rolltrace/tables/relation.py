@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from rolltrace.tables.address import StoreAddress
@@ -26,13 +27,14 @@ def read_files(
         return f"({empty_select(schema)})"
     folder = address.folder
     if folder is None:
+        import_module("duckdb")  # a reader loads only the engine of DuckDB 2; registering needs its Python layer
         name = f"_files_{next(_numbers)}"
-        _load_python_layer().register  # noqa: B018 - registering an Arrow dataset needs DuckDB's Python layer
         connection.register(name, _dataset(address, table, files))
         return f"(SELECT * FROM {name})"
     paths = ", ".join("'" + str(folder / table / file.path).replace("'", "''") + "'" for file in files)
     # The empty select brings columns that no file has yet.
-    return f"({empty_select(schema)} UNION ALL BY NAME SELECT * FROM read_parquet([{paths}], union_by_name=true, hive_partitioning=false))"
+    rows = f"SELECT * FROM read_parquet([{paths}], union_by_name=true, hive_partitioning=false)"
+    return f"({empty_select(schema)} UNION ALL BY NAME {rows})"
 
 
 def read_rows(
@@ -83,9 +85,3 @@ def _dataset(address: StoreAddress, table: str, files: Sequence[DataFile]) -> An
     return ds.dataset(
         [file.path for file in files], schema=arrow_schema(table), format="parquet", filesystem=filesystem
     )
-
-
-def _load_python_layer() -> Any:
-    import duckdb
-
-    return duckdb
