@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rolltrace.record.columns import TABLE_SCHEMAS, TRAJECTORIES
+from rolltrace.tables.columns import TABLE_SCHEMAS, TRAJECTORIES
 from rolltrace.tables.compact import compact_place
 from tests.tables.conftest import Tables
 

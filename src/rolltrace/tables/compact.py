@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from rolltrace.record.columns import TABLE_SCHEMAS
+from rolltrace.tables.columns import TABLE_SCHEMAS
 from rolltrace.tables.data_file import write_file
 from rolltrace.tables.reduce import match_scores, reduce_rows
 from rolltrace.tables.relation import find_moving, read_files

@@ -1,4 +1,4 @@
-"""The tables as Arrow and as SQL: types and schemas, derived from `record.columns`."""
+"""The tables as Arrow and as SQL: types and schemas, derived from `tables.columns`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from functools import cache
 from typing import NamedTuple
 
 from rolltrace._arrow import pa
-from rolltrace.record.columns import STORE_FORMAT, TABLE_SCHEMAS, TableColumnType, TableSchema
+from rolltrace.tables.columns import STORE_FORMAT, TABLE_SCHEMAS, TableColumnType, TableSchema
 
 BULKY: frozenset[TableColumnType] = frozenset(
     {"long text", "json", "bytes", "int32[]", "float32[]", "int8[]", "map<text, float32[]>"}

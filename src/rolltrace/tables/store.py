@@ -1,7 +1,7 @@
 """All tables of a store: opened when asked for, committed to in one order, repaired after a power cut.
 
 STORE/format.json           version of the format
-STORE/TABLE/_delta_log/     one Delta table per kind of row (`record.columns`)
+STORE/TABLE/_delta_log/     one Delta table per kind of row (`tables.columns`)
 STORE/TABLE/data/
 STORE/journal/HOST/         what the drainer has not taken yet; on another disk if the store is a bucket
 STORE/live/HOST             what is running there right now
@@ -16,8 +16,8 @@ from pathlib import Path
 from rolltrace._guard import logger
 from rolltrace.errors import FormatError, StoreError
 from rolltrace.files import make_store, read_page, replace_file
-from rolltrace.record.columns import STORE_FORMAT, TABLE_SCHEMAS
 from rolltrace.tables.address import StoreAddress
+from rolltrace.tables.columns import STORE_FORMAT, TABLE_SCHEMAS
 from rolltrace.tables.schema import Place
 from rolltrace.tables.table import LOG, DataFile, Table
 

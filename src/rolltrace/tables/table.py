@@ -21,8 +21,8 @@ from urllib.parse import unquote
 from rolltrace._arrow import pa
 from rolltrace.errors import FormatError, OutageError
 from rolltrace.files import sync_path
-from rolltrace.record.columns import PARTITION_COLUMNS
 from rolltrace.tables.address import StoreAddress
+from rolltrace.tables.columns import PARTITION_COLUMNS
 from rolltrace.tables.outage import describe_error, translate_errors
 from rolltrace.tables.schema import Place, arrow_schema
 

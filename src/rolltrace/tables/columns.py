@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-from rolltrace.record.schema import OP_KINDS
+from rolltrace.record import OP_KINDS
 
 TableColumnType = Literal[
     "text", "long text", "json", "int64", "int32", "int8", "float64", "bool", "bytes",
