@@ -106,10 +106,19 @@ class SegmentReader:
     losses: Losses
     salt: int
     data: bytes
+    base: int = 0
+    """The offset in the file at which `data` begins."""
+    is_cut: bool = False
+    """The file goes on behind `data`."""
 
     @classmethod
-    def open(cls, path: Path) -> SegmentReader:
-        """Read a journal file.
+    def open(cls, path: Path, start: int = 0, max_bytes: int = _MOST_BYTES) -> SegmentReader:
+        """Read a journal file, or a stretch of it.
+
+        Args:
+            path: The file.
+            start: The offset of the first byte to read; an earlier reading ended there.
+            max_bytes: How much to read at most. A first record that is longer is read whole.
 
         Raises:
             FormatError: its header is not one of ours, is damaged, or is of a newer version.
@@ -117,79 +126,90 @@ class SegmentReader:
         with open_private(path) as file:
             # Asked before reading: what is read after the writer has gone is all there will ever be.
             gone = _is_unlocked(file.fileno())
-            if os.fstat(file.fileno()).st_size > _MOST_BYTES:
+            size = os.fstat(file.fileno()).st_size
+            if size > _MOST_BYTES:
                 raise FormatError(f"{path} is larger than any journal file of rolltrace")
-            data = file.read()
-        if len(data) < HEADER_BYTES or not data.startswith(FILE_MAGIC):
+            header = data = os.pread(file.fileno(), HEADER_BYTES, 0) if start else file.read()
+            if start:
+                data = _read_stretch(file.fileno(), start, max_bytes)
+        segment = cls._described(path, header, data, gone)
+        return replace(segment, base=start, is_cut=start + len(data) < size) if start else segment
+
+    @classmethod
+    def _described(cls, path: Path, header: bytes, data: bytes, gone: bool) -> SegmentReader:
+        if len(header) < HEADER_BYTES or not header.startswith(FILE_MAGIC):
             raise FormatError(f"{path} is not a rolltrace journal, or its header is lost")
-        _, version, state, salt, _, checksum, length = FILE_HEAD.unpack_from(data)
+        _, version, state, salt, _, checksum, length = FILE_HEAD.unpack_from(header)
         if version > VERSION:
             raise FormatError(
                 f"{path} was written by a newer rolltrace (journal version {version}, this one reads up to {VERSION}); "
                 "upgrade with: pip install -U rolltrace"
             )
-        meta = data[META_AT : META_AT + length]
+        meta = header[META_AT : META_AT + length]
         if META_AT + length > LOSSES_AT or xxh3_64_intdigest(meta) != checksum:
             meta = b""  # the records are still good, though nobody knows whose they are
         described: State = "sealed" if state == SEALED else "abandoned" if gone else "live"
-        return cls(path, described, _read_meta(meta), _read_losses(data), salt, data)
+        return cls(path, described, _read_meta(meta), _read_losses(header), salt, data)
 
     def __iter__(self) -> Iterator[Entry | Damage]:
         """Every record in order, and what is damaged between them."""
-        return self.read_from(HEADER_BYTES)
+        return self.read_from(max(self.base, HEADER_BYTES))
 
     def read_from(self, offset: int, *, read_again_at: int = -1) -> Iterator[Entry | Damage]:
         """As iteration, from the offset where an earlier reading ended."""
-        data, salt = self.data, self.salt
+        data, salt, base = self.data, self.salt + self.base, self.base
         budget, size, view = [_SEARCHED_OVER * len(data)], len(data), memoryview(data)
-        while offset + _FRAME_BYTES <= size:
-            magic, checksum, length = _read_frame(data, offset)
-            start = offset + _FRAME_BYTES
+        at = offset - base
+        while at + _FRAME_BYTES <= size:
+            magic, checksum, length = _read_frame(data, at)
+            start = at + _FRAME_BYTES
             end = start + length
             body: bytes | memoryview = b""
             if magic == FRAME_MAGIC and 0 < length <= size - start:
                 # Of a large record, which is an end and soon done with, the payload is not copied.
                 body = data[start:end] if length < _LARGE_BYTES else view[start:end]
-            if not body or xxh3_64_intdigest(body, salt + offset) != checksum:
-                next_frame = self._next_frame(offset + 8, budget)
+            if not body or xxh3_64_intdigest(body, salt + at) != checksum:
+                if self.is_cut and magic == FRAME_MAGIC and end > size:
+                    return  # the rest of it is behind the stretch that was read
+                next_frame = self._next_frame(at + 8, budget)
                 if next_frame is None:
-                    yield from self._tail(offset)
+                    yield from self._tail(at)
                     return
-                if self.state == "live" and offset != read_again_at:
+                if self.state == "live" and at + base != read_again_at:
                     # A file is not read in one instant: what was read first may have been written since.
-                    yield from self._read_again().read_from(offset, read_again_at=offset)
+                    yield from self._read_again().read_from(at + base, read_again_at=at + base)
                     return
-                yield Damage(offset, next_frame - offset, "checksum mismatch")
-                offset = next_frame
+                yield Damage(at + base, next_frame - at, "checksum mismatch")
+                at = next_frame
                 continue
             item: Entry | Damage
             try:
-                item = Entry(offset, decode_record(body), length)
+                item = Entry(at + base, decode_record(body), length)
             except Exception as fault:  # no record of ours, text that is no UTF-8, nesting that the stack cannot hold
-                item = _unread(offset, bytes(body), fault)
+                item = _unread(at + base, bytes(body), fault)
             yield item
-            offset = (end + 7) & ~7
-        yield from self._tail(offset)
+            at = (end + 7) & ~7
+        yield from self._tail(at)
 
     def _read_again(self) -> SegmentReader:
         try:
             with open_private(self.path) as file:
-                return replace(self, data=file.read())
+                return replace(self, data=os.pread(file.fileno(), len(self.data), self.base))
         except FileNotFoundError:  # drained meanwhile; what we have is all the same
             return self
 
-    def _frame_end(self, offset: int) -> int | None:
-        """Where the frame at this offset ends; None if there is no committed, intact one."""
-        magic, checksum, length = FRAME.unpack_from(self.data, offset)
-        end = offset + FRAME.size + length
+    def _frame_end(self, at: int) -> int | None:
+        """Where the frame at this place in `data` ends; None if there is no committed, intact one."""
+        magic, checksum, length = FRAME.unpack_from(self.data, at)
+        end = at + FRAME.size + length
         if magic != FRAME_MAGIC or length == 0 or end > len(self.data):
             return None
-        body = memoryview(self.data)[offset + FRAME.size : end]
-        return end if xxh3_64_intdigest(body, self.salt + offset) == checksum else None
+        body = memoryview(self.data)[at + FRAME.size : end]
+        return end if xxh3_64_intdigest(body, self.salt + self.base + at) == checksum else None
 
-    def _next_frame(self, offset: int, budget: list[int]) -> int | None:
-        """Where the next good frame is. `budget` is how many bytes may still be hashed on the search in this file."""
-        candidate = self.data.find(_MAGIC_BYTES, offset)
+    def _next_frame(self, at: int, budget: list[int]) -> int | None:
+        """Where the next good frame is in `data`. `budget` is how many bytes may still be hashed on the search."""
+        candidate = self.data.find(_MAGIC_BYTES, at)
         while candidate != -1 and budget[0] > 0:
             if candidate % 8 == 0 and candidate + FRAME.size <= len(self.data):
                 _, _, length = FRAME.unpack_from(self.data, candidate)
@@ -199,10 +219,22 @@ class SegmentReader:
             candidate = self.data.find(_MAGIC_BYTES, candidate + 1)
         return None
 
-    def _tail(self, offset: int) -> Iterator[Damage]:
-        rest = len(self.data[offset:].rstrip(b"\0"))
-        if rest and self.state != "live":  # in a live file it is a record being written
-            yield Damage(offset, rest, "torn: the writer was stopped in the middle of a record, or the file was cut")
+    def _tail(self, at: int) -> Iterator[Damage]:
+        rest = len(self.data[at:].rstrip(b"\0"))
+        if rest and self.state != "live" and not self.is_cut:  # in a live file it is a record being written
+            yield Damage(
+                at + self.base, rest, "torn: the writer was stopped in the middle of a record, or the file was cut"
+            )
+
+
+def _read_stretch(fd: int, start: int, max_bytes: int) -> bytes:
+    """So many bytes from there on, or the first record if that is longer."""
+    head = os.pread(fd, FRAME.size, start)
+    if len(head) == FRAME.size:
+        magic, _, length = FRAME.unpack(head)
+        if magic == FRAME_MAGIC:
+            max_bytes = max(max_bytes, FRAME.size + length)
+    return os.pread(fd, min(max_bytes, _MOST_BYTES), start)
 
 
 def _unread(offset: int, body: bytes, fault: Exception) -> Entry | Damage:

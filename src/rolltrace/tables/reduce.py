@@ -1,0 +1,164 @@
+"""Partial rows become one row per key, as SQL that is derived from the reducers of the columns.
+
+The same statement serves a reader of a moving step and compaction, which writes its result once: so both give the same
+answer. Settled columns of `trajectories` are computed here too: from the scores of the step, and from its other rows.
+"""
+
+from __future__ import annotations
+
+from rolltrace.tables.columns import TRAJECTORIES, TableColumn, TableSchema
+
+_STEP_KEY = ("project", "experiment", "step", "validate")
+_COORDINATES = (*_STEP_KEY, "sample_index", "rollout_n")
+
+
+def reduce_rows(schema: TableSchema, rows: str, scores: str = "") -> str:
+    """A SELECT that gives one row per key, or the rows as they are for a table without one.
+
+    Args:
+        schema: The table.
+        rows: SQL of the relation with its rows, partial and whole: a table name, or a SELECT in parentheses.
+        scores: Of `trajectories`: the relation with the scores of the same steps.
+    """
+    if not schema.key:
+        return f"SELECT {_names(schema)} FROM {rows}"
+    if schema is TRAJECTORIES:
+        return _trajectories(rows, scores)
+    return _grouped(schema, rows)
+
+
+def _names(schema: TableSchema) -> str:
+    return ", ".join(f'"{column.name}"' for column in schema.columns)
+
+
+def _grouped(schema: TableSchema, rows: str) -> str:
+    key = ", ".join(f'"{name}"' for name in schema.key)
+    orders = dict.fromkeys(column.order for column in schema.columns if column.reducer == "newest")
+    newest = [
+        f"arg_max({{{_fields(schema, order)}}}, {order}) FILTER ({_is_said(order)}) AS _newest{number}"
+        for number, order in enumerate(orders)
+    ]
+    plain = [
+        f'{_aggregate(column)} AS "{column.name}"'
+        for column in schema.columns
+        if column.reducer not in ("key", "newest", "settled")
+    ]
+    inner = f"SELECT {', '.join([key, *plain, *newest])} FROM {rows} WHERE {schema.key[0]} IS NOT NULL GROUP BY {key}"
+    place = {order: number for number, order in enumerate(orders)}
+    outer = [
+        f'_newest{place[column.order]}."{column.name}" AS "{column.name}"'
+        if column.reducer == "newest"
+        else f'{_DERIVED.get(column.name, "NULL")} AS "{column.name}"'
+        if column.reducer == "settled"
+        else f'"{column.name}"'
+        for column in schema.columns
+    ]
+    return f"SELECT {', '.join(outer)} FROM ({inner})"
+
+
+_DERIVED = {"duration_s": '(_newest0."end_ns" - start_ns) / 1e9'}
+
+
+def _fields(schema: TableSchema, order: str) -> str:
+    names = [column.name for column in schema.columns if column.order == order]
+    return ", ".join(f"'{name}': \"{name}\"" for name in names)
+
+
+def _is_said(order: str) -> str:
+    """Whether a row says anything about the columns of this order."""
+    return f"{order.lstrip('-(').split(',')[0].rstrip(')')} IS NOT NULL"
+
+
+def _aggregate(column: TableColumn) -> str:
+    name = f'"{column.name}"'
+    if column.reducer == "sum":
+        return f"sum({name})::BIGINT"
+    if column.reducer == "union":
+        return f"list_sort(list_distinct(flatten(list({name}) FILTER ({name} IS NOT NULL))))"
+    if column.reducer == "merge":
+        return f"map_from_entries(flatten(list(map_entries({name})) FILTER ({name} IS NOT NULL)))"
+    return f"{ {'first': 'any_value', 'min': 'min', 'max': 'max'}[column.reducer] }({name})"
+
+
+_NEWEST_SCORE = (
+    "arg_max({'value': value, 'label': label, 'reason': reason, 'terms': terms, 'trained_step': trained_step}, "
+    "(time_ns, worker, value, label))"
+)
+_SETTLED_SCORES = {
+    "reward": "r.value",
+    "terms": (
+        "CASE WHEN r.terms IS NOT NULL THEN map_from_entries(list_filter(list_transform(json_keys(r.terms), "
+        "lambda key: {'key': key, 'value': "
+        "TRY_CAST(json_extract_string(r.terms, '$.\"' || replace(key, '\"', '\\\"') || '\"') AS DOUBLE)}), "
+        "lambda term: term.value IS NOT NULL)) END"
+    ),
+    "advantage": "a.value",
+    "fate": "f.label",
+    "fate_reason": "f.reason",
+    "trained_step": "f.trained_step",
+}
+
+
+def match_scores(scores: str, trajectories: str) -> str:
+    """The scores with the id of their trajectory, also those that were given by coordinates.
+
+    Such a score belongs to the newest trajectory at its coordinates that began before the score was given, never to a
+    later one: a reward server may outlive a restart of the training job. One of the score's own run comes first; one
+    that was begun inside another has its coordinates only by inheritance, and comes last.
+    """
+    same = " AND ".join(f"s.{name} IS NOT DISTINCT FROM t.{name}" for name in _COORDINATES)
+    return f"""
+SELECT * FROM {scores} WHERE trajectory_id IS NOT NULL
+UNION ALL BY NAME
+SELECT s.* REPLACE (t.trajectory_id AS trajectory_id)
+FROM (SELECT *, row_number() OVER () AS _row FROM {scores} WHERE trajectory_id IS NULL) s
+JOIN {trajectories} t ON {same} AND t.start_ns <= s.time_ns
+QUALIFY row_number() OVER (
+    PARTITION BY _row
+    ORDER BY t.run IS NOT DISTINCT FROM s.run DESC, t.parent_trajectory_id IS NOT NULL, t.start_ns DESC, t.trajectory_id
+) = 1
+"""
+
+
+def _trajectories(rows: str, scores: str) -> str:
+    key = ", ".join(_STEP_KEY)
+    settled = {column.name for column in TRAJECTORIES.columns if column.reducer == "settled"}
+    columns = [
+        f't."{column.name}"'
+        if column.name not in settled or column.name in _DERIVED
+        else f'{_OUTER[column.name]} AS "{column.name}"'
+        for column in TRAJECTORIES.columns
+    ]
+    return f"""
+WITH _merged AS MATERIALIZED ({_grouped(TRAJECTORIES, rows)}),
+_matched AS MATERIALIZED ({match_scores(scores, "_merged")}),
+_newest AS (
+    SELECT trajectory_id,
+        {_NEWEST_SCORE} FILTER (name = 'reward') AS r,
+        {_NEWEST_SCORE} FILTER (name = 'advantage') AS a,
+        {_NEWEST_SCORE} FILTER (name = 'fate') AS f
+    FROM _matched WHERE name IN ('reward', 'advantage', 'fate') AND author IS NULL GROUP BY trajectory_id
+),
+_labels AS (
+    SELECT trajectory_id, list_sort(list(DISTINCT name)) AS labels FROM (
+        SELECT trajectory_id, name, {_NEWEST_SCORE} AS newest FROM _matched
+        WHERE author IS NOT NULL GROUP BY trajectory_id, name, author, op_id
+    ) WHERE newest.label IS NOT NULL GROUP BY trajectory_id
+),
+_runs AS (
+    SELECT {key}, arg_max(run_key, (run_key <> '', began, run_key)) AS newest_run FROM (
+        SELECT {key}, coalesce(run, '') AS run_key, min(coalesce(run_ns, start_ns)) AS began FROM _merged GROUP BY ALL
+    ) GROUP BY {key}
+)
+SELECT {", ".join(columns)}
+FROM _merged t LEFT JOIN _newest USING (trajectory_id) LEFT JOIN _labels USING (trajectory_id)
+JOIN _runs ON {" AND ".join(f"t.{name} IS NOT DISTINCT FROM _runs.{name}" for name in _STEP_KEY)}
+"""
+
+
+_OUTER = {
+    **_SETTLED_SCORES,
+    "staleness": "coalesce(f.trained_step, t.step) - t.policy_version_min",
+    "labels": "coalesce(_labels.labels, [])",
+    "superseded": "coalesce(t.run, '') <> newest_run AND (t.step IS NOT NULL OR t.sample_index IS NOT NULL)",
+}

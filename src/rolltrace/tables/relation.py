@@ -1,0 +1,87 @@
+"""Data files as a relation that DuckDB can read: by their paths in a folder, through Arrow on object storage."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from rolltrace.tables.address import StoreAddress
+from rolltrace.tables.reduce import reduce_rows
+from rolltrace.tables.schema import SCHEMA_OF, arrow_schema, empty_select
+from rolltrace.tables.table import DataFile
+
+if TYPE_CHECKING:
+    import duckdb
+
+_numbers = itertools.count()
+
+
+def read_files(
+    connection: duckdb.DuckDBPyConnection, address: StoreAddress, table: str, files: Sequence[DataFile]
+) -> str:
+    """SQL, in parentheses, of all rows of these files of a table, with every column that it has today."""
+    schema = SCHEMA_OF[table]
+    if not files:
+        return f"({empty_select(schema)})"
+    folder = address.folder
+    if folder is None:
+        import_module("duckdb")  # a reader loads only the engine of DuckDB 2; registering needs its Python layer
+        name = f"_files_{next(_numbers)}"
+        connection.register(name, _dataset(address, table, files))
+        return f"(SELECT * FROM {name})"
+    paths = ", ".join("'" + str(folder / table / file.path).replace("'", "''") + "'" for file in files)
+    # The empty select brings columns that no file has yet.
+    rows = f"SELECT * FROM read_parquet([{paths}], union_by_name=true, hive_partitioning=false)"
+    return f"({empty_select(schema)} UNION ALL BY NAME {rows})"
+
+
+def read_rows(
+    connection: duckdb.DuckDBPyConnection,
+    address: StoreAddress,
+    table: str,
+    files: Sequence[DataFile],
+    scores: Sequence[DataFile] = (),
+) -> str:
+    """SQL of the rows of a table with one row per key, whether its steps are settled or moving.
+
+    Args:
+        connection, address, table: Of what, and who asks.
+        files: Its files.
+        scores: Of `trajectories`: the files of the table `scores` in the places that are moving.
+    """
+    schema = SCHEMA_OF[table]
+    if not schema.key:
+        return read_files(connection, address, table, files)
+    moving_places = find_moving(files)
+    settled = [file for file in files if file.place not in moving_places]
+    moving = [file for file in files if file.place in moving_places]
+    if not moving:
+        return read_files(connection, address, table, settled)
+    scores_sql = read_files(connection, address, "scores", [file for file in scores if file.place in moving_places])
+    reduced = reduce_rows(schema, read_files(connection, address, table, moving), scores_sql)
+    if not settled:
+        return f"({reduced})"
+    return f"(SELECT * FROM {read_files(connection, address, table, settled)} UNION ALL BY NAME ({reduced}))"
+
+
+def find_moving(files: Sequence[DataFile]) -> set[Any]:
+    """The places that hold more than one settled file: rows there may be partial."""
+    settled, moving = set(), set()
+    for file in files:
+        if not file.is_settled or file.place in settled:
+            moving.add(file.place)
+        settled.add(file.place)
+    return moving
+
+
+def _dataset(address: StoreAddress, table: str, files: Sequence[DataFile]) -> Any:
+    import pyarrow as pa
+    import pyarrow.dataset as ds
+    from deltalake.fs import DeltaStorageHandler
+
+    filesystem = pa.fs.PyFileSystem(DeltaStorageHandler(address.table(table), address.options()))
+    return ds.dataset(
+        [file.path for file in files], schema=arrow_schema(table), format="parquet", filesystem=filesystem
+    )

@@ -1,0 +1,109 @@
+"""A journal is followed while it is written: every record once, whatever the stretches."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from rolltrace.journal import JournalWriter, journal_folder
+from rolltrace.journal.reader import Entry
+from rolltrace.journal.tail import JournalTail, Position, Stretch, list_segments
+from rolltrace.record import Coordinates, Event, encode_record
+
+
+def note(number: int, size: int = 10) -> bytes:
+    body = msgspec.Raw(msgspec.msgpack.encode({"number": number, "more": "x" * size}))
+    return encode_record(Event(bytes(16), msgspec.Raw(encode_record(Coordinates())), "note", 1, 0, body))
+
+
+def numbers(stretch: Stretch | None) -> list[int]:
+    assert stretch is not None
+    entries = [item for item in stretch.items if isinstance(item, Entry)]
+    assert len(entries) == len(stretch.items)
+    return [msgspec.msgpack.decode(item.record.body)["number"] for item in entries]  # type: ignore[union-attr]
+
+
+@pytest.fixture(params=["mmap", "append"])
+def writer(request: pytest.FixtureRequest, tmp_path: Path) -> JournalWriter:
+    return JournalWriter(tmp_path, {"project": "p", "experiment": "e"}, mode=request.param, segment_bytes=64 << 10)
+
+
+def follow(writer: JournalWriter, position: Position = Position()) -> JournalTail:  # noqa: B008 - immutable
+    return JournalTail(writer.folder, writer.writer_id, position)
+
+
+def test_records_are_read_while_the_journal_is_written(writer: JournalWriter) -> None:
+    writer.append(note(1))
+    tail = follow(writer)
+    assert numbers(tail.read()) == [1]
+    assert not tail.has_news()
+    assert tail.read() is None
+    writer.append(note(2))
+    writer.append(note(3))
+    assert tail.has_news()
+    stretch = tail.read()
+    assert numbers(stretch) == [2, 3]
+    assert stretch is not None
+    assert not stretch.is_over
+    assert stretch.meta["project"] == "p"
+
+
+def test_a_journal_that_was_closed_is_over_once_it_is_read(writer: JournalWriter) -> None:
+    writer.append(note(1))
+    tail = follow(writer)
+    assert numbers(tail.read()) == [1]
+    assert tail.read() is None
+    writer.close()
+    last = tail.read()
+    assert last is not None
+    assert (last.items, last.is_over) == ([], True)
+
+
+def test_every_record_is_read_once_over_many_segments_and_stretches(writer: JournalWriter) -> None:
+    rng = random.Random(1)
+    tail = follow(writer)
+    read: list[int] = []
+    for number in range(400):
+        writer.append(note(number, rng.choice([5, 500, 5_000, 40_000])))
+        if rng.random() < 0.2:
+            while (stretch := tail.read(rng.choice([1, 1_000, 100_000]))) is not None:
+                read += numbers(stretch)
+                tail = follow(writer, Position.decode(stretch.end.encode()))  # as after a restart
+    writer.close()
+    while (stretch := tail.read()) is not None:
+        read += numbers(stretch)
+        if stretch.is_over:
+            break
+    assert read == list(range(400))
+    assert len({sequence for _, sequence in list_segments(writer.folder)}) > 3
+
+
+def test_a_batch_can_be_read_once_more_to_exactly_the_same_end(writer: JournalWriter) -> None:
+    for number in range(5):
+        writer.append(note(number))
+    first = follow(writer).read()
+    assert first is not None
+    writer.append(note(5))
+    again = follow(writer).read(until=first.end)
+    assert numbers(again) == numbers(first) == [0, 1, 2, 3, 4]
+    assert again is not None
+    assert again.end == first.end
+
+
+def test_segments_are_released_when_they_are_committed(writer: JournalWriter) -> None:
+    for number in range(200):
+        writer.append(note(number, 5_000))
+    tail = follow(writer)
+    while (stretch := tail.read()) is not None:
+        end = stretch.end
+    tail.release(end, is_over=False)
+    assert [sequence for _, sequence in list_segments(writer.folder)] == [end.sequence]
+    writer.close()
+    over = tail.read()
+    assert over is not None
+    assert over.is_over
+    tail.release(over.end, is_over=True)
+    assert list_segments(journal_folder(writer.folder.parent.parent)) == []
