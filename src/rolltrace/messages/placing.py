@@ -1,0 +1,234 @@
+"""Which conversation a prompt belongs to, and which rows its messages are.
+
+In the order in which it is decided: a prompt that begins with all of an open conversation goes on with it; one that is
+only the beginning of a conversation is a branch of it (another sample, a retry); one that has parts of it in their
+order has rewritten it; any other begins a conversation of its own.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rolltrace.messages.context import Context, excerpt
+from rolltrace.messages.given import GivenMessage, GivenPrompt
+from rolltrace.messages.rewrite import Plan, find_known, plan_rewrite
+from rolltrace.messages.rows import PRINT_BYTES, Moment, RowBook
+from rolltrace.messages.tool_results import NO_ROW, PendingResults
+
+if TYPE_CHECKING:
+    from rolltrace.messages.transcript import EndedOp
+
+
+class Placed(NamedTuple):
+    """Where a prompt stands."""
+
+    context: Context
+    """Of exactly the messages of the prompt; it is not among the open ones."""
+    contexts: list[Context]
+    """The same, once for each reply."""
+
+    def saw(self) -> str:
+        return self.context.saw()
+
+
+class _Placing:
+    """One prompt on its way into the transcript."""
+
+    def __init__(
+        self, prompt: GivenPrompt, op: EndedOp, contexts: list[Context], pending: PendingResults, book: RowBook,
+        moment: Moment,
+    ) -> None:  # fmt: skip
+        self._prompt = prompt
+        self._op = op
+        self._contexts = contexts
+        self._pending = pending
+        self._book = book
+        self._moment = moment
+        self._prints = prompt.prints()
+        self._total = len(self._prints) // PRINT_BYTES
+
+    def place(self) -> Context:
+        before, common = self._longest()
+        if before is not None and common == len(before):
+            self._contexts.remove(before)
+            self._go_on(before, common)
+            return before
+        if before is not None and common == self._total:
+            return before.branch(common, self._book)
+        given = self._all_given()
+        rewritten = self._find_rewritten(before, common, given)
+        if rewritten is not None:
+            old, plan, common = rewritten
+            self._contexts.remove(old)
+            return self._rewrite(old, common, given[common:], plan)
+        context = before.branch(common, self._book) if before is not None else Context.begin([], self._book)
+        context.state.stripped = []
+        self._add_all(context, given[common:], reuse=True)
+        return context
+
+    def _longest(self) -> tuple[Context | None, int]:
+        best, most = None, (0, False)
+        for context in self._contexts:
+            common = context.common(self._prints)
+            if common and (common, common == len(context)) >= most:
+                best, most = context, (common, common == len(context))
+        return best, most[0]
+
+    def _all_given(self) -> list[GivenMessage]:
+        """All messages of the prompt; those that need not be read know their rows."""
+        base, book = self._prompt.base, self._book
+        known = () if base is None else base.seqs[: self._prompt.known]
+        hidden = set() if base is None else set(base.state.stripped)
+        before = [
+            GivenMessage(book.print_at(seq), book.role_at(seq), book.thinks(seq) and seq not in hidden, None, seq)
+            for seq in known
+        ]
+        return [*before, *self._prompt.messages]
+
+    def _find_rewritten(
+        self, before: Context | None, common: int, given: list[GivenMessage]
+    ) -> tuple[Context, Plan, int] | None:
+        """The conversation whose history the prompt has rewritten; None if it is of another one."""
+        book = self._book
+        if before is None or all(book.role_at(seq) == "system" for seq in before.seqs[:common]):
+            before = self._most_shared(given) or before
+            common = 0 if before is None else before.common(self._prints)
+        if before is None:
+            return self._find_quoted(given)
+        plan = plan_rewrite(before.seqs[common:], given[common:], book)
+        head_talks = any(book.role_at(seq) != "system" for seq in before.seqs[:common])
+        if plan.has_anchor:
+            is_rewrite = plan.keeps_turns or head_talks
+        elif plan.rows[0] is not None or self._op.start_ns < before.state.end_ns:  # a branch; a call beside it
+            return None
+        else:
+            is_rewrite = head_talks
+        return (before, plan, common) if is_rewrite else self._find_quoted(given)
+
+    def _most_shared(self, given: list[GivenMessage]) -> Context | None:
+        """The conversation that has the most of these messages."""
+        digests = [each.digest for each in given if each.role not in ("system", "developer")]
+        best, most = None, 0
+        for context in self._contexts:
+            known = set(array("Q", bytes(context.prints)))
+            shared = sum(digest in known for digest in digests)
+            if shared and shared >= most:
+                best, most = context, shared
+        return best
+
+    def _find_quoted(self, given: list[GivenMessage]) -> tuple[Context, Plan, int] | None:
+        """The conversation whose task or last reply is quoted: a summary has taken its place."""
+        talk = [each for each in given if each.role not in ("system", "developer") and each.seq is None]
+        if len(talk) > 3 or any(each.role in ("tool", "function") for each in talk):
+            return None
+        texts = [each.message.text for each in talk]
+        for context in reversed(self._contexts):
+            is_over = context.state.end_ns <= self._op.start_ns
+            is_same_caller = context.state.parent_id == (self._op.parent_id or 0)
+            quotes = [quote for quote in context.state.excerpts if quote]
+            if is_over and is_same_caller and any(quote in text for quote in quotes for text in texts):
+                common = context.common(self._prints)
+                return context, plan_rewrite(context.seqs[common:], given[common:], self._book), common
+        return None
+
+    def _go_on(self, context: Context, common: int) -> None:
+        """Add what is new to a conversation that the prompt has all of."""
+        matched = self._prompt.messages[: common - self._prompt.known]
+        rows = context.seqs[self._prompt.known : common]
+        stripped = self._strip(context, zip(rows, matched))
+        self._add_all(context, self._prompt.messages[common - self._prompt.known :], reuse=False)
+        if stripped:
+            self._book.add_rewrite(self._detail(context, reasoning_stripped=stripped), self._moment)
+
+    def _strip(self, context: Context, pairs: Any) -> list[int]:
+        """Note the rows whose reasoning a prompt leaves out, and return those that had it before."""
+        state, stripped = context.state, []
+        for seq, given in pairs:
+            if self._book.thinks(seq):
+                if not given.thinks and seq not in state.stripped:
+                    stripped.append(seq)
+                elif given.thinks and seq in state.stripped:
+                    state.stripped.remove(seq)
+        state.stripped += stripped
+        return stripped
+
+    def _rewrite(self, old: Context, common: int, given: list[GivenMessage], plan: Plan) -> Context:
+        book, moment = self._book, self._moment
+        context = old.branch(common, book)
+        context.state.calls = old.state.calls
+        inside = [at for at, row in enumerate(plan.rows) if row is None and at not in plan.changed]
+        pairs = self._pair([given[at] for at in inside], old)
+        changed, added, stripped = [], [], []
+        for at, each in enumerate(given):
+            row = plan.rows[at]
+            if row is not None:
+                stripped += self._strip(context, [(row, each)])
+            elif at in plan.changed:
+                row = book.add_variant(each.message, moment, plan.changed[at], digest=each.digest)
+                changed.append([plan.changed[at], row])
+            else:
+                row = self._add(context, each, pairs.get(inside.index(at)))
+                if at < plan.tail or (plan.dropped and each.role not in ("tool", "function")):
+                    added.append(row)
+            context.append(row, book)
+        detail = self._detail(old, dropped=plan.dropped, changed=changed, added=added, reasoning_stripped=stripped)
+        if any(name != "tokens" for name in detail):
+            book.add_rewrite(detail, moment)
+        return context
+
+    def _detail(self, before: Context, **lists: list[Any]) -> dict[str, Any]:
+        detail: dict[str, Any] = {name: values for name, values in lists.items() if values}
+        if before.state.tokens is not None and self._op.prompt_tokens is not None:
+            detail["tokens"] = {"before": before.state.tokens, "after": self._op.prompt_tokens}
+        return detail
+
+    def _add_all(self, context: Context, given: Sequence[GivenMessage], *, reuse: bool) -> None:
+        """Add messages that follow what a conversation has; `reuse` rows that say the same in other conversations."""
+        used = set(context.seqs) if reuse or any(each.role == "assistant" for each in given) else set()
+        rows: list[int | None] = []
+        for each in given:
+            may_be_known = each.seq is None and (reuse or each.role == "assistant")
+            rows.append(find_known(each, self._book, used) if may_be_known else each.seq)
+        fresh = [at for at, row in enumerate(rows) if row is None]
+        pairs = self._pair([given[at] for at in fresh], context)
+        for number, at in enumerate(fresh):
+            rows[at] = self._add(context, given[at], pairs.get(number))
+        for row in rows:
+            assert row is not None
+            context.append(row, self._book)
+
+    def _pair(self, given: list[GivenMessage], context: Context) -> dict[int, Any]:
+        last = context.seqs[-1] if len(context) else NO_ROW
+        return self._pending.pair(given, context.state.calls, last)
+
+    def _add(self, context: Context, given: GivenMessage, result: Any) -> int:
+        """Add the row of a new message. A result has one already, and another only if the prompt shows it otherwise."""
+        book, message = self._book, given.message
+        if message.tool_name is None and message.call_id is not None:
+            message.tool_name = next((call.name for call in context.state.calls if call.id == message.call_id), None)
+        moment = self._moment if result is None else Moment(self._moment.time_ns, self._moment.turn, result.op_id)
+        if result is not None and result.seq == NO_ROW:
+            message.author = "environment"
+        elif result is not None:
+            message.author = "tool"
+            message.tool_name = message.tool_name or result.name
+            if result.digest == given.digest:
+                seq: int = result.seq
+                return seq
+            return book.add_variant(message, moment, result.seq, digest=given.digest, is_first_showing=True)
+        elif message.role == "assistant":
+            message.author = "policy" if moment.turn else "environment"
+        seq = book.add(message, moment, digest=given.digest)
+        if message.role == "user" and not context.state.excerpts:
+            context.state.excerpts = [excerpt(message.text)]
+        return seq
+
+
+def place_prompt(
+    prompt: GivenPrompt, op: EndedOp, contexts: list[Context], pending: PendingResults, book: RowBook, moment: Moment
+) -> Placed:
+    """Find or add the rows of a prompt. The conversation that it goes on with is taken out of `contexts`."""
+    context = _Placing(prompt, op, contexts, pending, book, moment).place()
+    return Placed(context, [context])
