@@ -51,7 +51,8 @@ RESPONSES = [
 GEMINI = [
     {"role": "user", "parts": [{"text": "1+2?"}]},
     {"role": "model", "parts": [
-        {"text": "hm", "thought": True}, {"text": "yes"}, {"functionCall": {"name": "add", "args": {"a": 1}, "id": "c1"}},
+        {"text": "hm", "thought": True}, {"text": "yes"},
+        {"functionCall": {"name": "add", "args": {"a": 1}, "id": "c1"}},
     ]},
     {"role": "user", "parts": [{"functionResponse": {"name": "add", "id": "c1", "response": {"result": "3"}}}]},
 ]  # fmt: skip

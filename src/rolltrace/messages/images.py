@@ -18,7 +18,7 @@ from rolltrace.record import Blob, Cut, Image
 
 MAX_IMAGE_BYTES = 32 << 20
 """A larger image stays in the payload, where the limits of payloads apply."""
-MIN_IMAGE_CHARS = 64
+MIN_IMAGE_CHARS = 32
 """A shorter text is no image."""
 _DATA_URL = "data:image/"
 _MODES = {0: "L", 2: "RGB", 3: "P", 4: "LA", 6: "RGBA"}

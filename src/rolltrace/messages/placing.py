@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from rolltrace.messages.transcript import EndedOp
 
 
+MAX_SUMMARY_MESSAGES = 3
+"""A prompt with more that is new is no summary of another conversation."""
+
+
 class Placed(NamedTuple):
     """Where a prompt stands."""
 
@@ -119,13 +123,16 @@ class _Placing:
         return best
 
     def _find_quoted(self, given: list[GivenMessage]) -> tuple[Context, Plan, int] | None:
-        """The conversation whose task or last reply is quoted: a summary has taken its place."""
+        """The conversation of the same system prompt whose task or last reply is quoted: a summary took its place."""
         talk = [each for each in given if each.role not in ("system", "developer") and each.seq is None]
-        if len(talk) > 3 or any(each.role in ("tool", "function") for each in talk):
+        if len(talk) > MAX_SUMMARY_MESSAGES or any(each.role in ("tool", "function") for each in talk):
             return None
-        texts = [each.message.text for each in talk]
+        texts = [each.message.text for each in talk if not self._book.find(each.digest)]
+        first = given[0].digest if given and given[0].role in ("system", "developer") else None
         for context in reversed(self._contexts):
-            is_over = context.state.end_ns <= self._op.start_ns
+            opening = context.seqs[0]
+            system = self._book.print_at(opening) if self._book.role_at(opening) == "system" else None
+            is_over = context.state.end_ns <= self._op.start_ns and system == first
             is_same_caller = context.state.parent_id == (self._op.parent_id or 0)
             quotes = [quote for quote in context.state.excerpts if quote]
             if is_over and is_same_caller and any(quote in text for quote in quotes for text in texts):

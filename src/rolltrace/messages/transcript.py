@@ -258,9 +258,9 @@ class Transcript:
             system = read_system(inputs) if isinstance(inputs, dict) and text is not None else []
         else:
             system = []
-        if text is None and op.prompt_text is not None:
+        if not text and op.prompt_text is not None:
             return self._read_text(op.prompt_text)
-        return None if text is None else self._read_text(text, system)
+        return self._read_text(text, system) if text else None
 
     def _after_response(self, inputs: Any, prompt: GivenPrompt) -> GivenPrompt:
         """A call that names the response before it is given all of that too."""
