@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -176,7 +177,10 @@ def test_the_rewrite_says_how_many_tokens_it_saved() -> None:
 
 
 TEXT = st.sampled_from(["a", "b", "c", "ok", "go on"])
-VIEWS = "all, window, summary, elide, strip, system, edit, drop one, repeat, branch, swap, other agent".split(", ")
+VIEWS = [
+    "all", "window", "summary", "elide", "strip", "system", "edit", "drop one", "repeat", "branch", "swap",
+    "other agent",
+]  # fmt: skip
 Turn = tuple[str, str, str, int, bool]
 """What the model says, what comes back, what the harness does to the history, where, and whether a tool is called."""
 TURN: st.SearchStrategy[Turn] = st.tuples(TEXT, TEXT, st.sampled_from(VIEWS), st.integers(0, 10), st.booleans())
@@ -233,7 +237,7 @@ def test_the_longest_common_part_is_found(old: list[int], new: list[int]) -> Non
     pairs = align(old, new)
     assert all(old[at] == new[place] for at, place in pairs)
     assert pairs == sorted(pairs)
-    assert all(a < b and c < d for (a, c), (b, d) in zip(pairs, pairs[1:]))
+    assert all(a < b and c < d for (a, c), (b, d) in pairwise(pairs))
     assert len(pairs) == longest_common(tuple(old), tuple(new))
 
 

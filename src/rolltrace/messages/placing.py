@@ -8,7 +8,7 @@ order has rewritten it; any other begins a conversation of its own.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rolltrace.messages.context import Context, excerpt
@@ -57,20 +57,17 @@ class _Placing:
         before, common = self._longest()
         if before is not None and common == len(before):
             self._contexts.remove(before)
-            self._go_on(before, common)
-            return before
+            return self._go_on(before, common)
         if before is not None and common == self._total:
-            return before.branch(common, self._book)
+            return self._go_on(before.branch(common, self._book), common)
         given = self._all_given()
         rewritten = self._find_rewritten(before, common, given)
         if rewritten is not None:
             old, plan, common = rewritten
             self._contexts.remove(old)
-            return self._rewrite(old, common, given[common:], plan)
+            return self._rewrite(old, common, given, plan)
         context = before.branch(common, self._book) if before is not None else Context.begin([], self._book)
-        context.state.stripped = []
-        self._add_all(context, given[common:], reuse=True)
-        return context
+        return self._go_on(context, common, reuse=True)
 
     def _longest(self) -> tuple[Context | None, int]:
         best, most = None, (0, False)
@@ -140,34 +137,37 @@ class _Placing:
                 return context, plan_rewrite(context.seqs[common:], given[common:], self._book), common
         return None
 
-    def _go_on(self, context: Context, common: int) -> None:
-        """Add what is new to a conversation that the prompt has all of."""
-        matched = self._prompt.messages[: common - self._prompt.known]
-        rows = context.seqs[self._prompt.known : common]
-        stripped = self._strip(context, zip(rows, matched))
-        self._add_all(context, self._prompt.messages[common - self._prompt.known :], reuse=False)
+    def _go_on(self, context: Context, common: int, *, reuse: bool = False) -> Context:
+        """Add what is new to a conversation of which the prompt has all; `reuse` rows of other conversations."""
+        known, messages = self._prompt.known, self._prompt.messages
+        matched = messages[: max(0, common - known)]
+        stripped = self._strip(context, zip(context.seqs[known:common], matched))
+        stripped += self._add_all(context, messages[len(matched) :], reuse=reuse)
         if stripped:
             self._book.add_rewrite(self._detail(context, reasoning_stripped=stripped), self._moment)
+        return context
 
-    def _strip(self, context: Context, pairs: Any) -> list[int]:
+    def _strip(self, context: Context, pairs: Iterable[tuple[int, GivenMessage]]) -> list[int]:
         """Note the rows whose reasoning a prompt leaves out, and return those that had it before."""
         state, stripped = context.state, []
         for seq, given in pairs:
             if self._book.thinks(seq):
                 if not given.thinks and seq not in state.stripped:
                     stripped.append(seq)
+                    state.stripped.append(seq)
                 elif given.thinks and seq in state.stripped:
                     state.stripped.remove(seq)
-        state.stripped += stripped
         return stripped
 
     def _rewrite(self, old: Context, common: int, given: list[GivenMessage], plan: Plan) -> Context:
         book, moment = self._book, self._moment
         context = old.branch(common, book)
         context.state.calls = old.state.calls
+        stripped = self._strip(context, zip(context.seqs, given))
+        given = given[common:]
         inside = [at for at, row in enumerate(plan.rows) if row is None and at not in plan.changed]
         pairs = self._pair([given[at] for at in inside], old)
-        changed, added, stripped = [], [], []
+        changed, added = [], []
         for at, each in enumerate(given):
             row = plan.rows[at]
             if row is not None:
@@ -191,13 +191,14 @@ class _Placing:
             detail["tokens"] = {"before": before.state.tokens, "after": self._op.prompt_tokens}
         return detail
 
-    def _add_all(self, context: Context, given: Sequence[GivenMessage], *, reuse: bool) -> None:
-        """Add messages that follow what a conversation has; `reuse` rows that say the same in other conversations."""
+    def _add_all(self, context: Context, given: Sequence[GivenMessage], *, reuse: bool) -> list[int]:
+        """Add messages that follow what a conversation has. Returns known rows that are without their reasoning."""
         used = set(context.seqs) if reuse or any(each.role == "assistant" for each in given) else set()
         rows: list[int | None] = []
         for each in given:
             may_be_known = each.seq is None and (reuse or each.role == "assistant")
             rows.append(find_known(each, self._book, used) if may_be_known else each.seq)
+        stripped = self._strip(context, [(row, each) for row, each in zip(rows, given) if row is not None])
         fresh = [at for at, row in enumerate(rows) if row is None]
         pairs = self._pair([given[at] for at in fresh], context)
         for number, at in enumerate(fresh):
@@ -205,6 +206,7 @@ class _Placing:
         for row in rows:
             assert row is not None
             context.append(row, self._book)
+        return stripped
 
     def _pair(self, given: list[GivenMessage], context: Context) -> dict[int, Any]:
         last = context.seqs[-1] if len(context) else NO_ROW
