@@ -77,7 +77,7 @@ class Rollout:
         assert replies == self.produced
         stripped: set[int] = set()
         for saw, prompt, count in self.given:
-            seqs = read_ranges(saw)
+            seqs = self.seen(saw)
             assert all(seq < count for seq in seqs)
             rows = [self.rows[seq].to_message() for seq in seqs]
             assert [fingerprint(row) for row in rows] == [fingerprint(message) for message in prompt]
@@ -87,8 +87,12 @@ class Rollout:
         for row in self.rows:
             thoughts.setdefault(fingerprint(row.to_message()), set()).add(row.reasoning)
         for saw, prompt, _ in self.given:
-            for seq, message in zip(read_ranges(saw), prompt):
+            for seq, message in zip(self.seen(saw), prompt):
                 assert message.reasoning in thoughts[fingerprint(message)] or seq in stripped
+
+    def seen(self, saw: str) -> list[int]:
+        """The rows that a call was given."""
+        return [seq for seq in read_ranges(saw) if self.rows[seq].kind != "rewrite"]
 
     def texts(self, kind: str = "message") -> list[str | None]:
         return [row.text for row in self.rows if row.kind == kind]

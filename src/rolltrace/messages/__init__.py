@@ -5,7 +5,7 @@ from rolltrace.messages.message import Author, Message, ToolCall, as_text, finge
 from rolltrace.messages.prompt import read_prompt
 from rolltrace.messages.reading import read_message, read_messages
 from rolltrace.messages.reply import read_replies, read_tool_result
-from rolltrace.messages.rows import MessageRow, read_ranges, write_ranges
+from rolltrace.messages.rows import MessageRow, read_ranges
 from rolltrace.messages.stream import StreamLength, join_stream, stream_length
 from rolltrace.messages.template import read_prompt_text, read_response_text
 from rolltrace.messages.transcript import EndedOp, OpRows, Transcript
@@ -33,5 +33,4 @@ __all__ = [
     "read_tool_result",
     "stream_length",
     "take_images",
-    "write_ranges",
 ]

@@ -14,7 +14,7 @@ import msgspec
 import xxhash
 
 from rolltrace.messages.message import Message, canonical_json
-from rolltrace.messages.rows import PRINT_BYTES, RowBook, to_ranges
+from rolltrace.messages.rows import PRINT_BYTES, RowBook, expand_ranges, write_ranges
 
 MAX_CONTEXTS = 8
 """So many conversations of a trajectory are kept open; the one that was longest silent is forgotten."""
@@ -87,15 +87,13 @@ class Context:
 
     def __init__(self, state: ContextState, book: RowBook) -> None:
         self.state = state
-        self.seqs = array("i", [seq for start, end in state.ranges for seq in range(start, end + 1)])
-        self.prints = bytearray()
-        for start, end in state.ranges:
-            self.prints += book.prints[start * PRINT_BYTES : (end + 1) * PRINT_BYTES]
+        self.seqs = array("i", [seq for seq in expand_ranges(state.ranges) if not book.is_rewrite(seq)])
+        self.prints = bytearray().join(book.prints[seq * PRINT_BYTES : (seq + 1) * PRINT_BYTES] for seq in self.seqs)
         self.raw: RawPrefix | None = None
 
     @classmethod
     def begin(cls, seqs: Sequence[int], book: RowBook) -> Context:
-        return cls(ContextState(to_ranges(seqs), len(seqs)), book)
+        return cls(ContextState(book.to_ranges(seqs), len(seqs)), book)
 
     def __len__(self) -> int:
         return len(self.seqs)
@@ -109,11 +107,7 @@ class Context:
         return other
 
     def append(self, seq: int, book: RowBook) -> None:
-        ranges = self.state.ranges
-        if ranges and ranges[-1][1] == seq - 1:
-            ranges[-1][1] = seq
-        else:
-            ranges.append([seq, seq])
+        book.add_to_ranges(self.state.ranges, seq)
         self.seqs.append(seq)
         self.prints += book.prints[seq * PRINT_BYTES : (seq + 1) * PRINT_BYTES]
 
@@ -122,15 +116,8 @@ class Context:
         return common_prefix(self.prints, prints)
 
     def saw(self) -> str:
-        """The rows that the last call was given, as text."""
-        left, parts = self.state.seen, []
-        for start, end in self.state.ranges:
-            end = min(end, start + left - 1)
-            if left <= 0:
-                break
-            parts.append(str(start) if start == end else f"{start}-{end}")
-            left -= end - start + 1
-        return ",".join(parts)
+        """Its rows as text."""
+        return write_ranges(self.state.ranges)
 
     def note_reply(self, reply: Message) -> None:
         """Remember what a next prompt may refer to."""

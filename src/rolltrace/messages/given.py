@@ -25,6 +25,8 @@ from rolltrace.record import Marker, decode_value
 MAX_REMEMBERED = 1 << 14
 """So many messages of a trajectory are known again by their bytes."""
 Decode = Callable[[Raw], Any]
+_Source = tuple[Raw, int, Decode]
+"""The encoded item that a message stands in, which of its messages it is, and how to open it."""
 _fields_decoder = msgspec.msgpack.Decoder(dict[str, Raw])
 _items_decoder = msgspec.msgpack.Decoder(list[Raw])
 
@@ -41,17 +43,17 @@ _encode = msgspec.msgpack.Encoder(enc_hook=_encode_marker).encode
 class GivenMessage:
     """A message of a prompt: what is needed to recognise it, and the message itself when it is asked for."""
 
-    __slots__ = ("_load", "_message", "digest", "role", "seq", "thinks")
+    __slots__ = ("_message", "_source", "digest", "role", "seq", "thinks")
 
     def __init__(
-        self, digest: int, role: str, thinks: bool, load: Callable[[], Message] | None = None, seq: int | None = None
+        self, digest: int, role: str, thinks: bool, seq: int | None = None, source: _Source | None = None
     ) -> None:
         self.digest = digest
         self.role = role
         self.thinks = thinks
         self.seq = seq
         """The row that it is, if that is known without comparing."""
-        self._load = load
+        self._source = source
         self._message: Message | None = None
 
     @classmethod
@@ -63,8 +65,9 @@ class GivenMessage:
     @property
     def message(self) -> Message:
         if self._message is None:
-            assert self._load is not None, "a message that is a row already is not read again"
-            self._message = self._load()
+            assert self._source is not None, "a message that is a row already is not read again"
+            item, at, decode = self._source
+            self._message = (read_message(decode(item)) or [])[at]
         return self._message
 
 
@@ -77,6 +80,8 @@ class GivenPrompt(NamedTuple):
     known: int = 0
     """It begins with so many messages of `base`."""
     raw: RawPrefix | None = None
+    previous: str | None = None
+    """The id of the response that it goes on with, if it names one."""
 
     def prints(self) -> bytes:
         """The fingerprints of all its messages."""
@@ -124,7 +129,11 @@ class PromptReader:
                 prompt = self._go_on(context, raw, fields[raw.place], decode)
                 if prompt is not None:
                     return prompt
-        return self._read_all(fields, system, decode)
+        prompt = self._read_all(fields, system, decode)
+        if prompt is not None and "previous_response_id" in fields:
+            previous = decode(fields["previous_response_id"])
+            return prompt._replace(previous=previous if isinstance(previous, str) else None)
+        return prompt
 
     def _go_on(self, context: Context, raw: RawPrefix, body: Raw, decode: Decode) -> GivenPrompt | None:
         """The messages after those of the prompt before; None if it does not begin with them."""
@@ -188,17 +197,8 @@ class PromptReader:
                     self._seen[key] = tuple(_Seen(each.digest, each.role, each.thinks) for each in fresh)
                 given += fresh
             else:
-                given += (GivenMessage(*each, _loader(item, at, decode)) for at, each in enumerate(seen))
+                given += [GivenMessage(*each, None, (item, at, decode)) for at, each in enumerate(seen)]
         return given
-
-
-def _loader(item: Raw, at: int, decode: Decode) -> Callable[[], Message]:
-    def load() -> Message:
-        messages = read_message(decode(item))
-        assert messages is not None
-        return messages[at]
-
-    return load
 
 
 def _plain(inputs: Any) -> GivenPrompt | None:

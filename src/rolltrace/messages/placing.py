@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from rolltrace.messages.context import Context, excerpt
 from rolltrace.messages.given import GivenMessage, GivenPrompt
@@ -23,18 +23,6 @@ if TYPE_CHECKING:
 
 MAX_SUMMARY_MESSAGES = 3
 """A prompt with more that is new is no summary of another conversation."""
-
-
-class Placed(NamedTuple):
-    """Where a prompt stands."""
-
-    context: Context
-    """Of exactly the messages of the prompt; it is not among the open ones."""
-    contexts: list[Context]
-    """The same, once for each reply."""
-
-    def saw(self) -> str:
-        return self.context.saw()
 
 
 class _Placing:
@@ -83,7 +71,7 @@ class _Placing:
         known = () if base is None else base.seqs[: self._prompt.known]
         hidden = set() if base is None else set(base.state.stripped)
         before = [
-            GivenMessage(book.print_at(seq), book.role_at(seq), book.thinks(seq) and seq not in hidden, None, seq)
+            GivenMessage(book.print_at(seq), book.role_at(seq), book.thinks(seq) and seq not in hidden, seq)
             for seq in known
         ]
         return [*before, *self._prompt.messages]
@@ -149,14 +137,13 @@ class _Placing:
 
     def _strip(self, context: Context, pairs: Iterable[tuple[int, GivenMessage]]) -> list[int]:
         """Note the rows whose reasoning a prompt leaves out, and return those that had it before."""
-        state, stripped = context.state, []
-        for seq, given in pairs:
-            if self._book.thinks(seq):
-                if not given.thinks and seq not in state.stripped:
-                    stripped.append(seq)
-                    state.stripped.append(seq)
-                elif given.thinks and seq in state.stripped:
-                    state.stripped.remove(seq)
+        hidden = set(context.state.stripped)
+        thinking = [(seq, given.thinks) for seq, given in pairs if self._book.thinks(seq)]
+        stripped = [seq for seq, is_shown in thinking if not is_shown and seq not in hidden]
+        shown = {seq for seq, is_shown in thinking if is_shown and seq in hidden}
+        if shown:
+            context.state.stripped = [seq for seq in context.state.stripped if seq not in shown]
+        context.state.stripped += stripped
         return stripped
 
     def _rewrite(self, old: Context, common: int, given: list[GivenMessage], plan: Plan) -> Context:
@@ -237,7 +224,6 @@ class _Placing:
 
 def place_prompt(
     prompt: GivenPrompt, op: EndedOp, contexts: list[Context], pending: PendingResults, book: RowBook, moment: Moment
-) -> Placed:
-    """Find or add the rows of a prompt. The conversation that it goes on with is taken out of `contexts`."""
-    context = _Placing(prompt, op, contexts, pending, book, moment).place()
-    return Placed(context, [context])
+) -> Context:
+    """Find or add the rows of a prompt: the conversation of exactly its messages, which is not among `contexts`."""
+    return _Placing(prompt, op, contexts, pending, book, moment).place()

@@ -91,8 +91,26 @@ class RowBook:
         """Whether the row has reasoning."""
         return bool(self.marks[seq] & _THINKS)
 
-    def is_variant(self, seq: int) -> bool:
-        return bool(self.marks[seq] & _VARIANT)
+    def is_rewrite(self, seq: int) -> bool:
+        return bool(self.marks[seq] & _REWRITE)
+
+    def to_ranges(self, seqs: Iterable[int]) -> list[list[int]]:
+        """Rows as pairs of first and last, those that follow each other together."""
+        ranges: list[list[int]] = []
+        for seq in seqs:
+            self.add_to_ranges(ranges, seq)
+        return ranges
+
+    def add_to_ranges(self, ranges: list[list[int]], seq: int) -> None:
+        """Add a row at the end; rewrites between it and the row before do not begin a new range."""
+        if ranges:
+            following = ranges[-1][1] + 1
+            while following < seq and self.is_rewrite(following):
+                following += 1
+            if following == seq:
+                ranges[-1][1] = seq
+                return
+        ranges.append([seq, seq])
 
     def find(self, digest: int) -> Sequence[int]:
         """The messages with this fingerprint, oldest first."""
@@ -176,26 +194,19 @@ def plain_role(role: str) -> str:
     return _ROLES[role_code(role)]
 
 
-def write_ranges(seqs: Iterable[int]) -> str:
-    """Numbers of rows as text, in this order: `0-6,9`."""
-    return ",".join(str(start) if start == end else f"{start}-{end}" for start, end in to_ranges(seqs))
-
-
-def to_ranges(seqs: Iterable[int]) -> list[list[int]]:
-    """Numbers as pairs of first and last, those that follow each other together."""
-    ranges: list[list[int]] = []
-    for seq in seqs:
-        if ranges and ranges[-1][1] == seq - 1:
-            ranges[-1][1] = seq
-        else:
-            ranges.append([seq, seq])
-    return ranges
+def write_ranges(ranges: Sequence[Sequence[int]]) -> str:
+    """Ranges of rows as text: `0-6,9`."""
+    return ",".join(str(start) if start == end else f"{start}-{end}" for start, end in ranges)
 
 
 def read_ranges(text: str) -> list[int]:
-    """The numbers that `write_ranges` wrote."""
-    numbers: list[int] = []
-    for part in text.split(",") if text else ():
-        start, _, end = part.partition("-")
-        numbers += range(int(start), int(end or start) + 1)
-    return numbers
+    """The numbers of the rows that a `saw` names, in the order of the prompt.
+
+    Rows of kind `rewrite` that stand inside a range are no messages: leave them out.
+    """
+    bounds = [part.partition("-") for part in text.split(",")] if text else []
+    return expand_ranges([[int(start), int(end or start)] for start, _, end in bounds])
+
+
+def expand_ranges(ranges: Sequence[Sequence[int]]) -> list[int]:
+    return [seq for start, end in ranges for seq in range(start, end + 1)]

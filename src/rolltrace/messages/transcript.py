@@ -19,7 +19,7 @@ from msgspec import Raw
 from rolltrace.messages.context import MAX_CONTEXTS, Context, ContextState, TextPrefix
 from rolltrace.messages.given import Decode, GivenMessage, GivenPrompt, PromptReader
 from rolltrace.messages.message import Message, fingerprint
-from rolltrace.messages.placing import Placed, place_prompt
+from rolltrace.messages.placing import place_prompt
 from rolltrace.messages.prompt import prompt_text, read_system
 from rolltrace.messages.reply import read_replies, read_tool_result
 from rolltrace.messages.rows import MessageRow, Moment, RowBook
@@ -156,7 +156,7 @@ class Transcript:
         step = EndedOp(op_id=op_id or 0, kind="llm", start_ns=time_ns, end_ns=time_ns, inputs=prompt)
         given = self._read_prompt(step, prompt if isinstance(prompt, str) else None)
         placed = self._converse(step, given, replies, Moment(time_ns, turn), op_id)
-        return OpRows(self._book.take(), None if placed is None else placed.saw(), turn)
+        return OpRows(self._book.take(), None if given is None or placed is None else placed.saw, turn)
 
     def finish(self, time_ns: int = 0) -> OpRows:
         """The trajectory has ended: the rows that had to wait for that."""
@@ -193,10 +193,10 @@ class Transcript:
         for context in placed.contexts:
             context.state.response_id = response_id if isinstance(response_id, str) else None
         self._note_inner(
-            op.parent_id, [Inner(fingerprint(chain[-1]), True, turn, placed.saw()) for chain in chains if chain]
+            op.parent_id, [Inner(fingerprint(chain[-1]), True, turn, placed.saw) for chain in chains if chain]
         )
         place = None if given is None or given.prompt.raw is None else given.prompt.raw.place
-        return OpRows(self._book.take(), None if given is None else placed.saw(), turn, place)
+        return OpRows(self._book.take(), None if given is None else placed.saw, turn, place)
 
     def _repeats(self, answered: list[Inner], chains: list[list[Message]]) -> bool:
         """Whether an op around model calls only hands on what the last of them answered."""
@@ -205,15 +205,15 @@ class Transcript:
 
     def _converse(
         self, op: EndedOp, given: _Given | None, chains: list[list[Message]], moment: Moment, op_id: int | None
-    ) -> Placed | None:
+    ) -> _Placed | None:
         """Add what a call was given and what it answered."""
         if given is None and not chains:
             return None
         prompt = GivenPrompt([]) if given is None else given.prompt
         if given is None and self._contexts:  # only a reply is known: the conversation goes on
             prompt = GivenPrompt([], self._contexts[-1], len(self._contexts[-1]))
-        placed = place_prompt(prompt, op, self._contexts, self._pending, self._book, moment)
-        context = placed.context
+        context = place_prompt(prompt, op, self._contexts, self._pending, self._book, moment)
+        saw = context.saw()
         if prompt.raw is not None:
             context.raw = prompt.raw
         context.state.seen = len(context)
@@ -230,7 +230,7 @@ class Transcript:
             self._note_text(contexts, given.text, op, chains)
         self._contexts += contexts
         del self._contexts[:-MAX_CONTEXTS]
-        return placed._replace(contexts=contexts)
+        return _Placed(saw, contexts)
 
     def _answer(self, context: Context, chain: list[Message], moment: Moment, op: EndedOp, *, single: bool) -> None:
         for message in chain:
@@ -251,7 +251,7 @@ class Transcript:
         recent = self._contexts[::-1]
         prompt = self._reader.read(op.inputs, recent)
         if prompt is not None:
-            return _Given(self._after_response(op.inputs, prompt))
+            return _Given(self._after_response(prompt))
         if text is None:
             inputs = self._decode(op.inputs) if isinstance(op.inputs, Raw) else op.inputs
             text = prompt_text(inputs, outputs)
@@ -262,16 +262,11 @@ class Transcript:
             return self._read_text(op.prompt_text)
         return self._read_text(text, system) if text else None
 
-    def _after_response(self, inputs: Any, prompt: GivenPrompt) -> GivenPrompt:
+    def _after_response(self, prompt: GivenPrompt) -> GivenPrompt:
         """A call that names the response before it is given all of that too."""
-        if isinstance(inputs, Raw):
-            if b"previous_response_id" not in bytes(inputs):
-                return prompt
-            inputs = self._decode(inputs)
-        before = inputs.get("previous_response_id") if isinstance(inputs, dict) else None
-        if not isinstance(before, str) or prompt.base is not None:
+        if prompt.previous is None:
             return prompt
-        context = next((each for each in reversed(self._contexts) if each.state.response_id == before), None)
+        context = next((each for each in reversed(self._contexts) if each.state.response_id == prompt.previous), None)
         return prompt if context is None else GivenPrompt(prompt.messages, context, len(context))
 
     def _read_text(self, text: str, system: Sequence[Message] = ()) -> _Given:
@@ -332,3 +327,11 @@ class _Given(NamedTuple):
     prompt: GivenPrompt
     text: str | None = None
     prefill: str = ""
+
+
+class _Placed(NamedTuple):
+    """Where a call stands."""
+
+    saw: str
+    contexts: list[Context]
+    """The conversations that may go on, one for each reply."""
