@@ -126,8 +126,9 @@ def find_image(value: Any, depth: int = 0) -> Json | None:
         return value
     if depth < MAX_IMAGE_DEPTH:
         for item in value.values():
-            if isinstance(item, dict | Image) and (image := find_image(item, depth + 1)) is not None:
-                return image
+            inside = find_image(item, depth + 1) if isinstance(item, dict | Image) else None
+            if inside is not None:
+                return inside
     return None
 
 

@@ -55,7 +55,7 @@ class RawPrefix(NamedTuple):
     size: int
     digest: bytes
     items: int
-    count: int
+    messages: int
     """How many messages they are, the system's included."""
     ends_open: bool
     """The last one is the model's: an item of a response could go on with it."""
@@ -103,7 +103,7 @@ class Context:
         other = Context.begin(self.seqs[:count], book)
         other.state.stripped = list(self.state.stripped)
         other.state.excerpts = list(self.state.excerpts)
-        other.raw = self.raw if self.raw is not None and self.raw.count <= count else None
+        other.raw = self.raw if self.raw is not None and self.raw.messages <= count else None
         return other
 
     def append(self, seq: int, book: RowBook) -> None:

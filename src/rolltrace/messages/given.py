@@ -143,15 +143,15 @@ class PromptReader:
         if count < raw.items or end > len(data) or xxhash.xxh3_128_digest(data[start:end]) != raw.digest:
             return None
         if count == raw.items:
-            return GivenPrompt([], context, raw.count, raw)
+            return GivenPrompt([], context, raw.messages, raw)
         added = decode(Raw(b"\xdd" + (count - raw.items).to_bytes(4, "big") + bytes(data[end:])))
         if not isinstance(added, list) or (raw.ends_open and is_item(added[0])):
             return None
         messages = read_messages(added)
         if messages is None:
             return None
-        now = _remember(raw.place, raw.system, data, start, count, raw.count + len(messages), _ends_open(messages))
-        return GivenPrompt([GivenMessage.of(message) for message in messages], context, raw.count, now)
+        now = _remember(raw.place, raw.system, data, start, count, raw.messages + len(messages), _ends_open(messages))
+        return GivenPrompt([GivenMessage.of(message) for message in messages], context, raw.messages, now)
 
     def _read_all(self, fields: dict[str, Raw], system: int, decode: Decode) -> GivenPrompt | None:
         for place in places(fields):
@@ -221,10 +221,10 @@ def _ends_open(messages: list[Message]) -> bool:
 
 
 def _remember(
-    place: str, system: int, data: memoryview, start: int, items: int, count: int, ends_open: bool
+    place: str, system: int, data: memoryview, start: int, items: int, messages: int, ends_open: bool
 ) -> RawPrefix:
     body = data[start:]
-    return RawPrefix(place, system, len(body), xxhash.xxh3_128_digest(body), items, count, ends_open)
+    return RawPrefix(place, system, len(body), xxhash.xxh3_128_digest(body), items, messages, ends_open)
 
 
 def _list_head(data: memoryview) -> tuple[int, int]:

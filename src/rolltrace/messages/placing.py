@@ -153,20 +153,22 @@ class _Placing:
         stripped = self._strip(context, zip(context.seqs, given))
         given = given[common:]
         inside = [at for at, row in enumerate(plan.rows) if row is None and at not in plan.changed]
+        numbers = {at: number for number, at in enumerate(inside)}
         pairs = self._pair([given[at] for at in inside], old)
-        changed, added = [], []
+        changed, added, kept = [], [], []
         for at, each in enumerate(given):
             row = plan.rows[at]
             if row is not None:
-                stripped += self._strip(context, [(row, each)])
+                kept.append((row, each))
             elif at in plan.changed:
                 row = book.add_variant(each.message, moment, plan.changed[at], digest=each.digest)
                 changed.append([plan.changed[at], row])
             else:
-                row = self._add(context, each, pairs.get(inside.index(at)))
+                row = self._add(context, each, pairs.get(numbers[at]))
                 if at < plan.tail or (plan.dropped and each.role not in ("tool", "function")):
                     added.append(row)
             context.append(row, book)
+        stripped += self._strip(context, kept)
         detail = self._detail(old, dropped=plan.dropped, changed=changed, added=added, reasoning_stripped=stripped)
         if any(name != "tokens" for name in detail):
             book.add_rewrite(detail, moment)

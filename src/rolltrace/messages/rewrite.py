@@ -41,6 +41,9 @@ def plan_rewrite(old: Sequence[int], given: Sequence[GivenMessage], book: RowBoo
     dropped: list[int] = []
     old_start = new_start = 0
     for old_end, new_end in [*anchors, (len(old), len(given))]:
+        if old_start == old_end and new_start == new_end:
+            old_start, new_start = old_end + 1, new_end + 1
+            continue
         is_tail = old_end == len(old) and new_end == len(given)
         for place in range(new_start, new_end):
             if rows[place] is None and (not is_tail or given[place].role == "assistant"):
