@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rolltrace.messages.content import Content, make_call, read_content
+from rolltrace.messages.content import make_call, read_content
 from rolltrace.messages.message import Json, Message, ToolCall, as_text
 from rolltrace.messages.tags import split_reasoning, take_calls, tool_results
 
@@ -18,6 +18,9 @@ PAIR_ROLES = frozenset({"human", "ai", "user", "assistant", "system", "developer
 _CONTENT_KEYS = ("content", "text", "parts")
 _REASONING_KEYS = ("reasoning_content", "reasoning", "thinking")
 """Servers give one of these, or the same text under two of them."""
+_REASONING_NAMES = frozenset({*_REASONING_KEYS, "reasoning_details"})
+_CALL_NAMES = frozenset({"tool_calls", "invalid_tool_calls", "function_call"})
+_PLAIN_KEYS = frozenset({"role", "content", "type"})
 
 
 def read_pair(value: list[Any]) -> list[Message] | None:
@@ -29,26 +32,42 @@ def read_pair(value: list[Any]) -> list[Message] | None:
 
 def read_role(role: str, fields: Json) -> list[Message]:
     """A message with a role, after the results of tools that stand in it."""
+    role = ROLES.get(role) or as_text(role)
+    text = fields.get("content")
+    if type(text) is str:  # as most are
+        message = Message(role, as_text(text))
+        _read_beside(message, fields)
+        return [message]
     content = read_content(next((fields[name] for name in _CONTENT_KEYS if fields.get(name) is not None), None))
-    role = ROLES.get(role, as_text(role))
     message = content.fill(Message(role))
-    message.reasoning = _reasoning(fields) or content.reasoning
-    message.calls = read_calls(fields) or content.calls
-    if isinstance(fields.get("name"), str):
-        message.name = as_text(fields["name"])
-    if role == "assistant":
-        _add_beside(message, fields)
-        read_tags(message)
-    elif role in ("tool", "function"):
-        _read_result(message, fields, content)
-    elif role == "user" and tool_results(message.text) is not None:
-        message.author = "tool"
+    message.reasoning, message.calls = content.reasoning, content.calls
+    _read_beside(message, fields)
     if content.results and message.is_empty:
         return content.results
     return [*content.results, message]
 
 
+def _read_beside(message: Message, fields: Json) -> None:
+    """Read what stands beside the content, and what stands between tags in it."""
+    role = message.role
+    if not fields.keys() <= _PLAIN_KEYS:
+        message.reasoning = _reasoning(fields) or message.reasoning
+        message.calls = read_calls(fields) or message.calls
+        if isinstance(fields.get("name"), str):
+            message.name = as_text(fields["name"])
+        if role == "assistant":
+            _read_voice(message, fields)
+        elif role in ("tool", "function"):
+            _read_result(message, fields)
+    if role == "assistant":
+        read_tags(message)
+    elif role == "user" and tool_results(message.text) is not None:
+        message.author = "tool"
+
+
 def _reasoning(fields: Json) -> str | None:
+    if _REASONING_NAMES.isdisjoint(fields):
+        return None
     for name in _REASONING_KEYS:
         if isinstance(fields.get(name), str) and fields[name]:
             return as_text(fields[name])
@@ -63,6 +82,8 @@ def _reasoning(fields: Json) -> str | None:
 
 def read_calls(fields: Json) -> list[ToolCall]:
     """The tool calls that stand beside the content; those that cannot be parsed are still what the model said."""
+    if _CALL_NAMES.isdisjoint(fields):
+        return []
     calls = [
         _read_call(call)
         for name in ("tool_calls", "invalid_tool_calls")
@@ -85,7 +106,7 @@ def _read_call(call: Any) -> ToolCall:
     return make_call(call.get("id", call.get("tool_call_id")), call.get("name"), arguments)
 
 
-def _add_beside(message: Message, fields: Json) -> None:
+def _read_voice(message: Message, fields: Json) -> None:
     """What a model may say beside text: that it refuses, or by voice."""
     refusal, audio = fields.get("refusal"), fields.get("audio")
     if isinstance(refusal, str) and refusal and not message.text:
@@ -101,6 +122,8 @@ def _add_beside(message: Message, fields: Json) -> None:
 
 def read_tags(message: Message) -> None:
     """Take reasoning and tool calls out of the text of a model's message, if nobody has done so before."""
+    if ">" not in message.text:
+        return
     thought = split_reasoning(message.text)
     asked = take_calls(thought.text) if not message.calls else None
     calls = asked.calls if asked is not None else []
@@ -114,7 +137,7 @@ def read_tags(message: Message) -> None:
         message.parts = [{"type": "text", "text": message.text}, *others] if message.text else others
 
 
-def _read_result(message: Message, fields: Json, content: Content) -> None:
+def _read_result(message: Message, fields: Json) -> None:
     call_id = fields.get("tool_call_id", fields.get("tool_use_id"))
     message.call_id = as_text(call_id) if call_id else None
     message.tool_name, message.name = message.name, None

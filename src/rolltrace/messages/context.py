@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import xxhash
 
-from rolltrace.messages.message import Message, canonical_json
+from rolltrace.messages.message import Message, as_arguments, canonical_json, encode_sorted
 from rolltrace.messages.rows import PRINT_BYTES, RowBook, expand_ranges, write_ranges
 
 MAX_CONTEXTS = 8
@@ -144,7 +144,13 @@ def hash_text(text: str) -> int:
     return xxhash.xxh3_64_intdigest(text.encode("utf-8", "surrogatepass"))
 
 
-def hash_arguments(arguments: str) -> int:
+def hash_arguments(arguments: Any) -> int:
+    """A hash of the arguments of a tool call, the same for a dict and its JSON text."""
+    if not isinstance(arguments, str):
+        try:
+            return xxhash.xxh3_64_intdigest(encode_sorted(arguments))
+        except (TypeError, ValueError, OverflowError, RecursionError):
+            arguments = as_arguments(arguments)
     return hash_text(canonical_json(arguments.strip() or "{}"))
 
 

@@ -16,7 +16,7 @@ from msgspec import Raw
 
 from rolltrace.messages.context import Context, RawPrefix
 from rolltrace.messages.message import Message, fingerprint
-from rolltrace.messages.prompt import SYSTEM_KEYS, as_list, places, read_given_messages, read_system
+from rolltrace.messages.prompt import CONFIG_KEYS, SYSTEM_KEYS, as_list, places, read_given_messages, read_system
 from rolltrace.messages.reading import read_message, read_messages
 from rolltrace.messages.responses import is_item
 from rolltrace.messages.rows import PRINT_BYTES
@@ -25,6 +25,8 @@ from rolltrace.record import Marker, decode_value
 MAX_REMEMBERED = 1 << 14
 """So many messages of a trajectory are known again by their bytes."""
 Decode = Callable[[Raw], Any]
+_BESIDE = frozenset({*SYSTEM_KEYS, *CONFIG_KEYS})
+"""Where the system's message may stand."""
 _Source = tuple[Raw, int, Decode]
 """The encoded item that a message stands in, which of its messages it is, and how to open it."""
 _fields_decoder = msgspec.msgpack.Decoder(dict[str, Raw])
@@ -121,15 +123,18 @@ class PromptReader:
         fields = _open(inputs)
         if fields is None:
             return None
-        beside = [bytes(fields[name]) for name in (*SYSTEM_KEYS, "config", "generation_config") if name in fields]
-        system = xxhash.xxh3_64_intdigest(b"".join(beside)) if beside else 0
+        system = 0
+        if not _BESIDE.isdisjoint(fields):
+            system = xxhash.xxh3_64_intdigest(b"".join(bytes(fields[name]) for name in _BESIDE if name in fields)) | 1
+        is_first = True
         for context in contexts:
+            is_first = False
             raw = context.raw
             if raw is not None and raw.system == system and raw.place in fields:
                 prompt = self._go_on(context, raw, fields[raw.place], decode)
                 if prompt is not None:
                     return prompt
-        prompt = self._read_all(fields, system, decode)
+        prompt = self._read_all(fields, system, decode, is_first=is_first)
         if prompt is not None and "previous_response_id" in fields:
             previous = decode(fields["previous_response_id"])
             return prompt._replace(previous=previous if isinstance(previous, str) else None)
@@ -153,14 +158,19 @@ class PromptReader:
         now = _remember(raw.place, raw.system, data, start, count, raw.messages + len(messages), _ends_open(messages))
         return GivenPrompt([GivenMessage.of(message) for message in messages], context, raw.messages, now)
 
-    def _read_all(self, fields: dict[str, Raw], system: int, decode: Decode) -> GivenPrompt | None:
+    def _read_all(self, fields: dict[str, Raw], system: int, decode: Decode, *, is_first: bool) -> GivenPrompt | None:
         for place in places(fields):
             body = fields[place]
             count, start = _list_head(memoryview(body))
-            given = self._read_items(body, decode) if start else self._read_inside(body, decode)
+            given = (
+                self._read_inside(body, decode) if not start
+                else _read_list(body, decode) if is_first
+                else self._read_items(body, decode)
+            )  # fmt: skip
             if given:
-                inputs = {name: decode(fields[name]) for name in fields if name in SYSTEM_KEYS or "config" in name}
-                given = [*map(GivenMessage.of, read_system(inputs)), *given]
+                if system:
+                    beside = {name: decode(fields[name]) for name in _BESIDE if name in fields}
+                    given = [*map(GivenMessage.of, read_system(beside)), *given]
                 if not start:
                     return GivenPrompt(given)
                 ends_open = given[-1].role == "assistant"
@@ -187,8 +197,7 @@ class PromptReader:
             if seen is None:
                 value = decode(item)
                 if is_item(value):  # several of them are one message
-                    messages = read_messages(decode(body))
-                    return None if messages is None else [GivenMessage.of(message) for message in messages]
+                    return _read_list(body, decode)
                 read = read_message(value)
                 if read is None:
                     return None
@@ -199,6 +208,11 @@ class PromptReader:
             else:
                 given += [GivenMessage(*each, None, (item, at, decode)) for at, each in enumerate(seen)]
         return given
+
+
+def _read_list(body: Raw, decode: Decode) -> list[GivenMessage] | None:
+    messages = read_messages(decode(body))
+    return None if messages is None else [GivenMessage.of(message) for message in messages]
 
 
 def _plain(inputs: Any) -> GivenPrompt | None:

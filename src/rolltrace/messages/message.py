@@ -23,7 +23,7 @@ MAX_CANONICAL_JSON = 1 << 20
 _AUTHORS: dict[str, Author] = {
     "system": "system", "developer": "system", "tool": "tool", "function": "tool", "assistant": "policy",
 }  # fmt: skip
-_encode_sorted = msgspec.json.Encoder(order="sorted").encode
+encode_sorted = msgspec.json.Encoder(order="sorted").encode
 
 
 class ToolCall(msgspec.Struct, omit_defaults=True):
@@ -111,7 +111,7 @@ def fingerprint(message: Message) -> int:
     others = [part for part in message.parts or () if part.get("type") != "text"]
     if not calls and not others:
         return xxhash.xxh3_64_intdigest(f"{role}\0{text}".encode("utf-8", "surrogatepass"))
-    return xxhash.xxh3_64_intdigest(_encode_sorted([role, text, calls, others]))
+    return xxhash.xxh3_64_intdigest(encode_sorted([role, text, calls, others]))
 
 
 def canonical_json(text: str) -> str:
@@ -119,7 +119,7 @@ def canonical_json(text: str) -> str:
     if text[:1] not in ("{", "[") or len(text) > MAX_CANONICAL_JSON:
         return text
     try:
-        return _encode_sorted(msgspec.json.decode(text)).decode()
+        return encode_sorted(msgspec.json.decode(text)).decode()
     except (msgspec.MsgspecError, RecursionError, ValueError):
         return text
 

@@ -42,6 +42,8 @@ class _Placing:
         self._total = len(self._prints) // PRINT_BYTES
 
     def place(self) -> Context:
+        if not self._contexts:
+            return self._go_on(Context.begin([], self._book), 0)
         before, common = self._longest()
         if before is not None and common == len(before):
             self._contexts.remove(before)
@@ -129,7 +131,7 @@ class _Placing:
         """Add what is new to a conversation of which the prompt has all; `reuse` rows of other conversations."""
         known, messages = self._prompt.known, self._prompt.messages
         matched = messages[: max(0, common - known)]
-        stripped = self._strip(context, zip(context.seqs[known:common], matched))
+        stripped = self._strip(context, zip(context.seqs[known:common], matched)) if matched else []
         stripped += self._add_all(context, messages[len(matched) :], reuse=reuse)
         if stripped:
             self._book.add_rewrite(self._detail(context, reasoning_stripped=stripped), self._moment)
@@ -182,12 +184,14 @@ class _Placing:
 
     def _add_all(self, context: Context, given: Sequence[GivenMessage], *, reuse: bool) -> list[int]:
         """Add messages that follow what a conversation has. Returns known rows that are without their reasoning."""
-        used = set(context.seqs) if reuse or any(each.role == "assistant" for each in given) else set()
-        rows: list[int | None] = []
-        for each in given:
-            may_be_known = each.seq is None and (reuse or each.role == "assistant")
-            rows.append(find_known(each, self._book, used) if may_be_known else each.seq)
-        stripped = self._strip(context, [(row, each) for row, each in zip(rows, given) if row is not None])
+        rows: list[int | None] = [each.seq for each in given]
+        stripped: list[int] = []
+        if len(self._book) and (reuse or any(each.role == "assistant" for each in given)):
+            used = set(context.seqs)
+            for at, each in enumerate(given):
+                if rows[at] is None and (reuse or each.role == "assistant"):
+                    rows[at] = find_known(each, self._book, used)
+            stripped = self._strip(context, [(row, each) for row, each in zip(rows, given) if row is not None])
         fresh = [at for at, row in enumerate(rows) if row is None]
         pairs = self._pair([given[at] for at in fresh], context)
         for number, at in enumerate(fresh):

@@ -18,7 +18,7 @@ TEXT_KEYS = ("prompt", "prompt_text", "prompt_str", "input_text", "input", "inpu
              "contents")  # fmt: skip
 SYSTEM_KEYS = ("system", "instructions", "system_instruction", "systemInstruction")
 """What Anthropic's messages, OpenAI's responses and Gemini's contents have the system's message in."""
-_CONFIG_KEYS = ("config", "generation_config")
+CONFIG_KEYS = ("config", "generation_config")
 
 
 def read_prompt(inputs: Any, outputs: Any = None) -> list[Message] | None:
@@ -73,7 +73,7 @@ def as_list(value: Any) -> Any:
 
 def read_system(inputs: Json) -> list[Message]:
     """The system's message that stands beside the others."""
-    configs = [inputs[name] for name in _CONFIG_KEYS if isinstance(inputs.get(name), dict)]
+    configs = [inputs[name] for name in CONFIG_KEYS if isinstance(inputs.get(name), dict)]
     for holder in (inputs, *configs):
         for name in SYSTEM_KEYS:
             value = holder.get(name)

@@ -10,7 +10,7 @@ from typing import Any
 from rolltrace.messages.chat import read_role
 from rolltrace.messages.content import find_image
 from rolltrace.messages.message import Json, Message, as_text
-from rolltrace.messages.reading import is_message, read_message, read_messages
+from rolltrace.messages.reading import read_message, read_messages
 from rolltrace.messages.stream import join_stream
 
 MAX_WRAPPERS = 6
@@ -32,7 +32,13 @@ _RESULT_BESIDES = frozenset({"is_error", "isError", "error", "image", "video", "
 
 def read_replies(outputs: Any) -> list[Message]:
     """All answers in the outputs of a model call: several if it was asked for several, none if there is none."""
-    return _replies(join_stream(outputs), 0)
+    whole = join_stream(outputs)
+    choices = whole.get("choices") if isinstance(whole, dict) else None
+    if isinstance(choices, list) and choices:  # of OpenAI's chat: most replies, so they are not searched for
+        messages = [choice.get("message") if isinstance(choice, dict) else None for choice in choices]
+        if all(isinstance(message, dict) and "role" in message for message in messages):
+            return [reply for message in messages for reply in (read_message(message) or ())[-1:]]
+    return _replies(whole, 0)
 
 
 def _replies(value: Any, depth: int) -> list[Message]:
@@ -41,14 +47,16 @@ def _replies(value: Any, depth: int) -> list[Message]:
     if depth > MAX_WRAPPERS:
         return []
     if isinstance(value, list):
-        if value and all(map(is_message, value)):
-            return _last_said(value)
+        conversation = read_messages(value) if not any(isinstance(each, list) for each in value) else None
+        if conversation is not None:
+            return _last_said(conversation, len(value))
         of_each = [_replies(each, depth + 1) for each in value]
         return [reply for replies in of_each for reply in replies] if all(of_each) else []  # one of many is no answer
     if not isinstance(value, dict):
         return []
-    if is_message(value):
-        return _last_said([value])
+    read = read_message(value)
+    if read is not None:
+        return read[-1:]
     for name in ("message", "content"):  # a choice of OpenAI; a candidate of Gemini
         if isinstance(value.get(name), dict):
             return _replies(value[name], depth + 1)
@@ -57,10 +65,9 @@ def _replies(value: Any, depth: int) -> list[Message]:
     return _text_replies(value) or _wrapped(value, depth)
 
 
-def _last_said(messages: list[Any]) -> list[Message]:
+def _last_said(conversation: list[Message], count: int) -> list[Message]:
     """What the model said at last, of a whole conversation; one message is an answer whoever said it."""
-    conversation = read_messages(messages) or []
-    return conversation[-1:] if len(messages) == 1 or (conversation and conversation[-1].role == "assistant") else []
+    return conversation[-1:] if count == 1 or conversation[-1].role == "assistant" else []
 
 
 def _text_replies(value: Json) -> list[Message]:

@@ -14,7 +14,7 @@ import msgspec
 
 from rolltrace.messages.context import OpenCall, hash_arguments
 from rolltrace.messages.given import GivenMessage
-from rolltrace.messages.message import Message, as_arguments
+from rolltrace.messages.message import Message
 from rolltrace.messages.tags import tool_results
 
 MAX_PENDING = 64
@@ -137,8 +137,10 @@ def argument_hashes(inputs: Any) -> list[int]:
     if not isinstance(inputs, dict):
         return []
     own = {name: value for name, value in inputs.items() if name not in ("self", "cls")}
-    inner = [value for value in own.values() if isinstance(value, dict | str)]
-    return [hash_arguments(as_arguments(value)) for value in [own, *inner[: _MAX_ARGUMENTS - 1]]]
+    inner = [
+        value for value in own.values() if isinstance(value, dict) or (isinstance(value, str) and value[:1] == "{")
+    ]
+    return [hash_arguments(value) for value in [own, *inner[: _MAX_ARGUMENTS - 1]]]
 
 
 def find_call(calls: Sequence[OpenCall], name: str, arguments: Sequence[int]) -> OpenCall | None:
