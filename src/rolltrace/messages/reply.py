@@ -133,7 +133,7 @@ def _tool_message(value: Any) -> Message:
         if len(own) == 1 and own[0] in _RESULT_KEYS and isinstance(value[own[0]], str | list):
             return _result_in(value, own[0])
         value = as_text(value)
-    elif _are_parts(value) and value and all(isinstance(part.get("type"), str) for part in value):
+    elif isinstance(value, list) and value and all(isinstance(part, dict) and _is_part(part) for part in value):
         return read_role("tool", {"content": value})[-1]  # parts of MCP
     elif not isinstance(value, str) and find_image(value) is None:
         value = as_text(value)
@@ -147,9 +147,14 @@ def _result_in(value: Json, name: str) -> Message:
         images = value.get(key)
         content = [*content, *(images if isinstance(images, list) else [images] if images is not None else ())]
     failed = value.get("isError") is True or value.get("is_error") is True
-    if not all(isinstance(part, str | dict) or find_image(part) is not None for part in content):
-        content = [as_text(value)]
-    return read_role("tool", {"content": content if len(content) > 1 else content[0], "is_error": failed})[-1]
+    if not all(_is_part(part) for part in content):
+        content = as_text(value)
+    return read_role("tool", {"content": content, "is_error": failed})[-1]
+
+
+def _is_part(part: Any) -> bool:
+    is_typed = isinstance(part, dict) and isinstance(part.get("type"), str)
+    return isinstance(part, str) or is_typed or find_image(part) is not None
 
 
 def _are_about(values: list[Any]) -> bool:
