@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from rolltrace.messages import Message, ToolCall, fingerprint, read_messages, read_replies
-from tests.messages.test_reading import seen
+from tests.messages.test_message_list import seen
 from tests.replies import CALL, anthropic, chat, langchain, response
 
 

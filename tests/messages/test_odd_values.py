@@ -71,7 +71,9 @@ def test_a_transcript_takes_any_op(ops: list[tuple[str, Any, Any]], raw: bool) -
     for number, (kind, inputs, outputs) in enumerate(ops):
         if raw:
             inputs, outputs = (Raw(take(_without_markers(each))) for each in (inputs, outputs))
-        op = EndedOp(op_id=number + 1, kind=kind, name="x", start_ns=number, end_ns=number, inputs=inputs, outputs=outputs)
+        op = EndedOp(
+            op_id=number + 1, kind=kind, name="x", start_ns=number, end_ns=number, inputs=inputs, outputs=outputs
+        )
         rows = [*transcript.op_ended(op).rows, *transcript.step_taken(inputs if not raw else None, "A").rows]
         assert [row.seq for row in rows] == list(range(count, count + len(rows)))
         count += len(rows)

@@ -9,7 +9,7 @@ from langchain_core.messages import HumanMessage
 from langchain_core.prompt_values import ChatPromptValue
 
 from rolltrace.messages import Message, read_prompt
-from tests.messages.test_reading import seen
+from tests.messages.test_message_list import seen
 
 ASKED = {"role": "user", "content": "1+2?"}
 USER = Message("user", "1+2?")

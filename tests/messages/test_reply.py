@@ -8,7 +8,7 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from rolltrace.messages import Message, ToolCall, read_replies, read_tool_result
-from tests.messages.test_reading import seen
+from tests.messages.test_message_list import seen
 from tests.replies import (
     CALL,
     SGLANG,

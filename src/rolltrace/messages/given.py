@@ -14,12 +14,12 @@ import msgspec
 import xxhash
 from msgspec import Raw
 
-from rolltrace.messages.context import Context, RawPrefix
 from rolltrace.messages.message import Message, fingerprint
+from rolltrace.messages.message_list import read_message, read_messages
+from rolltrace.messages.open_context import OpenContext, RawPrefix
 from rolltrace.messages.prompt import CONFIG_KEYS, SYSTEM_KEYS, as_list, places, read_given_messages, read_system
-from rolltrace.messages.reading import read_message, read_messages
 from rolltrace.messages.responses import is_item
-from rolltrace.messages.rows import PRINT_BYTES
+from rolltrace.messages.transcript_rows import PRINT_BYTES
 from rolltrace.record import Marker, decode_value
 
 MAX_REMEMBERED = 1 << 14
@@ -78,7 +78,7 @@ class GivenPrompt(NamedTuple):
 
     messages: list[GivenMessage]
     """All, or those that follow the known ones."""
-    base: Context | None = None
+    base: OpenContext | None = None
     known: int = 0
     """It begins with so many messages of `base`."""
     raw: RawPrefix | None = None
@@ -105,7 +105,7 @@ class PromptReader:
         self._seen: dict[int, tuple[_Seen, ...]] = {}
         """Hash of an encoded message -> the messages it is."""
 
-    def read(self, inputs: Any, contexts: Iterable[Context]) -> GivenPrompt | None:
+    def read(self, inputs: Any, contexts: Iterable[OpenContext]) -> GivenPrompt | None:
         """The messages among the arguments of a call; None if there are none.
 
         Args:
@@ -140,7 +140,7 @@ class PromptReader:
             return prompt._replace(previous=previous if isinstance(previous, str) else None)
         return prompt
 
-    def _go_on(self, context: Context, raw: RawPrefix, body: Raw, decode: Decode) -> GivenPrompt | None:
+    def _go_on(self, context: OpenContext, raw: RawPrefix, body: Raw, decode: Decode) -> GivenPrompt | None:
         """The messages after those of the prompt before; None if it does not begin with them."""
         data = memoryview(body)
         count, start = _list_head(data)

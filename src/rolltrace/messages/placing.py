@@ -11,11 +11,11 @@ from array import array
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rolltrace.messages.context import Context, excerpt
 from rolltrace.messages.given import GivenMessage, GivenPrompt
-from rolltrace.messages.rewrite import Plan, find_known, plan_rewrite
-from rolltrace.messages.rows import PRINT_BYTES, Moment, RowBook
+from rolltrace.messages.open_context import OpenContext, excerpt
+from rolltrace.messages.rewrite import RewritePlan, find_known, plan_rewrite
 from rolltrace.messages.tool_results import NO_ROW, PendingResults
+from rolltrace.messages.transcript_rows import PRINT_BYTES, Moment, RowBook
 
 if TYPE_CHECKING:
     from rolltrace.messages.transcript import EndedOp
@@ -29,7 +29,7 @@ class _Placing:
     """One prompt on its way into the transcript."""
 
     def __init__(
-        self, prompt: GivenPrompt, op: EndedOp, contexts: list[Context], pending: PendingResults, book: RowBook,
+        self, prompt: GivenPrompt, op: EndedOp, contexts: list[OpenContext], pending: PendingResults, book: RowBook,
         moment: Moment,
     ) -> None:  # fmt: skip
         self._prompt = prompt
@@ -41,9 +41,9 @@ class _Placing:
         self._prints = prompt.prints()
         self._total = len(self._prints) // PRINT_BYTES
 
-    def place(self) -> Context:
+    def place(self) -> OpenContext:
         if not self._contexts:
-            return self._go_on(Context.begin([], self._book), 0)
+            return self._go_on(OpenContext.begin([], self._book), 0)
         before, common = self._longest()
         if before is not None and common == len(before):
             self._contexts.remove(before)
@@ -56,10 +56,10 @@ class _Placing:
             old, plan, common = rewritten
             self._contexts.remove(old)
             return self._rewrite(old, common, given, plan)
-        context = before.branch(common, self._book) if before is not None else Context.begin([], self._book)
+        context = before.branch(common, self._book) if before is not None else OpenContext.begin([], self._book)
         return self._go_on(context, common, reuse=True)
 
-    def _longest(self) -> tuple[Context | None, int]:
+    def _longest(self) -> tuple[OpenContext | None, int]:
         best, most = None, (0, False)
         for context in self._contexts:
             common = context.common(self._prints)
@@ -79,8 +79,8 @@ class _Placing:
         return [*before, *self._prompt.messages]
 
     def _find_rewritten(
-        self, before: Context | None, common: int, given: list[GivenMessage]
-    ) -> tuple[Context, Plan, int] | None:
+        self, before: OpenContext | None, common: int, given: list[GivenMessage]
+    ) -> tuple[OpenContext, RewritePlan, int] | None:
         """The conversation whose history the prompt has rewritten; None if it is of another one."""
         book = self._book
         if before is None or all(book.role_at(seq) == "system" for seq in before.seqs[:common]):
@@ -98,7 +98,7 @@ class _Placing:
             is_rewrite = head_talks
         return (before, plan, common) if is_rewrite else self._find_quoted(given)
 
-    def _most_shared(self, given: list[GivenMessage]) -> Context | None:
+    def _most_shared(self, given: list[GivenMessage]) -> OpenContext | None:
         """The conversation that has the most of these messages."""
         digests = [each.digest for each in given if each.role not in ("system", "developer")]
         best, most = None, 0
@@ -109,7 +109,7 @@ class _Placing:
                 best, most = context, shared
         return best
 
-    def _find_quoted(self, given: list[GivenMessage]) -> tuple[Context, Plan, int] | None:
+    def _find_quoted(self, given: list[GivenMessage]) -> tuple[OpenContext, RewritePlan, int] | None:
         """The conversation of the same system prompt whose task or last reply is quoted: a summary took its place."""
         talk = [each for each in given if each.role not in ("system", "developer") and each.seq is None]
         if len(talk) > MAX_SUMMARY_MESSAGES or any(each.role in ("tool", "function") for each in talk):
@@ -127,7 +127,7 @@ class _Placing:
                 return context, plan_rewrite(context.seqs[common:], given[common:], self._book), common
         return None
 
-    def _go_on(self, context: Context, common: int, *, reuse: bool = False) -> Context:
+    def _go_on(self, context: OpenContext, common: int, *, reuse: bool = False) -> OpenContext:
         """Add what is new to a conversation of which the prompt has all; `reuse` rows of other conversations."""
         known, messages = self._prompt.known, self._prompt.messages
         matched = messages[: max(0, common - known)]
@@ -137,7 +137,7 @@ class _Placing:
             self._book.add_rewrite(self._detail(context, reasoning_stripped=stripped), self._moment)
         return context
 
-    def _strip(self, context: Context, pairs: Iterable[tuple[int, GivenMessage]]) -> list[int]:
+    def _strip(self, context: OpenContext, pairs: Iterable[tuple[int, GivenMessage]]) -> list[int]:
         """Note the rows whose reasoning a prompt leaves out, and return those that had it before."""
         hidden = set(context.state.stripped)
         thinking = [(seq, given.thinks) for seq, given in pairs if self._book.thinks(seq)]
@@ -148,7 +148,7 @@ class _Placing:
         context.state.stripped += stripped
         return stripped
 
-    def _rewrite(self, old: Context, common: int, given: list[GivenMessage], plan: Plan) -> Context:
+    def _rewrite(self, old: OpenContext, common: int, given: list[GivenMessage], plan: RewritePlan) -> OpenContext:
         book, moment = self._book, self._moment
         context = old.branch(common, book)
         context.state.calls = old.state.calls
@@ -176,13 +176,13 @@ class _Placing:
             book.add_rewrite(detail, moment)
         return context
 
-    def _detail(self, before: Context, **lists: list[Any]) -> dict[str, Any]:
+    def _detail(self, before: OpenContext, **lists: list[Any]) -> dict[str, Any]:
         detail: dict[str, Any] = {name: values for name, values in lists.items() if values}
         if before.state.tokens is not None and self._op.prompt_tokens is not None:
             detail["tokens"] = {"before": before.state.tokens, "after": self._op.prompt_tokens}
         return detail
 
-    def _add_all(self, context: Context, given: Sequence[GivenMessage], *, reuse: bool) -> list[int]:
+    def _add_all(self, context: OpenContext, given: Sequence[GivenMessage], *, reuse: bool) -> list[int]:
         """Add messages that follow what a conversation has. Returns known rows that are without their reasoning."""
         rows: list[int | None] = [each.seq for each in given]
         stripped: list[int] = []
@@ -201,11 +201,11 @@ class _Placing:
             context.append(row, self._book)
         return stripped
 
-    def _pair(self, given: list[GivenMessage], context: Context) -> dict[int, Any]:
+    def _pair(self, given: list[GivenMessage], context: OpenContext) -> dict[int, Any]:
         last = context.seqs[-1] if len(context) else NO_ROW
         return self._pending.pair(given, context.state.calls, last)
 
-    def _add(self, context: Context, given: GivenMessage, result: Any) -> int:
+    def _add(self, context: OpenContext, given: GivenMessage, result: Any) -> int:
         """Add the row of a new message. A result has one already, and another only if the prompt shows it otherwise."""
         book, message = self._book, given.message
         if message.tool_name is None and message.call_id is not None:
@@ -229,7 +229,12 @@ class _Placing:
 
 
 def place_prompt(
-    prompt: GivenPrompt, op: EndedOp, contexts: list[Context], pending: PendingResults, book: RowBook, moment: Moment
-) -> Context:
+    prompt: GivenPrompt,
+    op: EndedOp,
+    contexts: list[OpenContext],
+    pending: PendingResults,
+    book: RowBook,
+    moment: Moment,
+) -> OpenContext:
     """Find or add the rows of a prompt: the conversation of exactly its messages, which is not among `contexts`."""
     return _Placing(prompt, op, contexts, pending, book, moment).place()

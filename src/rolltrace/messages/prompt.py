@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rolltrace.messages.message import Json, Message
-from rolltrace.messages.reading import is_message, name_tools, read_messages
-from rolltrace.messages.stream import join_stream
+from rolltrace.messages.message_list import is_message, name_tools, read_messages
+from rolltrace.messages.streams import join_stream
 from rolltrace.messages.template import read_prompt_text
 
 MESSAGES_KEYS = (

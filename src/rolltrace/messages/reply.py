@@ -10,8 +10,8 @@ from typing import Any
 from rolltrace.messages.chat import read_role
 from rolltrace.messages.content import find_image
 from rolltrace.messages.message import Json, Message, as_text
-from rolltrace.messages.reading import read_message, read_messages
-from rolltrace.messages.stream import join_stream
+from rolltrace.messages.message_list import read_message, read_messages
+from rolltrace.messages.streams import join_stream
 
 MAX_WRAPPERS = 6
 """How deep a reply may stand in what a call returned."""

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from rolltrace.messages.given import GivenMessage
-from rolltrace.messages.rows import RowBook, plain_role
+from rolltrace.messages.transcript_rows import RowBook, plain_role
 
 MAX_REPEATS = 8
 """Of a message that stands in a conversation many times, so many places are compared."""
 
 
-class Plan(NamedTuple):
+class RewritePlan(NamedTuple):
     """What becomes of each message of a prompt, and of each row before it."""
 
     rows: list[int | None]
@@ -30,7 +30,7 @@ class Plan(NamedTuple):
     """... and some of it was said by the model or a tool."""
 
 
-def plan_rewrite(old: Sequence[int], given: Sequence[GivenMessage], book: RowBook) -> Plan:
+def plan_rewrite(old: Sequence[int], given: Sequence[GivenMessage], book: RowBook) -> RewritePlan:
     """Compare the rows of a conversation with the messages that a prompt has in their place."""
     anchors = align([book.print_at(seq) for seq in old], [each.digest for each in given])
     rows: list[int | None] = [each.seq for each in given]
@@ -56,7 +56,7 @@ def plan_rewrite(old: Sequence[int], given: Sequence[GivenMessage], book: RowBoo
         old_start, new_start = old_end + 1, new_end + 1
     kept = [book.role_at(old[at]) for at, _ in anchors]
     tail = anchors[-1][1] + 1 if anchors else 0
-    return Plan(rows, changed, dropped, tail, bool(anchors), any(role in ("assistant", "tool") for role in kept))
+    return RewritePlan(rows, changed, dropped, tail, bool(anchors), any(role in ("assistant", "tool") for role in kept))
 
 
 def find_known(given: GivenMessage, book: RowBook, used: set[int]) -> int | None:

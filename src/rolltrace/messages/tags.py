@@ -27,7 +27,7 @@ class Thought(NamedTuple):
     text: str
 
 
-class Asked(NamedTuple):
+class AskedCalls(NamedTuple):
     """A text without its tool calls."""
 
     text: str
@@ -47,10 +47,10 @@ def split_reasoning(text: str) -> Thought:
     return Thought(None, text)
 
 
-def take_calls(text: str) -> Asked:
+def take_calls(text: str) -> AskedCalls:
     """Take the tool calls out of a text, as Qwen and Hermes write them. A call that cannot be read stays."""
     if "<tool_call>" not in text:
-        return Asked(text, [])
+        return AskedCalls(text, [])
     calls: list[ToolCall] = []
     kept: list[str] = []
     at = 0
@@ -61,7 +61,7 @@ def take_calls(text: str) -> Asked:
             kept.append(text[at : match.start()])
             at = match.end()
     rest = "".join([*kept, text[at:]])
-    return Asked(rest if rest.strip() or not calls else "", calls)
+    return AskedCalls(rest if rest.strip() or not calls else "", calls)
 
 
 def _read_call(body: str) -> ToolCall | None:

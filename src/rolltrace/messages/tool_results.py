@@ -12,9 +12,9 @@ from typing import Any
 
 import msgspec
 
-from rolltrace.messages.context import OpenCall, hash_arguments
 from rolltrace.messages.given import GivenMessage
 from rolltrace.messages.message import Message
+from rolltrace.messages.open_context import OpenCall, hash_arguments
 from rolltrace.messages.tags import tool_results
 
 MAX_PENDING = 64

@@ -16,15 +16,15 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Raw
 
-from rolltrace.messages.context import MAX_CONTEXTS, Context, ContextState, TextPrefix
 from rolltrace.messages.given import Decode, GivenMessage, GivenPrompt, PromptReader
 from rolltrace.messages.message import Message, fingerprint
+from rolltrace.messages.open_context import MAX_CONTEXTS, ContextState, OpenContext, TextPrefix
 from rolltrace.messages.placing import place_prompt
 from rolltrace.messages.prompt import prompt_text, read_system
 from rolltrace.messages.reply import read_replies, read_tool_result
-from rolltrace.messages.rows import MessageRow, Moment, RowBook
 from rolltrace.messages.template import read_added_text, read_prompt_text, read_response_text
 from rolltrace.messages.tool_results import NO_ROW, PendingResult, PendingResults, argument_hashes, find_call
+from rolltrace.messages.transcript_rows import MessageRow, Moment, RowBook
 from rolltrace.record import decode_value
 
 MAX_INNER = 64
@@ -115,7 +115,7 @@ class Transcript:
         self._state = state
         self._decode = decode
         self._book = RowBook(state.prints, state.marks)
-        self._contexts = [Context(each, self._book) for each in state.contexts]
+        self._contexts = [OpenContext(each, self._book) for each in state.contexts]
         """The least recently used first."""
         self._pending = PendingResults(state.pending)
         self._reader = PromptReader(decode)
@@ -232,7 +232,7 @@ class Transcript:
         del self._contexts[:-MAX_CONTEXTS]
         return _Placed(saw, contexts)
 
-    def _answer(self, context: Context, chain: list[Message], moment: Moment, op: EndedOp, *, single: bool) -> None:
+    def _answer(self, context: OpenContext, chain: list[Message], moment: Moment, op: EndedOp, *, single: bool) -> None:
         for message in chain:
             is_reply = message.role == "assistant"
             tokens = op.response_tokens if single and len(chain) == 1 else None
@@ -241,7 +241,7 @@ class Transcript:
             if is_reply:
                 context.note_reply(message)
 
-    def _note_text(self, contexts: list[Context], text: str, op: EndedOp, chains: list[list[Message]]) -> None:
+    def _note_text(self, contexts: list[OpenContext], text: str, op: EndedOp, chains: list[list[Message]]) -> None:
         prompt = TextPrefix.of(text)
         for context, chain in zip(contexts, chains or [[]]):
             reply = op.response_text if op.response_text is not None else chain[-1].text if chain else ""
@@ -271,7 +271,7 @@ class Transcript:
 
     def _read_text(self, text: str, system: Sequence[Message] = ()) -> _Given:
         """A prompt that is text: what it has more than the call before, as messages."""
-        best: tuple[int, Context, int] | None = None
+        best: tuple[int, OpenContext, int] | None = None
         for context in self._contexts:
             state = context.state
             for prefix, count in ((state.whole_text, len(context)), (state.prompt_text, state.seen)):
@@ -333,5 +333,5 @@ class _Placed(NamedTuple):
     """Where a call stands."""
 
     saw: str
-    contexts: list[Context]
+    contexts: list[OpenContext]
     """The conversations that may go on, one for each reply."""

@@ -7,10 +7,11 @@ import io
 from typing import Any
 
 import pytest
+from msgspec import Raw
 from PIL import Image as Pillow
 
-from rolltrace.messages import read_messages, take_images
-from rolltrace.messages.images import MAX_IMAGE_BYTES
+from rolltrace.messages import EndedOp, Transcript, read_messages, take_images
+from rolltrace.messages.inline_images import MAX_IMAGE_BYTES
 from rolltrace.record import Cut, Image, Snapshotter, decode_value, to_json
 
 
@@ -117,3 +118,21 @@ def test_an_image_inside_what_was_kept_of_a_long_list_is_taken() -> None:
     taken = take_images(Cut("items", 9, [{"image_url": URL}]))
     assert len(taken.blobs) == 1
     assert isinstance(taken.value.kept[0]["image_url"], Image)
+
+
+def test_images_of_an_encoded_prompt_are_taken_by_who_opens_it() -> None:
+    blobs: list[str] = []
+
+    def decode(raw: Raw) -> Any:
+        taken = take_images(decode_value(raw))
+        blobs.extend(blob.hash for blob in taken.blobs)
+        return taken.value
+
+    transcript = Transcript(decode=decode)
+    messages: list[Any] = [{"role": "user", "content": [{"type": "text", "text": "what?"}, PARTS["openai"]]}]
+    for turn in range(3):
+        op = EndedOp(op_id=turn, kind="llm", inputs=Raw(Snapshotter().take({"messages": messages})), outputs="a zebra")
+        rows = transcript.op_ended(op).rows
+        assert [row.images for row in rows if row.images] == ([blobs] if turn == 0 else [])
+        messages += [{"role": "assistant", "content": "a zebra"}, {"role": "user", "content": "sure?"}]
+    assert len(blobs) == 1

@@ -14,7 +14,7 @@ import msgspec
 import xxhash
 
 from rolltrace.messages.message import Message, as_arguments, canonical_json, encode_sorted
-from rolltrace.messages.rows import PRINT_BYTES, RowBook, expand_ranges, write_ranges
+from rolltrace.messages.transcript_rows import PRINT_BYTES, RowBook, expand_ranges, write_ranges
 
 MAX_CONTEXTS = 8
 """So many conversations of a trajectory are kept open; the one that was longest silent is forgotten."""
@@ -82,7 +82,7 @@ class ContextState(msgspec.Struct, array_like=True):
     """Of a call that was given text: the prompt, and the prompt with its reply."""
 
 
-class Context:
+class OpenContext:
     """An open conversation."""
 
     def __init__(self, state: ContextState, book: RowBook) -> None:
@@ -92,15 +92,15 @@ class Context:
         self.raw: RawPrefix | None = None
 
     @classmethod
-    def begin(cls, seqs: Sequence[int], book: RowBook) -> Context:
+    def begin(cls, seqs: Sequence[int], book: RowBook) -> OpenContext:
         return cls(ContextState(book.to_ranges(seqs), len(seqs)), book)
 
     def __len__(self) -> int:
         return len(self.seqs)
 
-    def branch(self, count: int, book: RowBook) -> Context:
+    def branch(self, count: int, book: RowBook) -> OpenContext:
         """A conversation that begins with so many of the same rows."""
-        other = Context.begin(self.seqs[:count], book)
+        other = OpenContext.begin(self.seqs[:count], book)
         other.state.stripped = list(self.state.stripped)
         other.state.excerpts = list(self.state.excerpts)
         other.raw = self.raw if self.raw is not None and self.raw.messages <= count else None

@@ -9,7 +9,7 @@ from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk
 
 from rolltrace.messages import Message, ToolCall, join_stream, read_replies, stream_length
-from tests.messages.test_reading import seen
+from tests.messages.test_message_list import seen
 from tests.replies import (
     SGLANG_STREAMS,
     TGI,
