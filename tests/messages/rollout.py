@@ -51,7 +51,13 @@ class Rollout:
             end_ns=self.clock, inputs=inputs_as_given, outputs=outputs_as_given, **fields,
         )  # fmt: skip
         added = self.transcript.op_ended(op)
-        self.rows += added.rows
+        for row in added.rows:
+            if row.seq < len(self.rows):  # a partial row: fills in what is null
+                known = self.rows[row.seq]
+                assert known.message_id == row.message_id
+                known.call_id = known.call_id or row.call_id
+            else:
+                self.rows.append(row)
         if self._save:
             self.transcript = Transcript(self.transcript.save())
         return added

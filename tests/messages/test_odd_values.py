@@ -75,8 +75,9 @@ def test_a_transcript_takes_any_op(ops: list[tuple[str, Any, Any]], raw: bool) -
             op_id=number + 1, kind=kind, name="x", start_ns=number, end_ns=number, inputs=inputs, outputs=outputs
         )
         rows = [*transcript.op_ended(op).rows, *transcript.step_taken(inputs if not raw else None, "A").rows]
-        assert [row.seq for row in rows] == list(range(count, count + len(rows)))
-        count += len(rows)
+        fresh = [row.seq for row in rows if row.seq >= count]
+        assert fresh == list(range(count, count + len(fresh)))
+        count += len(fresh)
         transcript = Transcript(transcript.save())
     transcript.finish()
 
@@ -97,7 +98,9 @@ def test_any_text_is_read_as_a_reply(pieces: list[str]) -> None:
 
 def test_decoded_and_encoded_prompts_make_the_same_rows() -> None:
     prompt = {"messages": [{"role": "user", "content": "q"}], "n": 1 << 70}
-    rows = []
-    for inputs in (prompt, Raw(Snapshotter().take(prompt)), decode_value(Snapshotter().take(prompt))):
-        rows.append(Transcript().op_ended(EndedOp(op_id=1, kind="llm", inputs=inputs, outputs="a")).rows)
-    assert rows[0] == rows[1] == rows[2]
+    encoded = Snapshotter().take(prompt)
+    first, *others = (
+        Transcript().op_ended(EndedOp(op_id=1, kind="llm", inputs=inputs, outputs="a")).rows
+        for inputs in (prompt, Raw(encoded), decode_value(encoded))
+    )
+    assert others == [first, first]

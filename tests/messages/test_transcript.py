@@ -41,6 +41,17 @@ def test_a_result_knows_its_op_and_its_call() -> None:
     assert all(row.kind == "message" for row in rollout.rows)
 
 
+def test_the_call_of_a_result_is_filled_in_when_only_the_prompt_tells_it() -> None:
+    rollout = Rollout()
+    rollout.llm([user("q")], said("", ("c1", "search", {"query": "a"})))
+    rollout.tool("Toolbox.execute", {"payload": [1]}, "found")
+    assert rollout.rows[2].call_id is None
+    added = rollout.llm([user("q"), said("", ("c1", "search", {"query": "a"})), result("c1", "found")], said("done"))
+    rollout.check()
+    assert [(row.seq, row.call_id, row.text) for row in added.rows] == [(2, "c1", None), (3, None, "done")]
+    assert added.rows[0].message_id == rollout.rows[2].message_id
+
+
 def test_two_calls_of_one_tool_are_told_apart_by_their_arguments() -> None:
     rollout = Rollout()
     calls = (("c1", "search", {"query": "a"}), ("c2", "search", {"query": "b"}))
@@ -353,6 +364,14 @@ def test_odd_values_make_no_rows(value: Any) -> None:
         rollout = Rollout(raw=raw)
         added = rollout.feed("llm", value, value if not isinstance(value, str) else None)
         assert (added.rows, added.saw, added.turn) == ([], None, 0)
+
+
+def test_a_prompt_of_nothing_but_marks_begins_no_conversation() -> None:
+    rollout = Rollout()
+    tokens(rollout, "<|im_start|>assistant\n", None)
+    rollout.llm([user("Find the zebra in the garden.")], said("a"))
+    rollout.check()
+    assert rollout.texts() == ["Find the zebra in the garden.", "a"]
 
 
 def test_bytes_that_are_no_payload_make_no_rows() -> None:

@@ -218,6 +218,8 @@ class _Placing:
             message.tool_name = message.tool_name or result.name
             if result.digest == given.digest:
                 seq: int = result.seq
+                if result.call_id is None and message.call_id is not None:
+                    book.fill_in(seq, moment, message)
                 return seq
             return book.add_variant(message, moment, result.seq, digest=given.digest, is_first_showing=True)
         elif message.role == "assistant":

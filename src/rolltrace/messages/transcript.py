@@ -56,6 +56,8 @@ class OpRows(NamedTuple):
     """What an op adds to a transcript."""
 
     rows: list[MessageRow]
+    """New rows, numbered on from those before; and partial rows with the id of an earlier one that fill in what it
+    could not say yet (which call a result answers)."""
     saw: str | None = None
     """Of a model call: the rows that it was given."""
     turn: int | None = None
@@ -228,7 +230,7 @@ class Transcript:
             self._answer(each, chain, Moment(op.end_ns, moment.turn, op_id), op, single=len(chains) == 1)
         if given is not None and given.text is not None:
             self._note_text(contexts, given.text, op, chains)
-        self._contexts += contexts
+        self._contexts += filter(len, contexts)
         del self._contexts[:-MAX_CONTEXTS]
         return _Placed(saw, contexts)
 

@@ -127,6 +127,14 @@ class RowBook:
         detail = {"of": stands_for, **({"shown": True} if is_first_showing else {})}
         return self._add("variant", message, digest, moment, None, detail)
 
+    def fill_in(self, seq: int, moment: Moment, message: Message) -> None:
+        """Add a partial row that says which call an earlier row answers: rows of one id become one."""
+        digest = self.print_at(seq)
+        message_id = _make_id("message", digest, self._messages[digest].index(seq) + 1)
+        self.fresh.append(
+            MessageRow(message_id, seq, "message", moment.time_ns, moment.turn, moment.op_id, call_id=message.call_id)
+        )
+
     def add_rewrite(self, detail: dict[str, Any], moment: Moment) -> int:
         """Add the mark of a prompt that changed history."""
         text = _encode(detail)
@@ -176,8 +184,12 @@ class RowBook:
     def _id(self, kind: str, digest: int) -> str:
         """The id of the row that was numbered last."""
         count = len(self._messages[digest]) if kind == "message" else self._others[kind, digest]
-        letter = {"message": "", "variant": "v", "rewrite": "r"}[kind]
-        return f"{digest:016x}{letter}" if count == 1 else f"{digest:016x}{letter}.{count - 1}"
+        return _make_id(kind, digest, count)
+
+
+def _make_id(kind: str, digest: int, count: int) -> str:
+    letter = {"message": "", "variant": "v", "rewrite": "r"}[kind]
+    return f"{digest:016x}{letter}" if count == 1 else f"{digest:016x}{letter}.{count - 1}"
 
 
 def role_code(role: str) -> int:
