@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Raw
@@ -61,7 +62,7 @@ def test_readers_take_any_value(value: Any) -> None:
         for message in [*said, read_tool_result("tool", taken)]:
             fingerprint(message)
             message.to_chat()
-            message.text.encode()
+            msgspec.msgpack.encode(message)
 
 
 @settings(max_examples=300, deadline=None)

@@ -89,7 +89,7 @@ def _add_dict(content: Content, part: Json) -> None:
         _add_image(content, image)
         return
     text = part.get("text")
-    if isinstance(text, str) and (kind is None or kind in _TEXT_TYPES):
+    if isinstance(text, str) and (kind is None or (isinstance(kind, str) and kind in _TEXT_TYPES)):
         if part.get("thought") is True:  # Gemini
             content.thoughts.append(as_text(text))
         else:
@@ -117,13 +117,12 @@ def _add_image(content: Content, image: Json) -> None:
 
 def find_image(value: Any, depth: int = 0) -> Json | None:
     """The image that stands in a part, as JSON: `{"$image": {...}}`; None if there is none."""
-    if isinstance(value, Image):
+    is_json = isinstance(value, dict) and value.keys() == {"$image"} and isinstance(value["$image"], dict)
+    if isinstance(value, Image) or is_json:
         image: Json = to_json(value)
         return image
     if not isinstance(value, dict):
         return None
-    if value.keys() == {"$image"} and isinstance(value["$image"], dict):
-        return value
     if depth < MAX_IMAGE_DEPTH:
         for item in value.values():
             inside = find_image(item, depth + 1) if isinstance(item, dict | Image) else None
@@ -149,7 +148,7 @@ def _thought(name: str) -> Callable[[Content, Json], bool]:
             content.thoughts.append(as_text(text))
             return True
         pieces = [*_dicts(part.get("summary")), *_dicts(part.get("content"))]
-        texts = [each["text"] for each in pieces if isinstance(each.get("text"), str)]
+        texts = [as_text(each["text"]) for each in pieces if isinstance(each.get("text"), str)]
         content.thoughts += texts
         return bool(texts) or not pieces
 
@@ -183,8 +182,9 @@ def _text_content(content: Content, part: Json) -> bool:
 
 def _refusal(content: Content, part: Json) -> bool:
     if isinstance(part.get("refusal"), str):
-        content.texts.append(part["refusal"])
-        content.add_part({"type": "refusal", "refusal": part["refusal"]})
+        text = as_text(part["refusal"])
+        content.texts.append(text)
+        content.add_part({"type": "refusal", "refusal": text})
         return True
     return False
 

@@ -24,7 +24,8 @@ _ITEM_NOISE = frozenset({"type", "id", "status", "call_id", "name", "arguments",
 
 def is_item(value: Any) -> bool:
     """Whether a value is an item of a response that is no message."""
-    return isinstance(value, dict) and value.get("role") is None and value.get("type") in ITEM_TYPES
+    kind = value.get("type") if isinstance(value, dict) and value.get("role") is None else None
+    return isinstance(kind, str) and kind in ITEM_TYPES
 
 
 def read_item(item: Json) -> list[Message] | None:

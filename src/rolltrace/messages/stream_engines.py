@@ -6,6 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 from rolltrace.messages.message import Json
+from rolltrace.messages.stream_openai import position
 
 
 def join_tgi(items: list[Json]) -> Json:
@@ -26,7 +27,7 @@ def join_sglang(items: list[Json]) -> Any:
     stream."""
     answers: dict[int, list[Json]] = {}
     for item in items:
-        answers.setdefault(item.get("index") or 0, []).append(item)
+        answers.setdefault(position(item.get("index")), []).append(item)
     wholes = [_join_answer(answers[index]) for index in sorted(answers)]
     return wholes[0] if len(wholes) == 1 else wholes
 

@@ -14,6 +14,11 @@ def dicts(value: Any) -> list[Json]:
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
+def position(value: Any) -> int:
+    """Which of several answers or parts a piece belongs to; the first if it does not say."""
+    return value if isinstance(value, int) else 0
+
+
 def add_text(whole: Json, name: str, piece: Any) -> None:
     """Append a piece to the text under this name."""
     if isinstance(piece, str):
@@ -29,7 +34,7 @@ def join_chat(items: list[Json]) -> Json:
     """Chunks of chat completions, with what servers add to them: reasoning, token ids."""
     choices: dict[int, Json] = {}
     for choice in (choice for item in items for choice in dicts(item.get("choices"))):
-        index = choice.get("index") or 0
+        index = position(choice.get("index"))
         whole = choices.setdefault(index, {"index": index, "message": {"role": "assistant", "content": None}})
         delta = choice.get("delta")
         delta = delta if isinstance(delta, dict) else {}
@@ -76,7 +81,7 @@ def join_completion(items: list[Json]) -> Json:
     """Chunks of completions."""
     choices: dict[int, Json] = {}
     for choice in (choice for item in items for choice in dicts(item.get("choices"))):
-        whole = choices.setdefault(choice.get("index") or 0, {"text": ""})
+        whole = choices.setdefault(position(choice.get("index")), {"text": ""})
         add_text(whole, "text", choice.get("text"))
         if choice.get("finish_reason") is not None:
             whole["finish_reason"] = choice["finish_reason"]
@@ -98,7 +103,7 @@ def join_response(items: list[Json]) -> Json:
             return whole
     outputs: dict[int, Json] = {}
     for item in items:
-        kind, index = item.get("type"), item.get("output_index") or 0
+        kind, index = item.get("type"), position(item.get("output_index"))
         if kind in ("response.output_item.added", "response.output_item.done") and isinstance(item.get("item"), dict):
             outputs[index] = dict(item["item"])
         elif kind == "response.output_text.delta":

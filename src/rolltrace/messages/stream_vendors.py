@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rolltrace.messages.message import Json
-from rolltrace.messages.stream_openai import add_text, dicts, newest
+from rolltrace.messages.stream_openai import add_text, dicts, newest, position
 
 
 def join_anthropic(items: list[Json]) -> Json:
@@ -13,13 +13,13 @@ def join_anthropic(items: list[Json]) -> Json:
     message: Json = {"role": "assistant", "content": []}
     blocks: dict[int, Json] = {}
     for item in items:
-        kind, index = item.get("type"), item.get("index")
+        kind, index = item.get("type"), position(item.get("index"))
         if kind == "message_start" and isinstance(item.get("message"), dict):
             message = {**item["message"], "content": []}
         elif kind == "content_block_start" and isinstance(item.get("content_block"), dict):
-            blocks[index or 0] = dict(item["content_block"])
+            blocks[index] = dict(item["content_block"])
         elif kind == "content_block_delta" and isinstance(item.get("delta"), dict):
-            block = blocks.setdefault(index or 0, {"type": "text"})
+            block = blocks.setdefault(index, {"type": "text"})
             for name in ("text", "thinking", "partial_json"):
                 add_text(block, name, item["delta"].get(name))
         elif kind == "message_delta":
@@ -45,7 +45,7 @@ def join_gemini(items: list[Json]) -> Json:
     """Chunks of `generate_content`: parts that follow each other, and the usage of all so far."""
     candidates: dict[int, Json] = {}
     for candidate in (candidate for item in items for candidate in dicts(item.get("candidates"))):
-        index = candidate.get("index") or 0
+        index = position(candidate.get("index"))
         whole = candidates.setdefault(index, {"content": {"role": "model", "parts": []}})
         content = candidate.get("content")
         parts: list[Json] = whole["content"]["parts"]
