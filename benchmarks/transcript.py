@@ -45,7 +45,11 @@ def measure(view: Callable[[Messages, int], Messages], turns: int) -> tuple[dict
     costs: list[float] = []
     for turn in range(turns):
         call = {"id": f"c{turn}", "function": {"name": "search", "arguments": json.dumps({"query": turn})}}
-        reply = {"role": "assistant", "content": f"{turn} " + "r" * _CHARS, "reasoning_content": "hm " * 100}
+        reply: dict[str, Any] = {
+            "role": "assistant",
+            "content": f"{turn} " + "r" * _CHARS,
+            "reasoning_content": "hm " * 100,
+        }
         reply["tool_calls"] = [call]
         inputs, outputs = Raw(take({"messages": view(history, turn)})), Raw(take({"choices": [{"message": reply}]}))
         model = EndedOp(
