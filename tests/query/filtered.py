@@ -23,6 +23,7 @@ TABLES = """
     CREATE TABLE _transitions (trajectory_id VARCHAR, trace VARCHAR);
     CREATE TABLE latest_scores (trajectory_id VARCHAR, name VARCHAR, value DOUBLE, label VARCHAR, terms VARCHAR,
         author VARCHAR);
+    CREATE TABLE passes (trajectory_id VARCHAR, passed BOOLEAN);
     CREATE TABLE groups (
         project VARCHAR, experiment VARCHAR, step BIGINT, sample_index VARCHAR, validate BOOLEAN, size BIGINT,
         mean DOUBLE, std DOUBLE, min DOUBLE, max DOUBLE, spread DOUBLE, scored BIGINT, passed BIGINT,

@@ -1,0 +1,224 @@
+"""The rows of a transcript: their numbers, their ids, and what must be remembered of each to recognise it again.
+
+A row is remembered as a fingerprint of eight bytes and a mark of one byte. Ids are made of the fingerprint and of how
+often the same was said before in the trajectory, so a transcript that is built again has the same ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+import xxhash
+
+from rolltrace.messages.message import Author, Message, ToolCall, fingerprint
+
+PRINT_BYTES = 8
+_ROLES = ("user", "assistant", "system", "tool")
+_ROLE_BITS, _THINKS, _VARIANT, _REWRITE = 3, 4, 8, 16
+_encode = msgspec.json.Encoder().encode
+
+
+class MessageRow(msgspec.Struct, omit_defaults=True):
+    """A row of the table `messages`, without trajectory and coordinates. JSON columns are text."""
+
+    message_id: str
+    seq: int
+    kind: str
+    time_ns: int
+    turn: int
+    op_id: int | None = None
+    role: str | None = None
+    author: Author | None = None
+    text: str | None = None
+    reasoning: str | None = None
+    calls: str | None = None
+    tool_name: str | None = None
+    call_id: str | None = None
+    images: list[str] | None = None
+    parts: str | None = None
+    is_error: bool | None = None
+    tokens: int | None = None
+    detail: str | None = None
+
+    def to_message(self) -> Message:
+        """The message that the row holds."""
+        return Message(
+            self.role or "user", self.text or "", self.reasoning,
+            msgspec.json.decode(self.calls, type=list[ToolCall]) if self.calls else [], self.tool_name, self.call_id,
+            self.is_error, self.images or [], msgspec.json.decode(self.parts) if self.parts else None, None,
+            self.author,
+        )  # fmt: skip
+
+
+class Moment(msgspec.Struct):
+    """When a row is made, and by what."""
+
+    time_ns: int
+    turn: int
+    op_id: int | None = None
+
+
+class RowBook:
+    """Numbers rows and remembers their fingerprints; holds those made since they were last taken."""
+
+    def __init__(self, prints: bytes = b"", marks: bytes = b"") -> None:
+        self.prints = bytearray(prints)
+        self.marks = bytearray(marks)
+        self.fresh: list[MessageRow] = []
+        self._messages: dict[int, list[int]] = {}
+        self._others: dict[tuple[str, int], int] = {}
+        """How many variants and rewrites there are with this fingerprint."""
+        for seq in range(len(self.marks)):
+            self._remember(seq, self.print_at(seq))
+
+    def __len__(self) -> int:
+        return len(self.marks)
+
+    def take(self) -> list[MessageRow]:
+        rows, self.fresh = self.fresh, []
+        return rows
+
+    def print_at(self, seq: int) -> int:
+        return int.from_bytes(self.prints[seq * PRINT_BYTES : (seq + 1) * PRINT_BYTES], "little")
+
+    def role_at(self, seq: int) -> str:
+        """The role of a row; of roles that are none of the usual, `tool`-like or not is all that is known."""
+        return _ROLES[self.marks[seq] & _ROLE_BITS]
+
+    def thinks(self, seq: int) -> bool:
+        """Whether the row has reasoning."""
+        return bool(self.marks[seq] & _THINKS)
+
+    def is_rewrite(self, seq: int) -> bool:
+        return bool(self.marks[seq] & _REWRITE)
+
+    def to_ranges(self, seqs: Iterable[int]) -> list[list[int]]:
+        """Rows as pairs of first and last, those that follow each other together."""
+        ranges: list[list[int]] = []
+        for seq in seqs:
+            self.add_to_ranges(ranges, seq)
+        return ranges
+
+    def add_to_ranges(self, ranges: list[list[int]], seq: int) -> None:
+        """Add a row at the end; rewrites between it and the row before do not begin a new range."""
+        if ranges:
+            following = ranges[-1][1] + 1
+            while following < seq and self.is_rewrite(following):
+                following += 1
+            if following == seq:
+                ranges[-1][1] = seq
+                return
+        ranges.append([seq, seq])
+
+    def find(self, digest: int) -> Sequence[int]:
+        """The messages with this fingerprint, oldest first."""
+        return self._messages.get(digest, ())
+
+    def add(self, message: Message, moment: Moment, *, digest: int | None = None, tokens: int | None = None) -> int:
+        """Add the row of a message."""
+        return self._add("message", message, fingerprint(message) if digest is None else digest, moment, tokens)
+
+    def add_variant(
+        self, message: Message, moment: Moment, stands_for: int, *, digest: int, is_first_showing: bool = False
+    ) -> int:
+        """Add the form in which a later prompt has a message; `is_first_showing` if no prompt had it before."""
+        detail = {"of": stands_for, **({"shown": True} if is_first_showing else {})}
+        return self._add("variant", message, digest, moment, None, detail)
+
+    def fill_in(self, seq: int, moment: Moment, message: Message) -> None:
+        """Add a partial row that says which call an earlier row answers: rows of one id become one."""
+        digest = self.print_at(seq)
+        message_id = _make_id("message", digest, self._messages[digest].index(seq) + 1)
+        self.fresh.append(
+            MessageRow(message_id, seq, "message", moment.time_ns, moment.turn, moment.op_id, call_id=message.call_id)
+        )
+
+    def add_rewrite(self, detail: dict[str, Any], moment: Moment) -> int:
+        """Add the mark of a prompt that changed history."""
+        text = _encode(detail)
+        digest = xxhash.xxh3_64_intdigest(text)
+        seq = self._number("rewrite", digest, _REWRITE)
+        self.fresh.append(
+            MessageRow(
+                self._id("rewrite", digest), seq, "rewrite", moment.time_ns, moment.turn, moment.op_id,
+                detail=text.decode(),
+            )
+        )  # fmt: skip
+        return seq
+
+    def _add(
+        self, kind: str, message: Message, digest: int, moment: Moment, tokens: int | None,
+        detail: dict[str, Any] | None = None,
+    ) -> int:  # fmt: skip
+        mark = role_code(message.role) | (_THINKS if message.reasoning else 0) | (_VARIANT if kind == "variant" else 0)
+        seq = self._number(kind, digest, mark)
+        self.fresh.append(
+            MessageRow(
+                self._id(kind, digest), seq, kind, moment.time_ns, moment.turn, moment.op_id, message.role,
+                message.author, message.text, message.reasoning,
+                _encode(message.calls).decode() if message.calls else None, message.tool_name or message.name,
+                message.call_id, message.images or None,
+                _encode(message.parts).decode() if message.parts is not None else None, message.is_error, tokens,
+                None if detail is None else _encode(detail).decode(),
+            )
+        )  # fmt: skip
+        return seq
+
+    def _number(self, kind: str, digest: int, mark: int) -> int:
+        seq = len(self.marks)
+        self.prints += digest.to_bytes(PRINT_BYTES, "little")
+        self.marks.append(mark)
+        self._remember(seq, digest)
+        return seq
+
+    def _remember(self, seq: int, digest: int) -> None:
+        mark = self.marks[seq]
+        if mark & (_VARIANT | _REWRITE):
+            key = ("variant" if mark & _VARIANT else "rewrite", digest)
+            self._others[key] = self._others.get(key, 0) + 1
+        else:
+            self._messages.setdefault(digest, []).append(seq)
+
+    def _id(self, kind: str, digest: int) -> str:
+        """The id of the row that was numbered last."""
+        count = len(self._messages[digest]) if kind == "message" else self._others[kind, digest]
+        return _make_id(kind, digest, count)
+
+
+def _make_id(kind: str, digest: int, count: int) -> str:
+    letter = {"message": "", "variant": "v", "rewrite": "r"}[kind]
+    return f"{digest:016x}{letter}" if count == 1 else f"{digest:016x}{letter}.{count - 1}"
+
+
+def role_code(role: str) -> int:
+    """The number by which a role is remembered."""
+    if role == "developer":
+        return _ROLES.index("system")
+    if role == "function":
+        return _ROLES.index("tool")
+    return _ROLES.index(role) if role in _ROLES else 0
+
+
+def plain_role(role: str) -> str:
+    """The usual role that a role is remembered as."""
+    return _ROLES[role_code(role)]
+
+
+def write_ranges(ranges: Sequence[Sequence[int]]) -> str:
+    """Ranges of rows as text: `0-6,9`."""
+    return ",".join(str(start) if start == end else f"{start}-{end}" for start, end in ranges)
+
+
+def read_ranges(text: str) -> list[int]:
+    """The numbers of the rows that a `saw` names, in the order of the prompt.
+
+    Rows of kind `rewrite` that stand inside a range are no messages: leave them out.
+    """
+    bounds = [part.partition("-") for part in text.split(",")] if text else []
+    return expand_ranges([[int(start), int(end or start)] for start, _, end in bounds])
+
+
+def expand_ranges(ranges: Sequence[Sequence[int]]) -> list[int]:
+    return [seq for start, end in ranges for seq in range(start, end + 1)]
