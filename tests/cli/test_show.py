@@ -314,7 +314,7 @@ def test_a_part_that_expands_a_thousandfold_is_shown(
     """Another tool wrote it: what every row of ours has may be missing."""
     where = {"trajectory_id": "ab" * 16, "project": "p", "experiment": "e", "step": 1, "validate": False}
     own = {**where, "name": "n", "start_ns": 1, "end_ns": 9, "status": "ok"}
-    large = json.dumps({"inputs": {"x": "b" * (2 << 20)}, "outputs": "c" * (2 << 20)})
+    large = json.dumps({"inputs": {"x": "b" * (8 << 20)}, "outputs": "c" * (8 << 20)})
     op = {**own, "op_id": 7, "kind": "llm", "payload": large}
     rows: dict[Table, dict[str, object]] = {TRAJECTORIES: own, SPANS: op}
     parts = [

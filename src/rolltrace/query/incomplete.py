@@ -7,7 +7,9 @@ were damaged in a journal are lost: the journal says so, and after it was draine
 
 from __future__ import annotations
 
+import os
 import shlex
+import sys
 import warnings
 from collections.abc import Iterable
 from pathlib import Path
@@ -16,6 +18,7 @@ from typing import Literal, NamedTuple
 from rolltrace.errors import IncompleteWarning, UnknownNameWarning
 
 Kind = Literal["journal", "part", "damage", "backlog"]
+_OURS = os.path.join(os.path.dirname(os.path.dirname(__file__)), "")
 _NAMES: dict[Kind, str] = {"journal": "journal file", "part": "part", "damage": "file", "backlog": "journal file"}
 _LONGEST_REASON = 80
 
@@ -76,11 +79,19 @@ class Teller:
         for problem in problems:
             if problem not in self._warned_of:
                 self._warned_of.add(problem)
-                warnings.warn(problem, UnknownNameWarning, stacklevel=4)
+                warnings.warn(problem, UnknownNameWarning, stacklevel=_caller_level())
 
     def tell(self, incomplete: Incomplete) -> None:
         for kind in incomplete.kinds if incomplete else ():
             if kind not in self._warned_of:
                 self._warned_of.add(kind)
                 line = f"{incomplete.of_kind(kind)}; see: rolltrace doctor {shlex.quote(str(self._store))}"
-                warnings.warn(line, IncompleteWarning, stacklevel=4)
+                warnings.warn(line, IncompleteWarning, stacklevel=_caller_level())
+
+
+def _caller_level() -> int:
+    """The `stacklevel` at which a warning of our caller names the line of whoever called rolltrace."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_OURS):
+        level, frame = level + 1, frame.f_back
+    return level
