@@ -678,6 +678,8 @@ export interface components {
             /** @description Give it as `after` to get the next page; None on the last. */
             next: string | null;
             older_runs: components["schemas"]["OlderRuns"];
+            /** @description Names in the filter that nothing in the store has, most likely misspelt. */
+            notices: string[];
             /** @description What `passed` means in each experiment of the page. */
             passing: components["schemas"]["Passing"][];
         };
@@ -784,6 +786,8 @@ export interface components {
             /** @description Give it as `after` to get the next page; None on the last. */
             next: string | null;
             older_runs: components["schemas"]["OlderRuns"];
+            /** @description Names in the filter that nothing in the store has, most likely misspelt. */
+            notices: string[];
         };
         /**
          * TrajectoryRow
@@ -892,7 +896,10 @@ export interface components {
             position?: number | null;
             /** @default null */
             length?: number | null;
-            /** @default null */
+            /**
+             * @description What to write instead; of a valid filter, which names in it nothing in the store has.
+             * @default null
+             */
             hint?: string | null;
             /**
              * @description How many trajectories match, if `count` was asked for.

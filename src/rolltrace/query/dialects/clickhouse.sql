@@ -1202,6 +1202,13 @@ SELECT
   _spans_with_text.piece_chars AS piece_chars,
   _spans_with_text.cached_tokens AS cached_tokens,
   _spans_with_text.reasoning_tokens AS reasoning_tokens,
+  (
+    _spans_with_text.end_ns - _spans_with_text.start_ns
+  ) / 1e9 AS duration_s,
+  CASE
+    WHEN match(_spans_with_text.sample_index, '^-?[0-9]+$')
+    THEN toInt64OrNull(_spans_with_text.sample_index)
+  END AS sample_number,
   if(
     NOT (
       _spans_with_text.prompt_tokens IS NULL
@@ -1266,7 +1273,11 @@ SELECT
   _listing.staleness AS staleness,
   _listing.run AS run,
   _listing.superseded AS superseded,
-  _listing.trained_step AS trained_step
+  _listing.trained_step AS trained_step,
+  CASE
+    WHEN match(_listing.sample_index, '^-?[0-9]+$')
+    THEN toInt64OrNull(_listing.sample_index)
+  END AS sample_number
 FROM _listing AS _listing
 SETTINGS join_use_nulls = 1, use_hive_partitioning = 0;
 
@@ -1325,8 +1336,8 @@ SELECT
   t.superseded AS superseded,
   t.trained_step AS trained_step,
   t._is_int AS _is_int,
-  t._is_meant AS _is_meant,
-  t._is_newest AS _is_newest,
+  t._run_until_ns AS _run_until_ns,
+  t._until_ns AS _until_ns,
   CASE
     WHEN NOT (
       t.reward IS NULL
@@ -1511,7 +1522,7 @@ FROM (
       _judged.sample_index IS NULL
     )
     AND NOT (
-      _listing._run_until_ns IS NULL
+      _judged._run_until_ns IS NULL
     )
   GROUP BY
     _judged.project,
@@ -1551,7 +1562,11 @@ SELECT
   _groups.flags AS flags,
   _groups.errors AS errors,
   _groups.superseded AS superseded,
-  _groups.pass_rule AS pass_rule
+  _groups.pass_rule AS pass_rule,
+  CASE
+    WHEN match(_groups.sample_index, '^-?[0-9]+$')
+    THEN toInt64OrNull(_groups.sample_index)
+  END AS sample_number
 FROM _groups AS _groups
 SETTINGS join_use_nulls = 1, use_hive_partitioning = 0;
 

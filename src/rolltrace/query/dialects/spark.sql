@@ -377,14 +377,34 @@ WITH own AS (
     _0.error AS error,
     _0.parent_trajectory_id AS parent_trajectory_id,
     _0.tags AS tags,
-    ROW_NUMBER() OVER (
-      PARTITION BY _0.project, _0.experiment, _0.step, _0.sample_index, _0.rollout_n, _0.validate, _0.run
-      ORDER BY NOT _0.parent_trajectory_id IS NULL NULLS LAST, _0.start_ns DESC, _0.trajectory_id NULLS LAST
-    ) = 1 AS _is_meant,
-    ROW_NUMBER() OVER (
-      PARTITION BY _0.project, _0.experiment, _0.step, _0.sample_index, _0.rollout_n, _0.validate
-      ORDER BY NOT _0.parent_trajectory_id IS NULL NULLS LAST, _0.start_ns DESC, _0.trajectory_id NULLS LAST
-    ) = 1 AS _is_newest
+    CASE
+      WHEN _0.parent_trajectory_id IS NULL
+      OR NOT MAX(_0.parent_trajectory_id IS NULL) OVER (
+        PARTITION BY _0.project, _0.experiment, _0.step, _0.sample_index, _0.rollout_n, _0.validate, _0.run
+      )
+      THEN COALESCE(
+        MIN(_0.start_ns) OVER (
+          PARTITION BY _0.project, _0.experiment, _0.step, _0.sample_index, _0.rollout_n, _0.validate, _0.run, _0.parent_trajectory_id IS NULL
+          ORDER BY _0.start_ns NULLS LAST, _0.trajectory_id DESC
+          ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING
+        ),
+        9223372036854775807
+      )
+    END AS _run_until_ns,
+    CASE
+      WHEN _0.parent_trajectory_id IS NULL
+      OR NOT MAX(_0.parent_trajectory_id IS NULL) OVER (
+        PARTITION BY _0.project, _0.experiment, _0.step, _0.sample_index, _0.rollout_n, _0.validate
+      )
+      THEN COALESCE(
+        MIN(_0.start_ns) OVER (
+          PARTITION BY _0.project, _0.experiment, _0.step, _0.sample_index, _0.rollout_n, _0.validate, _0.parent_trajectory_id IS NULL
+          ORDER BY _0.start_ns NULLS LAST, _0.trajectory_id DESC
+          ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING
+        ),
+        9223372036854775807
+      )
+    END AS _until_ns
   FROM (
     SELECT
       own.trajectory_id AS trajectory_id,
@@ -543,8 +563,8 @@ SELECT
   ) AS superseded,
   _5.trained_step AS trained_step,
   every.sample_is_int AS _is_int,
-  every._is_meant AS _is_meant,
-  every._is_newest AS _is_newest
+  every._run_until_ns AS _run_until_ns,
+  every._until_ns AS _until_ns
 FROM every AS every
 JOIN newest AS newest
   ON every.project IS NOT DISTINCT FROM newest.project
@@ -741,60 +761,36 @@ LEFT JOIN (
       ) AS s
       LEFT JOIN (
         SELECT
-          every.trajectory_id AS trajectory_id,
           every.project AS project,
           every.experiment AS experiment,
           every.step AS step,
           every.sample_index AS sample_index,
-          every.sample_is_int AS sample_is_int,
           every.rollout_n AS rollout_n,
           every.validate AS validate,
-          every.worker AS worker,
-          every.run AS run,
-          every.run_ns AS run_ns,
-          every.name AS name,
+          every.trajectory_id AS trajectory_id,
           every.start_ns AS start_ns,
-          every.end_ns AS end_ns,
-          every.status AS status,
-          every.error AS error,
-          every.parent_trajectory_id AS parent_trajectory_id,
-          every.tags AS tags,
-          every._is_meant AS _is_meant,
-          every._is_newest AS _is_newest,
+          TRUE AS by_coordinates,
+          every._run_until_ns AS until_ns,
           COALESCE(every.run, '') AS run_key
         FROM every AS every
-        WHERE
-          every._is_meant
         UNION ALL
         SELECT
-          every.trajectory_id AS trajectory_id,
           every.project AS project,
           every.experiment AS experiment,
           every.step AS step,
           every.sample_index AS sample_index,
-          every.sample_is_int AS sample_is_int,
           every.rollout_n AS rollout_n,
           every.validate AS validate,
-          every.worker AS worker,
-          every.run AS run,
-          every.run_ns AS run_ns,
-          every.name AS name,
+          every.trajectory_id AS trajectory_id,
           every.start_ns AS start_ns,
-          every.end_ns AS end_ns,
-          every.status AS status,
-          every.error AS error,
-          every.parent_trajectory_id AS parent_trajectory_id,
-          every.tags AS tags,
-          every._is_meant AS _is_meant,
-          every._is_newest AS _is_newest,
+          TRUE AS by_coordinates,
+          every._until_ns AS until_ns,
           NULL AS run_key
         FROM every AS every
-        WHERE
-          every._is_newest
       ) AS meant
         ON (
           s.trajectory_id IS NULL
-        ) = meant._is_meant
+        ) = meant.by_coordinates
         AND s.project IS NOT DISTINCT FROM meant.project
         AND s.experiment IS NOT DISTINCT FROM meant.experiment
         AND s.step IS NOT DISTINCT FROM meant.step
@@ -802,6 +798,8 @@ LEFT JOIN (
         AND s.rollout_n IS NOT DISTINCT FROM meant.rollout_n
         AND s.validate IS NOT DISTINCT FROM meant.validate
         AND s._run_key IS NOT DISTINCT FROM meant.run_key
+        AND s.time_ns >= meant.start_ns
+        AND s.time_ns < meant.until_ns
     ) AS _2
     WHERE
       _2.name IN ('reward', 'advantage', 'fate')
@@ -916,8 +914,8 @@ SELECT
   _rows.superseded AS superseded,
   _rows.trained_step AS trained_step,
   _rows._is_int AS _is_int,
-  _rows._is_meant AS _is_meant,
-  _rows._is_newest AS _is_newest
+  _rows._run_until_ns AS _run_until_ns,
+  _rows._until_ns AS _until_ns
 FROM _rows AS _rows;
 
 -- (used by the views below)
@@ -1007,90 +1005,36 @@ FROM (
   ) AS s
   LEFT JOIN (
     SELECT
-      _rows.trajectory_id AS trajectory_id,
       _rows.project AS project,
       _rows.experiment AS experiment,
       _rows.step AS step,
       _rows.sample_index AS sample_index,
       _rows.rollout_n AS rollout_n,
       _rows.validate AS validate,
-      _rows.name AS name,
-      _rows.status AS status,
-      _rows.error AS error,
+      _rows.trajectory_id AS trajectory_id,
       _rows.start_ns AS start_ns,
-      _rows.end_ns AS end_ns,
-      _rows.duration_s AS duration_s,
-      _rows.turns AS turns,
-      _rows.tool_calls AS tool_calls,
-      _rows.tool_errors AS tool_errors,
-      _rows.prompt_tokens AS prompt_tokens,
-      _rows.response_tokens AS response_tokens,
-      _rows.reward AS reward,
-      _rows.policy_version_min AS policy_version_min,
-      _rows.policy_version_max AS policy_version_max,
-      _rows.flags AS flags,
-      _rows.labels AS labels,
-      _rows.tags AS tags,
-      _rows.worker AS worker,
-      _rows.advantage AS advantage,
-      _rows.fate AS fate,
-      _rows.fate_reason AS fate_reason,
-      _rows.staleness AS staleness,
-      _rows.run AS run,
-      _rows.superseded AS superseded,
-      _rows.trained_step AS trained_step,
-      _rows._is_int AS _is_int,
-      _rows._is_meant AS _is_meant,
-      _rows._is_newest AS _is_newest,
+      TRUE AS by_coordinates,
+      _rows._run_until_ns AS until_ns,
       COALESCE(_rows.run, '') AS run_key
     FROM _rows AS _rows
-    WHERE
-      _rows._is_meant
     UNION ALL
     SELECT
-      _rows.trajectory_id AS trajectory_id,
       _rows.project AS project,
       _rows.experiment AS experiment,
       _rows.step AS step,
       _rows.sample_index AS sample_index,
       _rows.rollout_n AS rollout_n,
       _rows.validate AS validate,
-      _rows.name AS name,
-      _rows.status AS status,
-      _rows.error AS error,
+      _rows.trajectory_id AS trajectory_id,
       _rows.start_ns AS start_ns,
-      _rows.end_ns AS end_ns,
-      _rows.duration_s AS duration_s,
-      _rows.turns AS turns,
-      _rows.tool_calls AS tool_calls,
-      _rows.tool_errors AS tool_errors,
-      _rows.prompt_tokens AS prompt_tokens,
-      _rows.response_tokens AS response_tokens,
-      _rows.reward AS reward,
-      _rows.policy_version_min AS policy_version_min,
-      _rows.policy_version_max AS policy_version_max,
-      _rows.flags AS flags,
-      _rows.labels AS labels,
-      _rows.tags AS tags,
-      _rows.worker AS worker,
-      _rows.advantage AS advantage,
-      _rows.fate AS fate,
-      _rows.fate_reason AS fate_reason,
-      _rows.staleness AS staleness,
-      _rows.run AS run,
-      _rows.superseded AS superseded,
-      _rows.trained_step AS trained_step,
-      _rows._is_int AS _is_int,
-      _rows._is_meant AS _is_meant,
-      _rows._is_newest AS _is_newest,
+      TRUE AS by_coordinates,
+      _rows._until_ns AS until_ns,
       NULL AS run_key
     FROM _rows AS _rows
-    WHERE
-      _rows._is_newest
   ) AS meant
     ON (
       s.trajectory_id IS NULL
-    ) = meant._is_meant
+    ) = meant.by_coordinates
     AND s.project IS NOT DISTINCT FROM meant.project
     AND s.experiment IS NOT DISTINCT FROM meant.experiment
     AND s.step IS NOT DISTINCT FROM meant.step
@@ -1098,6 +1042,8 @@ FROM (
     AND s.rollout_n IS NOT DISTINCT FROM meant.rollout_n
     AND s.validate IS NOT DISTINCT FROM meant.validate
     AND s._run_key IS NOT DISTINCT FROM meant.run_key
+    AND s.time_ns >= meant.start_ns
+    AND s.time_ns < meant.until_ns
 ) AS s
 LEFT JOIN _rows AS t
   ON t.trajectory_id = s.trajectory_id;
@@ -1292,6 +1238,13 @@ SELECT
   _spans_with_text.piece_chars AS piece_chars,
   _spans_with_text.cached_tokens AS cached_tokens,
   _spans_with_text.reasoning_tokens AS reasoning_tokens,
+  (
+    _spans_with_text.end_ns - _spans_with_text.start_ns
+  ) / 1e9 AS duration_s,
+  CASE
+    WHEN _spans_with_text.sample_index RLIKE '^-?[0-9]+$'
+    THEN TRY_CAST(_spans_with_text.sample_index AS BIGINT)
+  END AS sample_number,
   CASE
     WHEN NOT _spans_with_text.prompt_tokens IS NULL
     THEN SLICE(_spans_with_text.tokens, 1, _spans_with_text.prompt_tokens)
@@ -1349,7 +1302,11 @@ SELECT
   _listing.staleness AS staleness,
   _listing.run AS run,
   _listing.superseded AS superseded,
-  _listing.trained_step AS trained_step
+  _listing.trained_step AS trained_step,
+  CASE
+    WHEN _listing.sample_index RLIKE '^-?[0-9]+$'
+    THEN TRY_CAST(_listing.sample_index AS BIGINT)
+  END AS sample_number
 FROM _listing AS _listing;
 
 CREATE OR REPLACE TEMPORARY VIEW tokens AS
@@ -1406,8 +1363,8 @@ SELECT
   t.superseded AS superseded,
   t.trained_step AS trained_step,
   t._is_int AS _is_int,
-  t._is_meant AS _is_meant,
-  t._is_newest AS _is_newest,
+  t._run_until_ns AS _run_until_ns,
+  t._until_ns AS _until_ns,
   CASE WHEN NOT t.reward IS NULL THEN (
     t.reward > 0 AND NOT ISNAN(t.reward)
   ) END AS _passed,
@@ -1581,7 +1538,7 @@ FROM (
     BOOL_AND(_judged._is_int) AS _is_int
   FROM _judged AS _judged
   WHERE
-    NOT _judged.sample_index IS NULL
+    NOT _judged.sample_index IS NULL AND NOT _judged._run_until_ns IS NULL
   GROUP BY
     _judged.project,
     _judged.experiment,
@@ -1619,7 +1576,11 @@ SELECT
   _groups.flags AS flags,
   _groups.errors AS errors,
   _groups.superseded AS superseded,
-  _groups.pass_rule AS pass_rule
+  _groups.pass_rule AS pass_rule,
+  CASE
+    WHEN _groups.sample_index RLIKE '^-?[0-9]+$'
+    THEN TRY_CAST(_groups.sample_index AS BIGINT)
+  END AS sample_number
 FROM _groups AS _groups;
 
 -- (used by the views below)
