@@ -115,8 +115,7 @@ class JournalTail:
         return Stretch(segment, items, Position(sequence, end), is_over)
 
     def has_news(self) -> bool:
-        """Whether there is a record at the position, or another segment; cheap. Whether the journal is over is for `read`
-        to say."""
+        """Whether there is a record at the position, or another segment. Cheap; `read` says if the journal is over."""
         sequence, offset = self.position
         try:
             with open_private(self._path(sequence)) as file:
