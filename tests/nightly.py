@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from typing import TypeVar
 
+Amount = TypeVar("Amount")
 NIGHTLY = os.environ.get("ROLLTRACE_NIGHTLY") == "1"
 
 
-def nightly(count: int, otherwise: int) -> int:
-    """How often to repeat something: `count` times at night, `otherwise` as often as tests of each change can bear."""
+def nightly(count: Amount, otherwise: Amount) -> Amount:
+    """How much to do: `count` at night, `otherwise` as much as tests of each change can bear."""
     return count if NIGHTLY else otherwise

@@ -16,6 +16,7 @@ import pytest
 
 from rolltrace.query import Store, open_store
 from tests.draining import drain
+from tests.nightly import nightly
 
 LOOP = """
 import json, os, random, sys
@@ -131,7 +132,7 @@ def loop_twice(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
     return Recorded(store, _in_order(rows), rows[-1]["run"])
 
 
-@pytest.fixture(scope="module", params=["journals", "drained", "compacted"])
+@pytest.fixture(scope="module", params=nightly(["journals", "drained", "compacted"], ["journals", "compacted"]))
 def recorded(
     request: pytest.FixtureRequest, loop_twice: Recorded, tmp_path_factory: pytest.TempPathFactory
 ) -> Recorded:

@@ -22,6 +22,7 @@ from rolltrace.messages import (
     take_images,
 )
 from rolltrace.record import Cut, Image, Opaque, Snapshotter, decode_value, to_json
+from tests.nightly import nightly
 
 NAMES = [
     "role", "content", "type", "parts", "text", "choices", "message", "messages", "tool_calls", "function", "name",
@@ -52,7 +53,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=nightly(2000, 100), deadline=None)
 @given(VALUES)
 def test_readers_take_any_value(value: Any) -> None:
     for plain in (value, to_json(value)):
@@ -65,7 +66,7 @@ def test_readers_take_any_value(value: Any) -> None:
             msgspec.msgpack.encode(message)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=nightly(1000, 50), deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(["llm", "tool", "env", "other"]), VALUES, VALUES), max_size=4), st.booleans())
 def test_a_transcript_takes_any_op(ops: list[tuple[str, Any, Any]], raw: bool) -> None:
     transcript, take, count = Transcript(), Snapshotter().take, 0
@@ -91,7 +92,7 @@ def _without_markers(value: Any) -> Any:
     return value if isinstance(value, str | int | float | bool | bytes | None) else None
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=nightly(1000, 100), deadline=None)
 @given(st.lists(st.sampled_from([*WORDS, "<|im_end|>", "<|eot_id|>", "\n", "<think>", "</think>", "hi"]), max_size=8))
 def test_any_text_is_read_as_a_reply(pieces: list[str]) -> None:
     assert read_response_text("".join(pieces))

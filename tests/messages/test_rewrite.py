@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from rolltrace.messages.rewrite import align
 from tests.messages.rollout import Rollout, detail_of, play, result, said, system, user
+from tests.nightly import nightly
 
 TURNS = 6
 PRODUCED = [f"reply {turn}" for turn in range(TURNS)] + ["The zebra is here."]
@@ -186,7 +187,7 @@ Turn = tuple[str, str, str, int, bool]
 TURN: st.SearchStrategy[Turn] = st.tuples(TEXT, TEXT, st.sampled_from(VIEWS), st.integers(0, 10), st.booleans())
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=nightly(2000, 60), deadline=None)
 @given(st.lists(TURN, min_size=1, max_size=12), st.booleans(), st.booleans())
 def test_no_rewriting_loses_a_reply_or_a_prompt(turns: list[Turn], raw: bool, save: bool) -> None:
     rollout = Rollout(raw=raw, save=save)

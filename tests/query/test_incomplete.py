@@ -15,6 +15,7 @@ from rolltrace.query import Incomplete, IncompleteWarning, Missing, summarise_st
 from rolltrace.store import list_parts
 from tests.cli.conftest import write
 from tests.draining import drain
+from tests.nightly import nightly
 
 
 @pytest.fixture
@@ -107,7 +108,7 @@ def test_one_flipped_bit_is_never_answered_silently(store: Path, table: str) -> 
     part = max(list_parts(store, table), key=lambda each: (each.parent.name == "step=1", each.name))
     intact = part.read_bytes()
     right = sorted(map(repr, READS[table](rolltrace.open(store)).rows()))
-    for at in range(4, len(intact), max(1, len(intact) // 15)):
+    for at in range(4, len(intact), max(1, len(intact) // nightly(60, 5))):
         part.write_bytes(intact)
         flip(part, at)
         with warnings.catch_warnings(record=True) as told:
