@@ -116,7 +116,7 @@ def test_a_group_of_eight_is_walked_through_and_compared_with_the_keyboard(
     expect(page.locator(".pill[aria-current=true]")).to_contain_text("n4")
     page.keyboard.press("Escape")
     expect(page.locator(".cell")).to_have_count(8)
-    page.get_by_role("columnheader", name="reward").click()
+    page.get_by_role("columnheader", name="reward", exact=True).click()
     rewards = [float(each) for each in page.locator(".list [role=cell]:nth-child(5)").all_inner_texts()]
     assert rewards == sorted(rewards, reverse=True)
     assert len(rewards) == 8
