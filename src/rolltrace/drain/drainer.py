@@ -308,7 +308,7 @@ class ShapedItem(NamedTuple):
 
     shaped: Shaped
     ended: OpenKey | None
-    """What it ended, if that was not known to be open: it began in an earlier segment."""
+    """What it ended, if that may have begun in an earlier segment."""
 
 
 def take(
@@ -341,7 +341,7 @@ def take(
 
 
 def note_open(record: object, still_open: OpenRecords) -> OpenKey | None:
-    """Remember what a record begins and forget what it ends; its key, if it ends what was not known to be open."""
+    """Remember what a record begins and forget what it ends; its key, if that may have begun in an earlier segment."""
     key: OpenKey
     if isinstance(record, OpStart):
         key = "op", record.op_id
@@ -360,7 +360,9 @@ def note_open(record: object, still_open: OpenRecords) -> OpenKey | None:
         key = "trajectory", record.trajectory_id
     else:
         return None
-    return key if still_open.pop(key, None) is None else None
+    begun = still_open.pop(key, None)
+    # A stream goes on with records of its start: the first of them may be in an earlier segment.
+    return key if begun is None or (isinstance(begun, OpStart) and begun.items) else None
 
 
 def note_unread(body: bytes, still_open: OpenRecords) -> OpenKey | None:

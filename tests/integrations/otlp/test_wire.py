@@ -104,4 +104,4 @@ def test_text_that_is_no_utf8_and_nul_are_replaced() -> None:
 def test_a_partial_success_is_understood(rejected: int, message: str) -> None:
     partial = service.ExportTracePartialSuccess(rejected_spans=rejected, error_message=message)
     body = service.ExportTraceServiceResponse(partial_success=partial).SerializeToString()
-    assert tuple(read_response(body)) == (rejected, message)
+    assert read_response(body)[:2] == (rejected, message)
