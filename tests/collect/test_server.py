@@ -15,6 +15,7 @@ from rolltrace._protobuf import bytes_field
 from rolltrace.backends.otlp.wire import PartialSuccess, read_response
 from rolltrace.cli import main
 from rolltrace.query import open_store
+from tests.nightly import nightly
 
 from .rig import Collecting, collecting, request_of, span
 
@@ -190,7 +191,7 @@ BOMBS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("bomb", BOMBS)
+@pytest.mark.parametrize("bomb", nightly(list(BOMBS), list(BOMBS)[::3]))
 def test_a_small_request_that_unpacks_to_too_much_is_refused_with_the_limit(collector: Collecting, bomb: str) -> None:
     kind, body, status = BOMBS[bomb]
     packed = gzip.compress(body, 1, mtime=0)

@@ -18,9 +18,12 @@ from rolltrace.exchange.import_chat import reader
 from rolltrace.exchange.importer import ImportTarget, import_files
 from rolltrace.query import open_store
 from rolltrace.record import to_json
-from tests.drain.secrets_corpus import PLANTED, Planted
+from tests.drain.secrets_corpus import PLANTED as CORPUS
+from tests.drain.secrets_corpus import Planted
 from tests.draining import drain
+from tests.nightly import nightly
 
+PLANTED = nightly(CORPUS, CORPUS[::4])  # each of them alone is tested in test_redact.py
 TEXTS = [planted for planted in PLANTED if isinstance(planted.value, str) and len(planted.value) < 150]
 VALUES = PLANTED
 
