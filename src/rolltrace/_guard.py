@@ -29,7 +29,8 @@ from rolltrace.errors import ConfigError
 
 logger = logging.getLogger("rolltrace")
 
-_OURS = os.path.dirname(__file__) + os.sep
+OURS = os.path.dirname(__file__) + os.sep
+"""How the file names of rolltrace's own code begin."""
 
 faults: Counter[str] = Counter()
 """How often each kind of fault was caught in this process: 'where: ExceptionType' -> count."""
@@ -79,7 +80,7 @@ def _from_signal_handler(traceback: TracebackType | None) -> bool:
     codes = set()
     while traceback is not None:
         code = traceback.tb_frame.f_code
-        if not code.co_filename.startswith(_OURS):
+        if not code.co_filename.startswith(OURS):
             codes.add(code)
         traceback = traceback.tb_next
     if not codes:  # as most are; asking for all handlers takes much longer

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 MOST_BODY_BYTES = 32 << 20
 """Of one request as it is sent, and unpacked twice as much."""
-MOST_UNPACKED_BYTES = 64 << 20
+MAX_UNPACKED_BYTES = 64 << 20
 MOST_AT_ONCE = 8
 """Requests that are read at the same time; the next are told to come later."""
 _SETTLE_EVERY_SEC = 1.0
@@ -164,11 +164,11 @@ def _unpacked(body: bytes) -> bytes:
     """A body that was compressed with gzip or zlib, never more than is allowed of it."""
     inflate = zlib.decompressobj(wbits=zlib.MAX_WBITS | 32)
     try:
-        unpacked = inflate.decompress(body, MOST_UNPACKED_BYTES)
+        unpacked = inflate.decompress(body, MAX_UNPACKED_BYTES)
     except zlib.error as fault:
         raise BadRequest(f"not what its Content-Encoding says: {fault}") from None
     if inflate.unconsumed_tail:
-        raise _Refused(413, f"a request has at most {MOST_UNPACKED_BYTES:,} bytes when it is unpacked")
+        raise _Refused(413, f"a request has at most {MAX_UNPACKED_BYTES:,} bytes when it is unpacked")
     if not inflate.eof:
         raise BadRequest("the compressed body is cut off")
     return unpacked

@@ -7,7 +7,6 @@ were damaged in a journal are lost: the journal says so, and after it was draine
 
 from __future__ import annotations
 
-import os
 import shlex
 import sys
 import warnings
@@ -15,10 +14,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from rolltrace._guard import OURS
 from rolltrace.errors import IncompleteWarning, UnknownNameWarning
 
 Kind = Literal["journal", "part", "damage", "backlog"]
-_OURS = os.path.join(os.path.dirname(os.path.dirname(__file__)), "")
 _NAMES: dict[Kind, str] = {"journal": "journal file", "part": "part", "damage": "file", "backlog": "journal file"}
 _LONGEST_REASON = 80
 
@@ -92,6 +91,6 @@ class Teller:
 def _caller_level() -> int:
     """The `stacklevel` at which a warning of our caller names the line of whoever called rolltrace."""
     level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_OURS):
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(OURS):
         level, frame = level + 1, frame.f_back
     return level
